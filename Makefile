@@ -1,0 +1,44 @@
+# Everything lives in .venv/, so .venv/bin/reef works after any of these.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test test-all check format wheel clean
+help:            ## Show this help
+	@grep -E '^[a-z-]+: .*##' Makefile | sed -e 's/:.*## */\t/' | expand -t 14
+
+install: $(STAMP) ## Create .venv and install Kernelreef with everything it needs
+
+# torch and triton go first and pinned: an open range would fetch a newer build with gigabytes of CUDA libraries.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0 triton==3.7.1 numpy
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted times
+	$(BIN)/reef search rmsnorm --evaluations 40
+
+test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
+
+test-all: $(STAMP) ## Also the long suites
+	$(BIN)/python -m pytest -n 2 -m "not gpu"
+
+check: $(STAMP)  ## ruff, mypy, import directions, house rules, alembic check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_house_rules.py tests/test_docs.py tests/migrations
+
+format: $(STAMP) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: $(STAMP)  ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:           ## Remove everything that was built
+	rm -rf $(VENV) dist

@@ -1,0 +1,1 @@
+"""The room that remembers: searches, candidates, reports and the MAP-Elites archive."""

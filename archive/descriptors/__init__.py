@@ -1,0 +1,55 @@
+"""Descriptors: what makes two kernels different, as axes of the grid. One file each, one table.
+
+Every axis is made of trace-side readings, so it holds on a machine that never saw the GPU, and no comment, rename or
+reformat moves a kernel. `base` has the contract.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from archive.descriptors.base import Descriptor
+from archive.descriptors.launches import Launches
+from archive.descriptors.load_width_bytes import LoadWidthBytes
+from archive.descriptors.memory_path import MemoryPath
+from archive.descriptors.num_warps import NumWarps
+from archive.descriptors.occupancy import Occupancy
+from archive.descriptors.persistent import Persistent
+from archive.descriptors.programs_per_sm import ProgramsPerSm
+from archive.descriptors.registers import Registers
+from archive.descriptors.shared_bytes import SharedBytes
+from archive.descriptors.tensor_core import TensorCore
+
+__all__ = ["DEFAULT_AXES", "DESCRIPTORS", "Descriptor", "coordinates"]
+
+DESCRIPTORS: dict[str, Descriptor] = {
+    descriptor.name: descriptor
+    for descriptor in (
+        ProgramsPerSm(),
+        NumWarps(),
+        Registers(),
+        SharedBytes(),
+        Occupancy(),
+        LoadWidthBytes(),
+        MemoryPath(),
+        TensorCore(),
+        Launches(),
+        Persistent(),
+    )
+}
+"""Every descriptor, by name."""
+
+DEFAULT_AXES = ("programs_per_sm", "num_warps", "registers")
+"""Axes of a search that names none: how work is cut, how many threads share a piece, how much each keeps at hand.
+
+All three move independently for memory-bound kernels (rows a program, launch option, one pass or a loop).
+"""
+
+
+def coordinates(readings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Where a kernel lies: `{name: {"value": ..., "bin": ...}}` for every descriptor whose readings are known.
+
+    Args:
+        readings: Trace-side readings of the first benchmark shape, by name.
+    """
+    found = {name: descriptor.coordinate(readings) for name, descriptor in DESCRIPTORS.items()}
+    return {name: coordinate for name, coordinate in found.items() if coordinate is not None}

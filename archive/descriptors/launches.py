@@ -1,0 +1,24 @@
+"""How many kernels run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from archive.descriptors.base import Descriptor, quantity
+
+
+class Launches(Descriptor):
+    """Kernel launches of one call.
+
+    Edges: one is fully fused, two is partial results and a combination; beyond four, launch overhead rules.
+    """
+
+    name = "launches"
+    unit = "launches"
+    meaning = "fused into one kernel, or split into several"
+    needs = ("launches",)
+    edges = (2, 3, 5)
+    labels = ("1", "2", "3-4", "5 or more")
+
+    def value(self, readings: Mapping[str, Any]) -> float | None:
+        """The reading."""
+        return quantity(readings, "launches")

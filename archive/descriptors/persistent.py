@@ -1,0 +1,21 @@
+"""Who schedules the work."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from archive.descriptors.base import Descriptor, choice
+
+
+class Persistent(Descriptor):
+    """Whether programs loop over tiles. Bins: no, yes."""
+
+    name = "persistent"
+    unit = ""
+    meaning = "whether programs stay resident and loop over tiles, or the hardware hands out one tile each"
+    needs = ("persistent",)
+    edges = (1,)
+    labels = ("one tile a program", "persistent")
+
+    def value(self, readings: Mapping[str, Any]) -> float | None:
+        """Its position in the order of the bins."""
+        return choice(readings, "persistent", (False, True))

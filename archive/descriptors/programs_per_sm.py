@@ -1,0 +1,25 @@
+"""How many programs each SM gets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from archive.descriptors.base import Descriptor, quantity
+
+
+class ProgramsPerSm(Descriptor):
+    """Grid size in units of the chip.
+
+    Edges: powers of two. Under 1 some SMs stay idle; at 1 lie persistent grids; an SM holds at most 32 programs
+    (CUDA programming guide, compute capabilities table), so from 32 on there is always a second wave.
+    """
+
+    name = "programs_per_sm"
+    unit = "programs an SM"
+    meaning = "grid size over the chip: idle SMs, one wave, or many"
+    needs = ("programs_per_sm",)
+    edges = (1, 2, 4, 8, 16, 32, 64)
+    labels = ("under 1", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64 or more")
+
+    def value(self, readings: Mapping[str, Any]) -> float | None:
+        """The reading."""
+        return quantity(readings, "programs_per_sm")

@@ -1,0 +1,21 @@
+"""The matrix unit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from archive.descriptors.base import Descriptor, choice
+
+
+class TensorCore(Descriptor):
+    """Which matrix instruction is used. Bins: none, a warp's, a warp group's."""
+
+    name = "tensor_core"
+    unit = ""
+    meaning = "which matrix instruction the kernel uses"
+    needs = ("tensor_core",)
+    edges = (1, 2)
+    labels = ("none", "mma", "wgmma")
+
+    def value(self, readings: Mapping[str, Any]) -> float | None:
+        """Its position in the order of the bins."""
+        return choice(readings, "tensor_core", ("none", "mma", "wgmma"))

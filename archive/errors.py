@@ -1,0 +1,23 @@
+"""Failures of our own machine on the archive's side.
+
+ArchiveError
+├── NotFound       the archive holds no such thing
+├── Conflict       the state it is in does not allow the change
+└── Unavailable    the database did not answer; the same call may succeed later
+"""
+
+
+class ArchiveError(Exception):
+    """Root of the room's errors."""
+
+
+class NotFound(ArchiveError):
+    """The archive holds no such thing."""
+
+
+class Conflict(ArchiveError):
+    """The state of a thing does not allow the change asked for."""
+
+
+class Unavailable(ArchiveError):
+    """The database did not answer; the same call may succeed later."""

@@ -1,0 +1,66 @@
+"""Progress: where a search stands on a device, in the statistics of pyribs (`ribs.archives.ArchiveStats`, offset 0)."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from archive.records import Progress
+
+PROPOSED = "proposed"
+"""Event: an emitter proposed a candidate, duplicates included."""
+PROMOTED = "promoted"
+"""Event: an offer won a cell."""
+CORRECT = "correct"
+"""The one outcome that may hold a cell."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The filled cells of one grid: how many, the sum of their objectives and the largest (None if there are none)."""
+
+    elites: int
+    objectives: float
+    best: float | None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often something happened to an emitter's candidates: `PROPOSED`, `PROMOTED`, or an outcome."""
+
+    emitter: str
+    event: str
+    count: int
+
+
+def summarise(cells: int, filled: Filled, tallies: Iterable[Tally]) -> Progress:
+    """Where a search stands.
+
+    Args:
+        cells: Cells of the grid, at least 1.
+        filled: Its filled cells.
+        tallies: Every emitter's, on the same device.
+    """
+    outcomes: Counter[str] = Counter()
+    emitters: dict[str, Counter[str]] = {}
+    for tally in tallies:
+        emitter = emitters.setdefault(tally.emitter, Counter(proposals=0, judged=0, correct=0, promotions=0))
+        if tally.event == PROPOSED:
+            emitter["proposals"] += tally.count
+        elif tally.event == PROMOTED:
+            emitter["promotions"] += tally.count
+        else:
+            outcomes[tally.event] += tally.count
+            emitter["judged"] += tally.count
+            emitter["correct"] += tally.count if tally.event == CORRECT else 0
+    return Progress(
+        evaluations=outcomes.total(),
+        correct=outcomes[CORRECT],
+        elites=filled.elites,
+        cells=cells,
+        coverage=filled.elites / cells,
+        qd_score=filled.objectives,
+        norm_qd_score=filled.objectives / cells,
+        best=filled.best,
+        outcomes=dict(outcomes.most_common()),
+        emitters={name: dict(counts) for name, counts in sorted(emitters.items())},
+    )

@@ -1,0 +1,363 @@
+"""The frozen values that leave the archive. No SQL, no ORM objects: what a caller holds never changes under it.
+
+Documents of the other room (operator, bundle, report) are kept as JSON text or mappings; the archive stores them and
+never looks inside, except for readings, which descriptors map to coordinates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+SEED_EMITTER = "seed"
+"""Stands in place of an emitter's name on the kernels that an operator brings along."""
+
+
+class SearchState(StrEnum):
+    """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
+
+    PREPARING = "preparing"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class CandidateState(StrEnum):
+    """Where a candidate is: waiting for its trace, for verdicts on its variants, or judged (final)."""
+
+    QUEUED = "queued"
+    TRACED = "traced"
+    JUDGED = "judged"
+
+
+class Placement(StrEnum):
+    """What an offer came to. STALE: the cell's holder changed since the caller looked."""
+
+    NEW = "new"
+    IMPROVED = "improved"
+    REJECTED = "rejected"
+    STALE = "stale"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a search's grid: a descriptor by name, and its number of bins."""
+
+    descriptor: str
+    bins: int
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """A stored operator; `document` is its JSON text."""
+
+    digest: str
+    name: str
+    document: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class NewSearch:
+    """What the service chooses of a `Search`; the archive adds state and timestamps."""
+
+    id: str
+    operator: str
+    operator_name: str
+    devices: tuple[str, ...]
+    emitters: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    axes_version: int
+    budget: int
+    seed: int
+    shapes: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Search:
+    """One run.
+
+    Attributes:
+        id: UUIDv7.
+        operator: Digest of the operator.
+        operator_name: Its name.
+        devices: Devices by name; one archive each.
+        emitters: Names from the emitter table.
+        axes: The grid.
+        axes_version: Raised when axes or edges change; part of an elite's key.
+        budget: Evaluations allowed: candidates proposed, duplicates not counted.
+        seed: Drives proposals, never input values.
+        shapes: Benchmark, boundary and held-out shapes as JSON objects (`workers.protocol.Shape`).
+        graphs: Reference graphs as JSON objects; empty until exported.
+        state: Where it is.
+        reason: Why it failed or stopped.
+        created_at: UTC.
+        updated_at: UTC.
+    """
+
+    id: str
+    operator: str
+    operator_name: str
+    devices: tuple[str, ...]
+    emitters: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    axes_version: int
+    budget: int
+    seed: int
+    shapes: tuple[Mapping[str, Any], ...]
+    graphs: tuple[Mapping[str, Any], ...]
+    state: SearchState
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
+class SearchCounts:
+    """Where a search's candidates are. `proposals` counts duplicates too; `in_flight` are not judged yet."""
+
+    proposals: int
+    candidates: int
+    judged: int
+
+    @property
+    def in_flight(self) -> int:
+        """Candidates queued or traced."""
+        return self.candidates - self.judged
+
+
+@dataclass(frozen=True)
+class NewCandidate:
+    """What an emitter proposed, ready to be stored. `digest` is that of the normalised source."""
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
+    source: str
+    digest: str
+    trace_key: str
+    parents: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A stored candidate.
+
+    `outcome` and `objective` are its best variant's once judged; `ordinal` counts proposals from 0; `stages_s` says
+    how long its trace took, by stage.
+    """
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
+    source: str
+    digest: str
+    trace_key: str
+    parents: tuple[str, ...]
+    note: str
+    state: CandidateState
+    outcome: str | None
+    reason: str
+    line: int | None
+    created_at: datetime
+    objective: float | None = None
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NewVariant:
+    """One variant out of a trace: a bundle, or the outcome that stopped it.
+
+    `bundle` is the bundle's identity. `document` (its JSON text) and `readings` (one mapping a plan) may be left out
+    where the archive holds that bundle already.
+    """
+
+    index: int
+    configuration: Mapping[str, Any]
+    outcome: str | None = None
+    reason: str = ""
+    line: int | None = None
+    bundle: str | None = None
+    document: str | None = None
+    readings: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What came out of a trace. `outcome`, `reason` and `line` are about the candidate as a whole."""
+
+    outcome: str | None
+    reason: str
+    line: int | None
+    stages_s: Mapping[str, float]
+    variants: tuple[NewVariant, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One autotune configuration of a candidate, with its bundle's identity, or the outcome that stopped it."""
+
+    candidate: str
+    index: int
+    configuration: Mapping[str, Any]
+    bundle: str | None
+    outcome: str | None
+    reason: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """A judged proposal as its emitter wants to know it: what was tried, and what became of it."""
+
+    candidate: str
+    note: str
+    outcome: str
+    objective: float | None
+
+
+@dataclass(frozen=True)
+class BundleRecord:
+    """A stored bundle: its JSON text, and the readings of each of its plans."""
+
+    identity: str
+    document: str
+    readings: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class NewReport:
+    """A report ready to be stored: what it is found by, and the whole of it as JSON text."""
+
+    job: str
+    search: str
+    candidate: str
+    variant: int
+    bundle: str
+    operator: str
+    device: str
+    kind: str
+    protocol_version: int
+    outcome: str
+    reason: str
+    provenance: str
+    document: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A challenger for a cell.
+
+    Attributes:
+        search: The search.
+        device: The archive within it.
+        axes_version: Version of the axes that `cell` belongs to.
+        cell: Index of the cell in the grid, row-major over the search's axes.
+        coordinates: Every descriptor's value and bin: `{name: {"value": ..., "bin": ...}}`.
+        candidate: The challenger.
+        variant: Which of its variants.
+        bundle: The variant's bundle.
+        job: Id of the job whose report backs the objective; an offer is applied once per job.
+        emitter: Who proposed it.
+        objective: What the archive compares; larger is better.
+        low: Lower bound of the speedup.
+        mid: Middle of the speedup.
+        high: Upper bound of the speedup.
+        incumbent: Bundle the challenger was confirmed against; None to win by a strictly greater objective.
+    """
+
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    coordinates: Mapping[str, Mapping[str, Any]]
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+    incumbent: str | None = None
+
+
+@dataclass(frozen=True)
+class Elite:
+    """The holder of a cell. `revision` counts its cell's promotions from 1."""
+
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    coordinates: Mapping[str, Mapping[str, Any]]
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+    revision: int
+    placed_at: datetime
+
+
+@dataclass(frozen=True)
+class PlacementRecord:
+    """One offer in a cell's history, whatever it came to. `seq` orders them; `revision` is None unless it won."""
+
+    seq: int
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+    placement: Placement
+    revision: int | None
+    offered_at: datetime
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search stands on one device, with statistics as pyribs defines them.
+
+    Attributes:
+        evaluations: Candidates judged.
+        correct: Candidates with a correct variant.
+        elites: Cells filled.
+        cells: Cells of the grid.
+        coverage: Share of cells filled, 0 to 1.
+        qd_score: Sum of the elites' objectives.
+        norm_qd_score: `qd_score` over `cells`.
+        best: Largest objective, None while no cell is filled.
+        outcomes: Judged candidates by outcome.
+        emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`.
+    """
+
+    evaluations: int
+    correct: int
+    elites: int
+    cells: int
+    coverage: float
+    qd_score: float
+    norm_qd_score: float
+    best: float | None
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    emitters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -1,0 +1,189 @@
+"""Elites: who holds which cell, how that came about, and where a search stands.
+
+`offer` is the heart of the archive. No lock, no read-then-write: the database itself decides, in one conditional
+statement, whether a challenger takes a cell.
+"""
+
+from math import isfinite
+from typing import Any
+
+from sqlalchemy import ColumnElement, ScalarSelect, Update, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.columns import now
+from archive.errors import NotFound
+from archive.progress import PROMOTED, Filled, Tally, summarise
+from archive.records import Elite, Offer, Placement, PlacementRecord, Progress
+from archive.store.engine import Database, Upsert, select_record, upsert
+from archive.store.tallies import count_event
+from archive.tables import candidates, elites, placements, searches, tallies
+
+CELL = ("search", "device", "axes_version", "cell")
+"""Key of an elite."""
+CHALLENGER = ("candidate", "variant", "bundle", "job", "emitter", "objective", "low", "mid", "high")
+"""What a placement keeps of an offer; an elite has its coordinates besides."""
+
+
+class Elites:
+    """The grids of all searches, one a device."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def offer(self, offer: Offer) -> Placement:
+        """Let a challenger try for its cell. Applied once per job and cell: a repetition gets the first answer.
+
+        Returns:
+            NEW in an empty cell, IMPROVED if it took over. Without an incumbent it must be strictly better, else it is
+            REJECTED. With one it takes over from exactly that bundle; if the cell's holder is another, it is STALE.
+
+        Raises:
+            ValueError: If the objective or one of its bounds is not finite.
+            Conflict: If the search or the candidate is unknown.
+        """
+        if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
+            raise ValueError(f"objective and bounds of job {offer.job} must be finite")
+        async with self._database.write() as connection:
+            seq = await connection.scalar(_entry(connection, offer).returning(placements.c.seq))
+            if seq is None:
+                return await _answer(connection, offer)
+            statement = _claim(connection, offer) if offer.incumbent is None else _swap(offer)
+            revision = await connection.scalar(statement.returning(elites.c.revision))
+            placement = _placement(offer, revision)
+            if placement is not Placement.REJECTED:
+                entry = update(placements).where(placements.c.seq == seq)
+                await connection.execute(entry.values(placement=placement, revision=revision))
+            if revision is not None:
+                await count_event(connection, offer.search, offer.emitter, PROMOTED, offer.device)
+            return placement
+
+    async def get(self, search: str, device: str, axes_version: int, cell: int) -> Elite:
+        """The holder of a cell.
+
+        Raises:
+            NotFound: If the cell is empty.
+        """
+        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version), elites.c.cell == cell)
+        async with self._database.read() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        if row is None:
+            raise NotFound(f"cell {cell} of search {search} on {device} is empty")
+        return Elite(**row._asdict())
+
+    async def best(self, search: str, device: str) -> Elite | None:
+        """The holder with the largest objective under the search's present axes; None while no cell is filled."""
+        statement = (
+            select_record(elites, Elite)
+            .where(*_grid(search, device, _present_axes(search)))
+            .order_by(elites.c.objective.desc(), elites.c.cell)
+            .limit(1)
+        )
+        async with self._database.read() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        return None if row is None else Elite(**row._asdict())
+
+    async def visits(self, search: str, device: str, axes_version: int) -> dict[int, int]:
+        """By filled cell, how often its holder's candidate was a parent: what curious selection wants to know."""
+        statement = (
+            select(elites.c.cell, candidates.c.children)
+            .join(candidates, candidates.c.id == elites.c.candidate)
+            .where(*_grid(search, device, axes_version))
+        )
+        async with self._database.read() as connection:
+            return {cell: children for cell, children in await connection.execute(statement)}
+
+    async def history(
+        self, search: str, device: str, *, cell: int | None = None, limit: int = 100, before: int | None = None
+    ) -> list[PlacementRecord]:
+        """Offers, newest first.
+
+        Args:
+            search: Which search.
+            device: Which archive within it.
+            cell: Only those for this cell.
+            limit: Most to return.
+            before: Only those earlier than this `seq`.
+        """
+        statement = select_record(placements, PlacementRecord).order_by(placements.c.seq.desc()).limit(limit)
+        statement = statement.where(placements.c.search == search, placements.c.device == device)
+        if cell is not None:
+            statement = statement.where(placements.c.cell == cell)
+        if before is not None:
+            statement = statement.where(placements.c.seq < before)
+        async with self._database.read() as connection:
+            return [PlacementRecord(**row._asdict()) for row in await connection.execute(statement)]
+
+    async def progress(self, search: str, device: str, cells: int) -> Progress:
+        """Where a search stands on one device, in a grid of that many cells, under its present axes."""
+        filled = select(func.count(), func.coalesce(func.sum(elites.c.objective), 0.0), func.max(elites.c.objective))
+        filled = filled.where(*_grid(search, device, _present_axes(search)))
+        counts = select(tallies.c.emitter, tallies.c.event, tallies.c["count"])
+        counts = counts.where(tallies.c.search == search, tallies.c.device.in_(("", device)))
+        async with self._database.read() as connection:
+            here = Filled(*(await connection.execute(filled)).one())
+            events = [Tally(*row) for row in await connection.execute(counts)]
+        return summarise(cells, here, events)
+
+    # Last, because from here on `list` means this method.
+    async def list(self, search: str, device: str, axes_version: int) -> list[Elite]:
+        """Holders of all filled cells, by cell."""
+        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
+        async with self._database.read() as connection:
+            return [Elite(**row._asdict()) for row in await connection.execute(statement)]
+
+
+def _grid(search: str, device: str, axes_version: int | ScalarSelect[int]) -> tuple[ColumnElement[bool], ...]:
+    return (elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
+
+
+def _present_axes(search: str) -> ScalarSelect[int]:
+    return select(searches.c.axes_version).where(searches.c.id == search).scalar_subquery()
+
+
+def _entry(connection: AsyncConnection, offer: Offer) -> Upsert:
+    """Enter the offer into history, rejected until proven better; no row comes back if its job is there already."""
+    values = {name: getattr(offer, name) for name in (*CELL, *CHALLENGER)}
+    statement = upsert(connection, placements).values(**values, placement=Placement.REJECTED, offered_at=now())
+    return statement.on_conflict_do_nothing(index_elements=["job", "axes_version", "cell"])
+
+
+def _claim(connection: AsyncConnection, offer: Offer) -> Upsert:
+    """Take the cell if it is empty or its holder's objective is strictly smaller."""
+    holder = _holder(offer)
+    statement = upsert(connection, elites).values(**{name: getattr(offer, name) for name in CELL}, **holder, revision=1)
+    return statement.on_conflict_do_update(
+        index_elements=CELL,
+        set_={**holder, "revision": elites.c.revision + 1},
+        where=elites.c.objective < offer.objective,
+    )
+
+
+def _swap(offer: Offer) -> Update:
+    """Take the cell from the very bundle that the challenger was confirmed against."""
+    here = (elites.c[name] == getattr(offer, name) for name in CELL)
+    statement = update(elites).where(*here, elites.c.bundle == offer.incumbent)
+    return statement.values(**_holder(offer), revision=elites.c.revision + 1)
+
+
+def _holder(offer: Offer) -> dict[str, Any]:
+    return {
+        **{name: getattr(offer, name) for name in CHALLENGER},
+        "coordinates": offer.coordinates,
+        "placed_at": now(),
+    }
+
+
+def _placement(offer: Offer, revision: int | None) -> Placement:
+    if revision is None:
+        return Placement.REJECTED if offer.incumbent is None else Placement.STALE
+    return Placement.NEW if revision == 1 else Placement.IMPROVED
+
+
+async def _answer(connection: AsyncConnection, offer: Offer) -> Placement:
+    """What an earlier offer of the same job came to."""
+    statement = select(placements.c.placement).where(
+        placements.c.job == offer.job,
+        placements.c.axes_version == offer.axes_version,
+        placements.c.cell == offer.cell,
+    )
+    return Placement((await connection.execute(statement)).scalar_one())

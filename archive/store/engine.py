@@ -1,0 +1,133 @@
+"""The database underneath: connections, transactions, and the one place where its errors become ours."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import fields
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, Select, Table, event, exc, make_url, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from archive.errors import ArchiveError, Conflict, Unavailable
+
+BUSY_TIMEOUT_MS = 10_000
+"""How long SQLite waits for another process's write; ours take milliseconds."""
+READERS = 5
+"""Connections for reading, SQLAlchemy's own default."""
+
+DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
+"""The driver we use for each database."""
+
+Upsert = sqlite.Insert | postgresql.Insert
+
+
+class Database:
+    """Transactions on one database.
+
+    SQLite has one writer at a time, so writes share one connection and wait their turn in its pool; readers see the
+    last commit meanwhile. PostgreSQL needs no such care and uses one pool for both.
+    """
+
+    def __init__(self, reader: AsyncEngine, writer: AsyncEngine) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Prepare connections; the first is made when it is needed.
+
+        Raises:
+            ValueError: If the URL names neither SQLite nor PostgreSQL.
+        """
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+        if backend not in DRIVERS:
+            raise ValueError(f"the archive runs on {' or '.join(DRIVERS)}, not on '{backend}'")
+        address = parsed.set(drivername=DRIVERS[backend])
+        if backend == "postgresql":
+            engine = create_async_engine(address, pool_pre_ping=True)
+            return cls(engine, engine)
+        reader = create_async_engine(address, pool_size=READERS)
+        writer = create_async_engine(address, pool_size=1, max_overflow=0)
+        tune_sqlite(reader.sync_engine, begin="BEGIN")
+        tune_sqlite(writer.sync_engine, begin="BEGIN IMMEDIATE")
+        return cls(reader, writer)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A connection for queries that change nothing."""
+        with translated():
+            async with self._reader.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction: committed at the end of the block, rolled back if it raises."""
+        with translated():
+            async with self._writer.begin() as connection:
+                yield connection
+
+    async def ping(self) -> None:
+        """Ask for an answer.
+
+        Raises:
+            Unavailable: If there is none.
+        """
+        async with self.read() as connection:
+            await connection.execute(text("SELECT 1"))
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self._reader.dispose()
+        await self._writer.dispose()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn SQLAlchemy's errors into the archive's."""
+    try:
+        yield
+    except exc.IntegrityError as error:
+        raise Conflict(_first_line(error)) from error
+    except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
+        raise Unavailable(_first_line(error)) from error
+    except exc.SQLAlchemyError as error:
+        raise ArchiveError(_first_line(error)) from error
+
+
+def tune_sqlite(engine: Engine, *, begin: str) -> None:
+    """Have an engine's connections write ahead, wait for locks, check foreign keys and begin transactions themselves.
+
+    A transaction that reads and then writes must begin with `BEGIN IMMEDIATE`: a deferred one fails at once, without
+    waiting, if somebody wrote in between.
+    """
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: sqlite3.Connection, record: object) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+
+def upsert(connection: AsyncConnection, table: Table) -> Upsert:
+    """An INSERT that knows ON CONFLICT, in the connection's dialect."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def select_record(table: Table, record: type) -> Select[Any]:
+    """Select the columns that a record has fields for, by name: `record(**row._asdict())` makes one."""
+    return select(*(table.c[field.name] for field in fields(record)))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,59 @@
+"""Reports: every verdict, whole, and found again by what it was about."""
+
+from dataclasses import asdict
+
+from sqlalchemy import select
+
+from archive.columns import now
+from archive.records import NewReport
+from archive.store.engine import Database, upsert
+from archive.tables import reports
+
+LOST = "worker_lost"
+"""The outcome that says nothing about the bundle, so that it is never reused."""
+
+
+class Reports:
+    """What was judged."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, new: NewReport) -> bool:
+        """Keep a report. True if it is new, False if its job has one already.
+
+        Raises:
+            Conflict: If its search or candidate is unknown.
+        """
+        async with self._database.write() as connection:
+            statement = (
+                upsert(connection, reports)
+                .values({**asdict(new), "created_at": now()})
+                .on_conflict_do_nothing(index_elements=["job"])
+                .returning(reports.c.seq)
+            )
+            return await connection.scalar(statement) is not None
+
+    async def find(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> str | None:
+        """Document of the first `measure` report on an equal bundle, or None. Lost workers' reports do not count."""
+        statement = (
+            select(reports.c.document)
+            .where(
+                reports.c.bundle == bundle,
+                reports.c.device == device,
+                reports.c.operator == operator,
+                reports.c.protocol_version == protocol_version,
+                reports.c.kind == "measure",
+                reports.c.outcome != LOST,
+            )
+            .order_by(reports.c.seq)
+            .limit(1)
+        )
+        async with self._database.read() as connection:
+            return await connection.scalar(statement)
+
+    async def of_candidate(self, candidate: str) -> list[str]:
+        """Documents of a candidate's reports, oldest first."""
+        statement = select(reports.c.document).where(reports.c.candidate == candidate).order_by(reports.c.seq)
+        async with self._database.read() as connection:
+            return list((await connection.scalars(statement)).all())

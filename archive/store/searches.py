@@ -1,0 +1,127 @@
+"""Searches and where they stand."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Update, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.columns import now
+from archive.errors import Conflict, NotFound
+from archive.records import NewSearch, Search, SearchState
+from archive.store.engine import Database, select_record
+from archive.tables import counters, searches
+
+
+class Searches:
+    """Runs, from preparing to done."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, new: NewSearch) -> Search:
+        """Store a search; it begins as preparing.
+
+        Raises:
+            Conflict: If the id is taken or the operator unknown.
+        """
+        chosen = {field.name: getattr(new, field.name) for field in fields(new)}
+        created = now()
+        search = Search(
+            **chosen,
+            graphs=(),
+            state=SearchState.PREPARING,
+            reason="",
+            created_at=created,
+            updated_at=created,
+        )
+        async with self._database.write() as connection:
+            await connection.execute(insert(searches).values(vars(search)))
+            await connection.execute(insert(counters).values(search=new.id, proposals=0, candidates=0, judged=0))
+        return search
+
+    async def get(self, id: str) -> Search:
+        """One search.
+
+        Raises:
+            NotFound: If there is none.
+        """
+        async with self._database.read() as connection:
+            return await _get(connection, id)
+
+    async def set_state(
+        self, id: str, state: SearchState, *, reason: str = "", only_from: Collection[SearchState] = ()
+    ) -> Search:
+        """Move a search to a state.
+
+        Args:
+            id: Which search.
+            state: Where to.
+            reason: Why, for a person.
+            only_from: States it may come from; any if empty.
+
+        Raises:
+            NotFound: If there is no such search.
+            Conflict: If it is in a state not among `only_from`.
+        """
+        statement = _change(id).values(state=state, reason=reason)
+        if only_from:
+            statement = statement.where(searches.c.state.in_(only_from))
+        async with self._database.write() as connection:
+            changed = (await connection.execute(statement)).rowcount
+            search = await _get(connection, id)
+        if not changed:
+            raise Conflict(f"search {id} is {search.state.value} and cannot become {state.value}")
+        return search
+
+    async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the reference graphs.
+
+        Raises:
+            NotFound: If there is no such search.
+        """
+        async with self._database.write() as connection:
+            if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
+                raise NotFound(f"there is no search {id}")
+
+    async def set_budget(self, id: str, budget: int) -> Search:
+        """Allow a search this many evaluations in all.
+
+        Raises:
+            NotFound: If there is no such search.
+        """
+        async with self._database.write() as connection:
+            await connection.execute(_change(id).values(budget=budget))
+            return await _get(connection, id)
+
+    # Last, because from here on `list` means this method.
+    async def list(
+        self, *, limit: int = 50, before: str | None = None, states: Collection[SearchState] = ()
+    ) -> list[Search]:
+        """Searches, newest first.
+
+        Args:
+            limit: Most to return.
+            before: Only those older than the search of this id.
+            states: Only those in one of these states; all if empty.
+        """
+        statement = select_record(searches, Search).order_by(searches.c.id.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(searches.c.id < before)
+        if states:
+            statement = statement.where(searches.c.state.in_(states))
+        async with self._database.read() as connection:
+            rows = (await connection.execute(statement)).all()
+        return [Search(**row._asdict()) for row in rows]
+
+
+def _change(id: str) -> Update:
+    return update(searches).where(searches.c.id == id).values(updated_at=now())
+
+
+async def _get(connection: AsyncConnection, id: str) -> Search:
+    row = (await connection.execute(select_record(searches, Search).where(searches.c.id == id))).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no search {id}")
+    return Search(**row._asdict())

@@ -1,0 +1,214 @@
+"""The tables, private to the archive.
+
+Columns are named like the fields of the records that leave the room. Whatever is asked often has an index that answers
+it, and whatever is counted has a counter: no query's cost grows with the number of candidates.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from archive.columns import Compressed, Json, Moment, Prose, Word
+from archive.records import Axis, CandidateState, Placement, SearchState
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+UNFINISHED = text("state <> 'judged'")
+"""Condition of the partial index on candidates; queries must repeat it word for word for the index to be used."""
+
+
+def _axes(parsed: list[dict[str, Any]]) -> tuple[Axis, ...]:
+    return tuple(Axis(**axis) for axis in parsed)
+
+
+def _sequence() -> Column[int]:
+    """A number that grows with every row; SQLite counts only plain integer keys by itself."""
+    return Column("seq", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=True)
+
+
+def _challenger() -> list[Column[Any]]:
+    """What an elite and its history say about whoever was offered."""
+    return [
+        Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
+        Column("variant", Integer, nullable=False),
+        Column("bundle", Text, nullable=False),
+        Column("job", Text, nullable=False),
+        Column("emitter", Text, nullable=False),
+        Column("objective", Double, nullable=False),
+        Column("low", Double, nullable=False),
+        Column("mid", Double, nullable=False),
+        Column("high", Double, nullable=False),
+    ]
+
+
+operators = Table(
+    "operators",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Index(None, "name", "created_at"),
+)
+
+searches = Table(
+    "searches",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("operator", Text, ForeignKey("operators.digest"), nullable=False),
+    Column("operator_name", Text, nullable=False),
+    Column("devices", Json(tuple), nullable=False),
+    Column("emitters", Json(tuple), nullable=False),
+    Column("axes", Json(_axes), nullable=False),
+    Column("axes_version", Integer, nullable=False),
+    Column("budget", BigInteger, nullable=False),
+    Column("seed", BigInteger, nullable=False),
+    Column("shapes", Json(tuple), nullable=False),
+    Column("graphs", Json(tuple), nullable=False),
+    Column("state", Word(SearchState), nullable=False),
+    Column("reason", Prose, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Index(None, "state", "id"),
+)
+
+# Apart from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
+counters = Table(
+    "counters",
+    metadata,
+    Column("search", Text, ForeignKey("searches.id"), primary_key=True),
+    Column("proposals", BigInteger, nullable=False),
+    Column("candidates", BigInteger, nullable=False),
+    Column("judged", BigInteger, nullable=False),
+)
+
+# How often an event of `archive.progress`, or an outcome, happened to an emitter; device "" where it is about none.
+tallies = Table(
+    "tallies",
+    metadata,
+    Column("search", Text, ForeignKey("searches.id"), primary_key=True),
+    Column("device", Text, primary_key=True),
+    Column("emitter", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+
+candidates = Table(
+    "candidates",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("ordinal", BigInteger, nullable=False),
+    Column("emitter", Text, nullable=False),
+    Column("source", Prose, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("trace_key", Text, nullable=False, index=True),
+    Column("parents", Json(tuple), nullable=False),
+    Column("children", BigInteger, nullable=False),
+    Column("note", Prose, nullable=False),
+    Column("state", Word(CandidateState), nullable=False),
+    Column("outcome", Text),
+    Column("reason", Prose, nullable=False),
+    Column("line", Integer),
+    Column("objective", Double),
+    Column("stages_s", Json(dict), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint("search", "digest"),
+    UniqueConstraint("search", "ordinal"),
+    Index(None, "search", "emitter", "ordinal"),
+    Index(None, "search", "outcome", "ordinal"),
+    Index("ix_candidates_unfinished", "search", "ordinal", sqlite_where=UNFINISHED, postgresql_where=UNFINISHED),
+)
+
+bundles = Table(
+    "bundles",
+    metadata,
+    Column("identity", Text, primary_key=True),
+    Column("document", Compressed, nullable=False),
+    Column("readings", Json(tuple), nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+variants = Table(
+    "variants",
+    metadata,
+    Column("candidate", Text, ForeignKey("candidates.id"), primary_key=True),
+    Column("index", Integer, primary_key=True, autoincrement=False),
+    Column("configuration", Json(dict), nullable=False),
+    Column("bundle", Text, ForeignKey("bundles.identity")),
+    Column("outcome", Text),
+    Column("reason", Prose, nullable=False),
+    Column("line", Integer),
+)
+
+reports = Table(
+    "reports",
+    metadata,
+    _sequence(),
+    Column("job", Text, nullable=False, unique=True),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
+    Column("variant", Integer, nullable=False),
+    Column("bundle", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("protocol_version", Integer, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("reason", Prose, nullable=False),
+    Column("provenance", Text, nullable=False),
+    Column("document", Prose, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Index(None, "candidate", "seq"),
+    Index("ix_reports_reuse", "bundle", "device", "operator", "protocol_version", "seq"),
+)
+
+elites = Table(
+    "elites",
+    metadata,
+    Column("search", Text, ForeignKey("searches.id"), primary_key=True),
+    Column("device", Text, primary_key=True),
+    Column("axes_version", Integer, primary_key=True, autoincrement=False),
+    Column("cell", Integer, primary_key=True, autoincrement=False),
+    Column("coordinates", Json(dict), nullable=False),
+    *_challenger(),
+    Column("revision", Integer, nullable=False),
+    Column("placed_at", Moment, nullable=False),
+    Index("ix_elites_objective", "search", "device", "axes_version", "objective"),
+)
+
+placements = Table(
+    "placements",
+    metadata,
+    _sequence(),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("device", Text, nullable=False),
+    Column("axes_version", Integer, nullable=False),
+    Column("cell", Integer, nullable=False),
+    *_challenger(),
+    Column("placement", Word(Placement), nullable=False),
+    Column("revision", Integer),
+    Column("offered_at", Moment, nullable=False),
+    UniqueConstraint("job", "axes_version", "cell"),
+    Index(None, "search", "device", "seq"),
+    Index(None, "search", "device", "cell", "seq"),
+)

@@ -1,0 +1,57 @@
+"""What every committed figure carries: machine, versions, date and the command that makes it again."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("kernelreef", "torch", "triton", "numpy", "sqlalchemy", "redis", "pydantic")
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores that we may use, memory in GiB, the kernel."""
+    listing = Path("/proc/cpuinfo")
+    info = listing.read_text().splitlines() if listing.exists() else []
+    names = (line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
+    model = next(names, platform.processor())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "gpu": None,
+        "load_average": round(os.getloadavg()[0], 1),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of what influences a figure."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> Path:
+    """Write `results/<name>.json`; returns its path."""
+    document = {
+        "machine": machine(),
+        "versions": versions(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": "python -m benchmarks." + Path(sys.argv[0]).stem + "".join(f" {a}" for a in sys.argv[1:]),
+        **more,
+        "rows": list(rows),
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    return path

@@ -1,0 +1,1 @@
+"""The room that decides: what to try next, and what is promoted."""

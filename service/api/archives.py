@@ -1,0 +1,88 @@
+"""What a search has found: its archive, its elites and its progress, each on one device at a time."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from archive.grid import Grid
+from archive.records import Search
+from service.api import schemas
+from service.api.paging import Cursor, Limit, Page, decode, page
+from service.api.problems import PROBLEMS
+from service.api.wiring import Named, Running
+from service.errors import BadInput
+
+router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
+
+
+def device_of(
+    search: Named, device: Annotated[str | None, Query(max_length=64, description="The search's first device.")] = None
+) -> str:
+    """The device whose archive is asked for.
+
+    Raises:
+        BadInput: If the search does not use it.
+    """
+    if device is None:
+        return search.devices[0]
+    if device not in search.devices:
+        raise BadInput(f"this search has {', '.join(search.devices)}", "device")
+    return device
+
+
+OnDevice = Annotated[str, Depends(device_of)]
+
+
+@router.get("/archive")
+async def archive(search: Named, device: OnDevice, running: Running) -> schemas.Archive:
+    """The map: axes with their labels, and every cell that is held."""
+    grid = Grid(search.axes)
+    elites = await running.store.elites.list(search.id, device, search.axes_version)
+    return schemas.Archive(
+        search=search.id,
+        device=device,
+        provenance=schemas.provenance(device),
+        axes_version=search.axes_version,
+        axes=tuple(schemas.Axis.of(axis) for axis in search.axes),
+        cells=grid.cells,
+        elites=tuple(schemas.Elite.of(elite, grid) for elite in elites),
+    )
+
+
+@router.get("/elites")
+async def elites(
+    search: Named, device: OnDevice, running: Running, cursor: Cursor = None, limit: Limit = 50
+) -> Page[schemas.Elite]:
+    """The elites, best first."""
+    grid = Grid(search.axes)
+    after = decode(cursor, (int, float), int)
+    ranked = sorted(
+        await running.store.elites.list(search.id, device, search.axes_version),
+        key=lambda elite: (-elite.objective, elite.cell),
+    )
+    if after is not None:
+        objective, cell = after
+        ranked = [elite for elite in ranked if (-elite.objective, elite.cell) > (-objective, cell)]
+    return page(ranked, limit, lambda elite: (elite.objective, elite.cell), lambda elite: schemas.Elite.of(elite, grid))
+
+
+@router.get("/progress")
+async def progress(search: Named, running: Running) -> schemas.Progress:
+    """How far the search is, and what came of its candidates."""
+    counts = await running.store.candidates.count(search.id)
+    return schemas.Progress(
+        search=search.id,
+        state=search.state,
+        reason=search.reason,
+        budget=search.budget,
+        proposals=counts.proposals,
+        candidates=counts.candidates,
+        in_flight=counts.in_flight,
+        judged=counts.judged,
+        devices=tuple([await _on(device, search, running) for device in search.devices]),
+    )
+
+
+async def _on(device: str, search: Search, running: Running) -> schemas.DeviceProgress:
+    found = await running.store.elites.progress(search.id, device, Grid(search.axes).cells)
+    return schemas.DeviceProgress.of(device, found)

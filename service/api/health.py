@@ -1,0 +1,64 @@
+"""Health and metrics: is the process alive, can it work, and how much is there to do."""
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from pydantic import BaseModel
+
+from archive.records import SearchState
+from service.api.problems import PROBLEMS
+from service.api.wiring import Running
+from service.coordinator import Coordinator
+
+router = APIRouter(tags=["health"], responses=PROBLEMS)
+
+OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States whose searches are counted; there are only ever a few of them, ended ones grow without bound."""
+MOST_OPEN = 1000
+"""Open searches looked at for a scrape."""
+
+
+class Health(BaseModel):
+    """What a probe wants to hear."""
+
+    status: Literal["ok"] = "ok"
+
+
+@router.get("/healthz")
+async def alive() -> Health:
+    """The process answers. Says nothing of what it stands on."""
+    return Health()
+
+
+@router.get("/readyz")
+async def ready(running: Running) -> Health:
+    """The archive and the queue answer; 503 if one does not."""
+    await running.store.ping()
+    await running.workers()
+    return Health()
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(running: Running) -> Response:
+    """Gauges in the Prometheus text format, read at the moment of the scrape."""
+    return Response(generate_latest(await _gauges(running)), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _gauges(running: Coordinator) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    searches = Gauge("reef_searches", "Searches that have not ended.", ["state"], registry=registry)
+    in_flight = Gauge("reef_candidates_in_flight", "Candidates without a verdict.", registry=registry)
+    for state in OPEN:
+        searches.labels(state.value)
+    for search in await running.store.searches.list(states=OPEN, limit=MOST_OPEN):
+        searches.labels(search.state.value).inc()
+        in_flight.inc((await running.store.candidates.count(search.id)).in_flight)
+    jobs = Gauge("reef_jobs", "Jobs queued or leased.", ["lane"], registry=registry)
+    for stream, depth in (await running.queue_depth()).items():
+        # Without the search: a series for each search ever run would never end.
+        jobs.labels(stream.rpartition(":")[0]).inc(depth)
+    Gauge("reef_workers", "Workers seen lately.", registry=registry).set(len(await running.workers()))
+    Gauge("reef_events", "Events published since the start.", registry=registry).set(running.events.published)
+    Gauge("reef_watchers", "Event streams open.", registry=registry).set(running.events.watchers)
+    return registry

@@ -1,0 +1,135 @@
+"""Every error leaves as a problem document (RFC 9457): what kind, what was wrong, and in which field."""
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from archive import errors as archive_errors
+from service.errors import BadInput, Conflict, NotFound, ServiceError, Unavailable
+from workers.queue import QueueUnavailable
+
+TITLES = {400: "Bad request", 405: "Method not allowed", 413: "Too large", 421: "Wrong host"}
+"""Titles of the statuses that no `ServiceError` stands for."""
+TITLES |= {error.status: error.title for error in (ServiceError, BadInput, NotFound, Conflict, Unavailable)}
+ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
+    archive_errors.NotFound: 404,
+    archive_errors.Conflict: 409,
+    archive_errors.Unavailable: 503,
+}
+"""What the archive's errors become. A test holds this against the archive's error tree."""
+
+log = structlog.get_logger(__name__)
+
+
+class FieldProblem(BaseModel):
+    """One thing that was wrong: where, as a path such as `body.devices[0]`, and what would be right."""
+
+    field: str
+    detail: str
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 defines it. `type` is stable; match on it and not on the wording."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldProblem] = []
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": "A problem document",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status in ("4XX", "5XX")
+}
+"""What every route may answer instead, for the OpenAPI document."""
+
+
+def problem(
+    status: int, detail: str, errors: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """A problem document as a response."""
+    title = TITLES.get(status) or HTTPStatus(status).phrase
+    kind = f"urn:kernelreef:problem:{title.lower().replace(' ', '-')}"
+    body = Problem(type=kind, title=title, status=status, detail=detail, errors=list(errors))
+    # ASCII, because a path may quote a key that is no valid Unicode.
+    text = json.dumps(body.model_dump())
+    return Response(text, status, headers, media_type="application/problem+json")
+
+
+def field_path(location: Sequence[int | str]) -> str:
+    """Where a value stands in a request: `("body", "devices", 0)` is `body.devices[0]`."""
+    path = ""
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.removeprefix(".")
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of an app a problem document."""
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ServiceError, _on_service)
+    app.add_exception_handler(archive_errors.ArchiveError, _on_archive)
+    app.add_exception_handler(QueueUnavailable, _on_queue)
+    app.add_exception_handler(Exception, _on_failure)
+
+
+def _on_validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [FieldProblem(field=field_path(each["loc"]), detail=each["msg"]) for each in error.errors()]
+    if any(each.field.startswith("path.") for each in found):
+        return problem(404, f"there is nothing at {request.scope['path']}")
+    first = f"{found[0].field}: {found[0].detail}"
+    return problem(422, first if len(found) == 1 else f"{first} (and {len(found) - 1} more)", found)
+
+
+def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = error.detail
+    if detail == HTTPStatus(error.status_code).phrase:
+        detail = {
+            404: f"there is nothing at {request.scope['path']}",
+            405: f"{request.scope['path']} does not take {request.method}",
+        }.get(error.status_code, detail)
+    return problem(error.status_code, detail, headers=error.headers)
+
+
+def _on_service(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
+    if error.status >= 500:
+        log.error("request failed", path=request.scope["path"], detail=error.detail)
+    place = "query" if request.method == "GET" else "body"
+    fields = [FieldProblem(field=f"{place}.{error.field}", detail=error.detail)] if error.field else []
+    return problem(error.status, error.detail, fields)
+
+
+def _on_archive(request: Request, error: Exception) -> Response:
+    assert isinstance(error, archive_errors.ArchiveError)
+    status = next((status for kind, status in ARCHIVE_STATUS.items() if isinstance(error, kind)), 500)
+    if status >= 500:
+        log.error("archive failed", path=request.scope["path"], detail=str(error))
+        return problem(status, "the archive did not answer; try again" if status == 503 else "the archive failed")
+    return problem(status, str(error))
+
+
+def _on_queue(request: Request, error: Exception) -> Response:
+    log.error("queue failed", path=request.scope["path"], detail=str(error))
+    return problem(503, "the queue did not answer; try again")
+
+
+def _on_failure(request: Request, error: Exception) -> Response:
+    """Tell the log everything and the client nothing: a trace may hold addresses and secrets."""
+    log.error("request failed", path=request.scope["path"], exc_info=error)
+    return problem(500, "the service failed on this request; its log says why")

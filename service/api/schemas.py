@@ -1,0 +1,287 @@
+"""What REST answers with: the archive's records as documents. Times are UTC ISO 8601."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from archive import records
+from archive.descriptors import DESCRIPTORS
+from archive.grid import Grid
+from workers.protocol import Bundle, Device, Operator
+from workers.protocol.words import describe_plan
+
+PROVENANCE: Mapping[str, Literal["measured", "predicted", "recorded"]] = {
+    "cuda": "measured",
+    "model": "predicted",
+    "recorded": "recorded",
+}
+"""Where times on a kind of device come from; shown beside every figure, so that no reader can mix them up."""
+
+
+def provenance(device: str) -> Literal["measured", "predicted", "recorded"]:
+    """Where the times in a device's archive come from."""
+    return PROVENANCE[Device.parse(device).kind]
+
+
+class Resource(BaseModel):
+    """Something that REST shows; never changes once read."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+class Axis(Resource):
+    """One axis of a grid: the descriptor in words, its borders, and a label for each bin."""
+
+    descriptor: str
+    unit: str
+    meaning: str
+    bins: int
+    edges: tuple[float, ...]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, axis: records.Axis) -> Self:
+        """An axis as its descriptor explains it."""
+        known = DESCRIPTORS[axis.descriptor]
+        return cls(
+            descriptor=axis.descriptor,
+            unit=known.unit,
+            meaning=known.meaning,
+            bins=axis.bins,
+            edges=known.edges,
+            labels=known.labels,
+        )
+
+
+class Search(Resource):
+    """One search. `operator` is the operator's name, `operator_digest` the exact one that was submitted."""
+
+    id: str
+    operator: str
+    operator_digest: str
+    devices: tuple[str, ...]
+    emitters: tuple[str, ...]
+    axes: tuple[str, ...]
+    axes_version: int
+    budget: int
+    seed: int
+    shapes: tuple[Mapping[str, JsonValue], ...]
+    state: records.SearchState
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, search: records.Search) -> Self:
+        """A search without its reference graphs, which no client needs."""
+        return cls(
+            id=search.id,
+            operator=search.operator_name,
+            operator_digest=search.operator,
+            devices=search.devices,
+            emitters=search.emitters,
+            axes=tuple(axis.descriptor for axis in search.axes),
+            axes_version=search.axes_version,
+            budget=search.budget,
+            seed=search.seed,
+            shapes=search.shapes,
+            state=search.state,
+            reason=search.reason,
+            created_at=search.created_at,
+            updated_at=search.updated_at,
+        )
+
+
+class Speedup(Resource):
+    """Baseline time over candidate time, with its bounds."""
+
+    low: float
+    mid: float
+    high: float
+
+
+class Coordinate(Resource):
+    """Where a kernel lies on one axis."""
+
+    value: float
+    bin: int
+
+
+class Elite(Resource):
+    """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions."""
+
+    cell: int
+    bins: tuple[int, ...]
+    coordinates: Mapping[str, Coordinate]
+    candidate: str
+    variant: int
+    bundle: str
+    emitter: str
+    objective: float
+    speedup: Speedup
+    revision: int
+    placed_at: datetime
+
+    @classmethod
+    def of(cls, elite: records.Elite, grid: Grid) -> Self:
+        """An elite with its place in the grid."""
+        return cls(
+            cell=elite.cell,
+            bins=tuple(grid.bins(elite.cell)),
+            coordinates={name: Coordinate.model_validate(place) for name, place in elite.coordinates.items()},
+            candidate=elite.candidate,
+            variant=elite.variant,
+            bundle=elite.bundle,
+            emitter=elite.emitter,
+            objective=elite.objective,
+            speedup=Speedup(low=elite.low, mid=elite.mid, high=elite.high),
+            revision=elite.revision,
+            placed_at=elite.placed_at,
+        )
+
+
+class Archive(Resource):
+    """A search's map on one device: the axes, and every cell that is held. Cells not listed are empty."""
+
+    search: str
+    device: str
+    provenance: Literal["measured", "predicted", "recorded"]
+    axes_version: int
+    axes: tuple[Axis, ...]
+    cells: int
+    elites: tuple[Elite, ...]
+
+
+class DeviceProgress(Resource):
+    """Where a search stands on one device, with statistics as pyribs defines them."""
+
+    device: str
+    provenance: Literal["measured", "predicted", "recorded"]
+    evaluations: int
+    correct: int
+    elites: int
+    cells: int
+    coverage: float
+    qd_score: float
+    norm_qd_score: float
+    best: float | None
+    outcomes: Mapping[str, int]
+    emitters: Mapping[str, Mapping[str, int]]
+
+    @classmethod
+    def of(cls, device: str, progress: records.Progress) -> Self:
+        """The archive's figures under the device they belong to."""
+        return cls(device=device, provenance=provenance(device), **vars(progress))
+
+
+class Progress(Resource):
+    """Where a search stands. `proposals` counts duplicates too, `candidates` does not."""
+
+    search: str
+    state: records.SearchState
+    reason: str
+    budget: int
+    proposals: int
+    candidates: int
+    in_flight: int
+    judged: int
+    devices: tuple[DeviceProgress, ...]
+
+
+class CandidateSummary(Resource):
+    """A candidate in a list, without its source."""
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
+    parents: tuple[str, ...]
+    note: str
+    state: records.CandidateState
+    outcome: str | None
+    reason: str
+    line: int | None
+    objective: float | None
+    created_at: datetime
+
+
+class Plan(Resource):
+    """One plan of a variant: what it does in words, one line a step, and what was read from its machine code."""
+
+    shape: str
+    words: tuple[str, ...]
+    readings: Mapping[str, JsonValue]
+
+
+class Variant(Resource):
+    """One autotune configuration of a candidate. Without a bundle it has no plans."""
+
+    index: int
+    configuration: Mapping[str, JsonValue]
+    bundle: str | None
+    outcome: str | None
+    reason: str
+    line: int | None
+    plans: tuple[Plan, ...]
+
+    @classmethod
+    def of(cls, variant: records.Variant, stored: records.BundleRecord | None) -> Self:
+        """A variant with its plans, if it has a bundle."""
+        return cls(**vars(variant), plans=tuple(_plans(stored)) if stored else ())
+
+
+def _plans(stored: records.BundleRecord) -> Iterator[Plan]:
+    bundle = Bundle.model_validate_json(stored.document)
+    for plan, readings in zip(bundle.plans, stored.readings, strict=True):
+        yield Plan(shape=plan.shape.key, words=tuple(describe_plan(plan, bundle.kernels)), readings=readings)
+
+
+class Candidate(CandidateSummary):
+    """A candidate with all that is known of it. `reports` are as the workers sent them, oldest first."""
+
+    source: str
+    stages_s: Mapping[str, float]
+    variants: tuple[Variant, ...]
+    reports: tuple[Mapping[str, JsonValue], ...]
+
+    @classmethod
+    def of(cls, candidate: records.Candidate, variants: Sequence[Variant], reports: Sequence[str]) -> Self:
+        """A candidate with its variants and the JSON text of its reports."""
+        summary = CandidateSummary.model_validate(candidate)
+        return cls(
+            **summary.model_dump(),
+            source=candidate.source,
+            stages_s=candidate.stages_s,
+            variants=tuple(variants),
+            reports=tuple(json.loads(report) for report in reports),
+        )
+
+
+class OperatorSummary(Resource):
+    """An operator in a list. `catalogue` says whether it comes with Kernelreef or was submitted."""
+
+    name: str
+    digest: str
+    entry: str
+    catalogue: bool
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    shapes: int
+
+    @classmethod
+    def of(cls, operator: Operator, *, catalogue: bool) -> Self:
+        """An operator in the few words that tell it from another."""
+        return cls(
+            name=operator.name,
+            digest=operator.digest,
+            entry=operator.entry,
+            catalogue=catalogue,
+            inputs=tuple(item.name for item in operator.inputs),
+            outputs=tuple(item.name for item in operator.outputs),
+            dimensions=operator.dimensions,
+            shapes=len(operator.shapes),
+        )

@@ -1,0 +1,136 @@
+"""A bench of one's own: judge a job on this machine without any queue."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from pydantic import ValidationError
+
+from service.errors import ServiceError, Unavailable
+from workers.protocol import ANSWER, Answer, ConfirmJob, Failure, MeasureJob, Ready, Report, TraceJob, TraceReport
+
+WARM_S = 300.0
+"""Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
+GRACE_S = 30.0
+"""Seconds over a job's deadline before its bench is ended; it keeps the deadline itself, and assembles after it."""
+FAREWELL_S = 2.0
+"""Seconds that an idle bench gets to end by itself."""
+MAX_LINE_BYTES = 1 << 30
+"""Longest answer read: sixteen variants of 128 plans, with room."""
+COMMAND = (sys.executable, "-m", "workers", "bench")
+
+Kind = TypeVar("Kind", TraceReport, Report)
+
+
+class Bench:
+    """A warm process that takes one job at a time. Use as an async context.
+
+    Start it from the main thread: it ends with the thread that started it.
+
+    Attributes:
+        ready: What the bench said of itself when it was warm.
+    """
+
+    ready: Ready
+
+    def __init__(self, kind: str, *, device: str | None = None, command: Sequence[str] = COMMAND) -> None:
+        """Prepare a bench.
+
+        Args:
+            kind: `trace` or `measure`.
+            device: Name of what to measure on; only for `measure`.
+            command: What starts a bench, without its options.
+        """
+        where = () if device is None else ("--device", device)
+        self._command = (*command, kind, *where, "--with-parent", str(os.getpid()))
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start the process and wait until it is warm.
+
+        Raises:
+            Unavailable: If it did not get ready; says why.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=MAX_LINE_BYTES,
+                start_new_session=True,
+            )
+            stack.push_async_callback(self._close)
+            answer = await self._hear(WARM_S)
+            if not isinstance(answer, Ready):
+                raise Unavailable(f"the bench is not ready: {_said(answer)}")
+            self.ready = answer
+            stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process."""
+        await self._close()
+
+    async def run(self, job: TraceJob | MeasureJob | ConfirmJob, kind: type[Kind]) -> Kind:
+        """Have a job done; the report is of the type `kind`.
+
+        Raises:
+            Unavailable: If the machine failed in a way that may pass.
+            ServiceError: If it cannot do this job.
+        """
+        process = self._process
+        if process is None or process.stdin is None or process.returncode is not None:
+            raise Unavailable("the bench is not running")
+        try:
+            process.stdin.write(job.model_dump_json().encode() + b"\n")
+            await process.stdin.drain()
+        except OSError as error:
+            raise Unavailable(f"the bench ended: {error}") from error
+        answer = await self._hear(2 * job.deadline_s + GRACE_S)
+        if isinstance(answer, kind):
+            return answer
+        if isinstance(answer, Failure) and not answer.transient:
+            raise ServiceError(answer.error)
+        raise Unavailable(f"the bench failed: {_said(answer)}")
+
+    async def _hear(self, timeout_s: float) -> Answer:
+        """Read one answer; a process that gives none is ended."""
+        process = self._process
+        if process is None or process.stdout is None:
+            raise Unavailable("the bench is not running")
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), timeout_s)
+            return ANSWER.validate_json(line)
+        except TimeoutError as error:
+            await self._kill(process)
+            raise Unavailable(f"the bench gave no answer in {timeout_s:g} s") from error
+        except ValidationError as error:
+            await self._kill(process)
+            raise Unavailable(f"the bench ended with status {process.returncode}") from error
+
+    async def _close(self) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), FAREWELL_S)
+        except TimeoutError:
+            await self._kill(process)
+
+    async def _kill(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def _said(answer: Answer) -> str:
+    return answer.error if isinstance(answer, Failure) else f"it answered with a {answer.kind}"

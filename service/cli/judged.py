@@ -1,0 +1,113 @@
+"""`reef judge`: one candidate, one verdict, nothing stored."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.catalogue import load_operator
+from service.cli.console import emit_json, out
+from service.errors import BadInput
+from service.judgement import Judge, Judgement, VariantJudgement
+from service.promotion import Speedup
+from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome
+from workers.targets import TARGETS
+
+NOT_CORRECT = 4
+
+
+def judge(
+    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to an operator.toml.")],
+    candidate: Annotated[Path, typer.Argument(help="The candidate: a Python file.")],
+    device: Annotated[str, typer.Option(help="What to judge on, such as model:sm_90.")] = "model:sm_90",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on one line.")] = False,
+) -> None:
+    """Judge one CANDIDATE against SPEC."""
+    operator = load_operator(spec)
+    source = _read(candidate)
+    judgement = asyncio.run(_judge(operator, source, _device(device)))
+    if as_json:
+        emit_json(_document(judgement))
+    else:
+        _print(judgement)
+    raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
+
+
+async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
+    async with Judge(operator, device) as judge:
+        return await judge.judge(source)
+
+
+def _device(name: str) -> Device:
+    try:
+        device = Device.parse(name)
+    except ValueError as error:
+        raise BadInput(str(error), "--device") from error
+    if device.target not in TARGETS:
+        raise BadInput(f"'{device.target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", "--device")
+    if device.kind != "model":
+        raise BadInput(f"nothing here can measure on {name}; this release judges on model:<target>", "--device")
+    return device
+
+
+def _read(path: Path) -> str:
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}", "CANDIDATE") from error
+    if len(source) > MAX_SOURCE_BYTES:
+        raise BadInput(f"{path} has {len(source)} bytes; at most {MAX_SOURCE_BYTES} are judged", "CANDIDATE")
+    try:
+        return source.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", "CANDIDATE") from error
+
+
+def _document(judgement: Judgement) -> dict[str, Any]:
+    best = judgement.best
+    report = best.report if best else None
+    return {
+        "outcome": judgement.outcome.value,
+        "reason": judgement.reason,
+        "line": judgement.line,
+        "device": judgement.device.name,
+        "trust": report.trust.value if report and report.trust else None,
+        "provenance": report.provenance.value if report else None,
+        "speedup": _speedup(best.speedup if best else None),
+        "plan": best.plan if best else next((item.plan for item in judgement.variants if item.plan), None),
+        "coordinates": dict(best.coordinates) if best else {},
+        "stages_s": {stage: round(seconds, 4) for stage, seconds in judgement.stages_s.items()},
+        "variants": [_variant(item) for item in judgement.variants],
+    }
+
+
+def _variant(item: VariantJudgement) -> dict[str, Any]:
+    return {
+        "index": item.index,
+        "configuration": dict(item.configuration),
+        "outcome": item.outcome.value,
+        "reason": item.reason,
+        "line": item.line,
+        "plan": item.plan,
+        "speedup": _speedup(item.speedup),
+        "checks": [check.model_dump(mode="json") for check in item.report.checks] if item.report else [],
+        "shapes": [shape.model_dump(mode="json") for shape in item.report.shapes] if item.report else [],
+    }
+
+
+def _speedup(gain: Speedup | None) -> dict[str, float] | None:
+    return {"low": gain.low, "mid": gain.mid, "high": gain.high} if gain else None
+
+
+def _print(judgement: Judgement) -> None:
+    colour = "green" if judgement.outcome is Outcome.CORRECT else "red"
+    where = f" (line {judgement.line})" if judgement.line else ""
+    out.print(f"[bold {colour}]{judgement.outcome.value}[/]{where}", highlight=False)
+    if judgement.reason:
+        out.print(judgement.reason, highlight=False, markup=False)
+    for item in judgement.variants:
+        gain = f"{item.speedup.low:.3f}x the seed, predicted" if item.speedup else item.outcome.value
+        out.print(f"  variant {item.index} {dict(item.configuration)}: {gain}", highlight=False, markup=False)
+    stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in judgement.stages_s.items())
+    out.print(f"on {judgement.device.name}; {stages}", highlight=False, markup=False)

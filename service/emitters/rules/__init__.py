@@ -1,0 +1,63 @@
+"""Rewriting rules: ways to write a candidate differently that compute the same.
+
+To add one: a file with a `Rule`, a line in the table below, a test that it keeps meaning (the contract suite runs
+every rule of the table over the catalogue's seeds). Look for what you need in this order:
+
+    patterns   match and build trees
+    facts      shapes and dtypes of a kernel's values
+    loops      sweeps over an axis, and what they fold
+    kernels    a kernel with all its launches
+    programs   how a program finds its piece of the work
+    rows       a row in one tile, as straight-line code
+"""
+
+from typing import Any
+
+from service.emitters.rules.backward import Backward
+from service.emitters.rules.base import Rule
+from service.emitters.rules.cache_hint import CacheHint
+from service.emitters.rules.chunk_row import ChunkRow
+from service.emitters.rules.contiguity import Contiguity
+from service.emitters.rules.even_mask import EvenMask
+from service.emitters.rules.exp2 import Exp2
+from service.emitters.rules.flat_grid import FlatGrid
+from service.emitters.rules.group_programs import GroupPrograms
+from service.emitters.rules.hoist_load import HoistLoad
+from service.emitters.rules.limit_registers import LimitRegisters
+from service.emitters.rules.load_order import LoadOrder
+from service.emitters.rules.online_sum import OnlineSum
+from service.emitters.rules.persistent import Persistent
+from service.emitters.rules.pipeline_loop import PipelineLoop
+from service.emitters.rules.reciprocal import Reciprocal
+from service.emitters.rules.rows_tile import RowsTile
+from service.emitters.rules.run_of_pieces import RunOfPieces
+from service.emitters.rules.size_warps import SizeWarps
+from service.emitters.rules.whole_row import WholeRow
+
+RULES: dict[str, Rule[Any]] = {
+    rule.name: rule
+    for rule in (
+        ChunkRow(),
+        WholeRow(),
+        OnlineSum(),
+        RowsTile(),
+        Persistent(),
+        RunOfPieces(),
+        HoistLoad(),
+        EvenMask(),
+        SizeWarps(),
+        CacheHint(),
+        LoadOrder(),
+        PipelineLoop(),
+        Contiguity(),
+        Backward(),
+        FlatGrid(),
+        GroupPrograms(),
+        Exp2(),
+        Reciprocal(),
+        LimitRegisters(),
+    )
+}
+"""Every rule, by name."""
+
+__all__ = ["RULES", "Rule"]

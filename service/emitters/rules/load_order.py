@@ -1,0 +1,69 @@
+"""A load earlier, so that it is under way while others compute, or later, so that it holds no registers."""
+
+import ast
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from service.emitters.rules.base import Rule
+from service.emitters.rules.patterns import bodies, calls, reads, writes
+from service.sources import dotted, jit_functions
+
+FARTHEST = 32
+"""Lines that a load may be moved by."""
+
+BUILTINS = ("range", "float", "int", "min", "max")
+
+
+@dataclass(frozen=True)
+class Movable:
+    """A line of a body that could as well be at another place of it."""
+
+    body: list[ast.stmt]
+    line: ast.stmt
+    place: int
+
+
+class LoadOrder(Rule[Movable]):
+    """The compiler keeps loads where they are written."""
+
+    name = "load_order"
+    meaning = "do a load as early or as late as can be"
+
+    def sites(self, module: ast.Module) -> Iterable[Movable]:
+        """Lines that load, each with the earliest and the latest place that it may go to."""
+        for function in jit_functions(module).values():
+            for body in bodies(function):
+                yield from (site for line in body if _is_load(line) for site in _moves(body, line))
+
+    def change(self, site: Movable, rng: random.Random) -> None:
+        """Move the line."""
+        site.body.remove(site.line)
+        site.body.insert(site.place, site.line)
+
+
+def _is_load(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Assign) and len(calls(line, "tl.load")) == 1
+
+
+def _moves(body: list[ast.stmt], line: ast.stmt) -> Iterator[Movable]:
+    here = first = last = body.index(line)
+    while first > max(0, here - FARTHEST) and _commute(line, body[first - 1]):
+        first -= 1
+    while last < min(len(body) - 1, here + FARTHEST) and _commute(line, body[last + 1]):
+        last += 1
+    return (Movable(body, line, place) for place in (first, last) if place != here)
+
+
+def _commute(load: ast.stmt, other: ast.stmt) -> bool:
+    """Whether a load may change places with its neighbour, which must be quiet: it assigns, and stores nothing."""
+    apart = not writes(load) & (reads(other) | writes(other)) and not writes(other) & reads(load)
+    return apart and isinstance(other, ast.Assign | ast.AugAssign | ast.For) and all(map(_is_quiet, ast.walk(other)))
+
+
+def _is_quiet(node: ast.AST) -> bool:
+    """Whether a node cannot write memory: no bare call, nothing atomic, no function of the candidate's own."""
+    if not isinstance(node, ast.Call):
+        return not isinstance(node, ast.Expr)
+    name = dotted(node.func)
+    return "atomic" not in name and (isinstance(node.func, ast.Attribute) or name in BUILTINS)

@@ -1,0 +1,33 @@
+"""Loads of the next turns of a loop in flight while this one computes."""
+
+import ast
+import random
+from collections.abc import Iterable
+
+from service.emitters.rules.base import Rule
+from service.emitters.rules.loops import Sweep, sweep
+from service.emitters.rules.patterns import expression, flat, set_operand
+from service.sources import jit_functions
+
+OPTIONS = {"num_stages": (2, 3, 4), "loop_unroll_factor": (2, 4)}
+"""What to ask of the compiler, from a gentle to a strong dose."""
+
+
+class PipelineLoop(Rule[Sweep]):
+    """Memory is far away: several turns' loads must be under way at once."""
+
+    name = "pipeline_loop"
+    meaning = "ask the compiler to pipeline or unroll a loop"
+
+    def sites(self, module: ast.Module) -> Iterable[Sweep]:
+        """Sweeps without such a wish."""
+        lines = (line for function in jit_functions(module).values() for line in flat(function.body))
+        found = (site for line in lines if (site := sweep(line)))
+        return (site for site in found if not any(isinstance(node, ast.keyword) for node in ast.walk(site.loop.iter)))
+
+    def change(self, site: Sweep, rng: random.Random) -> None:
+        """Turn the loop into one with a wish."""
+        option = rng.choice(sorted(OPTIONS))
+        assert isinstance(site.loop.iter, ast.Call)
+        site.loop.iter.func = expression("tl.range")
+        set_operand(site.loop.iter, 99, option, str(rng.choice(OPTIONS[option])))

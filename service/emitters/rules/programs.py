@@ -1,0 +1,128 @@
+"""How a kernel learns which piece of the work is its own, along axis 0 of the grid.
+
+Three ways are known: one piece a program; a *persistent* loop, in which a few programs stride over all pieces; and a
+*run* of neighbouring pieces a program. The last two are what `share` makes of the first.
+"""
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.emitters.rules.kernels import Kernel, grid, introduce, is_constexpr, set_grid
+from service.emitters.rules.patterns import calls, expression, flat, replace, statements, text, unused
+from service.emitters.rules.tiles import tie_tiles
+from service.sources import Launch
+
+PROGRAM = "tl.program_id(0)"
+PROGRAMS = "tl.num_programs(0)"
+
+FORWARD, BACKWARD = PROGRAM, f"{PROGRAMS} - 1 - {PROGRAM}"
+"""What a kernel with one piece a program may call its number."""
+
+PERSISTENT = "range(tl.cdiv({count} - tl.program_id(0), tl.num_programs(0)))"
+RUN = "range(tl.minimum({run}, {count} - tl.program_id(0) * {run}))"
+_LOOPS = (
+    r"range\(tl\.cdiv\((?P<count>\w+) - tl\.program_id\(0\), tl\.num_programs\(0\)\)\)",
+    r"range\(tl\.minimum\((?P<run>\w+), (?P<count>\w+) - tl\.program_id\(0\) \* (?P=run)\)\)",
+)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A kernel with one known way to find its piece.
+
+    Attributes:
+        kernel: The kernel.
+        loop: The loop over pieces, None where a program has one piece.
+        count: The parameter that holds the number of pieces, where there is a loop.
+    """
+
+    kernel: Kernel
+    loop: ast.For | None = None
+    count: str | None = None
+
+    @property
+    def total(self) -> str:
+        """Code, inside the kernel, for the number of pieces."""
+        return self.count or PROGRAMS
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """What is done for one piece."""
+        return self.loop.body if self.loop else self.kernel.function.body
+
+    def pieces(self, launch: Launch, axis: int = 0) -> str:
+        """Code, in the host, for the number of pieces along an axis of the grid; empty if it has no such axis."""
+        if self.count:
+            return text(self.kernel.value(launch, self.count))
+        extents = grid(launch) or []
+        return text(extents[axis]) if axis < len(extents) else ""
+
+    def set_pieces(self, launch: Launch, code: str) -> None:
+        """Launch for another number of pieces."""
+        if self.count:
+            self.kernel.set_argument(launch, self.count, code)
+        else:
+            set_grid(launch, [code, *(text(extent) for extent in (grid(launch) or [])[1:])])
+
+    def definition(self) -> ast.Assign:
+        """The only statement that asks for the piece's number; made at the top of the kernel if there is none yet."""
+        asking = [line for line in self.body if PROGRAM in text(line)]
+        first = asking[0]
+        if (
+            isinstance(first, ast.Assign)
+            and len(asking) == 1
+            and (self.loop or text(first.value) in (FORWARD, BACKWARD))
+        ):
+            return first
+        name = unused("program", self.kernel.function)
+        for call in (call for line in asking for call in calls(line, "tl.program_id") if text(call) == PROGRAM):
+            replace(self.kernel.function, call, expression(name))
+        made = ast.Assign([ast.Name(name, ast.Store())], expression(PROGRAM), lineno=0)
+        self.body.insert(0, made)
+        return made
+
+
+def programs(kernel: Kernel) -> Programs | None:
+    """How a kernel finds its piece, or None where it is in none of the known ways."""
+    if any(grid(launch) is None for launch in kernel.launches):
+        return None
+    asking = [node for node in flat(kernel.function.body) if isinstance(node, ast.For) and PROGRAM in text(node.iter)]
+    if not asking:
+        return Programs(kernel) if PROGRAM in text(kernel.function) else None
+    found = next((match for loop in _LOOPS if (match := re.fullmatch(loop, text(asking[0].iter)))), None)
+    return Programs(kernel, asking[0], found["count"]) if found and len(asking) == 1 else None
+
+
+def shareable(kernel: Kernel) -> Programs | None:
+    """The way a kernel finds its piece, if it has one piece a program, a grid of one axis and one way out."""
+    found = programs(kernel)
+    flat_grid = found and not found.loop and all(len(grid(launch) or []) == 1 for launch in kernel.launches)
+    leaves = any(isinstance(node, ast.Return) for node in ast.walk(kernel.function))
+    return found if flat_grid and not leaves else None
+
+
+def share(site: Programs, head: str, number: str, host_grid: Callable[[Launch, str], str]) -> None:
+    """Give each program several pieces: put the kernel's body in a loop.
+
+    Args:
+        site: A shareable kernel.
+        head: What the loop runs over, in terms of `{count}`, the number of pieces.
+        number: The number of the piece, in terms of `{turn}`, the loop's variable.
+        host_grid: How many programs a launch needs, given the host's name for the number of pieces.
+    """
+    tie_tiles(site.kernel)
+    function, definition = site.kernel.function, site.definition()
+    names = {launch: introduce(launch, "programs", site.pieces(launch)) for launch in site.kernel.launches}
+    count, turn = site.kernel.add_parameter("programs", names.__getitem__), unused("turn", function)
+    for asked in (call for call in calls(function, "tl.num_programs") if text(call) == PROGRAMS):
+        replace(function, asked, expression(count))
+    replace(definition, calls(definition, "tl.program_id")[0], expression(number.format(turn=turn)))
+    fixed = [line for line in function.body if isinstance(line, ast.AnnAssign) and is_constexpr(line.annotation)]
+    loop = statements(f"for {turn} in {head.format(count=count)}: pass")[0]
+    assert isinstance(loop, ast.For)
+    loop.body = [line for line in function.body if line not in fixed]
+    function.body = [*fixed, loop]
+    for launch, name in names.items():
+        set_grid(launch, [host_grid(launch, name)])

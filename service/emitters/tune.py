@@ -1,0 +1,105 @@
+"""The emitter `tune`: other values for a parent's parameters, drawn at random first, then near what did well."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from service.emitters.base import Brief, Emitter, Proposal
+from service.emitters.parameters import Parameter, parameters
+from service.emitters.rules.base import is_readable
+from service.sources import normalise, parse, render
+
+DRAWS = 12
+"""Trials in a search before refinement begins."""
+
+WIDE_SHARE, CROSS_SHARE = 0.1, 0.25
+"""After that: how often a move is still drawn at random, and how often two parents of equal structure are crossed."""
+
+ATTEMPTS = 24
+"""Moves drawn before all neighbours are looked through for one that is new."""
+
+Values = Mapping[str, int]
+"""New values by name of the parameter."""
+
+
+class Tune(Emitter):
+    """Changes numbers only: launch options, extents of tiles, programs a multiprocessor."""
+
+    name: ClassVar[str] = "tune"
+
+    async def propose(self, brief: Brief) -> Proposal | None:
+        """Change one or more parameters of the chosen parent, or None if it has none or all near it was tried."""
+        parent = brief.parents[0]
+        found = read(parent.source, brief.target)
+        tried = {trial.note for trial in brief.trials if not trial.parents or parent.candidate in trial.parents}
+        for values in _moves(found, brief):
+            note = describe(found, values)
+            if note and note not in tried:
+                source = write(parent.source, brief.target, values)
+                return Proposal(source, (parent.candidate,) if parent.candidate else (), note)
+        return None
+
+
+def read(source: str, target: str) -> list[Parameter]:
+    """The parameters of a source; none if it cannot be read and written."""
+    try:
+        module = parse(source)
+        found = parameters(module, target) if is_readable(module) else []
+        render(module)
+    except (SyntaxError, RecursionError):
+        return []
+    return found
+
+
+def write(source: str, target: str, values: Values) -> str:
+    """The source with other values for some of its parameters.
+
+    Raises:
+        SyntaxError: If the source cannot be read.
+    """
+    module = parse(source)
+    for item in parameters(module, target):
+        if item.name in values:
+            item.write(values[item.name])
+    return render(module)
+
+
+def describe(found: Sequence[Parameter], values: Values) -> str:
+    """What changes, such as `num_warps 8 -> 4; BLOCK 1024 -> 2048`; empty if nothing does."""
+    changes = [(item, values[item.name]) for item in found if values.get(item.name, item.value) != item.value]
+    return "; ".join(f"{item.name} {'none' if item.value is None else item.value} -> {new}" for item, new in changes)
+
+
+def structure(source: str, target: str) -> str:
+    """What a source is apart from its parameters' values; sources with equal structure can be crossed."""
+    return normalise(write(source, target, {item.name: item.ladder[0] for item in read(source, target)}))
+
+
+def _moves(found: Sequence[Parameter], brief: Brief) -> Iterator[Values]:
+    """Changes to try in turn: drawn ones first, then every single step."""
+    if not found:
+        return
+    rng, mates = brief.rng, _mates(brief)
+    for _ in range(ATTEMPTS):
+        if len(brief.trials) < DRAWS or rng.random() < WIDE_SHARE:
+            yield {item.name: rng.choice(item.ladder) for item in _some(found, 3, rng)}
+        elif mates and rng.random() < CROSS_SHARE:
+            mate = rng.choice(mates)
+            yield {item.name: item.value for item in mate if item.value is not None and rng.random() < 0.5}
+        else:
+            yield {item.name: rng.choice(item.neighbours) for item in _some(found, 2, rng) if item.neighbours}
+    steps = [(item.name, value) for item in found for value in item.neighbours]
+    yield from ({name: value} for name, value in rng.sample(steps, len(steps)))
+
+
+def _some(found: Sequence[Parameter], most: int, rng: random.Random) -> list[Parameter]:
+    return rng.sample(found, rng.randint(1, min(most, len(found))))
+
+
+def _mates(brief: Brief) -> list[list[Parameter]]:
+    """Parameters of the other parents that have the structure of the first."""
+    if len(brief.parents) < 2:
+        return []
+    own = structure(brief.parents[0].source, brief.target)
+    found = [(item.source, read(item.source, brief.target)) for item in brief.parents[1:]]
+    return [mate for source, mate in found if mate and structure(source, brief.target) == own]

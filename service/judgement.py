@@ -1,0 +1,182 @@
+"""One candidate judged outside any search: traced, checked, timed, against the operator's seed. Nothing is stored."""
+
+import secrets
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from archive.descriptors import coordinates
+from service.benches import Bench
+from service.errors import BadInput, ServiceError
+from service.promotion import Speedup, speedup, times_us
+from service.shapes import all_shapes
+from workers.protocol import (
+    Device,
+    Graph,
+    MeasureJob,
+    Operator,
+    Outcome,
+    Report,
+    Shape,
+    ShapeRole,
+    TracedVariant,
+    TraceJob,
+    TraceReport,
+)
+
+HERE = "judge"
+"""What jobs and reports of a judgement carry where a search's would carry ids."""
+
+
+@dataclass(frozen=True)
+class VariantJudgement:
+    """The verdict on one variant; `plan` is its bundle's identity, None if it never got one."""
+
+    index: int
+    configuration: Mapping[str, Any]
+    outcome: Outcome
+    reason: str
+    line: int | None
+    plan: str | None = None
+    speedup: Speedup | None = None
+    coordinates: Mapping[str, Any] = field(default_factory=dict)
+    report: Report | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants."""
+
+    device: Device
+    outcome: Outcome
+    reason: str
+    line: int | None
+    variants: tuple[VariantJudgement, ...]
+    stages_s: Mapping[str, float]
+
+    @property
+    def best(self) -> VariantJudgement | None:
+        """The correct variant with the largest lower bound."""
+        correct = [item for item in self.variants if item.outcome is Outcome.CORRECT]
+        return max(correct, key=lambda item: item.speedup.low if item.speedup else 0.0, default=None)
+
+
+class Judge:
+    """Judges candidates for one operator on one device. Use as an async context; the benches stay warm inside it."""
+
+    def __init__(self, operator: Operator, device: Device) -> None:
+        self._operator = operator
+        self._device = device
+        self._shapes = all_shapes(operator, secrets.randbits(31))
+        self._graphs: tuple[Graph, ...] = ()
+        self._baseline_us: dict[str, float] = {}
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> "Judge":
+        self._tracer = await self._resources.enter_async_context(Bench("trace"))
+        self._measurer = await self._resources.enter_async_context(Bench("measure", device=self._device.name))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._resources.aclose()
+
+    async def judge(self, source: str) -> Judgement:
+        """Judge one candidate.
+
+        Raises:
+            BadInput: If the operator itself cannot be judged: its reference does not export, its seed is not correct.
+            Unavailable: If a bench failed.
+        """
+        traced = await self._trace(source)
+        stages_s = dict(traced.stages_s)
+        if not any(variant.bundle for variant in traced.variants):
+            return self._untraceable(traced, stages_s)
+        await self._prepare()
+        judged = [await self._measure(source, variant, stages_s) for variant in traced.variants]
+        lead = min(judged, key=lambda item: item.outcome is not Outcome.CORRECT)
+        return Judgement(self._device, lead.outcome, lead.reason, lead.line, tuple(judged), stages_s)
+
+    def _untraceable(self, traced: TraceReport, stages_s: Mapping[str, float]) -> Judgement:
+        variants = tuple(_stopped(variant) for variant in traced.variants)
+        lead: TraceReport | VariantJudgement = variants[0] if variants else traced
+        return Judgement(self._device, lead.outcome, lead.reason, lead.line, variants, stages_s)
+
+    async def _prepare(self) -> None:
+        """Export the reference and time the seed, once."""
+        if self._graphs:
+            return
+        exported = await self._tracer.run(self._trace_job(None), TraceReport)
+        if not exported.graphs:
+            raise BadInput(f"the reference does not export: {exported.reason}", "reference")
+        self._graphs = exported.graphs
+        if not self._operator.seeds:
+            return
+        seed = self._operator.seeds[0]
+        traced = await self._trace(seed)
+        report = None
+        if traced.variants and traced.variants[0].bundle:
+            report = await self._measurer.run(self._measure_job(seed, traced.variants[0]), Report)
+        if report is None or report.outcome is not Outcome.CORRECT:
+            failed = report or traced
+            raise BadInput(f"the seed kernel is not correct ({failed.outcome}): {failed.reason}", "seeds")
+        self._baseline_us = times_us(report)
+
+    async def _trace(self, source: str) -> TraceReport:
+        return await self._tracer.run(self._trace_job(source), TraceReport)
+
+    def _trace_job(self, source: str | None) -> TraceJob:
+        return TraceJob(
+            id=HERE,
+            search=HERE,
+            candidate=HERE if source is not None else None,
+            source=source,
+            operator=self._operator,
+            shapes=self._shapes,
+            target=self._device.target,
+        )
+
+    def _measure_job(self, source: str, variant: TracedVariant) -> MeasureJob:
+        if variant.bundle is None:
+            raise ServiceError("a variant without a bundle cannot be measured")
+        return MeasureJob(
+            id=HERE,
+            search=HERE,
+            candidate=HERE,
+            variant=variant.index,
+            bundle=variant.bundle,
+            operator=self._operator,
+            graphs=self._graphs,
+            device=self._device,
+            source=source if self._device.kind == "model" else None,
+        )
+
+    async def _measure(self, source: str, variant: TracedVariant, stages_s: dict[str, float]) -> VariantJudgement:
+        if variant.bundle is None:
+            return _stopped(variant)
+        report = await self._measurer.run(self._measure_job(source, variant), Report)
+        for stage, seconds in report.stages_s.items():
+            stages_s[stage] = stages_s.get(stage, 0.0) + seconds
+        weights = {shape.key: shape.weight for shape in self._shapes if shape.role is ShapeRole.BENCHMARK}
+        gain = speedup(report, self._baseline_us, weights) if report.outcome is Outcome.CORRECT else None
+        first = _first_benchmark(self._shapes)
+        return VariantJudgement(
+            index=variant.index,
+            configuration=variant.bundle.configuration,
+            outcome=report.outcome,
+            reason=report.reason,
+            line=report.line,
+            plan=report.bundle,
+            speedup=gain,
+            coordinates=coordinates(variant.readings[first].model_dump(mode="json")),
+            report=report,
+        )
+
+
+def _stopped(variant: TracedVariant) -> VariantJudgement:
+    configuration = variant.bundle.configuration if variant.bundle else {}
+    return VariantJudgement(variant.index, configuration, variant.outcome, variant.reason, variant.line)
+
+
+def _first_benchmark(shapes: tuple[Shape, ...]) -> int:
+    return next(i for i, shape in enumerate(shapes) if shape.role is ShapeRole.BENCHMARK)

@@ -1,0 +1,41 @@
+"""Logs: ours and those of the libraries, in one form, on standard error."""
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+from service.settings import Settings
+
+
+def configure(settings: Settings) -> None:
+    """Log as the settings say. Traces show code and never the values in it, which may be secrets."""
+    level = getattr(logging, settings.log_level.upper())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(settings.log_json)],
+        )
+    )
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _renderers(as_json: bool) -> list[Any]:
+    if as_json:
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

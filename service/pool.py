@@ -1,0 +1,126 @@
+"""Worker processes on this machine: as many as it has cores for, started again when they crash."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+from workers.protocol import Device
+
+COMMAND = (sys.executable, "-m", "workers", "run")
+STOP_S = 15.0
+"""Seconds a worker gets to finish or give back its job: a little more than it gives itself."""
+FIRST_PAUSE_S = 0.5
+LAST_PAUSE_S = 30.0
+"""Pause before a crashed worker is started again; it doubles from the first to the last."""
+STABLE_S = 60.0
+"""A worker that ran for this long crashed anew: pauses begin again at the first."""
+
+log = structlog.get_logger(__name__)
+
+
+class WorkerPool:
+    """Local workers for what the running searches need. They end with this process, however it ends.
+
+    Use it from the main thread: Linux ends a worker with the thread that started it.
+    """
+
+    def __init__(
+        self,
+        redis_url: str,
+        *,
+        size: int,
+        output: Path | None = None,
+        command: Sequence[str] = COMMAND,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        """Prepare a pool; nothing is started yet.
+
+        Args:
+            redis_url: Address of the queue; workers get it by their environment, where other users cannot read it.
+            size: Workers for each need, 0 for none: one a core is right, for a worker does one job at a time.
+            output: File that workers log to; None for this process's standard error.
+            command: What starts a worker, without its options.
+            first_pause_s: Seconds before a crashed worker is started again; doubles with every crash in a row.
+        """
+        self._redis_url = redis_url
+        self._size = size
+        self._output = output
+        self._command = command
+        self._first_pause_s = first_pause_s
+        self._tasks: dict[tuple[str, ...], list[asyncio.Task[None]]] = {}
+        self._processes: set[asyncio.subprocess.Process] = set()
+
+    @property
+    def pids(self) -> set[int]:
+        """Process ids of the workers that run."""
+        return {process.pid for process in self._processes if process.returncode is None}
+
+    async def require(self, *, target: str, device: str) -> None:
+        """See to it that there are workers that trace for a target and, where this machine can, measure on a device.
+
+        Cards are left to workers that somebody starts beside them. Asking again changes nothing.
+
+        Args:
+            target: Such as `sm_90`.
+            device: Name of a device, such as `model:sm_90`.
+        """
+        measures = Device.parse(device).kind != "cuda"
+        need = ("--trace", "--target", target, *(("--device", device) if measures else ()))
+        if need not in self._tasks:
+            self._tasks[need] = [asyncio.create_task(self._keep(need)) for _ in range(self._size)]
+
+    async def close(self) -> None:
+        """Stop all workers: they finish or give back their jobs; those that take too long are killed."""
+        tasks = [task for crew in self._tasks.values() for task in crew]
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep(self, need: Sequence[str]) -> None:
+        """Keep one worker running until cancelled."""
+        pause_s = self._first_pause_s
+        while True:
+            began = time.monotonic()
+            process = await self._start(need)
+            try:
+                status = await process.wait()
+            finally:
+                await self._stop(process)
+            pause_s = self._first_pause_s if time.monotonic() - began > STABLE_S else min(2 * pause_s, LAST_PAUSE_S)
+            log.warning("worker ended; starting it again", pid=process.pid, status=status, pause_s=pause_s)
+            await asyncio.sleep(pause_s)
+
+    async def _start(self, need: Sequence[str]) -> asyncio.subprocess.Process:
+        with self._errors() as errors:
+            process = await asyncio.create_subprocess_exec(
+                *(*self._command, *need, "--with-parent", str(os.getpid())),
+                env={**os.environ, "REEF_REDIS_URL": self._redis_url},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self._processes.add(process)
+        return process
+
+    def _errors(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
+        return contextlib.nullcontext(None) if self._output is None else self._output.open("ab")
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        self._processes.discard(process)

@@ -1,0 +1,111 @@
+"""From an archive to the next candidate: which emitter, which parents, and the proposal stored.
+
+Nothing here is remembered between proposals. Chance comes from the search's seed and the proposal's ordinal, so a
+killed search goes on as it would have.
+"""
+
+import random
+from collections.abc import Sequence
+
+from uuid6 import uuid7
+
+from archive.records import SEED_EMITTER, Candidate, Elite, NewCandidate, Search
+from archive.selection import select
+from archive.store import Store
+from service.emitters import EMITTERS
+from service.emitters.base import Brief, Emitter, Parent, Proposal, Trial
+from service.errors import BadInput
+from service.jobs import target_of, trace_key
+from service.promotion import first_benchmark
+from service.sources import digest
+from workers.protocol import Operator
+
+ATTEMPTS = 12
+"""Tries to get one proposal before a search counts as exhausted: emitters may find nothing to do with a parent."""
+
+
+class Proposer:
+    """Makes and stores proposals."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def plant(self, search: Search, operator: Operator) -> list[Candidate]:
+        """Store the operator's seed kernels as the search's first candidates. Idempotent.
+
+        Raises:
+            BadInput: If the operator brings no seed.
+        """
+        if not operator.seeds:
+            raise BadInput(f"operator '{operator.name}' has no seed kernel to start from; add one to its spec", "seeds")
+        planted = []
+        for ordinal, source in enumerate(operator.seeds):
+            proposal = Proposal(source=source, parents=(), note=f"seed {ordinal}")
+            candidate = await self._store_proposal(search, operator, ordinal, SEED_EMITTER, proposal)
+            planted += [candidate] if candidate else []
+        return planted
+
+    async def propose(self, search: Search, operator: Operator, ordinal: int) -> tuple[bool, Candidate | None]:
+        """Make proposal number `ordinal`.
+
+        Returns:
+            Whether any emitter had something to propose, and the stored candidate: None where the search already
+            has the same source.
+        """
+        rng = random.Random(f"{search.seed}:{ordinal}")
+        device = rng.choice(search.devices)
+        elites = await self._store.elites.list(search.id, device, search.axes_version)
+        visits = await self._store.elites.visits(search.id, device, search.axes_version)
+        for _ in range(ATTEMPTS):
+            name = rng.choice(search.emitters)
+            emitter = EMITTERS[name]
+            chosen = [elite for _ in range(emitter.arity) if (elite := select(elites, rng, visits)) is not None]
+            proposal = await emitter.propose(await self._brief(search, operator, emitter, chosen, rng))
+            if proposal is not None:
+                return True, await self._store_proposal(search, operator, ordinal, name, proposal)
+        return False, None
+
+    async def _brief(
+        self, search: Search, operator: Operator, emitter: Emitter, chosen: Sequence[Elite], rng: random.Random
+    ) -> Brief:
+        parents = [await self._parent(search, elite) for elite in chosen]
+        parents = parents or [Parent(candidate="", source=operator.seeds[0])]
+        trials = await self._store.candidates.trials(search.id, emitter.name)
+        return Brief(
+            operator=operator.model_dump(mode="json"),
+            target=target_of(search),
+            parents=tuple(parents),
+            trials=tuple(Trial(trial.note, trial.outcome, trial.objective) for trial in trials),
+            rng=rng,
+        )
+
+    async def _parent(self, search: Search, elite: Elite) -> Parent:
+        candidate = await self._store.candidates.get(elite.candidate)
+        variants = await self._store.candidates.variants(elite.candidate)
+        bundle = await self._store.bundles.get(elite.bundle)
+        return Parent(
+            candidate=candidate.id,
+            source=candidate.source,
+            configuration=next(item.configuration for item in variants if item.index == elite.variant),
+            objective=elite.objective,
+            cell=elite.cell,
+            readings=bundle.readings[first_benchmark(search)],
+        )
+
+    async def _store_proposal(
+        self, search: Search, operator: Operator, ordinal: int, emitter: str, proposal: Proposal
+    ) -> Candidate | None:
+        source_digest = digest(proposal.source)
+        return await self._store.candidates.add(
+            NewCandidate(
+                id=str(uuid7()),
+                search=search.id,
+                ordinal=ordinal,
+                emitter=emitter,
+                source=proposal.source,
+                digest=source_digest,
+                trace_key=trace_key(source_digest, operator.digest, search.shapes, target_of(search)),
+                parents=tuple(parent for parent in proposal.parents if parent),
+                note=proposal.note,
+            )
+        )

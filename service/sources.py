@@ -1,0 +1,166 @@
+"""A candidate's text as a syntax tree: its normal form, its digest, its jit functions and their launches."""
+
+import ast
+import hashlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Keywords of a launch that speak to Triton and not to the kernel; the contract allows no others."""
+
+_OPAQUE = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
+    *(ast.Global, ast.Nonlocal, ast.Try, ast.TryStar, ast.Match),
+)
+"""Statements inside a function after which its locals keep their names: they bind names in ways not followed here."""
+
+_REFLECTION = {"locals", "globals", "vars", "eval", "exec", "dir"}
+"""Builtins that can see a local's name."""
+
+
+def parse(source: str) -> ast.Module:
+    """Read a source.
+
+    Raises:
+        SyntaxError: If Python cannot read it, whatever the parser itself raised.
+    """
+    try:
+        return ast.parse(source)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(f"Python's parser gave up: {error}") from error
+
+
+def render(module: ast.Module) -> str:
+    """Write a tree as text, in one canonical formatting and without comments.
+
+    Raises:
+        SyntaxError: If the tree cannot be written, such as one nested too deep.
+    """
+    try:
+        return ast.unparse(ast.fix_missing_locations(module)) + "\n"
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(f"Python cannot write the tree: {error}") from error
+
+
+def normalise(source: str) -> str:
+    """The same program without what does not change it: comments, docstrings, formatting, names of locals.
+
+    Parameters keep their names, since launches pass them by keyword.
+
+    Raises:
+        SyntaxError: If the source cannot be read.
+    """
+    module = parse(source)
+    try:
+        without_texts(module)
+        for function in _functions(module):
+            _rename_locals(function)
+    except RecursionError as error:
+        raise SyntaxError("the source is nested too deep") from error
+    return render(module)
+
+
+def without_texts(module: ast.Module) -> ast.Module:
+    """The tree, without statements that are a text and nothing else: docstrings, mostly."""
+    for node in ast.walk(module):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                kept = [item for item in block if not _is_text(item)]
+                setattr(node, name, kept if kept or not block or isinstance(node, ast.Module) else [ast.Pass()])
+    return module
+
+
+def digest(source: str) -> str:
+    """SHA-256 of the normal form, or of the text itself where Python cannot read it."""
+    try:
+        text = normalise(source)
+    except SyntaxError:
+        text = source
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def dotted(node: ast.AST) -> str:
+    """A name with its attributes, such as `tl.load`; empty for any other expression."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (owner := dotted(node.value)):
+        return f"{owner}.{node.attr}"
+    return ""
+
+
+def decorators(function: ast.FunctionDef) -> list[str]:
+    """Dotted names of a function's decorators, calls included."""
+    return [dotted(item.func if isinstance(item, ast.Call) else item) for item in function.decorator_list]
+
+
+def jit_functions(module: ast.Module) -> dict[str, ast.FunctionDef]:
+    """Functions of the module that run on the device, by name."""
+    return {
+        item.name: item
+        for item in module.body
+        if isinstance(item, ast.FunctionDef) and {"triton.jit", "jit"} & set(decorators(item))
+    }
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One `kernel[grid](...)`: the call, and the module-level function whose code it is in."""
+
+    call: ast.Call
+    kernel: ast.FunctionDef
+    host: ast.FunctionDef
+
+    @property
+    def subscript(self) -> ast.Subscript:
+        """The `kernel[grid]` part."""
+        assert isinstance(self.call.func, ast.Subscript)
+        return self.call.func
+
+    @property
+    def keywords(self) -> dict[str, ast.keyword]:
+        """What is passed by keyword, by name."""
+        return {item.arg: item for item in self.call.keywords if item.arg}
+
+
+def launches(module: ast.Module) -> list[Launch]:
+    """Launches of the module's own kernels, in the order of the text."""
+    kernels = jit_functions(module)
+    return [
+        Launch(node, kernels[name], host)
+        for host in _functions(module)
+        if host.name not in kernels
+        for node in ast.walk(host)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Subscript)
+        and (name := dotted(node.func.value)) in kernels
+    ]
+
+
+def _functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
+    return (item for item in module.body if isinstance(item, ast.FunctionDef))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _rename_locals(function: ast.FunctionDef) -> None:
+    """Number a function's locals in order of first assignment; leaves it alone where that could change anything."""
+    inner = [node for statement in function.body for node in ast.walk(statement)]
+    names = [node for node in inner if isinstance(node, ast.Name)]
+    if any(isinstance(node, _OPAQUE) for node in inner) or _REFLECTION & {node.id for node in names}:
+        return
+    bound = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    bound |= {name.id for node in inner if isinstance(node, ast.comprehension) for name in _names(node.target)}
+    stored = dict.fromkeys(node.id for node in names if isinstance(node.ctx, ast.Store) and node.id not in bound)
+    taken = bound | ({node.id for node in names} - set(stored))
+    fresh = (name for count in itertools.count() if (name := f"v{count}") not in taken)
+    numbers = dict(zip(stored, fresh, strict=False))
+    for node in names:
+        node.id = numbers.get(node.id, node.id)
+
+
+def _names(target: ast.AST) -> Iterator[ast.Name]:
+    return (node for node in ast.walk(target) if isinstance(node, ast.Name))

@@ -1,0 +1,32 @@
+"""Operators by digest and by name."""
+
+import pytest
+
+from archive.errors import NotFound
+from archive.store import Store
+
+
+async def test_an_operator_is_kept_once(store: Store) -> None:
+    await store.operators.put("d1", "rmsnorm", '{"name": "rmsnorm"}')
+    first = await store.operators.get("d1")
+    await store.operators.put("d1", "rmsnorm", '{"name": "rmsnorm"}')
+    assert await store.operators.get("d1") == first
+    assert (first.digest, first.name, first.document) == ("d1", "rmsnorm", '{"name": "rmsnorm"}')
+
+
+async def test_the_newest_of_a_name_is_the_latest(store: Store) -> None:
+    for digest, name in [("d1", "rmsnorm"), ("d2", "softmax"), ("d3", "rmsnorm")]:
+        await store.operators.put(digest, name, "{}")
+    assert (await store.operators.latest("rmsnorm")).digest == "d3"
+    assert [(record.name, record.digest) for record in await store.operators.list()] == [
+        ("rmsnorm", "d3"),
+        ("softmax", "d2"),
+    ]
+
+
+async def test_an_unknown_operator_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFound, match="digest"):
+        await store.operators.get("d9")
+    with pytest.raises(NotFound, match="gelu"):
+        await store.operators.latest("gelu")
+    assert await store.operators.list() == []

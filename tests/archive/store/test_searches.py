@@ -1,0 +1,97 @@
+"""Searches from preparing to done."""
+
+import asyncio
+from datetime import UTC
+
+import pytest
+
+from archive.errors import Conflict, NotFound
+from archive.records import SearchState
+from archive.store import Store
+from tests.archive.samples import new_search, stored_search
+
+
+async def test_a_search_comes_back_as_it_was_stored(store: Store) -> None:
+    await stored_search(store)
+    new = new_search(seed=2**40, devices=("model:sm_90", "model:sm_80"))
+    created = await store.searches.create(new)
+    assert await store.searches.get(new.id) == created
+    assert {**vars(created), **vars(new)} == vars(created)
+    assert (created.state, created.graphs, created.reason) == (SearchState.PREPARING, (), "")
+    assert created.created_at.tzinfo is UTC
+
+
+async def test_an_id_is_used_once(store: Store) -> None:
+    search = await stored_search(store)
+    with pytest.raises(Conflict):
+        await store.searches.create(new_search(id=search.id))
+
+
+async def test_an_unknown_operator_is_refused(store: Store) -> None:
+    with pytest.raises(Conflict):
+        await store.searches.create(new_search(operator="no such digest"))
+
+
+async def test_searches_are_listed_newest_first_a_page_at_a_time(store: Store) -> None:
+    ids = [(await stored_search(store)).id for _ in range(5)]
+    pages, before = [], None
+    while page := await store.searches.list(limit=2, before=before):
+        pages.append([search.id for search in page])
+        before = page[-1].id
+    assert pages == [[ids[4], ids[3]], [ids[2], ids[1]], [ids[0]]]
+
+
+async def test_searches_are_listed_by_state(store: Store) -> None:
+    first, second, third = [await stored_search(store) for _ in range(3)]
+    await store.searches.set_state(second.id, SearchState.RUNNING)
+    await store.searches.set_state(third.id, SearchState.DONE)
+    listed = await store.searches.list(states=(SearchState.PREPARING, SearchState.RUNNING))
+    assert [search.id for search in listed] == [second.id, first.id]
+
+
+async def test_a_state_changes_with_its_reason(store: Store) -> None:
+    search = await stored_search(store)
+    failed = await store.searches.set_state(search.id, SearchState.FAILED, reason="the reference\0does not export")
+    assert (failed.state, failed.reason) == (SearchState.FAILED, "the reference\ufffddoes not export")
+    assert failed.updated_at > search.updated_at
+    assert await store.searches.get(search.id) == failed
+
+
+async def test_a_state_changes_only_from_where_it_may(store: Store) -> None:
+    search = await stored_search(store)
+    with pytest.raises(Conflict, match="preparing"):
+        await store.searches.set_state(search.id, SearchState.DONE, only_from=(SearchState.RUNNING,))
+    assert (await store.searches.get(search.id)).state is SearchState.PREPARING
+    await store.searches.set_state(
+        search.id, SearchState.RUNNING, only_from=(SearchState.PREPARING, SearchState.PAUSED)
+    )
+    assert (await store.searches.get(search.id)).state is SearchState.RUNNING
+
+
+async def test_of_many_who_move_a_search_one_succeeds(store: Store) -> None:
+    search = await stored_search(store)
+    moves = [
+        store.searches.set_state(search.id, SearchState.STOPPED, only_from=(SearchState.PREPARING,)) for _ in range(10)
+    ]
+    results = await asyncio.gather(*moves, return_exceptions=True)
+    assert [isinstance(result, Conflict) for result in results].count(False) == 1
+
+
+async def test_graphs_and_budget_are_set(store: Store) -> None:
+    search = await stored_search(store)
+    graphs = [{"nodes": [{"op": "aten.mul.Tensor", "args": [1.5, None]}]}]
+    await store.searches.set_graphs(search.id, graphs)
+    changed = await store.searches.set_budget(search.id, 7)
+    assert changed.graphs == tuple(graphs)
+    assert changed.budget == 7
+
+
+async def test_an_unknown_search_is_not_found(store: Store) -> None:
+    for call in (
+        store.searches.get("x"),
+        store.searches.set_state("x", SearchState.DONE, only_from=(SearchState.RUNNING,)),
+        store.searches.set_graphs("x", []),
+        store.searches.set_budget("x", 1),
+    ):
+        with pytest.raises(NotFound):
+            await call

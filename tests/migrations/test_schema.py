@@ -1,0 +1,68 @@
+"""Migrations and tables are the same schema, on both databases, and the way back works."""
+
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import NullPool, create_engine, inspect, make_url
+
+from archive.store.migration import migration_config
+from archive.tables import metadata
+from tests.postgres import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'archive.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.url(server.create_database())
+
+
+@pytest.fixture
+def config(url: str) -> Config:
+    return migration_config(url)
+
+
+def table_names(url: str) -> set[str]:
+    engine = create_engine(make_url(url), poolclass=NullPool)
+    return set(inspect(engine).get_table_names()) - {"alembic_version"}
+
+
+def test_alembic_check_finds_no_difference(config: Config, url: str) -> None:
+    command.upgrade(config, "head")
+    command.check(config)  # raises on a difference
+    assert table_names(url) == set(metadata.tables)
+
+
+def test_every_index_of_the_tables_is_made(config: Config, url: str) -> None:
+    command.upgrade(config, "head")
+    inspector = inspect(create_engine(make_url(url), poolclass=NullPool))
+    for table in metadata.tables.values():
+        made = {index["name"] for index in inspector.get_indexes(table.name)}
+        assert {index.name for index in table.indexes} <= made
+
+
+def test_down_and_up_again(config: Config, url: str) -> None:
+    command.upgrade(config, "head")
+    command.downgrade(config, "base")
+    assert table_names(url) == set()
+    command.upgrade(config, "head")
+    assert table_names(url) == set(metadata.tables)
+
+
+def test_there_is_one_line_of_revisions(config: Config) -> None:
+    scripts = ScriptDirectory.from_config(config)
+    assert len(scripts.get_heads()) == 1
+    assert scripts.get_base() == "0001"
+
+
+def test_a_difference_would_be_found(config: Config, url: str) -> None:
+    command.upgrade(config, "head")
+    with create_engine(make_url(url), poolclass=NullPool).begin() as connection:
+        connection.exec_driver_sql("DROP INDEX ix_reports_reuse")
+    with pytest.raises(command.util.CommandError, match="ix_reports_reuse"):
+        command.check(config)

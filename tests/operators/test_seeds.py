@@ -1,0 +1,108 @@
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.catalogue import load_catalogue, load_operator
+from service.shapes import all_shapes
+from workers.protocol import Outcome, ShapeRole, TraceJob
+from workers.targets import TARGETS
+from workers.tracing import trace
+
+ROOT = Path(__file__).parents[2]
+OWN = ROOT / "examples" / "my_op"
+OPERATORS = {**load_catalogue(), "my_op": load_operator(OWN)}
+SEEDS = [pytest.param(source, id=name) for name, operator in OPERATORS.items() for source in operator.seeds]
+ALLOWED = {"torch", "triton", "triton.language", "math"}
+LAUNCH_OPTIONS = {"num_warps", "num_stages"}
+
+
+def launches(module):
+    return [node for node in ast.walk(module) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)]
+
+
+def traced(operator, shapes, target):
+    job = TraceJob(
+        id="job",
+        search="search",
+        candidate="seed",
+        source=operator.seeds[0],
+        operator=operator,
+        shapes=shapes,
+        target=target,
+        deadline_s=240,
+    )
+    return trace(job, "worker")
+
+
+def is_tile(node):
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Call) and "next_power_of_2" in ast.unparse(node))
+
+
+def test_every_operator_has_a_seed():
+    assert [name for name, operator in OPERATORS.items() if not operator.seeds] == []
+
+
+def test_seeds_agree_with_their_references():
+    command = [sys.executable, str(Path(__file__).with_name("interpreted.py")), *load_catalogue(), str(OWN)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
+    assert run.returncode == 0, run.stderr
+    errors = json.loads(run.stdout)
+    assert len(errors) == len(OPERATORS)
+    assert {name: error for name, error in errors.items() if error == "masks" or error > 1e-6} == {}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_seed_traces_at_its_benchmark_shapes_and_the_smallest(name):
+    shapes = all_shapes(OPERATORS[name], seed=0)
+    chosen = (shapes[0], *(shape for shape in shapes if shape.role is ShapeRole.BENCHMARK))
+    report = traced(OPERATORS[name], chosen, "sm_90")
+    assert (report.outcome, report.reason) == (Outcome.CORRECT, "")
+    (variant,) = report.variants
+    assert [plan.shape for plan in variant.bundle.plans] == list(chosen)
+    assert all(plan.launches for plan in variant.bundle.plans)
+    assert len(variant.readings) == len(chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_seed_traces_for_every_target_at_every_shape(name, target):
+    report = traced(OPERATORS[name], all_shapes(OPERATORS[name], seed=0), target)
+    assert (report.outcome, report.reason) == (Outcome.CORRECT, "")
+
+
+@pytest.mark.parametrize("source", SEEDS)
+def test_seed_imports_what_a_candidate_may(source):
+    imported = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        assert not isinstance(node, ast.ImportFrom)
+    assert imported <= ALLOWED
+
+
+@pytest.mark.parametrize("source", SEEDS)
+def test_launches_leave_their_parameters_open_to_tuning(source):
+    """Emitters read tile sizes and launch options off the launch: literals, or the next power of two."""
+    module = ast.parse(source)
+    constexprs = {
+        argument.arg
+        for node in module.body
+        if isinstance(node, ast.FunctionDef)
+        for argument in node.args.args
+        if argument.annotation is not None
+    }
+    assert launches(module)
+    for launch in launches(module):
+        keywords = {item.arg: item.value for item in launch.keywords}
+        assert isinstance(keywords["num_warps"], ast.Constant)
+        tiles = {name: value for name, value in keywords.items() if name.startswith("BLOCK")}
+        assert tiles
+        assert set(keywords) - LAUNCH_OPTIONS <= constexprs
+        assert all(is_tile(value) for value in tiles.values() if not isinstance(value, ast.Name))

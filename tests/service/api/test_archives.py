@@ -1,0 +1,68 @@
+"""What was found, over HTTP: the map, the elites in order, and the figures of progress."""
+
+import httpx
+import pytest
+
+from archive.descriptors import DESCRIPTORS
+from tests.service import records
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_the_archive_shows_axes_in_words_and_held_cells(client: httpx.AsyncClient, filled) -> None:
+    archive = (await client.get(f"/searches/{filled.search.id}/archive")).json()
+    assert (archive["device"], archive["provenance"], archive["cells"]) == (records.DEVICE, "predicted", 6)
+    (axis,) = archive["axes"]
+    known = DESCRIPTORS["num_warps"]
+    assert (axis["descriptor"], axis["labels"], axis["edges"]) == ("num_warps", list(known.labels), list(known.edges))
+    assert [(elite["cell"], elite["bins"], elite["candidate"]) for elite in archive["elites"]] == [
+        (0, [0], filled.first),
+        (1, [1], filled.best),
+    ]
+    best = archive["elites"][1]
+    assert best["objective"] == 1.5
+    assert best["speedup"] == {"low": 1.5, "mid": 1.5, "high": 1.5}
+    assert best["coordinates"] == {"num_warps": {"value": 2.0, "bin": 1}}
+    assert best["placed_at"].endswith("Z")
+
+
+async def test_each_device_has_an_archive_of_its_own(client: httpx.AsyncClient, filled) -> None:
+    other = (await client.get(f"/searches/{filled.search.id}/archive", params={"device": "model:sm_80"})).json()
+    assert (other["device"], other["elites"]) == ("model:sm_80", [])
+
+
+@pytest.mark.parametrize("part", ["archive", "elites"])
+async def test_a_device_that_the_search_does_not_use_is_refused(client: httpx.AsyncClient, filled, part: str) -> None:
+    answer = await client.get(f"/searches/{filled.search.id}/{part}", params={"device": "h200"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == [{"field": "query.device", "detail": "this search has model:sm_90, model:sm_80"}]
+
+
+async def test_elites_come_best_first_and_by_pages(client: httpx.AsyncClient, filled) -> None:
+    address = f"/searches/{filled.search.id}/elites"
+    everything = (await client.get(address)).json()
+    assert [elite["candidate"] for elite in everything["items"]] == [filled.best, filled.first]
+    assert everything["next"] is None
+    first = (await client.get(address, params={"limit": 1})).json()
+    rest = (await client.get(address, params={"limit": 1, "cursor": first["next"]})).json()
+    assert first["items"] + rest["items"] == everything["items"]
+    assert rest["next"] is None
+
+
+async def test_progress_counts_candidates_and_shows_each_device(client: httpx.AsyncClient, filled) -> None:
+    progress = (await client.get(f"/searches/{filled.search.id}/progress")).json()
+    counted = {name: progress[name] for name in ("state", "budget", "proposals", "candidates", "in_flight", "judged")}
+    assert counted == {
+        "state": "done",
+        "budget": 4,
+        "proposals": 4,
+        "candidates": 4,
+        "in_flight": 1,
+        "judged": 3,
+    }
+    measured, other = progress["devices"]
+    assert (measured["device"], measured["provenance"]) == (records.DEVICE, "predicted")
+    assert (measured["elites"], measured["cells"], measured["best"], measured["qd_score"]) == (2, 6, 1.5, 2.5)
+    assert measured["coverage"] == pytest.approx(1 / 3)
+    assert measured["outcomes"] == {"correct": 2, "compile_error": 1}
+    assert (other["elites"], other["best"]) == (0, None)

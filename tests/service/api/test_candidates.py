@@ -1,0 +1,55 @@
+"""Candidates over HTTP: a list by pages and by outcome, and one with everything that is known of it."""
+
+import httpx
+import pytest
+
+from tests.service import records
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_candidates_come_newest_first_and_by_pages(client: httpx.AsyncClient, filled) -> None:
+    address = f"/searches/{filled.search.id}/candidates"
+    first = (await client.get(address, params={"limit": 3})).json()
+    rest = (await client.get(address, params={"limit": 3, "cursor": first["next"]})).json()
+    ids = [candidate["id"] for candidate in first["items"] + rest["items"]]
+    assert ids == [filled.queued, filled.failed, filled.best, filled.first]
+    assert rest["next"] is None
+    assert "source" not in first["items"][0]
+
+
+async def test_candidates_can_be_asked_for_by_outcome(client: httpx.AsyncClient, filled) -> None:
+    address = f"/searches/{filled.search.id}/candidates"
+    (failed,) = (await client.get(address, params={"outcome": "compile_error"})).json()["items"]
+    assert (failed["id"], failed["reason"], failed["line"]) == (filled.failed, "no such name", 3)
+    unknown = await client.get(address, params={"outcome": "sad"})
+    assert unknown.status_code == 422
+    assert unknown.json()["errors"][0]["field"] == "query.outcome"
+
+
+async def test_a_candidate_is_shown_whole(client: httpx.AsyncClient, filled) -> None:
+    shown = (await client.get(f"/candidates/{filled.best}")).json()
+    assert shown["source"] == f"{records.SEED}# 1\n"
+    assert (shown["outcome"], shown["objective"], shown["parents"]) == ("correct", 1.5, [filled.first])
+    assert shown["stages_s"] == {"compile": 0.25}
+    (variant,) = shown["variants"]
+    assert variant["configuration"] == {"BLOCK": 128}
+    assert [plan["shape"] for plan in variant["plans"]] == ["N=4", "N=1024", "N=4096"]
+    assert {plan["readings"]["num_warps"] for plan in variant["plans"]} == {2}
+    assert any("double_kernel" in line for line in variant["plans"][0]["words"])
+    (report,) = shown["reports"]
+    assert (report["provenance"], report["device"], report["bundle"]) == (
+        "predicted",
+        records.DEVICE,
+        variant["bundle"],
+    )
+
+
+async def test_a_candidate_that_waits_has_no_variants_yet(client: httpx.AsyncClient, filled) -> None:
+    shown = (await client.get(f"/candidates/{filled.queued}")).json()
+    assert (shown["state"], shown["outcome"], shown["variants"], shown["reports"]) == ("queued", None, [], [])
+
+
+@pytest.mark.parametrize("id", ["0190a000-0000-7000-8000-000000000000", "x"])
+async def test_an_unknown_candidate_is_not_found(client: httpx.AsyncClient, id: str) -> None:
+    assert (await client.get(f"/candidates/{id}")).status_code == 404

@@ -1,0 +1,53 @@
+"""Probes and metrics: alive is not ready, and gauges show what is there."""
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ROOT = "http://127.0.0.1"
+
+
+async def gauges(client: httpx.AsyncClient) -> dict[tuple[str, str], float]:
+    """Every sample by its name and its one label, if it has any."""
+    answer = await client.get(f"{ROOT}/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, next(iter(sample.labels.values()), "")): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+async def test_a_running_service_is_alive_and_ready(client: httpx.AsyncClient) -> None:
+    for probe in ("/healthz", "/readyz"):
+        answer = await client.get(ROOT + probe)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+async def test_gauges_follow_what_happens(client: httpx.AsyncClient, filled) -> None:
+    before = await gauges(client)
+    assert before["reef_workers", ""] == 0
+    assert before["reef_searches", "preparing"] == 0
+    search = (await client.post("/searches", json={"operator": "rmsnorm"})).json()["id"]
+    running = await gauges(client)
+    assert running["reef_searches", "preparing"] == 1
+    assert running["reef_jobs", "sm_90:trace"] == 1
+    await client.post(f"/searches/{search}/pause")
+    paused = await gauges(client)
+    assert (paused["reef_searches", "preparing"], paused["reef_searches", "paused"]) == (0, 1)
+    assert paused["reef_events", ""] > before["reef_events", ""]
+    # Ended searches count for nothing, so that a scrape does not grow with history.
+    assert before["reef_candidates_in_flight", ""] == 0
+    assert filled.search.state == "done"
+
+
+async def test_without_a_database_the_service_is_alive_but_not_ready(service, client: httpx.AsyncClient) -> None:
+    await service.coordinator.store.close()
+    database = service.coordinator.settings.data_dir / "reef.db"
+    database.rename(database.with_suffix(".away"))
+    database.mkdir()
+    assert (await client.get(f"{ROOT}/healthz")).status_code == 200
+    answer = await client.get(f"{ROOT}/readyz")
+    assert (answer.status_code, answer.json()["title"]) == (503, "Unavailable")

@@ -1,0 +1,54 @@
+"""Cursors name the last thing seen, survive a round trip, and are refused if no answer of ours held them."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.api.paging import decode, decode_id, encode, page
+from service.errors import BadInput
+
+ID = "0190a000-0000-7000-8000-000000000000"
+
+
+@given(st.floats(allow_nan=False), st.integers(0, 10**9), st.text(max_size=20))
+def test_a_cursor_survives_the_round_trip(objective: float, cell: int, name: str) -> None:
+    cursor = encode((objective, cell, name))
+    assert decode(cursor, float, int, str) == [objective, cell, name]
+    assert cursor.isascii()
+    assert not set(cursor) & set("+/=?&")
+
+
+def test_without_a_cursor_there_is_no_key() -> None:
+    assert decode(None, str) is None
+    assert decode_id(None) is None
+
+
+@given(st.text(max_size=40))
+def test_what_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="no cursor") as caught:
+        decode_id(text)
+    assert caught.value.field == "cursor"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b'["a", 1]', b"[1]", b"[" * 100_000, b'["\\ud800"]', b'["0190a000\\u0000"]', b"\xff"]
+)
+def test_a_forged_cursor_is_refused(body: bytes) -> None:
+    with pytest.raises(BadInput):
+        decode_id(base64.urlsafe_b64encode(body).decode())
+
+
+def test_an_id_comes_back_as_it_went() -> None:
+    assert decode_id(encode((ID,))) == ID
+
+
+def test_a_page_knows_whether_there_is_more() -> None:
+    numbers = list(range(5))
+    first = page(numbers, 4, lambda number: (number,), str)
+    assert first.items == ["0", "1", "2", "3"]
+    assert first.next is not None
+    assert decode(first.next, int) == [3]
+    assert page(numbers, 5, lambda number: (number,), str).next is None
+    assert page([], 5, lambda number: (number,), str).model_dump() == {"items": [], "next": None}

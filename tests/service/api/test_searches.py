@@ -1,0 +1,123 @@
+"""Searches over HTTP: submit, list by pages, show, steer; and what is said of a request that cannot be right."""
+
+import httpx
+import pytest
+
+from service.app import MAX_BODY_BYTES
+from service.requests import SearchRequest
+from tests.service import records
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SPEC = records.OPERATOR.model_dump(mode="json")
+
+
+async def submit(client: httpx.AsyncClient, **body: object) -> dict[str, object]:
+    answer = await client.post("/searches", json={"operator": "rmsnorm", **body})
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
+async def test_a_submitted_search_has_an_address(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/searches", json={"operator": "rmsnorm", "budget": 20, "seed": 5})
+    assert answer.status_code == 202
+    search = answer.json()
+    assert answer.headers["location"] == f"/api/v1/searches/{search['id']}"
+    assert (search["operator"], search["state"], search["budget"], search["seed"]) == ("rmsnorm", "preparing", 20, 5)
+    assert search["devices"] == ["model:sm_90"]
+    assert search["created_at"].endswith("Z")
+    shown = (await client.get(f"/searches/{search['id']}")).json()
+    assert {**shown, "updated_at": ""} == {**search, "updated_at": ""}
+
+
+async def test_an_operator_may_come_inline(client: httpx.AsyncClient) -> None:
+    search = await submit(client, operator=SPEC, axes=["num_warps"], emitters=["tune"])
+    assert (search["operator"], search["operator_digest"]) == ("double", records.OPERATOR.digest)
+    assert search["axes"] == ["num_warps"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ({}, "body.operator", "Field required"),
+        ({"operator": "rmsnrom"}, "body.operator", "rmsnorm"),
+        ({"operator": 3}, "body.operator", "catalogue name"),
+        ({"operator": {**SPEC, "entry": "triple"}}, "body.reference", "triple"),
+        ({"operator": "rmsnorm", "devices": []}, "body.devices", "at least 1"),
+        ({"operator": "rmsnorm", "devices": ["gpu"]}, "body.devices", "gpu"),
+        ({"operator": "rmsnorm", "devices": ["model:sm_80", "model:sm_90"]}, "body.devices", "one target"),
+        ({"operator": "rmsnorm", "emitters": ["luck"]}, "body.emitters", "tune"),
+        ({"operator": "rmsnorm", "axes": ["colour"]}, "body.axes", "num_warps"),
+        ({"operator": "rmsnorm", "budget": 0}, "body.budget", "greater than or equal to 1"),
+        ({"operator": "rmsnorm", "seed": -1}, "body.seed", "greater than or equal to 0"),
+        ({"operator": "rmsnorm", "bugdet": 3}, "body.bugdet", "not permitted"),
+    ],
+)
+async def test_a_request_that_cannot_be_right_says_where(
+    client: httpx.AsyncClient, body: dict[str, object], field: str, said: str
+) -> None:
+    answer = await client.post("/searches", json=body)
+    problem = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    assert [error["field"] for error in problem["errors"]] == [field]
+    assert said in problem["errors"][0]["detail"]
+    assert problem["type"] == "urn:kernelreef:problem:bad-input"
+
+
+async def test_pages_follow_each_other_newest_first(client: httpx.AsyncClient) -> None:
+    ids = [(await submit(client))["id"] for _ in range(3)]
+    first = (await client.get("/searches", params={"limit": 2})).json()
+    assert [search["id"] for search in first["items"]] == ids[:0:-1]
+    await submit(client)  # what is added meanwhile shifts nothing
+    rest = (await client.get("/searches", params={"limit": 200, "cursor": first["next"]})).json()
+    assert rest["items"][0]["id"] == ids[0]
+    assert rest["next"] is None
+
+
+async def test_searches_can_be_asked_for_by_state(client: httpx.AsyncClient) -> None:
+    search = await submit(client)
+    await client.post(f"/searches/{search['id']}/stop")
+    found = (await client.get("/searches", params={"state": ["stopped", "failed"], "limit": 200})).json()["items"]
+    assert search["id"] in [each["id"] for each in found]
+    assert {each["state"] for each in found} <= {"stopped", "failed"}
+
+
+async def test_a_search_pauses_resumes_and_stops(client: httpx.AsyncClient) -> None:
+    address = f"/searches/{(await submit(client))['id']}"
+    states = [(await client.post(f"{address}/{move}")).json()["state"] for move in ("pause", "resume", "stop")]
+    assert states == ["paused", "preparing", "stopped"]
+    assert (await client.get(address)).json()["state"] == "stopped"
+
+
+async def test_a_move_that_the_state_does_not_allow_is_a_conflict(client: httpx.AsyncClient) -> None:
+    address = f"/searches/{(await submit(client))['id']}"
+    await client.post(f"{address}/stop")
+    for move in ("pause", "resume", "stop"):
+        answer = await client.post(f"{address}/{move}")
+        assert answer.status_code == 409
+        assert "stopped" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "id", ["0190a000-0000-7000-8000-000000000000", "nonsense", "%00", "0190A000-0000-7000-8000-000000000000"]
+)
+@pytest.mark.parametrize(("method", "tail"), [("GET", ""), ("POST", "/pause"), ("POST", "/resume"), ("POST", "/stop")])
+async def test_an_unknown_search_is_not_found(client: httpx.AsyncClient, id: str, method: str, tail: str) -> None:
+    answer = await client.request(method, f"/searches/{id}{tail}")
+    assert (answer.status_code, answer.json()["title"]) == (404, "Not found")
+
+
+async def test_the_request_in_the_documentation_is_one(client: httpx.AsyncClient) -> None:
+    for example in SearchRequest.model_json_schema()["examples"]:
+        assert (await client.post("/searches", json=example)).status_code == 202
+
+
+async def test_a_body_that_is_too_large_is_refused(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/searches", json={"operator": "x" * MAX_BODY_BYTES})
+    assert (answer.status_code, answer.json()["title"]) == (413, "Too large")
+
+
+async def test_a_form_is_no_search(client: httpx.AsyncClient) -> None:
+    # What a page of another site could send without asking is not read as JSON.
+    answer = await client.post("/searches", content=b'{"operator": "rmsnorm"}', headers={"content-type": "text/plain"})
+    assert answer.status_code == 422

@@ -1,0 +1,60 @@
+"""The terminal's pictures show every filled cell, the best of slices, and what the figures are."""
+
+import pytest
+from rich.console import Console
+
+from archive.descriptors import DESCRIPTORS
+from archive.grid import Grid
+from service.cli.pictures import elite_table, heat_map, provenance
+from tests.service import records
+
+AXES = tuple(DESCRIPTORS[name].axis for name in ("num_warps", "launches", "registers"))
+
+
+def _print(table: object) -> str:
+    console = Console(width=200, record=True)
+    console.print(table)
+    return console.export_text()
+
+
+def _cell(warps: int, launches: int, registers: int) -> int:
+    bins = dict(zip(("num_warps", "launches", "registers"), (warps, launches, registers), strict=True))
+    index = Grid(AXES).index({name: {"value": 0.0, "bin": place} for name, place in bins.items()})
+    assert index is not None
+    return index
+
+
+def test_a_heat_map_shows_the_best_of_each_slice() -> None:
+    elites = [
+        records.elite(cell=_cell(1, 0, 0), objective=1.25),
+        records.elite(cell=_cell(1, 0, 1), objective=1.5),
+        records.elite(cell=_cell(2, 1, 0), objective=0.75),
+    ]
+    text = _print(heat_map(records.search(axes=AXES), elites))
+    assert "1.50" in text and "0.75" in text and "1.25" not in text
+    assert all(label in text for label in DESCRIPTORS["num_warps"].labels)
+
+
+def test_an_empty_archive_is_a_map_of_dots() -> None:
+    text = _print(heat_map(records.search(axes=AXES), []))
+    assert text.count("·") == AXES[0].bins * AXES[1].bins
+
+
+def test_a_grid_of_one_axis_can_be_drawn() -> None:
+    text = _print(heat_map(records.search(axes=AXES[:1]), [records.elite(cell=2, objective=1.5)]))
+    assert "1.50" in text
+
+
+def test_elites_come_best_first_with_their_place_in_words() -> None:
+    better = records.elite(objective=1.75, candidate="candidate-2")
+    text = _print(elite_table(records.search(), [records.elite(), better]))
+    assert text.index("1.750x") < text.index("1.250x")
+    assert DESCRIPTORS["num_warps"].labels[2] in text and "PREDICTED" in text
+
+
+@pytest.mark.parametrize(
+    ("device", "word"), [("model:sm_90", "PREDICTED"), ("recorded:h200", "RECORDED"), ("h200", "MEASURED")]
+)
+def test_predicted_recorded_and_measured_are_never_confused(device: str, word: str) -> None:
+    words = {"PREDICTED", "RECORDED", "MEASURED"}
+    assert {found for found in words if found in provenance(device)} == {word}

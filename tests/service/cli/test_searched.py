@@ -1,0 +1,33 @@
+"""`reef search` refuses what cannot be right before anything starts; `tests/journeys` runs whole searches."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from archive.errors import NotFound as Gone
+from service.cli import app
+from service.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["no_such_operator"], None),
+        (["rmsnorm", "--evaluations", "0"], "budget"),
+        (["rmsnorm", "--seed", "-1"], "seed"),
+        (["rmsnorm", "--emitters", ","], "emitters"),
+        (["rmsnorm", "--emitters", "magic"], "emitters"),
+        (["rmsnorm", "--device", "h200"], "devices"),
+    ],
+)
+def test_what_cannot_be_right_names_its_option(arguments: list[str], field: str | None, tmp_path: Path) -> None:
+    environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
+    result = CliRunner().invoke(app, ["search", *arguments], env=environment)
+    assert isinstance(result.exception, BadInput), result.output
+    assert field is None or result.exception.field == field
+
+
+def test_a_search_that_is_not_there_cannot_be_resumed(tmp_path: Path) -> None:
+    environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
+    assert isinstance(CliRunner().invoke(app, ["search", "--resume", "nothing"], env=environment).exception, Gone)

@@ -1,0 +1,66 @@
+"""What every emitter of the table must do."""
+
+import ast
+import random
+
+import pytest
+
+from service.emitters import EMITTERS, Brief, Parent, Trial
+from service.sources import digest
+from tests.service.emitters.rules.test_contract import ODD_SOURCES
+from tests.service.emitters.samples import ARGUMENTS, seed
+
+SOURCES = {operator: seed(operator) for operator in ARGUMENTS}
+TRIALS = tuple(Trial("num_warps 8 -> 4", "correct", 1.1, ("parent",)) for _ in range(20))
+
+
+def brief(*sources, draw=0, trials=(), target="sm_90"):
+    parents = tuple(Parent(f"parent{number or ''}", source) for number, source in enumerate(sources))
+    return Brief({}, target, parents, trials, random.Random(draw))
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+async def test_proposals_are_new_readable_and_named(name, source):
+    for draw in range(2):
+        proposal = await EMITTERS[name].propose(brief(source, draw=draw))
+        assert ast.parse(proposal.source)
+        assert digest(proposal.source) != digest(source)
+        assert proposal.parents == ("parent",)
+        assert proposal.note
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("trials", [(), TRIALS])
+async def test_equal_briefs_give_equal_proposals(name, trials):
+    first, second = [await EMITTERS[name].propose(brief(seed("matmul"), draw=7, trials=trials)) for _ in range(2)]
+    assert first == second
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("source", ODD_SOURCES.values(), ids=ODD_SOURCES)
+async def test_odd_parents_never_raise(name, source):
+    proposal = await EMITTERS[name].propose(brief(source, source, trials=TRIALS))
+    assert proposal is None or ast.parse(proposal.source)
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+async def test_odd_notes_never_raise(name):
+    trials = tuple(Trial(note, "correct", None) for note in ("", " + ", "; ->", "num_warps 8 ->", "\ud800"))
+    assert await EMITTERS[name].propose(brief(seed("gelu"), trials=trials))
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+async def test_a_seed_that_is_no_candidate_yet_is_no_parent(name):
+    lone = Brief({}, "sm_90", (Parent("", seed("gelu")),), (), random.Random(0))
+    assert (await EMITTERS[name].propose(lone)).parents == ()
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100", "gfx942"])
+@pytest.mark.parametrize("name", EMITTERS)
+async def test_every_target(name, target):
+    assert await EMITTERS[name].propose(brief(seed("rmsnorm"), target=target))
+
+
+def test_names():
+    assert all(emitter.name == name and emitter.arity >= 1 for name, emitter in EMITTERS.items())

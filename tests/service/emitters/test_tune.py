@@ -1,0 +1,78 @@
+import random
+
+import pytest
+
+from service.emitters.base import Brief, Parent, Trial
+from service.emitters.tune import DRAWS, Tune, describe, read, structure, write
+from tests.service.emitters.samples import rewritten, seed
+
+MANY = tuple(Trial("", "correct", 1.0, ("other",)) for _ in range(DRAWS))
+
+
+def brief(*sources, draw=0, trials=()):
+    parents = tuple(Parent(f"c{number}", source) for number, source in enumerate(sources))
+    return Brief({}, "sm_90", parents, trials, random.Random(draw))
+
+
+async def notes(*sources, trials=(), draws=40):
+    found = [await Tune().propose(brief(*sources, draw=draw, trials=trials)) for draw in range(draws)]
+    return [proposal.note for proposal in found if proposal]
+
+
+def test_reading_and_writing():
+    source = write(seed("matmul"), "sm_90", {"BLOCK_M": 128, "num_stages": 4})
+    values = {item.name: item.value for item in read(source, "sm_90")}
+    assert values == {"num_warps": 4, "num_stages": 4, "BLOCK_K": 32, "BLOCK_M": 128, "BLOCK_N": 64}
+    assert "triton.cdiv(M, BLOCK_M)" in source
+
+
+def test_options_and_caps_are_added():
+    looped = rewritten("chunk_row", seed("softmax"))
+    found = write(looped.replace(", num_warps=8", ""), "sm_90", {"num_warps": 16, "BLOCK cap": 512})
+    assert "num_warps=16" in found
+    assert "min(triton.next_power_of_2(n_cols), 512)" in found
+
+
+def test_notes_say_what_changes_in_order():
+    found = read(seed("gelu"), "sm_90")
+    assert describe(found, {"BLOCK": 2048, "num_warps": 8}) == "num_warps 4 -> 8; BLOCK 1024 -> 2048"
+    assert describe(found, {"BLOCK": 1024}) == ""
+    assert describe([], {}) == ""
+
+
+async def test_early_draws_are_wide_and_later_ones_near():
+    far = [note for note in await notes(seed("gelu")) if "BLOCK 1024 -> 16" in note or "-> 65536" in note]
+    assert far
+    steps = {"num_warps 4 -> 2", "num_warps 4 -> 8", "BLOCK 1024 -> 512", "BLOCK 1024 -> 2048"}
+    near = [note for note in await notes(seed("gelu"), trials=MANY) if set(note.split("; ")) <= steps]
+    assert len(near) > 30
+
+
+async def test_what_was_tried_on_this_parent_is_not_proposed_again():
+    tried = []
+    while proposal := await Tune().propose(brief(seed("rmsnorm"), trials=tuple(tried))):
+        assert proposal.note not in [trial.note for trial in tried]
+        tried.append(Trial(proposal.note, "correct", 1.0, ("c0",)))
+    assert {trial.note for trial in tried} >= {"num_warps 8 -> 4", "num_warps 8 -> 16"}
+    elsewhere = tuple(Trial(trial.note, "correct", 1.0, ("other",)) for trial in tried)
+    assert await Tune().propose(brief(seed("rmsnorm"), trials=elsewhere))
+    unknown = tuple(Trial(trial.note, "correct", 1.0) for trial in tried)
+    assert await Tune().propose(brief(seed("rmsnorm"), trials=unknown)) is None
+
+
+async def test_parents_of_equal_structure_are_crossed():
+    mate = write(seed("matmul"), "sm_90", {"BLOCK_M": 256, "BLOCK_N": 16, "num_warps": 16, "num_stages": 5})
+    found = await notes(seed("matmul"), mate, trials=MANY, draws=25)
+    far = ["num_warps 4 -> 16", "num_stages 3 -> 5", "BLOCK_M 64 -> 256", "BLOCK_N 64 -> 16"]
+    assert any(sum(change in note for change in far) > 1 for note in found)
+
+
+async def test_parents_of_another_structure_are_not():
+    other = write(rewritten("exp2", seed("attention")), "sm_90", {"BLOCK_M": 256})
+    assert structure(other, "sm_90") != structure(seed("attention"), "sm_90")
+    assert structure(write(seed("gelu"), "sm_90", {"BLOCK": 16}), "sm_90") == structure(seed("gelu"), "sm_90")
+
+
+@pytest.mark.parametrize("source", ["x = (", "", "def entry(x):\n    return x"])
+async def test_nothing_to_tune(source):
+    assert await Tune().propose(brief(source)) is None

@@ -1,0 +1,80 @@
+"""A coordinator checks what it is asked for, keeps it, and goes on with it after a restart."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.descriptors import DEFAULT_AXES
+from archive.records import SearchState
+from service.coordinator import Coordinator
+from service.embedded import EmbeddedServer
+from service.errors import BadInput, Conflict, NotFound
+from service.requests import SearchRequest
+from service.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path, redis_server: EmbeddedServer, redis_url: str) -> Settings:
+    return Settings(data_dir=tmp_path, redis_url=redis_url, local_workers=0)
+
+
+@pytest.fixture
+async def coordinator(settings: Settings) -> AsyncIterator[Coordinator]:
+    coordinator = await Coordinator.open(settings)
+    yield coordinator
+    await coordinator.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"operator": "rmsnrom"}, "operator"),
+        ({"devices": ("model:sm_1",)}, "devices"),
+        ({"devices": ("toaster",)}, "devices"),
+        ({"devices": ("h200",)}, "devices"),
+        ({"devices": ("model:sm_90", "model:sm_80")}, "devices"),
+        ({"emitters": ("tune", "magic")}, "emitters"),
+        ({"axes": ("colour",)}, "axes"),
+    ],
+)
+async def test_what_cannot_be_right_names_its_field(
+    coordinator: Coordinator, wrong: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        await coordinator.submit(SearchRequest.model_validate({"operator": "rmsnorm", **wrong}))
+    assert caught.value.field == field
+    assert await coordinator.store.searches.list() == []
+
+
+async def test_a_search_is_stored_with_its_shapes_and_its_reference_is_asked_for(coordinator: Coordinator) -> None:
+    search = await coordinator.submit(SearchRequest(operator="softmax", budget=5))
+    assert (search.state, search.operator_name, search.budget) == (SearchState.PREPARING, "softmax", 5)
+    assert tuple(axis.descriptor for axis in search.axes) == DEFAULT_AXES
+    assert {shape["role"] for shape in search.shapes} == {"benchmark", "boundary", "held_out"}
+    assert sum((await coordinator.queue_depth()).values()) == 1
+
+
+async def test_a_search_moves_only_where_it_may(coordinator: Coordinator) -> None:
+    search = await coordinator.submit(SearchRequest(operator="softmax"))
+    assert (await coordinator.pause(search.id)).state is SearchState.PAUSED
+    with pytest.raises(Conflict, match="paused"):
+        await coordinator.pause(search.id)
+    assert (await coordinator.resume(search.id)).state is SearchState.PREPARING
+    assert (await coordinator.stop(search.id)).state is SearchState.STOPPED
+    assert sum((await coordinator.queue_depth()).values()) == 0
+    with pytest.raises(Conflict, match="stopped"):
+        await coordinator.resume(search.id)
+    with pytest.raises(NotFound):
+        await coordinator.stop("nothing")
+
+
+async def test_a_restart_goes_on_with_what_was_open(settings: Settings, coordinator: Coordinator) -> None:
+    search = await coordinator.submit(SearchRequest(operator="softmax"))
+    again = await Coordinator.open(settings)
+    try:
+        assert (await again.store.searches.get(search.id)).state is SearchState.PREPARING
+        assert sum((await again.queue_depth()).values()) == 1
+    finally:
+        await again.close()

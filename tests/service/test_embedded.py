@@ -1,0 +1,145 @@
+"""The embedded server keeps its data, its password and its lock, and never outlives the process that started it."""
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError
+from redis.retry import Retry
+
+from service import embedded
+from service.embedded import EmbeddedServer, server_program
+from service.errors import Conflict, Unavailable
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from service.embedded import EmbeddedServer
+
+async def main():
+    async with EmbeddedServer(Path(sys.argv[1])) as server:
+        print(server.pid, server.url, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def gone(pid: int, within_s: float = 20.0) -> bool:
+    end = time.monotonic() + within_s
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+async def test_it_answers_with_its_password_and_with_no_other(tmp_path: Path) -> None:
+    async with EmbeddedServer(tmp_path) as server:
+        with redis.Redis.from_url(server.url) as client:
+            assert client.ping()
+        wrong = redis.Redis(
+            port=client.connection_pool.connection_kwargs["port"], password="guess", retry=Retry(NoBackoff(), 0)
+        )
+        with wrong, pytest.raises(AuthenticationError):
+            wrong.ping()
+        assert server.pid is not None and not gone(server.pid, within_s=0)
+    assert gone(server.pid)
+
+
+async def test_only_its_user_can_read_what_it_keeps(tmp_path: Path) -> None:
+    folder = tmp_path / "redis"
+    async with EmbeddedServer(folder) as server:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / "users.acl").stat().st_mode) == 0o600
+        password = server.url.split(":")[2].split("@")[0]
+        assert password not in (folder / "users.acl").read_text()
+        assert server.pid is not None
+        assert not any(password in part for part in psutil.Process(server.pid).cmdline())
+
+
+async def test_a_stopped_server_leaves_its_data_to_the_next(tmp_path: Path) -> None:
+    async with EmbeddedServer(tmp_path) as server:
+        with redis.Redis.from_url(server.url) as client:
+            client.set("kept", "1")
+    async with EmbeddedServer(tmp_path) as server:
+        with redis.Redis.from_url(server.url) as client:
+            assert client.get("kept") == b"1"
+
+
+async def test_a_killed_server_comes_back_at_the_same_address_with_its_streams(tmp_path: Path) -> None:
+    async with EmbeddedServer(tmp_path) as server:
+        with redis.Redis.from_url(server.url) as client:
+            client.xgroup_create("stream", "group", "0", mkstream=True)
+            client.xadd("stream", {"job": "1"})
+            client.xreadgroup("group", "worker", {"stream": ">"})
+        assert server.pid is not None
+        killed = server.pid
+        os.kill(killed, signal.SIGKILL)
+        while server.pid == killed:
+            await asyncio.sleep(0.02)
+        with redis.Redis.from_url(server.url) as client:
+            while not answers(client):
+                await asyncio.sleep(0.02)
+            assert client.xpending("stream", "group")["pending"] == 1
+
+
+def answers(client: "redis.Redis") -> bool:
+    try:
+        return bool(client.ping())
+    except (redis.ConnectionError, OSError):
+        return False
+
+
+def test_it_ends_with_a_killed_owner_and_the_next_one_takes_over(tmp_path: Path) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert owner.stdout is not None
+        pid, url = owner.stdout.readline().split()
+        with redis.Redis.from_url(url) as client:
+            client.set("kept", "1")
+    finally:
+        owner.kill()
+        owner.communicate()
+
+    async def take_over() -> bytes | None:
+        async with EmbeddedServer(tmp_path) as server:
+            with redis.Redis.from_url(server.url) as client:
+                return client.get("kept")
+
+    assert asyncio.run(take_over()) == b"1"
+    assert gone(int(pid))
+
+
+async def test_one_folder_serves_one_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "LOCK_S", 0.1)
+    async with EmbeddedServer(tmp_path):
+        with pytest.raises(Conflict, match="REEF_DATA_DIR"):
+            async with EmbeddedServer(tmp_path):
+                pytest.fail("two servers write one log")
+
+
+async def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "appendonlydir").write_text("a file where a folder should be")
+    with pytest.raises(Unavailable, match=r"did not start: .*append ?only"):
+        async with EmbeddedServer(tmp_path):
+            pytest.fail("it started on a broken folder")
+
+
+async def test_a_program_that_is_no_server_says_so(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="did not start"):
+        async with EmbeddedServer(tmp_path, program=Path("/bin/true")):
+            pytest.fail("it started")
+
+
+def test_a_server_is_found_here() -> None:
+    assert os.access(server_program(), os.X_OK)

@@ -1,0 +1,61 @@
+"""One candidate judged through real benches: right, wrong, untraceable, autotuned; and an operator that cannot be."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from service.catalogue import load_catalogue
+from service.errors import BadInput
+from service.judgement import Judge
+from workers.protocol import Device, Outcome
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DEVICE = Device.parse("model:sm_90")
+SOFTMAX = load_catalogue()["softmax"]
+SEED = SOFTMAX.seeds[0]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def judge() -> AsyncIterator[Judge]:
+    async with Judge(SOFTMAX, DEVICE) as judge:
+        yield judge
+
+
+async def test_the_seed_is_correct_and_as_fast_as_itself(judge: Judge) -> None:
+    judgement = await judge.judge(SEED)
+    assert judgement.outcome is Outcome.CORRECT, judgement.reason
+    assert judgement.best is not None and judgement.best.speedup is not None
+    assert judgement.best.speedup.low == pytest.approx(1.0)
+    assert {"num_warps", "registers"} <= judgement.best.coordinates.keys()
+    assert {"trace", "compile", "assemble", "interpret", "check"} <= judgement.stages_s.keys()
+
+
+async def test_a_wrong_kernel_is_wrong(judge: Judge) -> None:
+    judgement = await judge.judge(SEED.replace("tl.exp(", "tl.exp2("))
+    assert judgement.outcome is Outcome.WRONG_RESULT and judgement.reason
+    assert judgement.best is None
+
+
+async def test_what_does_not_compile_says_where(judge: Judge) -> None:
+    broken = SEED.replace("tl.exp(", "tl.no_such_function(")
+    judgement = await judge.judge(broken)
+    assert judgement.outcome is Outcome.COMPILE_ERROR
+    assert judgement.line is not None and "no_such_function" in broken.splitlines()[judgement.line - 1]
+
+
+async def test_every_configuration_gets_a_verdict_of_its_own(judge: Judge) -> None:
+    configurations = "[triton.Config({}, num_warps=w) for w in (4, 16)]"
+    tuned = SEED.replace("@triton.jit", f"@triton.autotune({configurations}, key=[])\n@triton.jit", 1)
+    tuned = tuned.replace(", num_warps=8", "")
+    judgement = await judge.judge(tuned)
+    assert [item.outcome for item in judgement.variants] == [Outcome.CORRECT] * 2, judgement.reason
+    assert len({item.plan for item in judgement.variants}) == 2
+
+
+async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:
+    broken = SOFTMAX.model_copy(update={"seeds": (SEED.replace("tl.exp(", "tl.exp2("),)})
+    async with Judge(broken, DEVICE) as judge:
+        with pytest.raises(BadInput, match="seed"):
+            await judge.judge(SEED)

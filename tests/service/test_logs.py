@@ -1,0 +1,74 @@
+"""Logs come in one form, from us and from libraries, and show no values of variables."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from service.logs import configure
+from service.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Leave logging as it was."""
+    root = logging.getLogger()
+    handlers, level, processors = root.handlers[:], root.level, structlog.get_config()
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.configure(**processors)
+
+
+def written(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_json_holds_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Settings(log_json=True))
+    structlog.get_logger("service.x").info("search stored", search="s-1")
+    logging.getLogger("some.library").warning("socket %s closed", 3)
+    ours, theirs = written(capsys)
+    assert (ours["event"], ours["search"], ours["level"], ours["logger"]) == (
+        "search stored",
+        "s-1",
+        "info",
+        "service.x",
+    )
+    assert ours["timestamp"].endswith("Z")
+    assert (theirs["event"], theirs["level"], theirs["logger"]) == ("socket 3 closed", "warning", "some.library")
+
+
+def test_what_is_less_severe_stays_out(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Settings(log_json=True, log_level="warning"))
+    structlog.get_logger().info("small talk")
+    logging.getLogger("some.library").info("small talk")
+    structlog.get_logger().error("it burns")
+    assert [line["event"] for line in written(capsys)] == ["it burns"]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_traces_show_code_and_no_values(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    configure(Settings(log_json=as_json))
+    password = "hunter" + "2"
+    try:
+        raise ValueError(f"{len(password)} characters are too many")
+    except ValueError:
+        structlog.get_logger().exception("tick failed")
+    text = capsys.readouterr().err
+    assert "tick failed" in text
+    assert "test_logs.py" in text
+    assert "7 characters are too many" in text
+    assert "hunter2" not in text
+
+
+def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Settings())
+    structlog.get_logger().warning("queue lost", jobs=3)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "queue lost" in line
+    assert "jobs=3" in line
+    assert "\x1b" not in line

@@ -1,0 +1,119 @@
+import re
+
+import pytest
+
+from tests.workers.assembler.kernels import compiled
+from workers.assembler import CLASSES
+from workers.assembler.amd.text import lint_amdgcn
+from workers.assembler.refusal import Refused
+from workers.protocol import Kernel
+
+
+def altered(insertion: str, name: str = "root") -> Kernel:
+    """A kernel with a line slipped in before its end."""
+    kernel = compiled(name, "gfx942")
+    text = kernel.assembly.replace("\ts_endpgm", f"\t{insertion}\n\ts_endpgm", 1)
+    assert text != kernel.assembly
+    return kernel.model_copy(update={"assembly": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "unit", "loops"),
+    [
+        ("rmsnorm", 16, "none", False),
+        ("matmul", 16, "mma", True),
+        ("striding", 16, "none", True),
+        ("wave", 4, "none", False),
+    ],
+)
+def test_honest_kernels_are_read(name: str, width: int, unit: str, loops: bool) -> None:
+    kernel = compiled(name, "gfx942")
+    read = lint_amdgcn(kernel)
+    assert (read.mix.load_width_bytes, read.mix.tensor_core, read.mix.loops) == (width, unit, loops)
+    assert tuple(read.mix.instructions) == CLASSES
+    assert read.mix.instructions["load_global"] > 0
+    assert read.shared_bytes == kernel.shared_bytes
+    declared = re.search(r"\.vgpr_count: +(\d+)", kernel.assembly)
+    assert declared is not None
+    assert read.registers >= int(declared[1])
+
+
+def test_parameters_are_the_plans_and_the_scratch_pointers() -> None:
+    sizes = [item.bytes for item in lint_amdgcn(compiled("scalars", "gfx942")).parameters]
+    assert sizes == [8, 2, 2, 4, 8, 1, 1, 2, 8, 8, 8]
+    assert [item.type for item in lint_amdgcn(compiled("striding", "gfx942")).parameters].count("pointer") == 4
+
+
+def test_comments_and_debug_lines_are_left_out() -> None:
+    kernel = compiled("rmsnorm", "gfx942")
+    read = lint_amdgcn(kernel)
+    assert ".loc" not in read.text
+    assert ".debug" not in read.text
+    moved = re.sub(r"\.loc\t1 (\d+)", lambda found: f".loc\t1 {int(found[1]) + 9}", kernel.assembly)
+    other = kernel.model_copy(update={"assembly": moved.replace("\ts_endpgm", "\ts_endpgm ; done // twice")})
+    assert lint_amdgcn(other).text == read.text
+
+
+@pytest.mark.parametrize(
+    ("insertion", "reason"),
+    [
+        ("s_memtime s[0:1]", "clocks"),
+        ("s_memrealtime s[0:1]", "clocks"),
+        ("s_getreg_b32 s0, hwreg(HW_REG_SHADER_CYCLES)", "clocks"),
+        ("s_sendmsg sendmsg(MSG_INTERRUPT)", "messages"),
+        ("s_sleep 1", "stop"),
+        ("s_trap 2", "stop"),
+        ("s_swappc_b64 s[30:31], s[2:3]", "functions"),
+        ("s_setpc_b64 s[30:31]", "functions"),
+        ("s_setreg_b32 hwreg(HW_REG_TRAPSTS), s0", "registers"),
+        ("global_atomic_add v0, v1, s[0:1] sc0 sc1", "system scope"),
+        ("frobnicate v0, v1", "no instruction"),
+        ("v_mov_b32_e32 v0, v1 /* */", "characters"),
+        ("v_mov_b32_e32 v0, 0x1\0", "characters"),
+        ('# 1 "file"', "no instruction"),
+        ('.incbin "/etc/passwd"', "directive"),
+        ('.include "/etc/passwd"', "directive"),
+        (".macro s_endpgm", "directive"),
+        (".byte 1", "directive"),
+        (".data", "section"),
+        (".bss", "section"),
+        ('.section .mine,"aw",@progbits', "section"),
+        (".pushsection .data", "section"),
+        (".globl other", "directive"),
+    ],
+)
+def test_what_plans_may_not_hold_is_refused(insertion: str, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        lint_amdgcn(altered(insertion))
+
+
+def test_system_scope_of_a_real_kernel_is_refused() -> None:
+    with pytest.raises(Refused, match="scope='gpu'"):
+        lint_amdgcn(compiled("crossing", "gfx942"))
+
+
+def test_prints_and_asserts_are_refused() -> None:
+    for name in ("printing", "asserting"):
+        with pytest.raises(Refused, match="device_print"):
+            lint_amdgcn(compiled(name, "gfx942"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "reason"),
+    [
+        (r"\.max_flat_workgroup_size: \d+", ".max_flat_workgroup_size: 64", "64 threads"),
+        (r"\.name: +kernel", ".name: other", "exactly one kernel"),
+        (r"\.amdhsa_kernel kernel", ".amdhsa_kernel other", "exactly one entry"),
+        (r"user_sgpr_dispatch_id 0", "user_sgpr_dispatch_id 1", "one launch from another"),
+        (r"user_sgpr_queue_ptr 0", "user_sgpr_queue_ptr 1", "one launch from another"),
+        (r"\t\.amdgpu_metadata", "", "no metadata"),
+        (r"value_kind:     by_value", "value_kind: hidden_heap_v1", "metadata"),
+        (r"kernel:", "other:", "exactly one entry"),
+    ],
+)
+def test_an_entry_must_be_what_the_plan_says(pattern: str, replacement: str, reason: str) -> None:
+    kernel = compiled("root", "gfx942")
+    text = re.sub(pattern, replacement, kernel.assembly)
+    assert text != kernel.assembly
+    with pytest.raises(Refused, match=reason):
+        lint_amdgcn(kernel.model_copy(update={"assembly": text}))

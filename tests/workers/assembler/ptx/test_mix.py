@@ -1,0 +1,54 @@
+import pytest
+
+from tests.workers.assembler.kernels import compiled
+from tests.workers.assembler.modules import module
+from workers.assembler import CLASSES
+from workers.assembler.machine import Mix
+from workers.assembler.ptx.mix import read_mix
+from workers.assembler.ptx.parser import parse
+
+
+def mix(body: str) -> Mix:
+    return read_mix(parse(module(body)).functions)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "path", "unit", "loops"),
+    [
+        ("rmsnorm", 16, "plain", "none", False),
+        ("matmul", 16, "async", "wgmma", True),
+        ("small_matmul", 16, "async", "mma", True),
+        ("doubled", 16, "bulk", "none", True),
+        ("striding", 16, "plain", "none", True),
+    ],
+)
+def test_real_kernels_are_told_apart(name: str, width: int, path: str, unit: str, loops: bool) -> None:
+    found = read_mix(parse(compiled(name).assembly).functions)
+    assert (found.load_width_bytes, found.memory_path, found.tensor_core, found.loops) == (width, path, unit, loops)
+
+
+def test_counts_have_every_class() -> None:
+    found = mix("ld.global.b32 %r1, [%rd1]; add.f32 %r2, %r1, %r1; st.global.b32 [%rd1], %r2;").instructions
+    assert tuple(found) == CLASSES
+    assert (found["load_global"], found["float"], found["store_global"], found["branch"]) == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "width"),
+    [
+        ("ld.global.b8 %r1, [%rd1];", 1),
+        ("ld.global.v2.b16 {%r1, %r2}, [%rd1]; ld.global.b16 %r1, [%rd1];", 4),
+        ("ld.global.L1::evict_last.v8.b32 {%r1}, [%rd1];", 32),
+        ("ld.shared.v4.b32 {%r1}, [%r1];", 0),
+        ("cp.async.ca.shared.global [%r1], [%rd1], 0x8;", 8),
+        ("cp.async.ca.shared.global [%r1], [%rd1], %r2;", 0),
+        ("ret;", 0),
+    ],
+)
+def test_the_widest_load_counts(body: str, width: int) -> None:
+    assert mix(body).load_width_bytes == width
+
+
+def test_only_a_jump_back_is_a_loop() -> None:
+    assert not mix("@%p1 bra $L; $L:").loops
+    assert mix("$L: @%p1 bra $L;").loops

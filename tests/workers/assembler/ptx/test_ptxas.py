@@ -1,0 +1,67 @@
+import re
+
+import pytest
+
+from tests.workers.assembler.kernels import compiled
+from tests.workers.assembler.modules import kernel_of, module
+from workers.assembler.ptx.ptxas import assemble_ptx
+from workers.assembler.refusal import Refused
+from workers.protocol import Outcome
+from workers.targets import TARGETS
+
+SM_90 = TARGETS["sm_90"]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+def test_a_kernel_becomes_machine_code_with_readings(target: str) -> None:
+    code = assemble_ptx(compiled("rmsnorm", target), TARGETS[target])
+    assert code.code.startswith(b"\x7fELF")
+    assert 16 <= code.registers <= 128
+    assert code.spill_bytes == 0
+    assert code.shared_bytes == compiled("rmsnorm", target).shared_bytes
+    assert [item.bytes for item in code.parameters] == [8, 8, 8, 4, 4, 8, 8]
+
+
+def test_machine_code_is_the_same_each_time() -> None:
+    kernel = compiled("root")
+    assert assemble_ptx(kernel, SM_90).digest == assemble_ptx(kernel, SM_90).digest
+
+
+def test_names_comments_and_lines_leave_the_machine_code_as_it_is() -> None:
+    kernel = compiled("calling")
+    text = re.sub(r"\.loc\t1 (\d+)", lambda found: f".loc\t1 {int(found[1]) + 40}", kernel.assembly)
+    text = re.sub(r"_\$_put", "_$_store", text).replace("// -- Begin", "// -- Once more")
+    other = kernel.model_copy(update={"assembly": text})
+    assert text != kernel.assembly
+    assert assemble_ptx(other, SM_90).digest == assemble_ptx(kernel, SM_90).digest
+
+
+def test_a_table_in_constant_memory_assembles() -> None:
+    code = assemble_ptx(compiled("wave"), SM_90)
+    assert code.mix.instructions["load_global"] < 4
+    assert b".nv.constant3" in code.code
+    assert b".nv.global" not in code.code
+
+
+def test_spills_are_read() -> None:
+    lines = [f"ld.volatile.global.b64 w{index}, [%rd1+{8 * index}];" for index in range(60)]
+    lines += [f"st.volatile.global.b64 [%rd1+{8 * index}], w{index};" for index in reversed(range(60))]
+    body = "\n".join([".reg .b64 w<60>;", *lines])
+    roomy = assemble_ptx(kernel_of(module(body)), SM_90)
+    tight = assemble_ptx(kernel_of(module(body, limits=".reqntid 128 .maxnreg 32")), SM_90)
+    assert roomy.spill_bytes == 0
+    assert tight.spill_bytes > 0
+    assert tight.registers <= 32 < roomy.registers
+
+
+def test_what_ptxas_refuses_comes_with_the_candidates_line() -> None:
+    text = module(".loc 1 12 0\nld.global.cg.L1::evict_last.b32 %r1, [%rd1];")
+    with pytest.raises(Refused, match=r"evict_last.*cannot be combined") as caught:
+        assemble_ptx(kernel_of(text), SM_90)
+    assert caught.value.line == 12
+    assert caught.value.outcome is Outcome.COMPILE_ERROR
+
+
+def test_assembly_for_another_target_is_refused() -> None:
+    with pytest.raises(Refused, match="not for sm_80"):
+        assemble_ptx(compiled("root"), TARGETS["sm_80"])

@@ -1,0 +1,31 @@
+"""NaN and infinities stand where the reference has them, with its signs, and nowhere else."""
+
+import pytest
+
+from tests.workers.checks.cases import HONEST, gather, operator
+from workers.checks import CHECKS
+from workers.protocol import Outcome
+
+CHECK = CHECKS["special_values"]
+
+
+def _after(change, draw):
+    return CHECK.examine(gather(operator("gelu"), draw, 1, lambda x: change(HONEST["gelu"](x))))
+
+
+@pytest.mark.parametrize("draw", ["normal", "planted"])
+def test_an_honest_kernel_passes(draw):
+    assert _after(lambda y: y, draw).outcome is None
+
+
+def test_a_nan_of_its_own_is_refused():
+    def add(y):
+        y[0, 0] = float("nan")
+        return y
+
+    assert _after(add, "normal").outcome is Outcome.WRONG_RESULT
+
+
+@pytest.mark.parametrize("change", [lambda y: y.nan_to_num(0.0), lambda y: -y])
+def test_a_swallowed_nan_or_a_turned_infinity_is_refused(change):
+    assert _after(change, "planted").outcome is Outcome.WRONG_RESULT

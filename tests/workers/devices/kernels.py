@@ -1,0 +1,137 @@
+"""Candidates for softmax and a column sum, traced for real, and jobs to judge them."""
+
+from functools import cache
+
+from workers import tracing
+from workers.protocol import (
+    BenchmarkShape,
+    Device,
+    Graph,
+    MeasureJob,
+    Operator,
+    Shape,
+    ShapeRole,
+    TraceJob,
+    TraceReport,
+)
+
+SOFTMAX = Operator(
+    name="softmax",
+    entry="softmax",
+    reference="import torch\n\n\ndef softmax(x):\n    return torch.softmax(x.float(), -1).to(x.dtype)\n",
+    inputs=({"name": "x", "shape": ("M", "N"), "dtype": "bfloat16"},),
+    outputs=({"name": "y", "dtype": "bfloat16"},),
+    shapes=(BenchmarkShape(dims={"M": 2048, "N": 1024}),),
+    ranges={"M": (1, 8192), "N": (1, 8192)},
+)
+COLUMN_SUM = Operator(
+    name="column_sum",
+    entry="column_sum",
+    reference="def column_sum(x):\n    return x.float().sum(0)\n",
+    inputs=({"name": "x", "shape": ("M", "N"), "dtype": "bfloat16"},),
+    outputs=({"name": "y", "dtype": "float32"},),
+    shapes=(BenchmarkShape(dims={"M": 512, "N": 1024}),),
+    ranges={"M": (1, 8192), "N": (1, 8192)},
+)
+SHAPES = (
+    Shape(dims={"M": 37, "N": 129}, role=ShapeRole.BOUNDARY),
+    Shape(dims={"M": 1, "N": 1}, role=ShapeRole.BOUNDARY),
+    Shape(dims={"M": 64, "N": 128}, role=ShapeRole.HELD_OUT),
+)
+
+HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+KERNEL = """@triton.jit
+def kernel(x_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    mask = cols < n_cols
+    x = tl.load(x_ptr + row * n_cols + cols, mask=mask, other=float("-inf")).to(tl.float32)
+    x = x - tl.max(x, axis=0)
+    e = tl.exp(x)
+    y = e / tl.sum(e, axis=0)
+    tl.store(y_ptr + row * n_cols + cols, y, mask=mask)
+
+
+"""
+HOST = """def softmax(x):
+    y = torch.empty_like(x)
+    kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return y
+"""
+PLAIN = HEADER + KERNEL + HOST
+
+
+def changed(old: str, new: str) -> str:
+    """The plain softmax with a fault planted."""
+    assert old in PLAIN, old
+    return PLAIN.replace(old, new)
+
+
+AUTOTUNED = (
+    HEADER + "@triton.autotune([triton.Config({'ROWS': 1}), triton.Config({'ROWS': 4}, num_warps=8)], key=['n_cols'])\n"
+    "@triton.heuristics({'BLOCK': lambda args: triton.next_power_of_2(args['n_cols'])})\n"
+    "@triton.jit\n"
+    "def kernel(x_ptr, y_ptr, n_rows, n_cols, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n"
+    "    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)\n"
+    "    cols = tl.arange(0, BLOCK)\n"
+    "    mask = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)\n"
+    "    place = rows[:, None] * n_cols + cols[None, :]\n"
+    "    x = tl.load(x_ptr + place, mask=mask, other=-float('inf')).to(tl.float32)\n"
+    "    x = tl.where(rows[:, None] < n_rows, x, 0.0)\n"
+    "    e = tl.exp(x - tl.max(x, 1)[:, None])\n"
+    "    tl.store(y_ptr + place, e / tl.sum(e, 1)[:, None], mask=mask)\n\n\n"
+    "def softmax(x):\n"
+    "    y = torch.empty_like(x)\n"
+    "    grid = lambda meta: (triton.cdiv(x.shape[0], meta['ROWS']),)\n"
+    "    kernel[grid](x, y, x.shape[0], x.shape[1])\n"
+    "    return y\n"
+)
+
+SUM = (
+    HEADER + "@triton.jit\n"
+    "def partial_sums(x_ptr, y_ptr, n_rows, n_cols, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n"
+    "    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)\n"
+    "    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)\n"
+    "    mask = (rows[:, None] < n_rows) & (cols[None, :] < n_cols)\n"
+    "    x = tl.load(x_ptr + rows[:, None] * n_cols + cols[None, :], mask=mask, other=0.0).to(tl.float32)\n"
+    "    {update}\n\n\n"
+    "def column_sum(x):\n"
+    "    y = torch.{factory}(x.shape[1], dtype=torch.float32, device=x.device)\n"
+    "    grid = (triton.cdiv(x.shape[0], 16), triton.cdiv(x.shape[1], 64))\n"
+    "    partial_sums[grid](x, y, x.shape[0], x.shape[1], ROWS=16, BLOCK=64)\n"
+    "    return y\n"
+)
+ATOMIC = "tl.atomic_add(y_ptr + cols, tl.sum(x, 0), mask=cols < n_cols)"
+RACE = "tl.store(y_ptr + cols, tl.load(y_ptr + cols, mask=cols < n_cols) + tl.sum(x, 0), mask=cols < n_cols)"
+
+
+@cache
+def traced(source: str | None, operator: str = "softmax", target: str = "sm_90") -> TraceReport:
+    """A candidate's trace, or the reference's for None."""
+    op = {"softmax": SOFTMAX, "column_sum": COLUMN_SUM}[operator]
+    shapes = (*SHAPES, Shape(dims=op.shapes[0].dims))
+    job = TraceJob(id="t", search="s", candidate="c", source=source, operator=op, shapes=shapes, target=target)
+    report = tracing.trace(job, "tester")
+    assert report.outcome == "correct", report
+    return report
+
+
+def graphs(operator: str) -> tuple[Graph, ...]:
+    """The reference for every shape."""
+    return traced(None, operator).graphs
+
+
+def job_for(source: str, operator: str = "softmax", variant: int = 0, target: str = "sm_90", **more) -> MeasureJob:
+    """An order to judge a variant of a candidate."""
+    bundle = traced(source, operator, target).variants[variant].bundle
+    return MeasureJob(
+        id="m",
+        search="s",
+        candidate="c",
+        variant=variant,
+        bundle=bundle,
+        operator={"softmax": SOFTMAX, "column_sum": COLUMN_SUM}[operator],
+        graphs=graphs(operator),
+        device=Device.parse(f"model:{target}"),
+        **{"source": source, **more},
+    )

@@ -1,0 +1,65 @@
+"""What the parent makes of replies that a hostile child could send."""
+
+import pytest
+import torch
+
+from tests.workers.devices.kernels import PLAIN, graphs, job_for
+from workers import jail
+from workers.devices.interpretation import Unusable, _explain, interpret
+from workers.devices.selection import select_cases
+from workers.inputs import draw
+from workers.interpreter import InterpretReply, Traffic, pack
+
+
+def forged(function):
+    """Let the jail run another function than the interpreter, and read what it says."""
+    torch.set_num_threads(1)
+    job = job_for(PLAIN)
+    cases = select_cases(job.bundle, graphs("softmax"))[:1]
+    drawn = [[draw(job.operator, case.plan.shape, name, 0) for name in case.draws] for case in cases]
+    return interpret(job, cases, drawn, [], 10.0, function)
+
+
+DONE = Traffic(moved_bytes=4)
+GOOD = [b"\0\0"] * 10
+
+FORGED = {
+    "no frame": lambda request: b"correct",
+    "no results": lambda request: pack(InterpretReply(finished=(DONE,)), []),
+    "too many results": lambda request: pack(InterpretReply(finished=(DONE,)), [*GOOD, b""]),
+    "results of another size": lambda request: pack(InterpretReply(finished=(DONE,)), [b"\0"] * 10),
+    "too many plans": lambda request: pack(InterpretReply(finished=(DONE,) * 2), GOOD),
+    "no plan and no reason": lambda request: pack(InterpretReply(), []),
+    "a reason though all is done": lambda request: pack(
+        InterpretReply(finished=(DONE,), outcome="not_interpretable"), GOOD
+    ),
+    "samples nobody asked for": lambda request: pack(InterpretReply(finished=(DONE,), sampled=(DONE,)), GOOD),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_replies_that_make_no_sense_are_unusable(name):
+    with pytest.raises(Unusable, match="makes no sense"):
+        forged(FORGED[name])
+
+
+def test_a_plausible_reply_is_read():
+    result = forged(lambda request: pack(InterpretReply(finished=(DONE,)), GOOD))
+    assert [len(row) for row in result.results] == [5]
+    assert result.results[0][0].outputs[0].shape == (1, 1)
+
+
+def crash(request: bytes) -> bytes:
+    raise LookupError("a tile of 2**40 elements")
+
+
+def test_a_child_that_dies_says_what_it_said_last():
+    with pytest.raises(Unusable, match=r"2\*\*40 elements"):
+        forged(crash)
+
+
+def test_endings_are_explained():
+    timeout = jail.JailResult(jail.Ending.TIMEOUT, b"", "", 1.0)
+    assert "did not end within 3 s" in _explain(timeout, 3.0)
+    crashed = jail.JailResult(jail.Ending.CRASHED, b"", "", 1.0)
+    assert "crashed" in _explain(crashed, 3.0)

@@ -1,0 +1,145 @@
+"""The device `model`, end to end: traced for real, executed in the jail, checked, predicted."""
+
+import pytest
+import torch
+
+from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, RACE, SUM, changed, job_for, traced
+from workers.devices.model import ModelDevice
+from workers.errors import BadMessage, ToolMissing
+from workers.protocol import Device
+
+
+@pytest.fixture(scope="module")
+def device():
+    torch.set_num_threads(1)
+    bench = ModelDevice(Device.parse("model:sm_90"), "tester")
+    yield bench
+    bench.close()
+
+
+def test_a_correct_kernel_gets_predicted_times_and_no_trust_label(device):
+    report = device.measure(job_for(PLAIN))
+    assert (report.outcome, report.reason, report.trust, report.provenance) == ("correct", "", None, "predicted")
+    assert [check.verdict for check in report.checks] == ["passed"] * len(report.checks)
+    (shape,) = report.shapes
+    assert shape.shape == "M=2048,N=1024"
+    assert 0 < shape.low_us == shape.mid_us == shape.high_us < 1000
+    assert shape.readings.bytes_moved == shape.readings.bytes_required == 2048 * 1024 * 4
+    assert set(report.stages_s) == {"interpret", "check", "assemble", "predict"}
+    assert {"torch", "triton", "ptxas", "kernelreef"} <= set(report.versions)
+    assert report.bundle == job_for(PLAIN).bundle.identity
+
+
+FAULTY = {
+    "no mask": (
+        changed("cols, mask=mask, other=float(\"-inf\")).to", "cols).to"),
+        "out_of_bounds",
+        "'x', which holds",
+        11,
+    ),
+    "no maximum": (changed("x - tl.max(x, axis=0)", "x"), "wrong_result", "inputs", None),
+    "padding counted": (changed('other=float("-inf")', "other=0.0"), "wrong_result", "expected", None),
+    "too large by 0.1%": (changed("tl.sum(e, axis=0)", "tl.sum(e, axis=0) * 1.001"), "precision", "%", None),
+    "last columns left out": (
+        changed("y, mask=mask", "y, mask=cols < n_cols - (n_cols > 1)"),
+        "wrong_result",
+        "never written",
+        None,
+    ),
+    "input overwritten": (
+        changed("tl.store(y_ptr", "tl.store(x_ptr + row * n_cols + cols, y, mask=mask)\n    tl.store(y_ptr"),
+        "input_mutated",
+        "'x'",
+        None,
+    ),
+    "nan dropped": (
+        changed("    x = x - tl", "    x = tl.where(x == x, x, 0.0)\n    x = x - tl"),
+        "wrong_result",
+        "NaN",
+        None,
+    ),
+    "inline assembly": (
+        changed("tl.exp(x)", "tl.inline_asm_elementwise('ex2.approx.f32 $0, $1;', '=f,f', [x], tl.float32, True, 1)"),
+        "not_interpretable",
+        "inline_asm",
+        13,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_faulty_kernels_get_their_outcome_and_a_reason(device, fault):
+    source, outcome, hint, line = FAULTY[fault]
+    report = device.measure(job_for(source))
+    assert (report.outcome, report.stage, report.line) == (outcome, "check", line), report
+    assert hint in report.reason
+    assert report.shapes == ()
+
+
+def test_every_autotune_configuration_is_judged(device):
+    variants = traced(AUTOTUNED).variants
+    assert len(variants) == 2
+    for variant in variants:
+        assert device.measure(job_for(AUTOTUNED, variant=variant.index)).outcome == "correct"
+
+
+def test_accumulators_start_from_the_plans_fills(device):
+    assert device.measure(job_for(SUM.format(update=ATOMIC, factory="zeros"), "column_sum")).outcome == "correct"
+    report = device.measure(job_for(SUM.format(update=ATOMIC, factory="empty"), "column_sum"))
+    assert report.outcome == "wrong_result", "memory that is not cleared is poisoned"
+
+
+def test_programs_that_overwrite_each_other_are_wrong(device):
+    report = device.measure(job_for(SUM.format(update=RACE, factory="zeros"), "column_sum"))
+    assert report.outcome == "wrong_result"
+
+
+def test_an_endless_loop_costs_its_deadline(device):
+    endless = changed(
+        "    e = tl.exp(x)\n", "    e = tl.exp(x)\n    while tl.sum(e, axis=0) > -1.0:\n        e += 1.0\n"
+    )
+    report = device.measure(job_for(endless, deadline_s=1.5))
+    assert report.outcome == "not_interpretable"
+    assert "did not end within 1.5 s" in report.reason
+
+
+def test_traffic_is_sampled_at_the_benchmark_shape(device):
+    twice = changed(
+        "    e = tl.exp(x)\n",
+        "    e = tl.exp(x) + tl.where(cols < 0, tl.load(x_ptr + row * n_cols + cols, mask=mask), 0.0)\n",
+    )
+    plain, double = (device.measure(job_for(source)).shapes[0] for source in (PLAIN, twice))
+    assert double.readings.bytes_moved == plain.readings.bytes_moved * 3 // 2
+    assert double.mid_us >= plain.mid_us
+
+
+def test_other_targets_are_judged_the_same(device):
+    amd = ModelDevice(Device.parse("model:gfx942"), "tester")
+    report = amd.measure(job_for(PLAIN, target="gfx942"))
+    assert (report.outcome, report.device.name) == ("correct", "model:gfx942")
+    assert report.shapes[0].mid_us > 0
+
+
+def test_machine_code_that_differs_is_refused(device):
+    job = job_for(PLAIN)
+    forged = job.bundle.model_copy(update={"cubins": dict.fromkeys(job.bundle.cubins, "0" * 64)})
+    report = device.measure(job.model_copy(update={"bundle": forged}))
+    assert (report.outcome, report.stage) == ("plan_rejected", "assemble")
+    assert "Triton versions" in report.reason
+
+
+def test_shapes_beyond_the_interpreter_are_not_judged(device):
+    job = job_for(PLAIN)
+    large = tuple(plan for plan in job.bundle.plans if plan.shape.role == "benchmark")
+    report = device.measure(job.model_copy(update={"bundle": job.bundle.model_copy(update={"plans": large})}))
+    assert report.outcome == "not_interpretable"
+    assert "too large" in report.reason
+
+
+def test_a_job_it_cannot_do_is_refused(device):
+    with pytest.raises(BadMessage, match="needs a source"):
+        device.measure(job_for(PLAIN).model_copy(update={"source": None}))
+    with pytest.raises(BadMessage, match="sm_90"):
+        device.measure(job_for(PLAIN, target="gfx942"))
+    with pytest.raises(ToolMissing, match="sm_1"):
+        ModelDevice(Device.parse("model:sm_1"), "tester")

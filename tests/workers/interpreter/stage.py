@@ -1,0 +1,100 @@
+"""Runs one kernel in the interpreter, inside the real jail, with a plan made by hand."""
+
+from dataclasses import dataclass
+
+import torch
+
+from workers import jail
+from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
+from workers.protocol import Allocate, Buffer, Launch, Number, Plan, Pointer, Shape, View
+
+HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
+
+
+@dataclass(frozen=True)
+class Out:
+    """An output of the kernel: allocated, poisoned."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype = torch.float32
+
+
+@dataclass
+class Run:
+    """What came back: the reply's header and, if it finished, outputs by draw and inputs after by draw."""
+
+    reply: InterpretReply
+    outputs: list[list[torch.Tensor]]
+    inputs_after: list[list[bytes]]
+
+    @property
+    def only(self) -> torch.Tensor:
+        assert self.reply.outcome is None, self.reply
+        return self.outputs[0][0]
+
+
+def interpret(source: str, *arguments, grid=(1,), function="kernel", target="sm_90", draws=None, **constants) -> Run:
+    """Run `function` of the source; tensors and `Out`s become buffers, numbers scalars, keywords constants.
+
+    With `draws`, a list of argument lists, tensors come from there and `arguments` only describe them.
+    """
+    tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
+    plan = _plan(arguments, grid, function, constants)
+    every = draws or [tensors]
+    parts = [_bytes(tensor) for draw in every for tensor in draw]
+    request = InterpretRequest(
+        source=source if "import triton" in source else HEADER + source,
+        target=target,
+        input_names=tuple(f"x{index}" for index in range(len(tensors))),
+        plans=(plan,),
+        draws=(len(every),),
+    )
+    result = jail.run(execute, pack(request, parts), LIMITS)
+    assert result.ending is jail.Ending.RETURNED, result.detail
+    reply, blobs = unpack(result.reply, InterpretReply)
+    outs = [item for item in arguments if isinstance(item, Out)]
+    step = len(outs) + len(tensors)
+    rows = [blobs[start : start + step] for start in range(0, len(blobs), step)]
+    outputs = [[_tensor(blob, out) for blob, out in zip(row, outs, strict=False)] for row in rows]
+    return Run(reply, outputs, [[bytes(blob) for blob in row[len(outs) :]] for row in rows])
+
+
+def _plan(arguments, grid, function, constants) -> Plan:
+    buffers, passed, names, outputs = [], [], [], []
+    count = 0
+    for position, item in enumerate(arguments):
+        names.append(f"a{position}")
+        if isinstance(item, (torch.Tensor, Out)):
+            is_input = isinstance(item, torch.Tensor)
+            size = torch.Size(item.shape).numel() * item.dtype.itemsize
+            dtype = str(item.dtype).removeprefix("torch.")
+            buffers.append(Buffer(id=len(buffers), bytes=size, input=count if is_input else None))
+            count += is_input
+            passed.append(Pointer(buffer=len(buffers) - 1, offset_bytes=0, extent_bytes=size, dtype=dtype))
+            if not is_input:
+                strides = torch.empty(item.shape, device="meta").stride()
+                outputs.append(View(buffer=len(buffers) - 1, shape=item.shape, strides=strides, dtype=dtype))
+        else:
+            passed.append(Number(type="fp32" if isinstance(item, float) else "i32", value=item))
+    launch = Launch(
+        kernel="0" * 64,
+        grid=(*grid, 1, 1)[:3],
+        arguments=tuple(passed),
+        function=function,
+        parameters=tuple(names),
+        constants=constants,
+        line=1,
+    )
+    allocations = [Allocate(buffer=buffer.id) for buffer in buffers if buffer.input is None]
+    return Plan(
+        shape=Shape(dims={"N": 1}), buffers=tuple(buffers), steps=(*allocations, launch), outputs=tuple(outputs)
+    )
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _tensor(blob, out: Out) -> torch.Tensor:
+    return torch.frombuffer(bytearray(blob), dtype=torch.uint8).view(out.dtype).reshape(out.shape)

@@ -1,0 +1,86 @@
+"""What means something else on the device than in Python."""
+
+import pytest
+import torch
+
+from tests.workers.interpreter.stage import Out, interpret
+
+BODY = """
+@triton.jit
+def helper(x, n):
+    if n == 0:
+        return x
+    return helper(x + 1, n - 1)
+
+
+@triton.jit
+def kernel(a0, a1, FLAG: tl.constexpr, SIZE: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, 4)
+    x = tl.load(a0 + i)
+    {}
+    tl.store(a1 + i, y)
+"""
+X = torch.tensor([0.0, 1.0, 2.0, 3.0])
+
+CASES = {
+    "y = tl.where((x > 0) and (x < 3), 1.0, 0.0)": [0, 1, 1, 0],
+    "y = tl.where((x < 1) or (x > 2), 1.0, 0.0)": [1, 0, 0, 1],
+    "y = tl.where(not (x > 1), 1.0, 0.0)": [1, 1, 0, 0],
+    "y = x\n    if FLAG and pid == 0:\n        y = x + 1": [1, 2, 3, 4],
+    "y = x\n    if not FLAG or pid > 0:\n        y = x + 1": [0, 1, 2, 3],
+    "y = x\n    for k in range(3):\n        y += k.to(tl.float32)": [3, 4, 5, 6],
+    "y = x\n    for k in tl.static_range(2):\n        y += k": [1, 2, 3, 4],
+    "y = x\n    for k in range(6, 0, -2):\n        y += k": [12, 13, 14, 15],
+    "y = x\n    n = 3\n    while n > 0:\n        y += n\n        n -= 1": [6, 7, 8, 9],
+    "y = helper(x, SIZE)": [3, 4, 5, 6],
+    "y = x + min(SIZE, 2) + max(pid, 5)": [7, 8, 9, 10],
+    "y = x\n    assert SIZE > 100\n    tl.static_assert(SIZE == 3)\n    tl.device_assert(x > 99)": [0, 1, 2, 3],
+    "tl.device_print('x', x)\n    print('y', x)\n    y = x": [0, 1, 2, 3],
+    "y = tl.multiple_of(tl.max_contiguous(i, 4), 4) + x": [0, 2, 4, 6],
+    "tl.debug_barrier()\n    tl.assume(SIZE > 0)\n    y = x": [0, 1, 2, 3],
+    "z = x, 2\n    y = z[0] * z[1]": [0, 2, 4, 6],
+    "y = x.to(tl.float16).to(tl.float32) + x.dtype.primitive_bitwidth": [32, 33, 34, 35],
+    "y = x + (1 if x.shape[0] == 4 else 5)": [1, 2, 3, 4],
+    "y = (i + 2147483647).to(tl.float32) * 0 + x": [0, 1, 2, 3],
+}
+
+
+@pytest.mark.parametrize("body", CASES)
+def test_device_code(body):
+    assert interpret(BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3).only.tolist() == CASES[body]
+
+
+def test_module_constants_are_seen():
+    source = """
+import math
+import torch
+import triton
+import triton.language as tl
+try:
+    from triton.language.extra import libdevice
+except ImportError:
+    from triton.language.math import libdevice
+
+LOG2E = tl.constexpr(1.4426950408889634)
+HALF: tl.constexpr = 0.5
+TABLE = {"a": (1, 2)}
+ROOT = math.sqrt(16.0) * TABLE["a"][1]
+
+
+@triton.constexpr_function
+def twice(n):
+    return 2 * n
+
+
+@triton.jit
+def kernel(a0, a1, SIZE: tl.constexpr = twice(2)):
+    i = tl.arange(0, twice(2))
+    tl.store(a1 + i, libdevice.exp2(tl.load(a0 + i) * LOG2E) * HALF * ROOT)
+"""
+    torch.testing.assert_close(interpret(source, X, Out((4,)), SIZE=4).only, torch.exp(X) * 4)
+
+
+def test_jit_functions_wrapped_without_a_decorator_are_found_by_their_own_name():
+    source = "def kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n\n\nwrapped = triton.jit(kernel)\n"
+    assert interpret(source, X, Out((1,))).only == 0

@@ -1,0 +1,150 @@
+"""Programs that take different ways, and what their parameters receive."""
+
+import torch
+
+from tests.workers.interpreter.stage import Out, interpret
+from workers.interpreter.launch import _split
+from workers.interpreter.memory import Lanes
+
+X = torch.arange(40.0)
+
+
+def test_programs_take_their_own_branch():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    pid = tl.program_id(0)
+    if pid % 3 == 0:
+        value = tl.load(a0 + pid)
+    elif pid == 7:
+        value = -1.0
+    else:
+        value = 100.0 if pid > 10 else 50.0
+    tl.store(a1 + pid, value)
+"""
+    got = interpret(source, X, Out((20,)), grid=(20,)).only
+    expected = [i if i % 3 == 0 else -1 if i == 7 else 100 if i > 10 else 50 for i in range(20)]
+    assert got.tolist() == expected
+
+
+def test_a_persistent_grid_strides_over_rows():
+    source = """
+@triton.jit
+def kernel(a0, a1, a2):
+    for row in tl.range(tl.program_id(0), a2, tl.num_programs(0), num_stages=3):
+        tl.store(a1 + row, tl.load(a0 + row) + 1)
+"""
+    assert torch.equal(interpret(source, X, Out((40,)), 40, grid=(7,)).only, X + 1)
+
+
+def test_loop_bounds_depend_on_the_program():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    total = 0.0
+    for i in range(tl.program_id(0) + 1):
+        total += tl.load(a0 + i)
+    tl.store(a1 + tl.program_id(0), total)
+"""
+    assert torch.equal(interpret(source, X, Out((40,)), grid=(40,)).only, X.cumsum(0))
+
+
+def test_control_flow_on_values_differs_between_draws_and_programs():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    x = tl.load(a0 + tl.program_id(0))
+    steps = 0
+    while x > 1.0:
+        x = x / 2
+        steps += 1
+    tl.store(a1 + tl.program_id(0), steps)
+"""
+    draws = [[torch.tensor([1.0, 5.0, 64.0])], [torch.tensor([9.0, 0.0, 3.0])]]
+    run = interpret(source, draws[0][0], Out((3,), torch.int32), grid=(3,), draws=draws)
+    assert [row[0].tolist() for row in run.outputs] == [[0, 3, 6], [4, 0, 2]]
+
+
+def test_what_lanes_wrote_before_they_disagreed_happens_once():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    pid = tl.program_id(0)
+    tl.atomic_add(a0, 1.0)
+    if pid % 2 == 0:
+        tl.atomic_add(a0, 10.0)
+    tl.atomic_add(a1, 1.0)
+"""
+    run = interpret(source, torch.zeros(1), Out((1,)), grid=(6,))
+    assert torch.frombuffer(bytearray(run.inputs_after[0][0]), dtype=torch.float32).item() == 36
+    assert run.reply.finished[0].moved_bytes == 8 * (6 + 3 + 6)
+
+
+def test_traffic_counts_active_lanes_of_every_program():
+    source = """
+@triton.jit
+def kernel(a0, a1, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(a0 + i, mask=i < 5)
+    tl.store(a1 + tl.program_id(0) * 5 + i, x, mask=i < 5)
+"""
+    assert interpret(source, X, Out((15,)), grid=(3,), B=8).reply.finished[0].moved_bytes == 3 * 5 * 4 * 2
+
+
+def test_grids_have_three_axes():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    where = (x * tl.num_programs(1) + y) * tl.num_programs(2) + z
+    tl.store(a1 + where, where)
+"""
+    assert interpret(source, X, Out((24,), torch.int32), grid=(2, 3, 4)).only.tolist() == list(range(24))
+
+
+def test_wide_grids_run_in_groups():
+    source = """
+@triton.jit
+def kernel(a0, a1, B: tl.constexpr):
+    i = tl.program_id(0) * 16 + tl.arange(0, 16)
+    wide = tl.load(a0 + tl.arange(0, B) % 40)
+    tl.store(a1 + i, i + tl.sum(wide, 0) * 0)
+"""
+    got = interpret(source, X, Out((800,)), grid=(50,), B=65536).only
+    assert torch.equal(got, torch.arange(800.0))
+
+
+def test_constants_of_every_kind():
+    source = """
+@triton.jit
+def double(x):
+    return x * 2
+
+
+@triton.jit
+def kernel(a0, a1, DTYPE: tl.constexpr, FN: tl.constexpr, NAME: tl.constexpr, TOP: tl.constexpr, BIAS, STEP):
+    i = tl.arange(0, 4)
+    x = FN(tl.load(a0 + i * STEP).to(DTYPE))
+    if BIAS is not None:
+        x = x + 1000
+    if NAME == "relu":
+        x = tl.maximum(x, TOP)
+    tl.store(a1 + i, x)
+"""
+    constants = {"DTYPE": "dtype:fp16", "FN": "function:double", "NAME": "relu", "TOP": float("-inf"), "BIAS": None}
+    assert interpret(source, X, Out((4,)), STEP=1, **constants).only.tolist() == [0, 2, 4, 6]
+    other = constants | {"FN": "function:missing"}
+    assert interpret(source, X, Out((4,)), STEP=1, **other).reply.outcome == "not_interpretable"
+
+
+def test_float_arguments_are_tensors():
+    source = "@triton.jit\ndef kernel(a0, a1, a2):\n    tl.store(a1, tl.load(a0) + a2.to(tl.float32))\n"
+    assert interpret(source, torch.ones(1), Out((1,)), 0.5).only == 1.5
+
+
+def test_lanes_split_by_draw_first_and_keep_their_order():
+    lanes = Lanes(torch.arange(2).numpy(), torch.arange(3).repeat(3, 1).T.numpy())
+    by_program = _split(lanes, torch.tensor([[5, 1, 5]]).numpy())
+    assert [group.programs[:, 0].tolist() for group in by_program] == [[0, 2], [1]]
+    by_draw = _split(lanes, torch.tensor([[5, 1, 5], [5, 5, 5]]).numpy())
+    assert [group.draws.tolist() for group in by_draw] == [[0], [1]]

@@ -1,0 +1,103 @@
+"""The memory model by itself: bounds, undo, order of updates."""
+
+import numpy as np
+import pytest
+import torch
+from triton import language as tl
+
+from workers.interpreter.faults import OutOfBounds
+from workers.interpreter.memory import Lanes, Memory
+from workers.protocol import View
+
+BOTH = Lanes(np.arange(2), np.zeros((1, 3), dtype=np.int64))
+
+
+def filled() -> Memory:
+    memory = Memory(2, [16, 6, 0], ["'x'", "'y'", "'z'"])
+    for draw in range(2):
+        memory.bytes_of(draw, 0)[:] = (np.arange(4, dtype=np.float32) + 10 * draw).view(np.uint8)
+    return memory
+
+
+def addresses(buffer: int, *offsets: int) -> np.ndarray:
+    return np.array([[[Memory.address(buffer, offset) for offset in offsets]]])
+
+
+def test_one_address_reads_every_draw():
+    memory = filled()
+    values = memory.load(addresses(0, 12, 0), None, tl.float32, BOTH)
+    assert values.tolist() == [[[3.0, 0.0]], [[13.0, 10.0]]]
+    assert memory.meter.moved_bytes == 8
+
+
+def test_addresses_may_differ_between_draws():
+    memory = filled()
+    address = np.concatenate([addresses(0, 0), addresses(0, 4)])
+    assert memory.load(address, None, tl.float32, BOTH).ravel().tolist() == [0.0, 11.0]
+    memory.store(address, np.array([[[5.0]], [[6.0]]], np.float32), None, tl.float32, BOTH)
+    assert memory.load(addresses(0, 0, 4), None, tl.float32, BOTH).tolist() == [[[5.0, 1.0]], [[10.0, 6.0]]]
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (addresses(0, 16), "element 4 of 'x', which holds 4"),
+        (addresses(0, 0, -4), "element -1 of 'x'"),
+        (addresses(1, 4), "element 1 of 'y', which holds 1"),
+        (addresses(2, 0), "element 0 of 'z', which holds 0"),
+        (np.array([[[0]]]), "in no buffer"),
+        (np.concatenate([addresses(0, 0), addresses(7, 0)], 2), "in no buffer"),
+        (addresses(0, 2), "no multiple of 4"),
+    ],
+)
+def test_stray_addresses_are_named(address, message):
+    with pytest.raises(OutOfBounds, match=message):
+        filled().load(address, None, tl.float32, BOTH)
+
+
+def test_stray_addresses_that_are_masked_off_are_fine():
+    memory, address = filled(), addresses(0, 0, 400)
+    mask = np.array([[[True, False]]])
+    assert memory.load(address, mask, tl.float32, BOTH).tolist() == [[[0.0, 0.0]], [[10.0, 0.0]]]
+    memory.store(address, np.full((1, 1, 2), 7.0, np.float32), mask, tl.float32, BOTH)
+    assert memory.meter.moved_bytes == 8
+    assert not memory.load(address, np.zeros_like(mask), tl.float32, BOTH).any()
+
+
+def test_undo_takes_back_stores_and_updates_in_reverse():
+    memory = filled()
+    before = memory.bytes_of(1, 0).copy()
+    for value in (1.0, 2.0):
+        memory.store(addresses(0, 4), np.full((1, 1, 1), value, np.float32), None, tl.float32, BOTH)
+    memory.update(addresses(0, 4, 4), [np.ones((1, 1, 1), np.float32)], None, tl.float32, BOTH, np.add)
+    assert memory.load(addresses(0, 4), None, tl.float32, BOTH).ravel().tolist() == [4.0, 4.0]
+    memory.undo()
+    assert (memory.bytes_of(1, 0) == before).all()
+
+
+def test_forgotten_writes_stay():
+    memory = filled()
+    memory.store(addresses(0, 4), np.full((1, 1, 1), 9.0, np.float32), None, tl.float32, BOTH)
+    memory.forget()
+    memory.undo()
+    assert memory.load(addresses(0, 4), None, tl.float32, BOTH).ravel().tolist() == [9.0, 9.0]
+
+
+def test_updates_of_one_place_follow_each_other():
+    lanes = Lanes(np.arange(2), np.zeros((3, 3), dtype=np.int64))
+    found = filled().update(addresses(0, 0), [np.ones((1, 1, 1), np.float32)], None, tl.float32, lanes, np.add)
+    assert found.reshape(2, 3).tolist() == [[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]
+
+
+def test_views_share_the_memory():
+    memory = filled()
+    view = View(buffer=0, offset_bytes=4, shape=(2,), strides=(2,), dtype="float32")
+    assert memory.tensor(0, view).tolist() == [1.0, 3.0]
+    memory.tensor(1, view).fill_(-1)
+    assert memory.load(addresses(0, 0, 4, 12), None, tl.float32, BOTH)[1].tolist() == [[10.0, -1.0, -1.0]]
+
+
+def test_fresh_memory_is_poisoned():
+    memory = Memory(1, [8], ["'x'"])
+    assert torch.from_numpy(memory.bytes_of(0, 0).copy()).view(torch.float32).isnan().all()
+    assert torch.from_numpy(memory.bytes_of(0, 0).copy()).view(torch.bfloat16).isnan().all()

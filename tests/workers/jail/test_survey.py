@@ -1,0 +1,42 @@
+import os
+import tempfile
+from pathlib import Path
+
+from workers.jail import Limits
+from workers.jail.survey import strongest_walls
+from workers.jail.warden import execute
+
+
+def test_walls_are_surveyed_once():
+    assert strongest_walls() is strongest_walls()
+
+
+def test_nobody_is_for_root_only():
+    assert os.geteuid() == 0 or "nobody" not in strongest_walls().layers
+
+
+def test_the_code_can_be_imported_inside():
+    def imports(_):
+        import workers.targets  # noqa: PLC0415
+
+        return workers.targets.TARGETS["sm_90"].card.encode()
+
+    assert execute(strongest_walls(), imports, b"", Limits()).reply == b"NVIDIA H200"
+
+
+def test_what_killed_parents_left_is_removed_a_day_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, young = tmp_path / "reef-jail-old", tmp_path / "reef-jail-young"
+    for path in (old, young):
+        path.mkdir()
+    os.utime(old, (0, 0))
+    strongest_walls.__wrapped__()
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_hidden_directories_are_empty_inside():
+    for path in strongest_walls().hidden:
+        listing = execute(
+            strongest_walls(), lambda _, path=path: repr(list(Path(path).iterdir())).encode(), b"", Limits()
+        )
+        assert listing.reply == b"[]"

@@ -1,0 +1,41 @@
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from workers.protocol import DEVICE_TARGETS, Device
+from workers.targets import TARGETS
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "target"),
+    [
+        ("h200", "cuda", "sm_90"),
+        ("b200", "cuda", "sm_100"),
+        ("model:sm_80", "model", "sm_80"),
+        ("model:gfx942", "model", "gfx942"),
+        ("recorded:h200", "recorded", "sm_90"),
+    ],
+)
+def test_a_device_is_its_name(name: str, kind: str, target: str) -> None:
+    device = Device.parse(name)
+    assert (device.name, device.kind, device.target) == (name, kind, target)
+    adapter = TypeAdapter(Device)
+    assert adapter.dump_json(device) == f'"{name}"'.encode()
+    assert adapter.validate_json(f'"{name}"') == device
+
+
+@pytest.mark.parametrize(
+    "name", ["", "H200", "cuda:0", "model:", "model:sm 90", "h200\n", "recorded:sm_90", "x:y:z", "v100"]
+)
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"no device|no hardware class"):
+        Device.parse(name)
+
+
+def test_a_device_is_nothing_but_a_name_or_its_parts() -> None:
+    for value in (3, None, ["h200"], {"kind": "cuda", "subject": "h200", "more": 1}):
+        with pytest.raises(ValidationError):
+            Device.model_validate(value)
+
+
+def test_every_hardware_class_has_a_sheet() -> None:
+    assert set(DEVICE_TARGETS.values()) <= set(TARGETS)

@@ -1,0 +1,88 @@
+import json
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.workers.protocol.documents import changed
+from workers.protocol import Operator, Scalar, Shape
+
+SPEC: dict[str, Any] = {
+    "name": "gather",
+    "entry": "gather",
+    "reference": "def gather(x, index): ...",
+    "inputs": [
+        {"name": "x", "shape": ["M", "N"], "dtype": "bfloat16"},
+        {"name": "index", "shape": ["K", 2], "dtype": "int64", "distribution": "integer", "high": "M"},
+    ],
+    "outputs": [{"name": "y", "dtype": "bfloat16"}],
+    "scalars": [{"name": "scale", "dtype": "float", "value": 2}],
+    "shapes": [{"dims": {"M": 8, "N": 16, "K": 3}, "weight": 2.0}],
+    "ranges": {"M": [1, 64]},
+}
+
+
+def test_a_spec_survives_json_with_its_digest() -> None:
+    operator = Operator.model_validate(SPEC)
+    assert Operator.model_validate_json(operator.model_dump_json()) == operator
+    assert Operator.model_validate_json(operator.model_dump_json()).digest == operator.digest
+    assert operator.scalars[0].value == 2.0
+
+
+def test_sizes_come_from_the_spec() -> None:
+    operator = Operator.model_validate(SPEC)
+    dims = {"M": 8, "N": 16, "K": 3}
+    assert operator.dimensions == ("M", "N", "K")
+    assert operator.input_shape(operator.inputs[1], dims) == (3, 2)
+    assert operator.input_bytes(dims) == 8 * 16 * 2 + 3 * 2 * 8
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("name",), "Gather", "name"),
+        (("entry",), "lambda", "entry"),
+        (("inputs", 1, "name"), "x", "inputs"),
+        (("inputs", 0, "name"), "class", "inputs"),
+        (("inputs", 0, "dtype"), "complex64", "inputs"),
+        (("inputs", 1, "high"), "Q", r"inputs\[1\].high"),
+        (("inputs", 1, "high"), None, "high"),
+        (("inputs", 0, "distribution"), "integer", "integer"),
+        (("inputs", 0, "low"), math.inf, "finite"),
+        (("shapes", 0, "dims"), {"M": 8, "N": 16}, r"shapes\[0\]"),
+        (("shapes", 0, "dims", "Q"), 3, r"shapes\[0\].Q"),
+        (("shapes", 0, "dims", "M"), 0, "shapes"),
+        (("shapes", 0, "weight"), 0, "weight"),
+        (("shapes", 0, "weight"), math.inf, "weight"),
+        (("shapes", 0, "weight"), math.nan, "weight"),
+        (("shapes",), [], "shapes"),
+        (("ranges", "M"), [9, 3], r"ranges.M"),
+        (("ranges",), {"Q": [1, 2]}, r"ranges.Q"),
+        (("scalars", 0, "value"), True, "scalars"),
+        (("more",), 1, "more"),
+    ],
+)
+def test_a_bad_spec_is_told_which_field_is_wrong(path: tuple[str | int, ...], value: object, field: str) -> None:
+    with pytest.raises(ValidationError, match=field):
+        Operator.model_validate_json(json.dumps(changed(SPEC, path, value)))
+
+
+def test_whatever_is_judged_differently_has_another_digest() -> None:
+    honest = Operator.model_validate(SPEC).digest
+    for path, value in (
+        (("reference",), "def gather(x, index): return x"),
+        (("precision",), {"allow_tf32": True}),
+        (("scalars", 0, "value"), 3),
+        (("inputs", 0, "mutable"), True),
+    ):
+        assert Operator.model_validate(changed(SPEC, path, value)).digest != honest
+
+
+def test_a_shape_has_one_key_whatever_the_order() -> None:
+    assert Shape(dims={"N": 2, "M": 1}).key == Shape(dims={"M": 1, "N": 2}).key == "M=1,N=2"
+
+
+def test_a_scalar_keeps_its_type() -> None:
+    for scalar in (Scalar(name="a", dtype="bool", value=True), Scalar(name="a", dtype="int", value=1)):
+        assert type(Scalar.model_validate_json(scalar.model_dump_json()).value) is type(scalar.value)

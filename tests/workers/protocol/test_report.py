@@ -1,0 +1,66 @@
+import pytest
+from pydantic import ValidationError
+
+from tests.workers.protocol.documents import bundle
+from workers.protocol import (
+    REASON_CHARS,
+    REPORT,
+    CheckResult,
+    Device,
+    Outcome,
+    Provenance,
+    Readings,
+    Report,
+    ShapeResult,
+    Stage,
+    TracedVariant,
+    TraceReport,
+)
+
+READINGS = Readings(
+    launches=1, programs=8, programs_per_sm=8 / 132, num_warps=4, persistent=False, instructions={"float": 3}
+)
+TRACED = TraceReport(
+    job="1",
+    search="2",
+    worker="w",
+    outcome=Outcome.CORRECT,
+    variants=(TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=bundle(), readings=(READINGS,)),),
+    stages_s={"trace": 0.1},
+)
+MEASURED = Report(
+    job="1",
+    search="2",
+    candidate="3",
+    variant=0,
+    bundle=bundle().identity,
+    device=Device.parse("model:sm_90"),
+    worker="w",
+    outcome=Outcome.WRONG_RESULT,
+    reason="row 3",
+    stage=Stage.CHECK,
+    provenance=Provenance.PREDICTED,
+    shapes=(ShapeResult(shape="M=8,N=16", readings=READINGS, mid_us=3.5, low_us=3.5, high_us=3.5),),
+    checks=(CheckResult(name="error_ratio", verdict="failed", worst=float("inf")),),
+)
+
+
+@pytest.mark.parametrize("report", [TRACED, MEASURED], ids=lambda report: report.kind)
+def test_a_report_survives_json(report: TraceReport | Report) -> None:
+    assert REPORT.validate_json(REPORT.dump_json(report)) == report
+
+
+@pytest.mark.parametrize("text", ["{}", "null", '{"kind": "traced"}', '{"kind": "trace"}'])
+def test_what_is_no_report_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        REPORT.validate_json(text)
+
+
+def test_a_reason_has_a_longest_length() -> None:
+    with pytest.raises(ValidationError, match="at most"):
+        TracedVariant(index=0, outcome=Outcome.COMPILE_ERROR, reason="x" * (REASON_CHARS + 1))
+
+
+def test_unknown_readings_are_none_not_zero() -> None:
+    assert READINGS.registers is None
+    assert '"registers":null' in READINGS.model_dump_json()

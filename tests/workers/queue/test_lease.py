@@ -1,0 +1,263 @@
+"""Leasing: where jobs go, in which order, and what becomes of them when their worker dies."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+import redis
+
+from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, report_on, trace_job
+from workers.errors import QueueUnavailable
+from workers.protocol import Outcome
+from workers.queue import Dispatcher, Lessee, WorkerStatus
+from workers.queue.lease import MAX_DELIVERIES
+
+SHORT_MS = 200
+"""A lease time that a test can outwait. Whoever claims judges by its own."""
+
+Hire = Callable[..., Lessee]
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator["redis.Redis"]:
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+def hire(redis_url: str) -> Iterator[Hire]:
+    """Make workers that trace for sm_90 unless told otherwise."""
+    hired: list[Lessee] = []
+
+    def hire(worker: str = "w", *, lease_ms: int = 60_000, **where: str) -> Lessee:
+        hired.append(Lessee(redis_url, worker, lease_ms=lease_ms, **(where or {"target": "sm_90"})))
+        return hired[-1]
+
+    yield hire
+    for lessee in hired:
+        lessee.depart()
+
+
+@pytest.fixture
+async def dispatcher(redis_url: str) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(redis_url)
+    yield dispatcher
+    await dispatcher.close()
+
+
+async def test_a_job_comes_as_it_was_sent(dispatcher: Dispatcher, hire: Hire) -> None:
+    sent = measure_job("job-1")
+    await dispatcher.submit(sent)
+    lease = hire(device=DEVICE).lease(block_ms=0)
+    assert lease is not None and lease.job == sent and lease.deliveries == 1
+
+
+def test_an_empty_queue_gives_nothing(hire: Hire) -> None:
+    assert hire().lease(block_ms=0) is None
+    assert hire("sleeper").lease(block_ms=20) is None
+
+
+async def test_a_job_goes_only_where_it_can_run(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("for another target", target="gfx942"))
+    await dispatcher.submit(measure_job("for a card", device="h200"))
+    assert hire("tracer").lease(block_ms=0) is None
+    assert hire("model", device=DEVICE).lease(block_ms=0) is None
+    assert hire("recording", device="recorded:h200").lease(block_ms=0) is None
+    lease = hire("card", device="h200").lease(block_ms=0)
+    assert lease is not None and lease.job.id == "for a card"
+
+
+async def test_what_finishes_a_candidate_comes_first(dispatcher: Dispatcher, hire: Hire) -> None:
+    for job in (trace_job("trace"), measure_job("measure"), confirm_job("confirm")):
+        await dispatcher.submit(job)
+    worker = hire(target="sm_90", device=DEVICE)
+    assert [worker.lease(block_ms=0).job.id for _ in range(3)] == ["confirm", "measure", "trace"]
+
+
+async def test_searches_are_served_in_turn(dispatcher: Dispatcher, hire: Hire) -> None:
+    for index in range(30):
+        await dispatcher.submit(trace_job(f"a{index}", "search-a"))
+    for index in range(4):
+        await dispatcher.submit(trace_job(f"b{index}", "search-b"))
+    worker = hire()
+    served = [worker.lease(block_ms=0).job.search for _ in range(8)]
+    assert sorted(served) == ["search-a"] * 4 + ["search-b"] * 4
+
+
+async def test_a_search_that_comes_late_gets_its_share_and_not_all(dispatcher: Dispatcher, hire: Hire) -> None:
+    worker = hire()
+    for index in range(40):
+        await dispatcher.submit(trace_job(f"a{index}", "search-a"))
+    for _ in range(20):
+        worker.lease(block_ms=0)
+    for index in range(20):
+        await dispatcher.submit(trace_job(f"b{index}", "search-b"))
+    served = [worker.lease(block_ms=0).job.search for _ in range(10)]
+    assert 4 <= served.count("search-b") <= 6
+
+
+async def test_a_sleeping_worker_is_woken(dispatcher: Dispatcher, hire: Hire, client: "redis.Redis") -> None:
+    waiting = asyncio.create_task(asyncio.to_thread(hire().lease, 5_000))
+    while not any(connection["cmd"] == "blpop" for connection in client.client_list()):
+        await asyncio.sleep(0.01)
+    await dispatcher.submit(trace_job("job-1"))
+    lease = await waiting
+    assert lease is not None and lease.job.id == "job-1"
+
+
+async def test_a_dead_workers_job_goes_to_another(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    assert hire("dies").lease(block_ms=0) is not None
+    assert hire("patient").lease(block_ms=0) is None
+    heir = hire("heir", lease_ms=SHORT_MS)
+    time.sleep(SHORT_MS / 1000)
+    lease = heir.lease(block_ms=0)
+    assert lease is not None and (lease.job.id, lease.deliveries) == ("job-1", 2)
+
+
+async def test_one_searchs_dead_worker_does_not_hold_up_others(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("a", "search-a"))
+    hire("dies").lease(block_ms=0)
+    await dispatcher.submit(trace_job("b", "search-b"))
+    lease = hire("lives").lease(block_ms=0)
+    assert lease is not None and lease.job.id == "b"
+
+
+async def test_a_heartbeat_keeps_a_job(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    keeper, rival = hire("keeper", lease_ms=1_000), hire("rival", lease_ms=1_000)
+    lease = keeper.lease(block_ms=0)
+    assert lease is not None
+    for _ in range(5):
+        time.sleep(0.25)
+        assert keeper.heartbeat(lease)
+        assert rival.lease(block_ms=0) is None
+
+
+async def test_a_heartbeat_tells_of_a_lease_that_lapsed(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    slow, quick = hire("slow"), hire("quick", lease_ms=SHORT_MS)
+    lost = slow.lease(block_ms=0)
+    time.sleep(SHORT_MS / 1000)
+    taken = quick.lease(block_ms=0)
+    assert lost is not None and taken is not None
+    assert not slow.heartbeat(lost)
+    assert quick.heartbeat(taken)
+
+
+async def test_a_heartbeat_tells_of_a_cancelled_job(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    worker = hire()
+    lease = worker.lease(block_ms=0)
+    assert lease is not None and worker.heartbeat(lease)
+    await dispatcher.cancel("search-1")
+    assert not worker.heartbeat(lease)
+
+
+async def test_a_reported_job_is_settled(dispatcher: Dispatcher, hire: Hire, client: "redis.Redis") -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    worker = hire()
+    lease = worker.lease(block_ms=0)
+    assert lease is not None
+    worker.report(lease, report_on(lease.job, "w"))
+    assert not worker.heartbeat(lease)
+    assert client.xlen(lease.lane.jobs("search-1")) == 0
+    assert await dispatcher.outstanding("search-1") == set()
+
+
+async def test_after_three_deliveries_a_job_is_lost(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("kills its worker"))
+    for attempt in range(MAX_DELIVERIES):
+        lease = hire(f"victim-{attempt}", lease_ms=SHORT_MS).lease(block_ms=0)
+        assert lease is not None and lease.deliveries == attempt + 1
+        time.sleep(SHORT_MS / 1000)
+    assert hire("survivor", lease_ms=SHORT_MS).lease(block_ms=0) is None
+    [delivery] = await dispatcher.collect(block_ms=0)
+    assert (delivery.report.job, delivery.report.outcome) == ("kills its worker", Outcome.WORKER_LOST)
+    assert await dispatcher.outstanding("search-1") == set()
+
+
+async def test_a_released_job_is_there_at_once(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    first, second = hire("first"), hire("second")
+    lease = first.lease(block_ms=0)
+    assert lease is not None
+    first.release(lease)
+    again = second.lease(block_ms=0)
+    assert again is not None and again.deliveries == 1
+    second.release(again, "the bench died")
+    third = first.lease(block_ms=0)
+    assert third is not None and third.deliveries == 2
+
+
+async def test_a_lost_job_tells_the_last_mishap(dispatcher: Dispatcher, hire: Hire, client: "redis.Redis") -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    worker = hire()
+    for attempt in range(MAX_DELIVERIES):
+        lease = worker.lease(block_ms=0)
+        assert lease is not None
+        worker.release(lease, f"mishap {attempt + 1}")
+    assert worker.lease(block_ms=0) is None
+    [delivery] = await dispatcher.collect(block_ms=0)
+    assert delivery.report.reason.endswith("The last one said: mishap 3")
+    assert client.keys("reef:mishaps:*") == []
+
+
+async def test_a_lapsed_lease_cannot_be_released(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("job-1"))
+    slow, quick = hire("slow"), hire("quick", lease_ms=SHORT_MS)
+    lost = slow.lease(block_ms=0)
+    time.sleep(SHORT_MS / 1000)
+    taken = quick.lease(block_ms=0)
+    assert lost is not None and taken is not None
+    slow.release(lost, "too slow")
+    assert quick.heartbeat(taken)
+
+
+async def test_an_unreadable_job_goes_to_the_dead_letters(
+    dispatcher: Dispatcher, hire: Hire, client: "redis.Redis"
+) -> None:
+    await dispatcher.submit(trace_job("old"))
+    stream = "reef:jobs:sm_90:trace:search-1"
+    client.xtrim(stream, maxlen=0)
+    client.xadd(stream, {"id": "old", "job": '{"kind": "trace", "from": "the future"}'})
+    await dispatcher.submit(trace_job("good"))
+    lease = hire().lease(block_ms=0)
+    assert lease is not None and lease.job.id == "good"
+    [(_, letter)] = client.xrange("reef:dead:sm_90:trace")
+    assert (letter["id"], letter["search"]) == ("old", "search-1") and "Field required" in letter["error"]
+    assert client.xlen(stream) == 1
+    assert await dispatcher.outstanding("search-1") == {"good"}
+
+
+async def test_a_worker_says_what_it_is_and_what_it_does(dispatcher: Dispatcher, hire: Hire) -> None:
+    worker = hire("w-1", target="sm_90", device=DEVICE)
+    worker.announce(jail="pid+net", versions={"triton": "3.7.1"})
+    worker.announce(versions={"torch": "2.13.0"})
+    await dispatcher.submit(trace_job("job-1"))
+    lease = worker.lease(block_ms=0)
+    assert lease is not None and worker.heartbeat(lease)
+    [status] = await dispatcher.workers()
+    assert isinstance(status, WorkerStatus) and status.id == "w-1" and status.busy == "job-1"
+    assert (status.target, status.device, status.kinds) == ("sm_90", DEVICE, ("confirm", "measure", "trace"))
+    assert (status.jail, status.versions) == ("pid+net", {"triton": "3.7.1", "torch": "2.13.0"})
+
+
+async def test_a_silent_worker_is_no_longer_listed(dispatcher: Dispatcher, hire: Hire) -> None:
+    hire("silent", lease_ms=SHORT_MS).announce()
+    time.sleep(2 * SHORT_MS / 1000)
+    assert await dispatcher.workers() == []
+
+
+async def test_a_departed_worker_is_no_longer_listed(dispatcher: Dispatcher, hire: Hire) -> None:
+    worker = hire("leaves")
+    worker.announce()
+    worker.depart()
+    assert await dispatcher.workers() == []
+
+
+def test_a_queue_that_is_away_is_said_to_be() -> None:
+    lessee = Lessee("redis://127.0.0.1:1", "w", target="sm_90")
+    with pytest.raises(QueueUnavailable, match="does not answer"):
+        lessee.lease(block_ms=0)

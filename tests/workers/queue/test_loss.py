@@ -1,0 +1,51 @@
+"""A job that no worker brought back gets a report of its own kind."""
+
+import pytest
+
+from tests.workers.queue.samples import BUNDLE, SHAPE, confirm_job, measure_job, trace_job
+from workers.protocol import (
+    REASON_CHARS,
+    REPORT,
+    Bundle,
+    Kernel,
+    Launch,
+    Outcome,
+    Plan,
+    Provenance,
+    Report,
+    TraceReport,
+)
+from workers.queue import lost_report
+
+
+def test_a_lost_trace_says_why() -> None:
+    job = trace_job("job-1")
+    report = lost_report(job, "w", "the host went away")
+    assert isinstance(report, TraceReport)
+    assert (report.job, report.search, report.candidate, report.worker) == (job.id, job.search, job.candidate, "w")
+    assert (report.outcome, report.reason) == (Outcome.WORKER_LOST, "the host went away")
+
+
+@pytest.mark.parametrize(
+    ("device", "provenance"),
+    [("model:sm_90", Provenance.PREDICTED), ("h200", Provenance.MEASURED), ("recorded:h200", Provenance.RECORDED)],
+)
+def test_a_lost_verdict_names_its_bundle_and_device(device: str, provenance: Provenance) -> None:
+    for job in (measure_job("job-1", device=device), confirm_job("job-1", device=device)):
+        report = lost_report(job, "w", "the host went away")
+        assert isinstance(report, Report) and report.kind == job.kind
+        assert (report.bundle, report.device.name, report.provenance) == (BUNDLE.identity, device, provenance)
+        assert REPORT.validate_json(report.model_dump_json()) == report
+
+
+def test_a_long_reason_is_cut_to_what_a_report_may_hold() -> None:
+    assert len(lost_report(trace_job("job-1"), "w", "x" * 10_000).reason) == REASON_CHARS
+
+
+def test_a_bundle_that_was_never_assembled_has_no_name() -> None:
+    kernel = Kernel(language="ptx", assembly="", target="sm_90", num_warps=4)
+    launch = Launch(kernel=kernel.digest, grid=(1, 1, 1), arguments=(), function="k")
+    plan = Plan(shape=SHAPE, buffers=(), steps=(launch,), outputs=())
+    bundle = Bundle(target="sm_90", operator=BUNDLE.operator, kernels={kernel.digest: kernel}, plans=(plan,))
+    report = lost_report(measure_job("job-1").model_copy(update={"bundle": bundle}), "w", "never assembled")
+    assert isinstance(report, Report) and report.bundle == ""

@@ -1,0 +1,3 @@
+```python
+import torch
+```

@@ -1,0 +1,58 @@
+"""A bench for tests of the processes around it: it speaks the same lines, and a job's source says what becomes of it.
+
+    python stand_in.py WORKER [--greeting LINE]
+
+Needs the standard library only, so that it is there at once.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+READY = {"kind": "ready", "jail": "none", "versions": {"stand_in": "1"}}
+
+
+def say(answer: object) -> None:
+    sys.stdout.write((answer if isinstance(answer, str) else json.dumps(answer)) + "\n")
+    sys.stdout.flush()
+
+
+def answer(job: dict[str, str], worker: str) -> object:
+    order, _, detail = (job["source"] or "").partition(" ")
+    if order == "die" or (order == "die-once" and not Path(detail).exists()):
+        Path(detail or os.devnull).touch()
+        os._exit(3)
+    if order == "fail-once" and not Path(detail).exists():
+        Path(detail).touch()
+        return {"kind": "failure", "error": "no memory", "transient": True}
+    if order == "sleep":
+        time.sleep(float(detail))
+    if order in ("transient", "permanent"):
+        return {"kind": "failure", "error": detail, "transient": order == "transient"}
+    if order == "say":
+        return detail
+    report = {key: job[key] for key in ("search", "candidate")}
+    return {
+        "kind": "trace",
+        "job": job["id"],
+        "worker": worker,
+        "outcome": "correct",
+        "reason": str(os.getpid()),
+        **report,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("worker")
+    parser.add_argument("--greeting", default=READY)
+    options, _ = parser.parse_known_args()
+    say(options.greeting)
+    for line in sys.stdin:
+        say(answer(json.loads(line), options.worker))
+
+
+main()

@@ -1,0 +1,113 @@
+"""Input draws: what each is there to show, and that the spec's own distributions hold."""
+
+import pytest
+import torch
+
+from workers.inputs import DRAWS, EXTREME, draw
+from workers.protocol import Operator, Shape
+
+SHAPE = Shape(dims={"M": 64, "N": 48})
+
+
+def operator(**extra) -> Operator:
+    x = {"name": "x", "shape": ("M", "N"), "dtype": "bfloat16", **extra}
+    weight = {"name": "weight", "shape": ("N",), "dtype": "bfloat16"}
+    return Operator(
+        name="op",
+        entry="op",
+        reference="def op(): ...",
+        inputs=(x, weight),
+        outputs=({"name": "y", "dtype": "bfloat16"},),
+        shapes=({"dims": {"M": 64, "N": 48}},),
+    )
+
+
+def x_of(name: str, seed: int = 1, **extra) -> torch.Tensor:
+    return draw(operator(**extra), SHAPE, name, seed)[0]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_sizes_dtypes_and_seeds(name):
+    first, again, other = (draw(operator(), SHAPE, name, seed) for seed in (b"a", b"a", b"b"))
+    assert [tensor.shape for tensor in first] == [(64, 48), (48,)]
+    assert all(tensor.dtype == torch.bfloat16 and tensor.is_contiguous() for tensor in first)
+    assert all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0].nan_to_num(), other[0].nan_to_num())
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("dims", [{"M": 1, "N": 1}, {"M": 1, "N": 7}, {"M": 3, "N": 1}])
+def test_the_smallest_shapes_can_be_drawn(name, dims):
+    x, weight = draw(operator(), Shape(dims=dims), name, 0)
+    assert x.shape == (dims["M"], dims["N"])
+    assert weight.shape == (dims["N"],)
+
+
+def test_draws_of_different_shapes_and_inputs_are_independent():
+    x, weight = draw(operator(), Shape(dims={"M": 1, "N": 48}), "normal", 1)
+    assert not torch.equal(x[0], weight)
+    assert not torch.equal(x[0], x_of("normal")[0])
+
+
+def test_heavy_rows_differ_by_orders_of_magnitude():
+    scale = x_of("heavy").float().std(1)
+    assert scale.max() / scale.min() > 1e3
+
+
+def test_shifted_has_a_mean_far_from_zero():
+    values = x_of("shifted").float()
+    assert 29.5 < values.mean() < 30.5
+    assert 0.8 < values.std() < 1.2
+
+
+def test_structured_holds_every_pattern():
+    rows = x_of("structured").float()
+    step = rows.diff(dim=1)
+    assert (step == 0).all(1).any(), "equal rows"
+    assert ((step >= 0).all(1) & (step > 0).any(1)).any(), "ascending rows"
+    assert ((step <= 0).all(1) & (step < 0).any(1)).any(), "descending rows"
+    assert ((rows != 0).sum(1) == 1).any(), "one-hot rows"
+    assert (rows.abs() == EXTREME).all(1).any(), "extreme rows"
+    assert ((rows != 0) & (rows.abs() < torch.finfo(torch.bfloat16).tiny)).any(), "denormals"
+    assert ((rows[:, ::2] > 0).all(1) & (rows[:, 1::2] < 0).all(1)).any(), "alternating signs"
+
+
+def test_planted_puts_all_three_specials_into_one_input():
+    tensors = draw(operator(), SHAPE, "planted", 3)
+    counts = [(t.isnan().sum().item(), t.isposinf().sum().item(), t.isneginf().sum().item()) for t in tensors]
+    assert sorted(counts) == [(0, 0, 0), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_pinned_distributions_stay_in_their_bounds(name):
+    uniform = x_of(name, distribution="uniform", low=0.25, high=0.75).float()
+    assert uniform.min() >= 0.25
+    assert uniform.max() <= 0.75
+    assert x_of(name, distribution="normal").float().abs().max() < 10
+    bounded = x_of(name, low=-2.0, high=2.0).float()
+    assert bounded.abs().max() <= 2
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_integers_fill_their_half_open_range(name):
+    values = x_of(name, dtype="int64", low=0, high="N")
+    assert values.dtype == torch.int64
+    assert values.min() >= 0
+    assert values.max() < 48
+    if name == "structured":
+        assert (values.min(), values.max()) == (0, 47)
+    flags = x_of(name, dtype="bool")
+    assert flags.dtype == torch.bool
+    assert flags.any()
+    assert not flags.all()
+
+
+def test_half_precision_stays_finite():
+    for name in ("heavy", "shifted", "structured"):
+        assert x_of(name, dtype="float16").isfinite().all()
+        assert x_of(name, dtype="float8_e5m2").float().isfinite().all()
+
+
+def test_an_unknown_draw_is_refused():
+    with pytest.raises(ValueError, match="known: normal"):
+        draw(operator(), SHAPE, "gaussian", 1)

@@ -1,0 +1,109 @@
+"""The reference evaluator: float64 as DESIGN 2 means it, native dtypes, and what it refuses."""
+
+import pytest
+import torch
+
+from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
+from workers.reference import OPERATIONS, evaluate, is_allowed
+
+X = InputRef(input=0)
+
+
+def graph(*nodes: Node, outputs=None, dtypes=("bfloat16",)) -> Graph:
+    return Graph(
+        shape=Shape(dims={"N": 4}),
+        nodes=nodes,
+        outputs=outputs or (NodeRef(node=len(nodes) - 1),),
+        output_shapes=((4,),) * len(dtypes),
+        output_dtypes=dtypes,
+    )
+
+
+def cast(value, dtype: str) -> Node:
+    return Node(op="aten._to_copy.default", args=(value,), kwargs={"dtype": DtypeRef(dtype=dtype)})
+
+
+THIRD = torch.tensor([1.0, 2.0, 4.0, 5.0], dtype=torch.bfloat16)
+
+
+def test_double_leaves_out_every_float_cast_also_the_last():
+    divide = Node(op="aten.div.Tensor", args=(NodeRef(node=0), 3.0))
+    traced = graph(cast(X, "float32"), divide, cast(NodeRef(node=1), "bfloat16"))
+    (expected,) = evaluate(traced, [THIRD], double=True)
+    assert expected.dtype == torch.float64
+    assert torch.equal(expected, THIRD.double() / 3)
+    (native,) = evaluate(traced, [THIRD], double=False)
+    assert native.dtype == torch.bfloat16
+    assert torch.equal(native, (THIRD.float() / 3).bfloat16())
+
+
+def test_integer_values_stay_exact():
+    traced = graph(cast(X, "int64"), dtypes=("int64",))
+    (whole,) = evaluate(traced, [torch.tensor([1.9, -1.9, 3.0, 0.0])], double=True)
+    assert whole.dtype == torch.int64
+    assert whole.tolist() == [1, -1, 3, 0]
+
+
+def test_factories_and_integer_division_are_double_too():
+    steps = Node(op="aten.arange.default", args=(4,))
+    share = Node(op="aten.div.Tensor", args=(NodeRef(node=0), 3))
+    full = Node(op="aten.full.default", args=((4,), 0.1), kwargs={"dtype": DtypeRef(dtype="float32")})
+    total = Node(op="aten.add.Tensor", args=(NodeRef(node=1), NodeRef(node=2)))
+    (value,) = evaluate(graph(steps, share, full, total), [THIRD], double=True)
+    assert torch.equal(value, torch.arange(4, dtype=torch.float64) / 3 + 0.1)
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_infinite_constants_survive_json():
+    fill = Node(op="aten.masked_fill.Scalar", args=(X, InputRef(input=1), "-Infinity"))
+    traced = Graph.model_validate_json(graph(fill).model_dump_json())
+    (value,) = evaluate(traced, [THIRD, torch.tensor([True, False, False, True])], double=False)
+    assert value.tolist() == [float("-inf"), 2.0, 4.0, float("-inf")]
+
+
+def test_results_of_one_call_are_told_apart():
+    both = Node(op="aten.var_mean.correction", args=(X, (0,)), kwargs={"correction": 0})
+    traced = graph(both, outputs=(NodeRef(node=0, result=1), NodeRef(node=0, result=0)), dtypes=("float32",) * 2)
+    mean, variance = evaluate(traced, [THIRD.float()], double=True)
+    assert (mean.item(), variance.item()) == (3.0, 2.5)
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_inputs_are_left_as_they_are(double):
+    x = torch.ones(4, dtype=torch.float64)
+    evaluate(graph(Node(op="aten.add_.Tensor", args=(X, 1.0))), [x], double=double)
+    assert torch.equal(x, torch.ones(4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("op", ["aten.randn_like.default", "aten.view.dtype", "aten.add.out", "prims.add.default"])
+def test_a_forged_graph_is_refused(op):
+    with pytest.raises(ValueError, match="may not contain"):
+        evaluate(graph(Node(op=op, args=(X,))), [THIRD], double=True)
+
+
+def test_an_output_that_is_no_tensor_is_refused():
+    traced = graph(cast(X, "float32")).model_copy(update={"outputs": (NodeRef(node=7),)})
+    with pytest.raises(ValueError, match="no tensor"):
+        evaluate(traced, [THIRD], double=True)
+
+
+def test_every_operation_on_the_list_exists_and_none_is_random():
+    for name in OPERATIONS:
+        packet = getattr(torch.ops.aten, name)
+        for overload in packet.overloads():
+            assert torch.Tag.nondeterministic_seeded not in getattr(packet, overload).tags, name
+    assert is_allowed("mul_", "Tensor")
+    assert not is_allowed("_", "Tensor")
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_products_put_infinities_where_ieee_does(double):
+    a = torch.tensor([[float("inf")], [2.0]], dtype=torch.bfloat16)
+    b = torch.linspace(1, 2, 1500, dtype=torch.bfloat16)[None]
+    product = Node(op="aten.mm.default", args=(X, InputRef(input=1)))
+    (value,) = evaluate(graph(product), [a, b], double=double)
+    assert value[0].isposinf().all()
+    torch.testing.assert_close(value[1].double(), 2 * b[0].double())
+    biased = Node(op="aten.addmm.default", args=(InputRef(input=1), X, InputRef(input=1)), kwargs={"beta": 3})
+    (value,) = evaluate(graph(biased), [a, b], double=double)
+    torch.testing.assert_close(value[1].double(), 5 * b[0].double(), rtol=1e-2, atol=0)

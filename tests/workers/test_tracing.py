@@ -1,0 +1,247 @@
+"""The trace side as a whole: catalogue seeds for every target, and candidates that are broken or hostile."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.workers.tracer.jobs import candidate, job, operator, shape
+from workers import jail, tracing
+from workers.errors import ToolMissing
+from workers.protocol import Bundle, Operator, Outcome, ShapeRole, Stage, TraceReport
+from workers.targets import TARGETS
+
+ROGUES = Path(__file__).parent / "rogues" / "host"
+CATALOGUE = Path(__file__).parents[2] / "operators"
+TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
+
+EXPECTED = {
+    "block_of_three": (Outcome.COMPILE_ERROR, 11, "power of 2"),
+    "branches_on_a_value": (Outcome.HOST_READ, 19, "as a condition"),
+    "compiles_with_torch": (Outcome.FORBIDDEN_OP, 19, "write the Triton kernel yourself"),
+    "computes_with_torch": (Outcome.FORBIDDEN_OP, 19, "(mul)"),
+    "copies_to_reorder": (Outcome.FORBIDDEN_OP, 19, "strides"),
+    "crashes_the_process": (Outcome.TRACE_CRASHED, 19, "SIGSEGV"),
+    "decoy_launch": (Outcome.FORBIDDEN_OP, 21, "(mul)"),
+    "deletes_torch": (Outcome.TRACE_CRASHED, 19, "OSError"),
+    "draws_random_numbers": (Outcome.FORBIDDEN_OP, 19, "tl.rand"),
+    "exits": (Outcome.TRACE_CRASHED, None, "exit status 0"),
+    "exits_politely": (Outcome.TRACE_CRASHED, 19, "SystemExit"),
+    "floods_its_streams": (Outcome.CORRECT, None, ""),
+    "floods_the_pipe": (Outcome.PLAN_REJECTED, None, "answers with more than"),
+    "forges_a_verdict": (Outcome.PLAN_REJECTED, None, "no variant"),
+    "forges_an_outcome": (Outcome.PLAN_REJECTED, None, "not its to claim"),
+    "forges_garbage": (Outcome.PLAN_REJECTED, None, "no plan"),
+    "forgets_an_argument": (Outcome.TRACE_CRASHED, 20, "n_cols"),
+    "forks": (Outcome.TRACE_CRASHED, 20, "BlockingIOError"),
+    "grid_of_four": (Outcome.UNSUPPORTED_LAUNCH, 20, "4 dimensions"),
+    "grid_of_fractions": (Outcome.UNSUPPORTED_LAUNCH, 20, "triton.cdiv"),
+    "hides_a_launch_option": (Outcome.PLAN_REJECTED, None, "warps"),
+    "hoards_memory": (Outcome.TRACE_MEMORY, None, "bytes of memory"),
+    "imports_by_name": (Outcome.FORBIDDEN_IMPORT, 19, "'os'"),
+    "imports_numpy_late": (Outcome.FORBIDDEN_IMPORT, 19, "'numpy'"),
+    "imports_os": (Outcome.FORBIDDEN_IMPORT, 3, "'os'"),
+    "keeps_its_output": (Outcome.PLAN_REJECTED, 25, "in every call"),
+    "keeps_the_compiler_busy": (Outcome.TRACE_TIMEOUT, 19, "did not end within"),
+    "launches_a_hundred_times": (Outcome.PLAN_REJECTED, 21, "fuse"),
+    "launches_dependent": (Outcome.UNSUPPORTED_LAUNCH, 20, "'launch_pdl'"),
+    "launches_nothing": (Outcome.PLAN_REJECTED, 18, "launches no kernel"),
+    "launches_while_loading": (Outcome.UNSUPPORTED_LAUNCH, 18, "while the module loads"),
+    "launches_with_fewer_arguments": (Outcome.PLAN_REJECTED, 33, "arguments"),
+    "loops": (Outcome.TRACE_TIMEOUT, 19, "did not end within"),
+    "markdown_fence": (Outcome.SYNTAX_ERROR, 1, "```python"),
+    "moves_to_the_host": (Outcome.HOST_READ, 19, "(cpu)"),
+    "no_entry": (Outcome.SYNTAX_ERROR, None, "defines no function 'scale'"),
+    "passes_a_host_tensor": (Outcome.PLAN_REJECTED, 20, "device=x.device"),
+    "passes_an_address": (Outcome.UNSUPPORTED_LAUNCH, 20, "pass the tensor itself"),
+    "points_outside": (Outcome.PLAN_REJECTED, None, "leaves buffer 0"),
+    "prints_a_tensor": (Outcome.HOST_READ, 19, "to print it"),
+    "raises": (Outcome.TRACE_CRASHED, 19, "ZeroDivisionError"),
+    "reaches_beyond_its_input": (Outcome.PLAN_REJECTED, 19, "beyond the 32768 bytes"),
+    "reads_an_item": (Outcome.HOST_READ, 19, "(item)"),
+    "reads_the_clock": (Outcome.PLAN_REJECTED, None, "clock"),
+    "recurses": (Outcome.TRACE_CRASHED, 19, "RecursionError"),
+    "replaces_the_checks": (Outcome.PLAN_REJECTED, None, "memory of input 'x'"),
+    "replaces_the_recorder": (Outcome.PLAN_REJECTED, 23, "launches no kernel"),
+    "returns_a_host_tensor": (Outcome.WRONG_OUTPUT_TYPE, 18, "host tensor"),
+    "returns_a_view_of_its_input": (Outcome.PLAN_REJECTED, 18, "memory of input 'x'"),
+    "returns_another_dtype": (Outcome.WRONG_OUTPUT_TYPE, 18, "float16"),
+    "returns_its_input": (Outcome.PLAN_REJECTED, 18, "memory of input 'x'"),
+    "returns_nothing": (Outcome.WRONG_OUTPUT_TYPE, 18, "NoneType"),
+    "returns_two": (Outcome.WRONG_OUTPUT_TYPE, 18, "returns 2 results"),
+    "rewrites_the_grid": (Outcome.CORRECT, None, ""),
+    "shrinks_an_input": (Outcome.PLAN_REJECTED, None, "leaves buffer 0"),
+    "swallows_refusals": (Outcome.CORRECT, None, ""),
+    "takes_other_arguments": (Outcome.TRACE_CRASHED, 18, "positional argument"),
+    "tampers_with_modules": (Outcome.TRACE_CRASHED, 20, "Error"),
+    "times_on_the_host": (Outcome.FORBIDDEN_OP, 19, "Event"),
+    "too_much_shared_memory": (Outcome.COMPILE_ERROR, 22, "589824 bytes of shared memory of the 232448"),
+    "unclosed_bracket": (Outcome.SYNTAX_ERROR, 7, "never closed"),
+    "undefined_name": (Outcome.COMPILE_ERROR, 15, "weight is not defined"),
+    "unknown_argument": (Outcome.UNSUPPORTED_LAUNCH, 20, "'EVEN'"),
+    "uploads_a_table": (Outcome.FORBIDDEN_OP, 19, "data of its own"),
+    "warms_up": (Outcome.UNSUPPORTED_LAUNCH, 19, "multiprocessors"),
+    "writes_elsewhere": (Outcome.PLAN_REJECTED, None, "nothing writes output 'y'"),
+    "writes_its_own_assembly": (Outcome.PLAN_REJECTED, None, "'memory'"),
+}
+"""What each rogue comes to: the outcome, the candidate's line, and words of the reason."""
+DEADLINES_S = {"loops": 2.0, "keeps_the_compiler_busy": 2.0}
+"""Rogues that only time stops."""
+
+
+def rogue(name: str) -> TraceReport:
+    source = (ROGUES / f"{name}.py").read_text()
+    return tracing.trace(job(source, deadline_s=DEADLINES_S.get(name, 60.0)), "worker-1")
+
+
+NEEDS = {"deletes_torch": {"readonly", "nobody"}, "forks": {"seccomp"}}
+"""Rogues that only run where one of these layers of the jail stands between them and the machine."""
+
+
+def test_every_rogue_is_expected_to_end_somehow():
+    assert {path.stem for path in ROGUES.glob("*.py")} == set(EXPECTED)
+
+
+def test_rogues_reach_every_outcome_of_the_trace_side():
+    assert {outcome for outcome, _, _ in EXPECTED.values()} == {
+        Outcome.CORRECT,
+        Outcome.SYNTAX_ERROR,
+        Outcome.FORBIDDEN_IMPORT,
+        Outcome.FORBIDDEN_OP,
+        Outcome.HOST_READ,
+        Outcome.UNSUPPORTED_LAUNCH,
+        Outcome.COMPILE_ERROR,
+        Outcome.TRACE_TIMEOUT,
+        Outcome.TRACE_MEMORY,
+        Outcome.TRACE_CRASHED,
+        Outcome.PLAN_REJECTED,
+        Outcome.WRONG_OUTPUT_TYPE,
+    }
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_rogues_end_as_expected(name):
+    outcome, line, said = EXPECTED[name]
+    if NEEDS.get(name, set()).isdisjoint(jail.probe().split("+")) and name in NEEDS:
+        pytest.skip(f"this machine has only {jail.probe()}")
+    report = rogue(name)
+    assert (report.outcome, report.line) == (outcome, line), report.reason
+    assert said in report.reason
+    assert all(variant.bundle is None for variant in report.variants) or outcome is Outcome.CORRECT
+
+
+def test_a_rewritten_plan_is_the_plan_that_is_judged():
+    (variant,) = rogue("rewrites_the_grid").variants
+    assert variant.bundle is not None
+    assert variant.bundle.plans[0].launches[0].grid == (1, 1, 1)
+    assert variant.readings[0].programs == 1
+
+
+def test_a_report_tells_everything_about_its_making():
+    report = tracing.trace(job(candidate()), "worker-1")
+    assert (report.job, report.search, report.candidate, report.worker) == (
+        *("job-1", "search-1", "candidate-1"),
+        "worker-1",
+    )
+    assert set(report.versions) == {"python", "torch", "triton"}
+    assert report.jail
+    assert set(report.stages_s) == {"trace", "compile", "jail", "assemble"}
+    assert all(seconds > 0 for seconds in report.stages_s.values())
+    assert TraceReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_equal_candidates_have_one_identity_whatever_their_names():
+    def identity(source):
+        (variant,) = tracing.trace(job(source), "worker-1").variants
+        return variant.bundle.identity
+
+    other = candidate().replace("scale_kernel", "multiply").replace("    row =", "    # By row.\n    row =")
+    assert identity(candidate()) == identity(other)
+    assert identity(candidate()) != identity(candidate().replace("x * w", "w * x + x"))
+
+
+def test_variants_have_bundles_and_outcomes_of_their_own():
+    source = candidate().replace(", BLOCK=triton.next_power_of_2(x.shape[1])", "")
+    configs = "triton.Config({'BLOCK': 128}), triton.Config({'BLOCK': 100}), triton.Config({'BLOCK': 128}, num_warps=8)"
+    tuned = source.replace("@triton.jit", f"@triton.autotune(configs=[{configs}], key=[])\n@triton.jit")
+    report = tracing.trace(job(tuned), "worker-1")
+    assert report.outcome is Outcome.CORRECT
+    assert [variant.outcome for variant in report.variants] == [
+        *(Outcome.CORRECT, Outcome.COMPILE_ERROR, Outcome.CORRECT),
+    ]
+    good = [variant.bundle for variant in report.variants if variant.bundle]
+    assert [bundle.configuration["num_warps"] for bundle in good] == [4, 8]
+    assert len({bundle.identity for bundle in good}) == 2
+    assert all(len(bundle.kernels) == 1 for bundle in good)
+
+
+def test_unknown_targets_are_not_the_candidate_s_fault():
+    with pytest.raises(ToolMissing, match="sm_75"):
+        tracing.trace(job(candidate(), target="sm_75"), "worker-1")
+
+
+@cache
+def catalogue(name: str) -> Operator:
+    folder = CATALOGUE / name
+    spec = tomllib.loads((folder / "operator.toml").read_text())
+    spec["reference"] = (folder / spec["reference"]).read_text()
+    spec["shapes"] = [{"dims": {key: size for key, size in item.items() if key != "weight"}} for item in spec["shapes"]]
+    return Operator.model_validate({key: value for key, value in spec.items() if key != "seeds"})
+
+
+SEEDS = sorted(CATALOGUE.glob("*/seeds/*.py"))
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
+def test_seeds_of_the_catalogue_become_bundles(seed):
+    of = catalogue(seed.parts[-3])
+    report = tracing.trace(job(seed.read_text(), of), "worker-1")
+    assert report.outcome is Outcome.CORRECT, report.reason
+    assert all(len(variant.bundle.plans) == len(variant.readings) == len(of.shapes) for variant in report.variants)
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_every_target_gets_machine_code(target):
+    seed = CATALOGUE / "rmsnorm" / "seeds"
+    report = tracing.trace(job(next(seed.glob("*.py")).read_text(), catalogue("rmsnorm"), target=target), "worker-1")
+    assert report.outcome is Outcome.CORRECT, report.reason
+    bundle = report.variants[0].bundle
+    assert isinstance(bundle, Bundle)
+    assert set(bundle.cubins) == set(bundle.kernels)
+    assert bundle.target == target
+    assert report.variants[0].readings[0].programs_per_sm == pytest.approx(
+        report.variants[0].readings[0].programs / TARGETS[target].sms
+    )
+
+
+def test_without_a_source_the_reference_is_exported():
+    shapes = (shape(M=64, N=128), shape(ShapeRole.BOUNDARY, M=1, N=1))
+    report = tracing.trace(job(None, shapes=shapes), "worker-1")
+    assert report.outcome is Outcome.CORRECT, report.reason
+    assert [graph.shape for graph in report.graphs] == list(shapes)
+    assert [graph.output_shapes for graph in report.graphs] == [((64, 128),), ((1, 1),)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "outcome", "said"),
+    [
+        ("def scale(x, w):\n    return x * w.item()\n", Outcome.HOST_READ, ""),
+        ("def scale(x, w):\n    while True:\n        pass\n", Outcome.TRACE_TIMEOUT, "did not end within"),
+        ("def scale(x, w:\n", Outcome.SYNTAX_ERROR, "does not parse"),
+    ],
+)
+def test_references_that_cannot_be_exported(reference, outcome, said):
+    deadline_s = 3.0 if outcome is Outcome.TRACE_TIMEOUT else 60.0
+    report = tracing.trace(job(None, operator(reference=reference), deadline_s=deadline_s), "worker-1")
+    assert said in report.reason
+    assert report.graphs == ()
+    assert report.outcome is outcome or outcome is Outcome.HOST_READ
+    assert report.outcome is not Outcome.CORRECT
+
+
+def test_stages_say_where_it_ended():
+    assert rogue("unclosed_bracket").stage is Stage.PARSE
+    assert rogue("raises").stage is Stage.TRACE
+    assert rogue("undefined_name").stage is Stage.COMPILE
+    assert rogue("reads_the_clock").stage is Stage.ASSEMBLE

@@ -1,0 +1,88 @@
+import pytest
+from triton.backends.compiler import BaseBackend
+from triton.compiler.compiler import ASTSource
+
+from tests.workers.tracer.jobs import HEADER, candidate, traced
+from workers.protocol import Outcome, Stage
+from workers.targets import TARGETS
+from workers.tracer.compiler import Compiler
+from workers.tracer.pretence import gpu_target
+from workers.tracer.source import load, parse
+
+TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
+
+
+def compiled(text=HEADER, target="sm_90", name="scale_kernel", **options):
+    """The kernel of a candidate's text, compiled in this process."""
+    function = getattr(load(text, parse(text)), name)
+    signature = {"x_ptr": "*fp32", "w_ptr": "*fp32", "y_ptr": "*fp32", "n_cols": "i32", "BLOCK": "constexpr"}
+    attributes = {(index,): BaseBackend.parse_attr("D") for index in range(4)}
+    compiler = Compiler(TARGETS[target])
+    source = ASTSource(function, signature, {(4,): 1024}, attributes)
+    return compiler.compile(source, gpu_target(TARGETS[target]), options), compiler
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_every_target_compiles_to_text_under_one_name(target):
+    made, _ = compiled(target=target, num_warps=8)
+    kernel = made.kernel
+    entry = ".visible .entry kernel(" if target.startswith("sm") else ".amdhsa_kernel kernel"
+    assert entry in kernel.assembly
+    assert kernel.language == ("ptx" if target.startswith("sm") else "amdgcn")
+    assert (kernel.target, kernel.num_warps, made.digest) == (target, 8, kernel.digest)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_names_comments_and_lines_are_no_part_of_the_text(target):
+    renamed = "# A comment.\n\n" + HEADER.replace("scale_kernel", "another_name").replace(
+        "    row =", "    # why\n    row ="
+    )
+    assert compiled(renamed, target, "another_name")[0].digest == compiled(HEADER, target)[0].digest
+    assert ".loc" not in compiled(HEADER, target)[0].kernel.assembly
+
+
+def test_a_name_of_the_candidate_s_own_does_not_count():
+    named = HEADER.replace("@triton.jit", "@triton.jit(repr=lambda _: 'unlike_any_other')")
+    assert compiled(named)[0].digest == compiled(HEADER)[0].digest
+
+
+def test_time_is_accounted_for():
+    assert compiled()[1].spent_s > 0
+
+
+def error(source):
+    reply = traced(source)
+    assert (reply.outcome, reply.stage) == (Outcome.COMPILE_ERROR, Stage.COMPILE), reply.reason
+    return reply.reason, reply.line
+
+
+BROKEN = {
+    "undefined name": ("x * w, mask", "x * weight, mask", "NameError: weight is not defined", 13),
+    "no power of two": ("tl.arange(0, BLOCK)", "tl.arange(0, 100)", "power of 2", 9),
+    "type": ("x * w, mask", "tl.dot(x, w), mask", "in `tl.store", 13),
+    "shapes": ("x * w, mask", "x * tl.arange(0, 32), mask", "in `tl.store", 13),
+    "run-time range": ("tl.arange(0, BLOCK)", "tl.arange(0, n_cols)", "constexpr", 9),
+    "python": ("cols < n_cols", "[c for c in cols]", "in `mask", 10),
+    "static assert": ("cols < n_cols", "cols < n_cols\n    tl.static_assert(BLOCK == 3, 'not three')", "not three", 11),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "said", "line"), BROKEN.values(), ids=BROKEN)
+def test_errors_are_told_at_the_candidate_s_line(old, new, said, line):
+    reason, at = error(candidate().replace(old, new))
+    assert said in reason
+    assert at == line
+
+
+def test_errors_in_a_nested_function_are_told_there():
+    nested = "@triton.jit\ndef double(x):\n    twice = 2\n    return x * thrice\n\n\n@triton.jit\ndef scale_kernel"
+    source = candidate().replace("@triton.jit\ndef scale_kernel", nested).replace("x * w, mask", "double(x) * w, mask")
+    reason, line = error(source)
+    assert "thrice is not defined" in reason
+    assert line == 9
+
+
+@pytest.mark.parametrize("options", ["num_warps=3", "num_warps=64", "num_warps=0"])
+def test_options_that_the_target_does_not_take(options):
+    reason, _ = error(candidate().replace(", BLOCK=", f", {options}, BLOCK="))
+    assert "num_warps" in reason or "warps" in reason

@@ -1,0 +1,66 @@
+import pytest
+import torch
+
+from workers.protocol import Outcome
+from workers.tracer.operations import FILL_VALUES, Kind, is_on_target, kind_of, name_of, refusal
+
+aten = torch.ops.aten
+KINDS = [
+    (aten.empty.memory_format, Kind.ALLOCATION),
+    (aten.empty_like.default, Kind.ALLOCATION),
+    (aten.zeros.default, Kind.FILLED_ALLOCATION),
+    (aten.new_full.default, Kind.FILLED_ALLOCATION),
+    (aten.scalar_tensor.default, Kind.WRAPPED_NUMBER),
+    (aten.fill_.Scalar, Kind.FILL),
+    (aten.zero_.default, Kind.FILL),
+    (aten.copy_.default, Kind.COPY),
+    (aten.clone.default, Kind.CONVERSION),
+    (aten._to_copy.default, Kind.CONVERSION),
+    (aten.view.default, Kind.VIEW),
+    (aten.slice.Tensor, Kind.VIEW),
+    (aten.split.Tensor, Kind.VIEW),
+    (aten.expand.default, Kind.VIEW),
+    (aten.as_strided.default, Kind.VIEW),
+    (aten._unsafe_view.default, Kind.VIEW),
+    (aten.detach.default, Kind.VIEW),
+    (aten._local_scalar_dense.default, Kind.READ),
+    (aten.equal.default, Kind.READ),
+    (aten.rand.default, Kind.RANDOM),
+    (aten.add.Tensor, Kind.COMPUTATION),
+    (aten.add_.Tensor, Kind.COMPUTATION),
+    (aten.resize_.default, Kind.COMPUTATION),
+    (aten.mm.default, Kind.COMPUTATION),
+    (aten.arange.default, Kind.COMPUTATION),
+]
+
+
+@pytest.mark.parametrize(("operation", "kind"), KINDS, ids=lambda value: str(value))
+def test_every_operation_is_of_one_kind(operation, kind):
+    assert kind_of(operation) is kind
+
+
+def test_names_leave_out_where_they_are_from():
+    assert name_of(aten.fill_.Scalar) == "fill_"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "value"),
+    [("zeros", [[3]], 0), ("ones_like", [None], 1), ("full", [[3], 2.5], 2.5), ("new_full", [None, [3], 2.5], 2.5)],
+)
+def test_fill_values_are_found(name, arguments, value):
+    assert FILL_VALUES[name](arguments) == value
+
+
+def test_what_concerns_the_target():
+    host, target = torch.empty(2), torch.empty(2, device="meta")
+    assert is_on_target([target], {})
+    assert is_on_target([[host, target]], {})
+    assert is_on_target([[2]], {"device": "meta"})
+    assert not is_on_target([host, [host]], {"device": torch.device("cpu")})
+
+
+def test_refusals_name_the_operation_and_a_way_out():
+    assert refusal(aten.mm.default).outcome is Outcome.FORBIDDEN_OP
+    assert "(mm)" in refusal(aten.mm.default).reason
+    assert "tl.rand" in refusal(aten.rand.default).reason
+    assert refusal(aten.equal.default).outcome is Outcome.HOST_READ

@@ -1,0 +1,206 @@
+import pytest
+import torch
+
+from tests.workers.tracer.jobs import shape
+from workers.protocol import Allocate, Copy, Fill, Outcome, Policy, View
+from workers.tracer.recorder import Recorder
+from workers.tracer.refusal import Refused
+
+
+def record(work, policy="allocate", dtype=torch.float32):
+    """The recorder after a piece of host code ran on one input of 8 x 16 elements, and what the code returned."""
+    x = torch.empty(8, 16, dtype=dtype, device="meta")
+    recorder = Recorder(Policy(host=policy), [x])
+    with torch.no_grad(), recorder:
+        returned = work(x)
+    return recorder, returned
+
+
+def plan_of(work, **options):
+    recorder, returned = record(work, **options)
+    outputs = returned if isinstance(returned, list | tuple) else [returned]
+    return recorder.plan(shape(M=8), [item for item in outputs if isinstance(item, torch.Tensor)])
+
+
+def outcome_of(work, **options):
+    with pytest.raises(Refused) as refused:
+        record(work, **options)
+    return refused.value.outcome
+
+
+def meta(**options):
+    return {"device": "meta", **options}
+
+
+ALLOCATIONS = {
+    "empty_like": lambda x: torch.empty_like(x),
+    "empty": lambda x: torch.empty(8, 16, **meta()),
+    "new_empty": lambda x: x.new_empty((8, 16)),
+    "empty_strided": lambda x: torch.empty_strided((8, 16), (16, 1), **meta()),
+    "empty_permuted": lambda x: torch.empty_permuted((8, 16), (0, 1), **meta()),
+}
+FILLS = {
+    "zeros_like": (lambda x: torch.zeros_like(x), 0),
+    "zeros": (lambda x: torch.zeros(8, 16, **meta()), 0),
+    "new_zeros": (lambda x: x.new_zeros((8, 16)), 0),
+    "ones": (lambda x: torch.ones(8, 16, **meta()), 1),
+    "ones_like": (lambda x: torch.ones_like(x), 1),
+    "new_ones": (lambda x: x.new_ones((8, 16)), 1),
+    "full": (lambda x: torch.full((8, 16), 2.5, **meta()), 2.5),
+    "full_like": (lambda x: torch.full_like(x, 2.5), 2.5),
+    "new_full": (lambda x: x.new_full((8, 16), 2.5), 2.5),
+    "infinity": (lambda x: torch.full_like(x, float("-inf")), float("-inf")),
+    "fill_": (lambda x: torch.empty_like(x).fill_(3), 3),
+    "zero_": (lambda x: torch.empty_like(x).zero_(), 0),
+    "fill_ by a number of the host": (lambda x: torch.empty_like(x).fill_(torch.tensor(4.0)), 4.0),
+}
+VIEWS = {
+    "slice": (lambda x: x[2:6, 4:], (2 * 16 + 4) * 4, (4, 12), (16, 1)),
+    "index": (lambda x: x[3], 3 * 16 * 4, (16,), (1,)),
+    "transpose": (lambda x: x.t(), 0, (16, 8), (1, 16)),
+    "permute": (lambda x: x.permute(1, 0), 0, (16, 8), (1, 16)),
+    "expand": (lambda x: x[:, None].expand(8, 3, 16), 0, (8, 3, 16), (16, 0, 1)),
+    "view": (lambda x: x.view(-1, 4), 0, (32, 4), (4, 1)),
+    "reshape": (lambda x: x.reshape(128), 0, (128,), (1,)),
+    "unsqueeze": (lambda x: x.unsqueeze(0), 0, (1, 8, 16), (128, 16, 1)),
+    "chunk": (lambda x: x.chunk(2, -1)[1], 8 * 4, (8, 8), (16, 1)),
+    "split": (lambda x: x.split(4, -1)[3], 12 * 4, (8, 4), (16, 1)),
+    "unbind": (lambda x: x.unbind(0)[7], 7 * 16 * 4, (16,), (1,)),
+    "contiguous": (lambda x: x.contiguous(), 0, (8, 16), (16, 1)),
+    "detach": (lambda x: x.detach(), 0, (8, 16), (16, 1)),
+    "as_strided": (lambda x: x.as_strided((4, 4), (1, 1)), 0, (4, 4), (1, 1)),
+    "squeeze": (lambda x: x[:1].squeeze(0), 0, (16,), (1,)),
+}
+
+
+@pytest.mark.parametrize("work", ALLOCATIONS.values(), ids=ALLOCATIONS)
+def test_allocations_are_steps(work):
+    plan = plan_of(work)
+    assert plan.steps == (Allocate(buffer=1),)
+    assert [(buffer.bytes, buffer.input) for buffer in plan.buffers] == [(512, 0), (512, None)]
+    assert plan.outputs == (View(buffer=1, shape=(8, 16), strides=(16, 1), dtype="float32"),)
+
+
+@pytest.mark.parametrize(("work", "value"), FILLS.values(), ids=FILLS)
+def test_fills_are_steps(work, value):
+    whole = View(buffer=1, shape=(8, 16), strides=(16, 1), dtype="float32")
+    assert plan_of(work).steps == (Allocate(buffer=1), Fill(target=whole, value=value))
+
+
+@pytest.mark.parametrize(("work", "offset_bytes", "shape", "strides"), VIEWS.values(), ids=VIEWS)
+def test_views_are_free(work, offset_bytes, shape, strides):
+    plan = plan_of(work)
+    assert plan.steps == ()
+    assert plan.outputs == (View(buffer=0, offset_bytes=offset_bytes, shape=shape, strides=strides, dtype="float32"),)
+
+
+def test_setting_a_slice_to_a_number_is_one_fill():
+    def work(x):
+        y = torch.empty_like(x)
+        y[:, 4:] = 1.5
+        return y
+
+    target = View(buffer=1, offset_bytes=16, shape=(8, 12), strides=(16, 1), dtype="float32")
+    assert plan_of(work).steps == (Allocate(buffer=1), Fill(target=target, value=1.5))
+
+
+def test_a_number_wrapped_as_a_tensor_becomes_memory_when_it_is_used():
+    plan = plan_of(lambda x: torch.scalar_tensor(2.0, **meta()))
+    assert [step.op for step in plan.steps] == ["allocate", "fill"]
+    assert plan.buffers[1].bytes == 4
+
+
+def test_views_in_other_dtypes():
+    plan = plan_of(lambda x: x.view(torch.int8))
+    assert plan.outputs == (View(buffer=0, shape=(8, 64), strides=(64, 1), dtype="int8"),)
+
+
+def test_host_arithmetic_is_none_of_its_business():
+    assert record(lambda _: (torch.arange(4) * 2).sum().item())[1] == 12
+
+
+COPIES = {
+    "clone": lambda x: x.clone(),
+    "contiguous": lambda x: x.t().contiguous(),
+    "reshape": lambda x: x.t().reshape(-1),
+    "to": lambda x: x.to(torch.bfloat16),
+    "half": lambda x: x.half(),
+    "copy_": lambda x: torch.empty_like(x).copy_(x),
+    "set": lambda x: torch.empty_like(x).__setitem__(slice(0, 4), x[4:]),
+}
+
+
+@pytest.mark.parametrize("work", COPIES.values(), ids=COPIES)
+def test_copies_need_a_policy_that_allows_them(work):
+    assert outcome_of(work) is Outcome.FORBIDDEN_OP
+    plan = plan_of(work, policy="copy")
+    assert [step.op for step in plan.steps] == ["allocate", "copy"]
+
+
+def test_a_copy_tells_both_sides():
+    step = plan_of(lambda x: x.t().to(torch.float16, memory_format=torch.contiguous_format), policy="copy").steps[1]
+    assert step == Copy(
+        source=View(buffer=0, shape=(16, 8), strides=(1, 16), dtype="float32"),
+        target=View(buffer=1, shape=(16, 8), strides=(8, 1), dtype="float16"),
+    )
+
+
+def test_a_copy_spreads_its_source():
+    step = plan_of(lambda x: torch.empty_like(x).copy_(x[0]), policy="copy").steps[1]
+    assert step.source == View(buffer=0, shape=(8, 16), strides=(0, 1), dtype="float32")
+
+
+REFUSED = {
+    "add": (lambda x: x + 1, Outcome.FORBIDDEN_OP),
+    "matmul": (lambda x: x @ x.t(), Outcome.FORBIDDEN_OP),
+    "sum": (lambda x: x.sum(), Outcome.FORBIDDEN_OP),
+    "cat": (lambda x: torch.cat([x, x]), Outcome.FORBIDDEN_OP),
+    "silu": (lambda x: torch.nn.functional.silu(x), Outcome.FORBIDDEN_OP),
+    "arange": (lambda x: torch.arange(4, **meta()), Outcome.FORBIDDEN_OP),
+    "rand": (lambda x: torch.rand(4, **meta()), Outcome.FORBIDDEN_OP),
+    "uniform_": (lambda x: torch.empty_like(x).uniform_(), Outcome.FORBIDDEN_OP),
+    "resize_": (lambda x: x.resize_(3), Outcome.FORBIDDEN_OP),
+    "mul_": (lambda x: x.mul_(2), Outcome.FORBIDDEN_OP),
+    "index": (lambda x: x[torch.tensor([0, 1])], Outcome.FORBIDDEN_OP),
+    "complex": (lambda x: torch.empty(4, dtype=torch.complex64, **meta()), Outcome.FORBIDDEN_OP),
+    "host data": (lambda x: x.copy_(torch.ones(8, 16)), Outcome.FORBIDDEN_OP),
+    "item": (lambda x: x[0, 0].item(), Outcome.HOST_READ),
+    "equal": (lambda x: torch.equal(x, x), Outcome.HOST_READ),
+    "nonzero": (lambda x: x.nonzero(), Outcome.HOST_READ),
+    "to the host": (lambda x: x.to("cpu"), Outcome.HOST_READ),
+    "fill from a tensor": (lambda x: torch.empty_like(x).fill_(x[0, 0]), Outcome.HOST_READ),
+    "beyond the end": (lambda x: x.as_strided((129,), (1,)), Outcome.PLAN_REJECTED),
+}
+
+
+@pytest.mark.parametrize(("work", "outcome"), REFUSED.values(), ids=REFUSED)
+def test_everything_else_is_refused(work, outcome):
+    assert outcome_of(work) is outcome
+
+
+def test_memory_of_another_call_is_refused():
+    recorder, _ = record(lambda x: x)
+    with pytest.raises(Refused) as refused:
+        recorder.view(torch.empty(3, device="meta"))
+    assert refused.value.outcome is Outcome.PLAN_REJECTED
+    assert "in every call" in refused.value.reason
+
+
+def test_addresses_are_apart_and_aligned():
+    recorder, (x, y) = record(lambda x: (x, torch.empty_like(x)))
+    first, second = recorder.address_of(x), recorder.address_of(y)
+    assert first % 256 == second % 256 == 0
+    assert abs(first - second) > 2**35
+    with torch.no_grad(), recorder:
+        assert recorder.address_of(x[1]) == first + 64
+    assert recorder.is_address(second + 17)
+    assert not recorder.is_address(2**40)
+
+
+def test_inputs_are_told_apart_from_allocations():
+    recorder, (x, y) = record(lambda x: (x.view(-1), torch.empty_like(x)))
+    assert (recorder.input_of(x), recorder.input_of(y)) == (0, None)
+
+
+def test_more_buffers_than_a_plan_holds_are_refused():
+    assert outcome_of(lambda x: [torch.empty_like(x) for _ in range(300)]) is Outcome.PLAN_REJECTED

@@ -1,0 +1,56 @@
+"""AMD kernels: the rules, then the assembler and linker of the installed Triton in a jail of its own."""
+
+from pathlib import Path
+
+from triton._C.libtriton import amd, llvm
+
+from workers.assembler.amd.text import lint_amdgcn
+from workers.assembler.machine import MachineCode
+from workers.assembler.refusal import Refused
+from workers.jail import Ending, Limits, run
+from workers.protocol import Kernel, Outcome
+from workers.targets import Target
+
+LIMITS = Limits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=1)
+"""LLVM assembles Triton's kernels in under 0.1 s."""
+
+_FEATURES = {"gfx11": "-real-true16"}
+# What Triton's HIP backend passes for a family of targets.
+
+
+def assemble_amdgcn(kernel: Kernel, target: Target) -> MachineCode:
+    """Lint and assemble a kernel for an AMD target.
+
+    Raises:
+        Refused: If it breaks a rule or the assembler does not take it.
+        JailFailed: If the jail cannot be set up.
+    """
+    linted = lint_amdgcn(kernel)
+    wanted = f'.amdgcn_target "amdgcn-amd-amdhsa--{target.name}"'
+    if not linted.text.startswith(wanted):
+        raise Refused(f"the assembly is not for {target.name}")
+    features = next((value for family, value in _FEATURES.items() if target.name.startswith(family)), "")
+
+    def link(request: bytes) -> bytes:
+        return _link(request.decode(), target.name, features)
+
+    result = run(link, linted.text.encode(), LIMITS)
+    if result.ending is not Ending.RETURNED:
+        detail = (result.detail.strip().splitlines() or ["no reason given"])[-1]
+        raise Refused(f"the assembler refused the kernel: {detail[:400]}", outcome=Outcome.COMPILE_ERROR)
+    return MachineCode(
+        code=result.reply,
+        parameters=linted.parameters,
+        registers=linted.registers,
+        spill_bytes=linted.scratch_bytes,
+        shared_bytes=linted.shared_bytes,
+        mix=linted.mix,
+    )
+
+
+def _link(text: str, target: str, features: str) -> bytes:
+    """Assemble and link; runs in the jail's private directory."""
+    llvm.init_targets()
+    Path("kernel.o").write_bytes(amd.assemble_amdgcn(text, target, features))
+    amd.link_hsaco("kernel.o", "kernel.hsaco")
+    return Path("kernel.hsaco").read_bytes()

@@ -1,0 +1,216 @@
+"""AMD kernels as text: the rules, and what the text says about how the kernel works.
+
+The text is read line by line, as LLVM's assembler reads it, and printed anew without comments, debug sections and
+source lines. Directives and instructions that are not on a list are refused.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from workers.assembler.machine import CLASSES, ENTRY, Mix, Parameter
+from workers.assembler.refusal import Refused
+from workers.protocol import Kernel
+
+WAVE_THREADS = 64
+"""Threads of a wave on the CDNA targets."""
+
+_DROPPED = re.compile(r"\.(loc|file|cfi_\w+|ident|size|type|section\s+\.debug_\w+)\b")
+_SECTION = re.compile(r"\.text|\.section\s+(\.rodata|\.debug_\w+|\.AMDGPU\.\w+|\"\.note\.GNU-stack\")(,[\w\",@ ]*)?")
+_DIRECTIVE = re.compile(
+    r"""\.amdgcn_target\ "[\w-]+" | \.amdhsa_code_object_version\ \d+ | \.globl\ kernel | \.p2alignl?\ [\d,\ x]+
+      | \.fill\ \d+,\ \d+,\ \d+ | \.set\ [\w.$]+,\ [\w.$()+,\ -]+ | \.amdhsa_kernel\ kernel | \.end_amdhsa_kernel
+      | \.amdhsa_\w+\ [\w.$()+,*/\ -]+ | \.protected\ kernel""",
+    re.VERBOSE,
+)
+_LABEL = re.compile(r"[A-Za-z_.$][\w.$]*:")
+_INSTRUCTION = re.compile(r"((?:s|v|ds|global|buffer|flat|scratch)_[a-z0-9_]+)(?: [\w\[\]:,.|()+\- ]*)?")
+_REFUSED = (
+    (re.compile(r"s_mem(real)?time|s_getreg"), "a kernel may not read clocks or hardware registers"),
+    (re.compile(r"s_sendmsg|s_ttrace|s_\w*perflevel"), "a kernel may not send messages to the host"),
+    (re.compile(r"s_sleep|s_sethalt|s_rfe|s_trap|s_icache|s_dcache"), "a kernel may not stop or flush the device"),
+    (
+        re.compile(r"s_swappc|s_setpc|s_getpc|s_call|s_cbranch_\w_fork"),
+        "a kernel may not call functions on AMD targets",
+    ),
+    (re.compile(r"s_setreg(?!_imm32_b32 hwreg\(HW_REG_MODE,)"), "a kernel may not write hardware registers"),
+    (re.compile(r".*\bsc0 sc1\b"), "system scope reaches the host and other devices; use scope='gpu'"),
+)
+_HIDDEN = ("queue_ptr", "dispatch_ptr", "dispatch_id")
+_METADATA = re.compile(r"---|\.\.\.|[ -]*[\w.]+:? *[\w.' -]*")
+_HIDDEN_ARGUMENT = re.compile(r"hidden_(?!block_count_|group_size_|remainder_|global_offset_|grid_dims|none)")
+# Arguments that the runtime adds: sizes of the launch are allowed, buffers to talk to the host are not.
+
+
+@dataclass
+class _Reading:
+    """What has been read so far."""
+
+    lines: list[str] = field(default_factory=list)
+    instructions: list[str] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    numbers: dict[str, int] = field(default_factory=dict)
+    loops: bool = False
+
+
+@dataclass(frozen=True)
+class AmdText:
+    """AMD assembly that keeps the rules.
+
+    Attributes:
+        text: Canonical text.
+        parameters: What the entry takes.
+        registers: Vector registers a thread, as the hardware allocates them.
+        scratch_bytes: Private memory a thread: spills and local arrays.
+        shared_bytes: Shared memory a program.
+        mix: What its instructions say.
+    """
+
+    text: str
+    parameters: tuple[Parameter, ...]
+    registers: int
+    scratch_bytes: int
+    shared_bytes: int
+    mix: Mix
+
+
+def lint_amdgcn(kernel: Kernel) -> AmdText:
+    """Hold a kernel's AMD assembly against the rules.
+
+    Raises:
+        Refused: With the rule that is broken.
+    """
+    if "hidden_hostcall_buffer" in kernel.assembly:
+        raise Refused("the kernel prints or asserts; remove tl.device_print and tl.device_assert")
+    code, metadata = _split(kernel.assembly)
+    reading = _Reading()
+    for line in _statements(code):
+        _read(line, reading)
+    numbers = reading.numbers
+    if reading.lines.count(".amdhsa_kernel kernel") != 1 or f"{ENTRY}:" not in reading.lines:
+        raise Refused("the assembly must have exactly one entry, called 'kernel'")
+    if any(numbers.get(f"user_sgpr_{name}", 0) for name in _HIDDEN):
+        raise Refused("the kernel asks for its queue or dispatch packet, which tell one launch from another")
+    _check_threads(metadata, kernel)
+    return AmdText(
+        text="\n".join([*reading.lines, *metadata, ""]),
+        parameters=tuple(_parameters(metadata)),
+        registers=numbers.get("next_free_vgpr", 0),
+        scratch_bytes=numbers.get("private_segment_fixed_size", 0),
+        shared_bytes=max(numbers.get("group_segment_fixed_size", 0), kernel.shared_bytes),
+        mix=_mix(reading),
+    )
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """Separate the code from the metadata block, and drop what follows the block (debug lines)."""
+    if not re.fullmatch(r"[\t\n\x20-\x7e]*", text) or "/*" in text or "\\" in text:
+        raise Refused("the assembly holds characters that LLVM does not write")
+    code, opened, rest = text.partition("\t.amdgpu_metadata\n")
+    metadata, closed, _ = rest.partition("\t.end_amdgpu_metadata\n")
+    if not opened or not closed:
+        raise Refused("the assembly has no metadata of its kernel")
+    lines = [line for line in metadata.split("\n") if line.strip()]
+    for line in lines:
+        if not _METADATA.fullmatch(line) or _HIDDEN_ARGUMENT.search(line):
+            raise Refused(f"the kernel's metadata holds {line.strip()[:60]!r}")
+    return code, ["\t.amdgpu_metadata", *lines, "\t.end_amdgpu_metadata"]
+
+
+def _statements(code: str) -> Iterator[str]:
+    """Lines that matter: without comments, spacing, debug sections and source lines."""
+    keep = True
+    for raw in code.split("\n"):
+        line = " ".join(re.split(r";|//", raw, maxsplit=1)[0].split())
+        if _SECTION.fullmatch(line):
+            keep = ".debug_" not in line
+        elif line.startswith((".section", ".data", ".bss", ".pushsection", ".popsection", ".previous")):
+            raise Refused(f"the assembly has the section {line[:60]!r}: kernels may hold code and nothing else")
+        if keep and line and not _DROPPED.match(line):
+            yield line
+
+
+def _read(line: str, reading: _Reading) -> None:
+    if _LABEL.fullmatch(line):
+        reading.labels.add(line[:-1])
+    elif line.startswith("."):
+        if not (_DIRECTIVE.fullmatch(line) or _SECTION.fullmatch(line)):
+            raise Refused(f"the assembly holds the directive {line[:60]!r}")
+        number = re.fullmatch(r"\.amdhsa_(\w+) (\d{1,9})", line)
+        if number:
+            reading.numbers[number[1]] = int(number[2])
+    else:
+        _read_instruction(line, reading)
+    reading.lines.append(line)
+
+
+def _read_instruction(line: str, reading: _Reading) -> None:
+    match = _INSTRUCTION.fullmatch(line)
+    if match is None:
+        raise Refused(f"the assembly holds {line[:60]!r}, which is no instruction")
+    for pattern, reason in _REFUSED:
+        if pattern.match(line):
+            raise Refused(f"'{line[:60]}': {reason}")
+    reading.instructions.append(match[1])
+    jumps = match[1].startswith(("s_branch", "s_cbranch"))
+    reading.loops = reading.loops or (jumps and line.split(" ")[-1] in reading.labels)
+
+
+def _check_threads(metadata: list[str], kernel: Kernel) -> None:
+    threads = re.findall(r"\.max_flat_workgroup_size: *(\d+)", "\n".join(metadata))
+    if threads != [str(kernel.num_warps * WAVE_THREADS)]:
+        raise Refused(
+            f"the assembly is for {' and '.join(threads)} threads, the plan for {kernel.num_warps} waves of 64"
+        )
+    if re.findall(r"\.name: *(\S+)", "\n".join(metadata)) != [ENTRY] or kernel.num_ctas != 1:
+        raise Refused("the metadata must describe exactly one kernel, called 'kernel', without clusters")
+
+
+def _parameters(metadata: list[str]) -> Iterator[Parameter]:
+    for size, kind in re.findall(r"\.size: *(\d{1,6})\n *\.value_kind: *(\w+)", "\n".join(metadata)):
+        if not kind.startswith("hidden_"):
+            yield Parameter(int(size), "pointer" if kind == "global_buffer" else "bits")
+
+
+def _mix(reading: _Reading) -> Mix:
+    counts = Counter(_classify(name) for name in reading.instructions)
+    widths = [_load_width(name) for name in reading.instructions if _classify(name) == "load_global"]
+    return Mix(
+        instructions={name: counts[name] for name in CLASSES},
+        load_width_bytes=max(widths, default=0),
+        memory_path="async" if any("_lds_" in name for name in reading.instructions) else "plain",
+        tensor_core="mma" if counts["matrix"] else "none",
+        loops=reading.loops,
+    )
+
+
+def _load_width(name: str) -> int:
+    match = re.search(r"dword(x(\d+))?|(ubyte|sbyte|short|ushort)", name)
+    if match is None:
+        return 0
+    if match[3]:
+        return 1 if "byte" in match[3] else 2
+    return 4 * int(match[2] or 1)
+
+
+_PATTERNS = (
+    (r"(global|buffer|flat)_load", "load_global"),
+    (r"(global|buffer|flat)_store", "store_global"),
+    (r".*atomic|ds_(add|sub|min|max|inc|dec|cmpst|and|or|xor)", "atomic"),
+    (r"ds_read|ds_load", "load_shared"),
+    (r"ds_write|ds_store", "store_shared"),
+    (r"v_s?mfma|v_wmma|v_swmmac", "matrix"),
+    (r"v_(exp|log|rcp|rsq|sqrt|sin|cos|div_\w+)_", "special"),
+    (r"v_cvt", "convert"),
+    (r"s_(c?branch|endpgm)", "branch"),
+    (r"s_barrier|s_waitcnt|buffer_(wb|inv)", "barrier"),
+    (r"(v|s)_(mov|cndmask|readfirstlane|readlane|writelane|nop|load|cselect|perm|swap)", "other"),
+    (r"v_\w*_(f16|f32|f64|bf16)", "float"),
+    (r"[sv]_", "integer"),
+)
+_CLASSES = tuple((re.compile(pattern), name) for pattern, name in _PATTERNS)
+
+
+def _classify(name: str) -> str:
+    return next((kind for pattern, kind in _CLASSES if pattern.match(name)), "other")

@@ -1,0 +1,128 @@
+"""A traced bundle to an assembled one: rules, machine code, and readings of every plan."""
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+from workers.assembler.amd.hsaco import assemble_amdgcn
+from workers.assembler.machine import MachineCode
+from workers.assembler.ptx.ptxas import assemble_ptx
+from workers.assembler.readings import read_plans, resident_of
+from workers.assembler.refusal import Refused
+from workers.assembler.signature import check_launch
+from workers.errors import ToolMissing
+from workers.protocol import Bundle, Kernel, Launch, Operator, Outcome, Readings
+from workers.targets import TARGETS, Target
+
+_CACHED_KERNELS = 64
+"""Variants of one candidate share most kernels; 16 variants with four kernels each fit."""
+BUDGET_S = 60.0
+"""Seconds after which no further kernel of a bundle is assembled; honest bundles take a tenth of it."""
+_GRID_LIMIT = {"nvidia": 65535, "amd": 2**31 - 1}
+# Most programs along y and z: CUDA programming guide, compute capabilities; HIP device limits.
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What assembling a bundle gave.
+
+    Attributes:
+        bundle: The bundle with the kernels that it launches and their cubins' digests; None if it was refused.
+        readings: Trace-side readings, one a plan, in the bundle's order; empty if it was refused.
+        outcome: Why it was refused, or None.
+        reason: A sentence that a person or an LLM can act on; empty if it was not refused.
+        line: The candidate's line that the reason is about, where known.
+        seconds: Wall time of the whole.
+    """
+
+    bundle: Bundle | None
+    readings: tuple[Readings, ...]
+    outcome: Outcome | None
+    reason: str
+    line: int | None
+    seconds: float
+
+
+def assemble(bundle: Bundle, operator: Operator) -> Assembled:
+    """Lint and assemble a bundle's kernels and read what its plans will do.
+
+    Raises:
+        ToolMissing: If this machine cannot assemble for the bundle's target.
+        JailFailed: If the jail cannot be set up.
+    """
+    started = time.perf_counter()
+    target = TARGETS.get(bundle.target)
+    if target is None:
+        raise ToolMissing(f"there is no sheet for the target '{bundle.target}'; known: {', '.join(TARGETS)}")
+    try:
+        codes = _assemble_kernels(bundle, target, started + BUDGET_S)
+    except Refused as refused:
+        seconds = time.perf_counter() - started
+        return Assembled(None, (), refused.outcome, refused.reason, refused.line, seconds)
+    cubins = {digest: code.digest for digest, code in codes.items()}
+    kernels = {digest: bundle.kernels[digest] for digest in codes}
+    assembled = bundle.model_copy(update={"kernels": kernels, "cubins": cubins})
+    readings = read_plans(assembled, operator, codes, target)
+    return Assembled(assembled, readings, None, "", None, time.perf_counter() - started)
+
+
+def _assemble_kernels(bundle: Bundle, target: Target, until: float) -> dict[str, MachineCode]:
+    codes: dict[str, MachineCode] = {}
+    for plan in bundle.plans:
+        for launch in plan.launches:
+            kernel = bundle.kernels[launch.kernel]
+            if time.perf_counter() > until:
+                raise Refused(
+                    f"assembling its kernels took more than {BUDGET_S:g} s; use fewer or smaller specialisations",
+                    launch.line,
+                    Outcome.COMPILE_ERROR,
+                )
+            if launch.kernel not in codes:
+                codes[launch.kernel] = _assemble_fitting(kernel, target, launch)
+            check_launch(launch, codes[launch.kernel].parameters)
+            _check_grid(launch, target)
+    return codes
+
+
+def _assemble_fitting(kernel: Kernel, target: Target, launch: Launch) -> MachineCode:
+    if kernel.target != target.name:
+        raise Refused(f"'{launch.function}' was compiled for {kernel.target}, the bundle is for {target.name}")
+    code = assemble_kernel(kernel)
+    shared = code.shared_bytes
+    if shared > target.shared_block_bytes or not resident_of(kernel, code, target):
+        raise Refused(
+            f"'{launch.function}' does not fit on {target.name}: a program takes {shared} bytes of shared memory (of "
+            f"{target.shared_block_bytes}) and {kernel.num_warps} warps of {code.registers} registers a thread; use "
+            "smaller blocks, fewer stages or fewer warps",
+            launch.line,
+            Outcome.COMPILE_ERROR,
+        )
+    return code
+
+
+def _check_grid(launch: Launch, target: Target) -> None:
+    limit = _GRID_LIMIT[target.vendor]
+    if max(launch.grid[1:]) > limit:
+        raise Refused(
+            f"'{launch.function}' is launched on a grid of {launch.grid}; along the second and third axis {limit} is "
+            "the most",
+            launch.line,
+            Outcome.UNSUPPORTED_LAUNCH,
+        )
+
+
+@lru_cache(maxsize=_CACHED_KERNELS)
+def assemble_kernel(kernel: Kernel) -> MachineCode:
+    """Lint and assemble one kernel; equal kernels are assembled once as long as they are remembered.
+
+    Raises:
+        Refused: If it breaks a rule or the assembler does not take it.
+        ToolMissing: If this machine cannot assemble for the kernel's target.
+        JailFailed: If the jail cannot be set up.
+    """
+    target = TARGETS.get(kernel.target)
+    if target is None:
+        raise ToolMissing(f"there is no sheet for the target '{kernel.target}'")
+    if (target.vendor == "nvidia") != (kernel.language == "ptx"):
+        raise Refused(f"a kernel in {kernel.language} cannot run on {target.name}")
+    return assemble_ptx(kernel, target) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)

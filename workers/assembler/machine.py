@@ -1,0 +1,89 @@
+"""What assembling one kernel gives: machine code, what its entry takes, and readings. Vendor-neutral plain data."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+ENTRY = "kernel"
+"""The name of every entry, as `workers.protocol.plan.Kernel` promises."""
+
+CLASSES = (
+    "load_global",
+    "store_global",
+    "load_shared",
+    "store_shared",
+    "atomic",
+    "matrix",
+    "float",
+    "special",
+    "integer",
+    "convert",
+    "branch",
+    "barrier",
+    "other",
+)
+"""Classes of the reading `instructions`; the package's docstring says what counts as what."""
+
+MemoryPath = Literal["plain", "async", "bulk"]
+TensorCore = Literal["none", "mma", "wgmma"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel's entry.
+
+    Attributes:
+        bytes: Its size.
+        type: `pointer`, `float` or `bits`, as far as the assembly tells them apart.
+    """
+
+    bytes: int
+    type: Literal["pointer", "float", "bits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What the instructions of a kernel say about how it works.
+
+    Attributes:
+        instructions: Static counts by class, every class present.
+        load_width_bytes: Widest load from global memory that a thread issues; 0 if it loads nothing.
+        memory_path: How data comes from global memory: `plain` loads, `async` copies to shared memory, `bulk` copies
+            by the copy engine.
+        tensor_core: `mma` for the synchronous matrix instructions, `wgmma` for those of a whole warp group (and their
+            successors).
+        loops: Whether any jump goes back.
+    """
+
+    instructions: dict[str, int]
+    load_width_bytes: int
+    memory_path: MemoryPath
+    tensor_core: TensorCore
+    loops: bool
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """One assembled kernel.
+
+    Attributes:
+        code: The machine code, ready to load.
+        parameters: What the entry takes, in order.
+        registers: Registers a thread.
+        spill_bytes: Bytes of spilled registers that a thread stores and loads, counted once a spilling instruction.
+        shared_bytes: Shared memory a program, bytes.
+        mix: What its instructions say.
+    """
+
+    code: bytes
+    parameters: tuple[Parameter, ...]
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    mix: Mix
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the machine code."""
+        return hashlib.sha256(self.code).hexdigest()

@@ -1,0 +1,96 @@
+"""A parsed module back to text: one statement a line, without comments, debug lines and the names that compilers chose.
+
+Equal programs give equal text, and so equal machine code, whatever the candidate's functions and files were called.
+"""
+
+from dataclasses import dataclass
+
+from workers.assembler.machine import ENTRY
+from workers.assembler.ptx.syntax import Block, Function, Instruction, Label, Module, Pragma, Statement, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """Canonical text, and for each of its lines the candidate's line that it came from."""
+
+    text: str
+    lines: tuple[int | None, ...]
+
+
+def canonical_names(module: Module) -> dict[str, str]:
+    """New names for the functions and variables of a module, by old name."""
+    names: dict[str, str] = {}
+    for index, variable in enumerate(module.variables):
+        names[variable.name] = f"{variable.space}_{index}"
+    for function in module.functions:
+        names.setdefault(function.name, ENTRY if function.entry else f"function_{len(names)}")
+    return names
+
+
+def print_module(module: Module) -> Canonical:
+    """Print a module under canonical names."""
+    names = canonical_names(module)
+    lines: list[tuple[str, int | None]] = [
+        (f".version {module.version}", None),
+        (f".target {module.target}", None),
+        (f".address_size {module.address_bits}", None),
+    ]
+    lines += [(f"{_variable(item, names)};", item.line) for item in module.variables]
+    for function in module.functions:
+        lines += _function(function, names)
+    return Canonical("\n".join(text for text, _ in lines) + "\n", tuple(line for _, line in lines))
+
+
+def _variable(item: Variable, names: dict[str, str]) -> str:
+    words = [f".{item.linkage}"] if item.linkage else []
+    words += [f".{item.space}", *(f".{word}" for word in item.attributes if not _after_type(item, word))]
+    words += [f".{item.type}", *(f".{word}" for word in item.attributes if _after_type(item, word))]
+    count = f"<{item.count}>" if item.count else ""
+    extents = "".join(f"[{extent}]" for extent in item.extents)
+    values = ""
+    if item.values is not None:
+        values = " = {" + ", ".join(item.values) + "}" if item.extents else f" = {item.values[0]}"
+    return f"{' '.join(words)} {names.get(item.name, item.name)}{count}{extents}{values}"
+
+
+def _after_type(item: Variable, word: str) -> bool:
+    """Pointer attributes of a parameter follow its type; alignment precedes it otherwise."""
+    return "ptr" in item.attributes and item.space == "param" and word[0] in "pga"
+
+
+def _function(function: Function, names: dict[str, str]) -> list[tuple[str, int | None]]:
+    taken = (*function.parameters, *function.results)
+    names = names | {item.name: f"parameter_{index}" for index, item in enumerate(taken)}
+    linkage = f".{function.linkage} " if function.linkage else ""
+    results = f" ({', '.join(_variable(item, names) for item in function.results)})" if function.results else ""
+    parameters = ", ".join(_variable(item, names) for item in function.parameters)
+    head = f"{linkage}.{'entry' if function.entry else 'func'}{results} {names[function.name]} ({parameters})"
+    for name, numbers in sorted(function.limits.items()):
+        head += f" .{name} {', '.join(map(str, numbers))}".rstrip()
+    if function.body is None:
+        return [(f"{head};", function.line)]
+    return [(head, function.line), *_block(function.body, names)]
+
+
+def _block(block: Block, names: dict[str, str]) -> list[tuple[str, int | None]]:
+    lines: list[tuple[str, int | None]] = [("{", None)]
+    for statement in block.statements:
+        if isinstance(statement, Block):
+            lines += _block(statement, names)
+        else:
+            line = statement.line if isinstance(statement, Instruction) else None
+            lines.append((_statement(statement, names), line))
+    return [*lines, ("}", None)]
+
+
+def _statement(statement: Statement, names: dict[str, str]) -> str:
+    if isinstance(statement, Instruction):
+        guard = f"@{''.join(statement.guard)} " if statement.guard else ""
+        operands = ", ".join(" ".join(names.get(token, token) for token in item) for item in statement.operands)
+        return f"{guard}{statement.opcode} {operands}".rstrip() + ";"
+    if isinstance(statement, Label):
+        targets = f" .branchtargets {', '.join(statement.targets)};" if statement.targets else ""
+        return f"{statement.name}:{targets}"
+    if isinstance(statement, Pragma):
+        return f'.pragma "{statement.text}";'
+    return f"{_variable(statement, {})};" if isinstance(statement, Variable) else ""

@@ -1,0 +1,97 @@
+"""Constant arrays of a module: from writable `.global` memory to the constant bank.
+
+LLVM places constant tables (libdevice's range reduction, `tl.sqrt`'s switches) in module-scope `.global` memory, which
+a kernel could also write and find again at its next launch. Moving them to `.const` takes the writing away. That is
+only the same program if nothing but loads follows their addresses, so the addresses are followed through the registers
+that hold them, and any other use is refused.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from workers.assembler.ptx.syntax import Block, Function, Instruction, Statement
+from workers.assembler.refusal import Refused
+
+_WIDE = ("b64", "u64", "s64")
+
+
+def freeze(function: Function, names: frozenset[str]) -> Function:
+    """Turn the loads from module-scope arrays into loads from the constant bank.
+
+    Args:
+        function: A function with a body.
+        names: Module-scope `.global` arrays that are initialised.
+
+    Raises:
+        Refused: If an address of one of them is used for anything but address arithmetic and loads.
+    """
+    users = _users(function)
+    pointers = _pointers(users, names)
+    touched = {id(item): item for name in pointers for item in users[name]}
+    frozen = {key: _freeze_instruction(item, pointers) for key, item in touched.items()}
+    return replace(function, body=_rebuild(function.body, frozen)) if frozen and function.body else function
+
+
+def _users(function: Function) -> dict[str, list[Instruction]]:
+    users: dict[str, list[Instruction]] = defaultdict(list)
+    for item in function.instructions:
+        for token in {token for operand in item.operands for token in operand} | set(item.guard):
+            users[token].append(item)
+    return users
+
+
+def _pointers(users: dict[str, list[Instruction]], names: frozenset[str]) -> frozenset[str]:
+    """All names that may hold such an address: the arrays themselves, and registers computed from them."""
+    found = {name for name in names if name in users}
+    queue = list(found)
+    while queue:
+        name = queue.pop()
+        for item in users[name]:
+            target = item.operands[0][0] if _derives(item, frozenset((name,))) else name
+            if target not in found:
+                found.add(target)
+                queue.append(target)
+    return frozenset(found)
+
+
+def _derives(item: Instruction, pointers: frozenset[str]) -> bool:
+    """Whether the instruction computes an address in its first operand from exactly one of `pointers`."""
+    if not item.modifiers or not item.operands or len(item.operands[0]) != 1:
+        return False
+    sources = {"mov": (1,), "add": (1, 2), "sub": (1,), "mad": (3,)}.get(item.head, ())
+    if item.modifiers[-1] not in _WIDE and "wide" not in item.modifiers:
+        return False
+    held = [index for index in range(1, len(item.operands)) if pointers & set(item.operands[index])]
+    return len(held) == 1 and held[0] in sources and _is_address(item.operands[held[0]])
+
+
+def _is_address(operand: tuple[str, ...]) -> bool:
+    """Whether an operand is a name, or a name plus a number."""
+    return len(operand) == 1 or (len(operand) == 3 and operand[1] == "+" and operand[2].isdigit())
+
+
+def _freeze_instruction(item: Instruction, pointers: frozenset[str]) -> Instruction:
+    if _derives(item, pointers) and item.operands[0][0] in pointers:
+        return item
+    used = [index for index, operand in enumerate(item.operands) if pointers & set(operand)]
+    address = len(item.operands) - 1
+    if item.head != "ld" or "global" not in item.modifiers or used != [address] or item.operands[address][0] != "[":
+        raise Refused(
+            f"'{item.opcode}' uses the address of module-scope memory; such memory may only be read, since what a "
+            "kernel writes there outlives its launch",
+            item.line,
+        )
+    vector = [word for word in item.modifiers if word in ("v2", "v4")]
+    return replace(item, opcode=".".join(["ld", "const", *vector, item.modifiers[-1]]))
+
+
+def _rebuild(block: Block | None, frozen: dict[int, Instruction]) -> Block:
+    statements: list[Statement] = []
+    for statement in block.statements if block else ():
+        if isinstance(statement, Block):
+            statements.append(_rebuild(statement, frozen))
+        elif isinstance(statement, Instruction):
+            statements.append(frozen.get(id(statement), statement))
+        else:
+            statements.append(statement)
+    return Block(tuple(statements))

@@ -1,0 +1,110 @@
+"""A place in a text, and the few moves that parsing needs."""
+
+from typing import NoReturn
+
+from workers.assembler.ptx.tokens import Kind, Token, line_of, tokenize
+from workers.assembler.refusal import Refused
+
+
+class Cursor:
+    """Walks over the tokens of a text.
+
+    Attributes:
+        next: The token to come; an empty mark at the end.
+        line: Candidate's line that the last `.loc` named, if it lies in the candidate's own file.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Start before the first token.
+
+        Raises:
+            Refused: If the text does not split into tokens.
+        """
+        self._text = text
+        self._tokens = iter([*tokenize(text), Token(Kind.MARK, "", len(text))])
+        self._home: str | None = None
+        self.next = next(self._tokens)
+        self.line: int | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether all tokens are taken."""
+        return not self.next.text
+
+    def take(self) -> Token:
+        """Step over the next token.
+
+        Raises:
+            Refused: At the end.
+        """
+        token = self.next
+        if not token.text:
+            self.fail("a statement's end")
+        self.next = next(self._tokens)
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Step over the next token if it reads so."""
+        if self.next.text != text:
+            return False
+        self.next = next(self._tokens)
+        return True
+
+    def expect(self, text: str) -> None:
+        """Step over a token that must read so.
+
+        Raises:
+            Refused: If it reads otherwise.
+        """
+        if not self.accept(text):
+            self.fail(f"'{text}'")
+
+    def take_kind(self, kind: Kind) -> str:
+        """Step over a token of a kind and return its text.
+
+        Raises:
+            Refused: If it is of another kind.
+        """
+        if self.next.kind is not kind:
+            self.fail(f"a {kind.value}")
+        return self.take().text
+
+    def take_integer(self) -> int:
+        """Step over a whole number.
+
+        Raises:
+            Refused: If it is none.
+        """
+        text = self.take_kind(Kind.NUMBER)
+        if not text.isdigit() or len(text) > 9:
+            self.fail("a whole number")
+        return int(text)
+
+    def skip_location(self) -> None:
+        """Read the rest of a `.loc`: file, line and column, and where it was inlined."""
+        self.line = self._located()
+        if not self.accept(","):
+            return
+        self.expect("function_name")
+        self.take_kind(Kind.WORD)
+        if self.accept("+"):
+            self.take_integer()
+        self.expect(",")
+        self.expect("inlined_at")
+        outer = self._located()
+        self.line = self.line if self.line is not None else outer
+
+    def _located(self) -> int | None:
+        source, line, _ = self.take_kind(Kind.NUMBER), self.take_integer(), self.take_integer()
+        self._home = self._home or source
+        return line if source == self._home else None
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Refuse the text here.
+
+        Raises:
+            Refused: Always.
+        """
+        text, line = self.next.text[:40], line_of(self._text, self.next.offset)
+        found = f"{text!r} on its line {line}" if text else "its end"
+        raise Refused(f"the assembly does not parse: expected {wanted}, found {found}", self.line)

@@ -1,0 +1,195 @@
+"""The rules that a kernel's PTX must keep before it is assembled.
+
+The launch plan is only the whole truth about a candidate if its kernels cannot do what plans do not show: keep state
+between launches, read clocks, reach the host or other kernels. ptxas checks none of this. The rules are those of the
+kernel contract; what they do not name is refused.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from workers.assembler.machine import ENTRY
+from workers.assembler.ptx.canonical import Canonical, print_module
+from workers.assembler.ptx.constants import freeze
+from workers.assembler.ptx.instructions import (
+    PRAGMAS,
+    REFUSED_HEADS,
+    REFUSED_MODIFIERS,
+    REFUSED_REGISTERS,
+    SPECIAL_REGISTERS,
+    is_known,
+)
+from workers.assembler.ptx.parser import parse
+from workers.assembler.ptx.scope import Scope
+from workers.assembler.ptx.syntax import Function, Instruction, Label, Module, Pragma, Variable
+from workers.assembler.refusal import Refused
+from workers.protocol import Kernel
+
+WARP_THREADS = 32
+"""Threads of a warp on every NVIDIA target."""
+
+_LIMITS = ("reqntid", "maxnreg", "minnctapersm", "explicitcluster", "reqnctapercluster")
+_EXTERNS = {
+    "vprintf": "the kernel prints; remove tl.device_print",
+    "__assertfail": "the kernel asserts on the device; remove tl.device_assert",
+    "malloc": "the kernel allocates device memory; allocate on the host instead",
+    "free": "the kernel frees device memory; allocate on the host instead",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """PTX that keeps the rules: the module as it will be assembled, its entry, and its canonical text."""
+
+    module: Module
+    entry: Function
+    canonical: Canonical
+
+
+def lint(kernel: Kernel, arch: str) -> Linted:
+    """Hold a kernel's PTX against the rules and bring it into canonical form.
+
+    Args:
+        kernel: The kernel as traced.
+        arch: The architecture that the text must name, such as `sm_90a`.
+
+    Raises:
+        Refused: With the rule that is broken and, where known, the candidate's line.
+    """
+    module = parse(kernel.assembly)
+    if module.target != arch or module.address_bits != 64:
+        raise Refused(f"the assembly is for {module.target} with {module.address_bits}-bit addresses, not for {arch}")
+    _check_names(module)
+    arrays = frozenset(_check_variable(item) for item in module.variables) - {""}
+    for function in module.functions:
+        _check_function(function)
+        _check_body(function, module)
+    frozen = _freeze(module, arrays)
+    entry = next((item for item in frozen.functions if item.entry), None)
+    if entry is None or sum(item.entry for item in frozen.functions) != 1 or entry.body is None:
+        raise Refused("the assembly must have exactly one entry")
+    _check_entry(entry, kernel)
+    return Linted(frozen, entry, print_module(frozen))
+
+
+def _check_names(module: Module) -> None:
+    names = [item.name for item in module.variables]
+    names += [item.name for item in module.functions if item.body is not None]
+    declared = {item.name for item in module.functions if item.body is None}
+    if len(set(names)) != len(names) or declared & {item.name for item in module.variables}:
+        raise Refused("the assembly declares a name twice")
+    for function in module.functions:
+        if function.linkage == "extern" or (function.name in declared and function.name not in names):
+            reason = _EXTERNS.get(function.name, f"the kernel calls '{function.name}', which it does not define")
+            raise Refused(reason, _line_of_call(module, function.name))
+
+
+def _line_of_call(module: Module, name: str) -> int | None:
+    calls = (item for function in module.functions for item in function.instructions if item.head == "call")
+    return next((item.line for item in calls if (name,) in item.operands), None)
+
+
+def _check_variable(item: Variable) -> str:
+    """Check a module-scope variable; returns the name of one that has to become constant, or an empty string."""
+    if item.space == "shared" and item.linkage == "extern" and item.extents == ("",) and item.values is None:
+        return ""
+    if item.space not in ("global", "const"):
+        raise Refused(f"the kernel declares module-scope .{item.space} memory '{item.name}'", item.line)
+    if item.linkage:
+        raise Refused(f"the kernel declares .{item.linkage} memory '{item.name}' that others could reach", item.line)
+    if item.values is None:
+        raise Refused(
+            f"the kernel declares module-scope memory '{item.name}' without a value: it could only hold state "
+            "between launches",
+            item.line,
+        )
+    return item.name if item.space == "global" else ""
+
+
+def _check_function(function: Function) -> None:
+    linkages = ("visible",) if function.entry else ("",)
+    if function.linkage not in linkages:
+        raise Refused(f"the function '{function.name}' is .{function.linkage or 'not visible'}", function.line)
+    for name in function.limits:
+        if name not in _LIMITS or not function.entry:
+            raise Refused(f"the function '{function.name}' carries '.{name}'", function.line)
+
+
+def _check_body(function: Function, module: Module) -> None:
+    scope = Scope(function, module)
+    for item in function.body.walk() if function.body else ():
+        if isinstance(item, Instruction):
+            _check_instruction(item)
+            for token in _names_used(item, scope):
+                _check_name(token, item, scope)
+        elif isinstance(item, Pragma) and item.text.split(" ")[0] not in PRAGMAS:
+            raise Refused(f"the kernel carries the pragma {item.text!r}", function.line)
+        elif isinstance(item, Label):
+            _check_targets(item, scope)
+        elif isinstance(item, Variable) and (item.space not in ("reg", "local", "param") or item.values is not None):
+            raise Refused(f"the kernel declares .{item.space} memory '{item.name}' inside a function", item.line)
+
+
+def _check_targets(label: Label, scope: Scope) -> None:
+    unknown = [target for target in label.targets if target not in scope.labels]
+    if unknown:
+        raise Refused(f"the kernel jumps to '{unknown[0]}', which it does not have")
+
+
+def _check_instruction(item: Instruction) -> None:
+    if item.head in REFUSED_HEADS:
+        raise Refused(f"'{item.opcode}': {REFUSED_HEADS[item.head]}", item.line)
+    if not is_known(item):
+        raise Refused(f"'{item.opcode}' is not on the list of instructions that a kernel may use", item.line)
+    for word in item.modifiers:
+        if word in REFUSED_MODIFIERS:
+            raise Refused(f"'{item.opcode}': {REFUSED_MODIFIERS[word]}", item.line)
+
+
+def _names_used(item: Instruction, scope: Scope) -> Iterator[str]:
+    """Names among the operands; the target of a call is checked here and left out."""
+    operands = item.operands
+    if item.head == "call":
+        at = 1 if operands and operands[0][0] == "(" else 0
+        called = operands[at] if at < len(operands) else ()
+        if len(called) != 1 or called[0] not in scope.functions or len(operands) > at + 2:
+            raise Refused("the kernel makes an indirect call; only functions of its own may be called", item.line)
+        operands = (*operands[:at], *operands[at + 1 :])
+    for operand in (*operands, item.guard):
+        yield from (token for token in operand if token[0].isalpha() or token[0] in "_$%")
+
+
+def _check_name(token: str, item: Instruction, scope: Scope) -> None:
+    if token in SPECIAL_REGISTERS or token in ("_", "WARP_SZ") or scope.declares(token):
+        return
+    for name, reason in REFUSED_REGISTERS.items():
+        if token.startswith(name):
+            raise Refused(f"the kernel reads {token}: {reason}", item.line)
+    raise Refused(f"'{item.opcode}' names '{token}', which the kernel neither declares nor may read", item.line)
+
+
+def _freeze(module: Module, arrays: frozenset[str]) -> Module:
+    used = {
+        token for item in module.functions for step in item.instructions for part in step.operands for token in part
+    }
+    variables = tuple(
+        replace(item, space="const") if item.name in arrays else item
+        for item in module.variables
+        if item.name in used or item.space == "shared"
+    )
+    functions = tuple(freeze(item, arrays) for item in module.functions)
+    return replace(module, variables=variables, functions=functions)
+
+
+def _check_entry(entry: Function, kernel: Kernel) -> None:
+    if entry.name != ENTRY:
+        raise Refused(f"the entry is called '{entry.name}', not '{ENTRY}'")
+    threads = prod(entry.limits.get("reqntid", (0,)))
+    if threads != kernel.num_warps * WARP_THREADS:
+        raise Refused(f"the assembly asks for {threads} threads, the plan for {kernel.num_warps} warps of 32")
+    cluster = prod(entry.limits.get("reqnctapercluster", (1,)))
+    if cluster != kernel.num_ctas:
+        raise Refused(f"the assembly asks for clusters of {cluster}, the plan for {kernel.num_ctas}")
+    if entry.results:
+        raise Refused("the entry returns something")

@@ -1,0 +1,87 @@
+"""Tokens of PTX to a `Module`. What the grammar does not know is refused here; the rules are in `lint`."""
+
+from workers.assembler.ptx.cursor import Cursor
+from workers.assembler.ptx.statements import parse_block, parse_variable
+from workers.assembler.ptx.syntax import Function, Module, Variable
+from workers.assembler.ptx.tokens import Kind
+from workers.assembler.refusal import Refused
+
+_LINKAGE = (".extern", ".visible", ".weak", ".common")
+_SPACES = (".global", ".const", ".shared", ".local", ".param", ".tex")
+_FLAGS = (".explicitcluster", ".noreturn", ".blocksareclusters")
+
+
+def parse(text: str) -> Module:
+    """Parse PTX.
+
+    Raises:
+        Refused: If the text is no PTX that a compiler writes.
+    """
+    cursor = Cursor(text)
+    cursor.expect(".version")
+    version = cursor.take_kind(Kind.NUMBER)
+    cursor.expect(".target")
+    target = cursor.take_kind(Kind.WORD)
+    cursor.expect(".address_size")
+    bits = cursor.take_integer()
+    variables: list[Variable] = []
+    functions: list[Function] = []
+    while not cursor.done:
+        _parse_top(cursor, variables, functions)
+    return Module(version, target, bits, tuple(variables), tuple(functions))
+
+
+def _parse_top(cursor: Cursor, variables: list[Variable], functions: list[Function]) -> None:
+    if cursor.accept(".file"):
+        _skip_file(cursor)
+    elif cursor.accept(".loc"):
+        cursor.skip_location()
+    else:
+        linkage = cursor.take().text[1:] if cursor.next.text in _LINKAGE else ""
+        if cursor.next.text in (".entry", ".func"):
+            functions.append(_parse_function(cursor, linkage))
+        elif cursor.next.text in _SPACES:
+            variables.append(parse_variable(cursor, linkage))
+        else:
+            cursor.fail("a variable or a function")
+
+
+def _skip_file(cursor: Cursor) -> None:
+    cursor.take_kind(Kind.NUMBER)
+    cursor.take_kind(Kind.STRING)
+    while cursor.accept(","):
+        cursor.take_kind(Kind.NUMBER)
+
+
+def _parse_function(cursor: Cursor, linkage: str) -> Function:
+    entry = cursor.take().text == ".entry"
+    results = _parse_parameters(cursor) if cursor.next.text == "(" else ()
+    name = cursor.take_kind(Kind.WORD)
+    parameters = _parse_parameters(cursor) if cursor.next.text == "(" else ()
+    limits = _parse_limits(cursor)
+    line = cursor.line
+    body = None if cursor.accept(";") else parse_block(cursor)
+    return Function(name, entry, linkage, results, parameters, limits, body, line)
+
+
+def _parse_parameters(cursor: Cursor) -> tuple[Variable, ...]:
+    cursor.expect("(")
+    parameters: list[Variable] = []
+    while not cursor.accept(")"):
+        if parameters:
+            cursor.expect(",")
+        parameters.append(parse_variable(cursor, "", terminated=False))
+    return tuple(parameters)
+
+
+def _parse_limits(cursor: Cursor) -> dict[str, tuple[int, ...]]:
+    limits: dict[str, tuple[int, ...]] = {}
+    while cursor.next.kind is Kind.DIRECTIVE:
+        name = cursor.take().text
+        if name[1:] in limits:
+            raise Refused(f"the assembly gives '{name}' twice")
+        numbers = [cursor.take_integer()] if name not in _FLAGS else []
+        while name not in _FLAGS and cursor.accept(","):
+            numbers.append(cursor.take_integer())
+        limits[name[1:]] = tuple(numbers)
+    return limits

@@ -1,0 +1,76 @@
+"""NVIDIA kernels: the rules, then the ptxas of the installed Triton in a jail of its own."""
+
+import re
+
+from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
+
+from workers.assembler.machine import MachineCode
+from workers.assembler.ptx.lint import Linted, lint
+from workers.assembler.ptx.mix import read_mix
+from workers.assembler.ptx.parameters import read_parameter
+from workers.assembler.refusal import Refused
+from workers.errors import ToolMissing
+from workers.jail import CommandResult, Ending, Limits, run_command
+from workers.protocol import Kernel, Outcome
+from workers.targets import Target
+
+FLAGS = ("-v", "--regAllocOptLevel=2")
+"""What Triton 3.7 passes, without its line information. 3.6 leaves the second out; its ptxas for targets below sm_100
+is the same build (12.8.93), so that with one set of flags both give the same machine code there."""
+LIMITS = Limits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=8)
+"""Triton's own kernels need under 1 s and 200 MB; a kernel that needs more is not worth its seconds."""
+
+_SOURCE, _RESULT = "kernel.ptx", "kernel.cubin"
+_SPILLS = re.compile(r"(\d+) bytes spill (?:stores|loads)")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_MESSAGE = re.compile(r"ptxas[-a-z]* kernel\.ptx, line (\d+); (error .*)")
+
+
+def assemble_ptx(kernel: Kernel, target: Target) -> MachineCode:
+    """Lint and assemble a kernel for an NVIDIA target.
+
+    Raises:
+        Refused: If it breaks a rule or ptxas does not take it.
+        ToolMissing: If the installed Triton has no ptxas for the target.
+        JailFailed: If the jail cannot be set up.
+    """
+    capability = target.capability[0] * 10 + target.capability[1]
+    linted = lint(kernel, sm_arch_from_capability(capability))
+    files = {_SOURCE: linted.canonical.text.encode()}
+    result = run_command(_command(capability), files, [_RESULT], LIMITS)
+    if result.ending is not Ending.RETURNED:
+        raise Refused(f"ptxas did not finish: {result.detail}", outcome=Outcome.COMPILE_ERROR)
+    log = result.stderr.decode(errors="replace") + result.stdout.decode(errors="replace")
+    code = result.files.get(_RESULT, b"")
+    if result.status != 0 or not code:
+        raise _explain(result, log, linted)
+    registers, shared = _REGISTERS.search(log), _SHARED.search(log)
+    return MachineCode(
+        code=code,
+        parameters=tuple(read_parameter(item) for item in linted.entry.parameters),
+        registers=int(registers[1]) if registers else 0,
+        spill_bytes=sum(int(count) for count in _SPILLS.findall(log)),
+        shared_bytes=kernel.shared_bytes + (int(shared[1]) if shared else 0),
+        mix=read_mix(linted.module.functions),
+    )
+
+
+def _command(capability: int) -> list[str]:
+    tool = get_ptxas(capability)
+    if tool is None:
+        raise ToolMissing(f"the installed Triton has no ptxas for sm_{capability}")
+    return [tool.path, *FLAGS, f"--gpu-name={sm_arch_from_capability(capability)}", _SOURCE, "-o", _RESULT]
+
+
+def _explain(result: CommandResult, log: str, linted: Linted) -> Refused:
+    """Say what ptxas said, with the candidate's line in place of the text's."""
+    messages = _MESSAGE.findall(log)
+    if not messages:
+        said = log.strip().splitlines()[-1:] or [f"exit status {result.status}"]
+        return Refused(f"ptxas refused the kernel: {said[0][:400]}", outcome=Outcome.COMPILE_ERROR)
+    number, message = messages[0]
+    lines = linted.canonical.lines
+    line = lines[int(number) - 1] if 0 < int(number) <= len(lines) else None
+    reason = f"ptxas refused the kernel: {re.sub(' +', ' ', message)[:400]}"
+    return Refused(reason, line, Outcome.COMPILE_ERROR)

@@ -1,0 +1,132 @@
+"""The parsed form of a PTX module: plain frozen data, no rules."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable: of the module, or local memory, registers and call parameters inside a function.
+
+    Attributes:
+        space: `global`, `const`, `shared`, `local`, `param` or `reg`.
+        type: Element type, such as `b8`.
+        name: Its name; for registers without the count.
+        linkage: `extern`, `visible`, `weak`, `common` or empty.
+        attributes: Everything else that was said of it, such as `("align 4",)`.
+        extents: Array sizes as written, empty for a scalar; an empty string is a size left open.
+        values: Initial values as written, or None without an initialiser.
+        count: How many registers `%r<count>` stands for; 0 for one of that very name.
+        line: Candidate's line, where known.
+    """
+
+    space: str
+    type: str
+    name: str
+    linkage: str = ""
+    attributes: tuple[str, ...] = ()
+    extents: tuple[str, ...] = ()
+    values: tuple[str, ...] | None = None
+    count: int = 0
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: `@!%p1 ld.global.b32 %r1, [%rd1+4];`.
+
+    Attributes:
+        opcode: With all modifiers, `ld.global.b32`.
+        operands: Their tokens, split at commas outside brackets.
+        guard: `%p1`, `!%p1` or empty.
+        line: Candidate's line, where known.
+    """
+
+    opcode: str
+    operands: tuple[tuple[str, ...], ...] = ()
+    guard: tuple[str, ...] = ()
+    line: int | None = None
+
+    @property
+    def head(self) -> str:
+        """The instruction without modifiers."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """Everything after the head, split at dots."""
+        return tuple(self.opcode.split(".")[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place to jump to; `targets` makes it a list of jump targets instead (`.branchtargets`)."""
+
+    name: str
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """A hint to the assembler, without its quotes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements in braces; names declared inside hide those outside."""
+
+    statements: tuple["Statement", ...]
+
+    def walk(self) -> Iterator["Variable | Instruction | Label | Pragma"]:
+        """All statements in order of the text, nested ones included."""
+        for statement in self.statements:
+            if isinstance(statement, Block):
+                yield from statement.walk()
+            else:
+                yield statement
+
+
+Statement = Variable | Instruction | Label | Pragma | Block
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or the entry; without a body it is a declaration.
+
+    Attributes:
+        name: As written.
+        entry: Whether a launch may start it.
+        linkage: `extern`, `visible`, `weak` or empty.
+        results: Result parameters.
+        parameters: Its parameters in order.
+        limits: Performance directives such as `{"reqntid": (128,)}`.
+        body: Its statements, or None.
+        line: Candidate's line of its first statement, where known.
+    """
+
+    name: str
+    entry: bool = False
+    linkage: str = ""
+    results: tuple[Variable, ...] = ()
+    parameters: tuple[Variable, ...] = ()
+    limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    body: Block | None = None
+    line: int | None = None
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions in order of the text."""
+        return tuple(item for item in self.body.walk() if isinstance(item, Instruction)) if self.body else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One file of PTX."""
+
+    version: str
+    target: str
+    address_bits: int
+    variables: tuple[Variable, ...]
+    functions: tuple[Function, ...]

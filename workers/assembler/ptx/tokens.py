@@ -1,0 +1,80 @@
+"""PTX text to tokens.
+
+The text is hostile: anything that is no token of the language is refused rather than skipped, so that nothing the
+assembler could read differently gets past us. Comments, spaces and debug sections are dropped; the text that goes to
+the assembler is printed anew from the tokens.
+"""
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from workers.assembler.refusal import Refused
+
+
+class Kind(StrEnum):
+    """What a token is."""
+
+    WORD = "word"
+    """A name, a register or a dotted instruction, such as `ld.global.v4.b32`."""
+    DIRECTIVE = "directive"
+    NUMBER = "number"
+    STRING = "string"
+    MARK = "mark"
+
+
+class Token(NamedTuple):
+    """One token, and where it starts in the text."""
+
+    kind: Kind
+    text: str
+    offset: int
+
+
+# The forms are those of the PTX ISA, version 9.0, section 4 (syntax).
+_PART = r"[A-Za-z0-9_$]+"
+_SPACE = r"(?:[ \t\r\n]+|//[^\n]*|/\*(?s:.*?)\*/|\.section[ \t]+\.debug_[a-z]+\s*\{[^{}]*\})*"
+_TOKEN = re.compile(
+    rf"""
+    (?:
+      (?P<word>      [A-Za-z_$%][A-Za-z0-9_$]*(?:(?:\.|::){_PART})* )
+    | (?P<mark>      [{{}}()\[\]<>,;:@!+\-|=*] )
+    | (?P<number>    (?: 0[fF][0-9a-fA-F]{{8}} | 0[dD][0-9a-fA-F]{{16}} | 0[xX][0-9a-fA-F]+U? | 0[bB][01]+U?
+                       | [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | [0-9]+U? ) (?![A-Za-z0-9_$%.]) )
+    | (?P<directive> \.{_PART}(?:::{_PART})* )
+    | (?P<string>    "[^"\\\r\n]*" )
+    ) {_SPACE}
+    """,
+    re.VERBOSE,
+)
+_SKIPPED = re.compile(_SPACE)
+_PRINTABLE = re.compile(r"[\t\r\n\x20-\x7e]*")
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+def tokenize(text: str) -> list[Token]:
+    """Split PTX text into tokens.
+
+    Raises:
+        Refused: If the text holds a byte or a form that PTX does not have.
+    """
+    printable = _PRINTABLE.match(text)
+    if printable is None or printable.end() != len(text):
+        at = printable.end() if printable else 0
+        raise Refused(f"the assembly holds the character U+{ord(text[at]):04X}, which no compiler writes")
+    tokens = []
+    leading = _SKIPPED.match(text)
+    position = leading.end() if leading else 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise Refused(f"line {line_of(text, position)} of the assembly is no PTX: {text[position:][:40]!r}")
+        kind = str(match.lastgroup)
+        tokens.append(Token(_KINDS[kind], match[kind], position))
+        position = match.end()
+    return tokens
+
+
+def line_of(text: str, offset: int) -> int:
+    """The line that a place in the text lies on, from 1."""
+    return text.count("\n", 0, offset) + 1

@@ -1,0 +1,110 @@
+"""Machine code and a plan to the plan's trace-side readings."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from workers.assembler.machine import MachineCode
+from workers.assembler.occupancy import occupancy, resident_programs
+from workers.protocol import DTYPE_BYTES, Bundle, Kernel, Launch, Operator, Plan, Readings
+from workers.targets import Target
+
+
+def read_plans(
+    bundle: Bundle, operator: Operator, codes: Mapping[str, MachineCode], target: Target
+) -> tuple[Readings, ...]:
+    """Readings of each plan of a bundle, in order.
+
+    Args:
+        bundle: The plans and their kernels.
+        operator: What the plans compute; its inputs count towards `bytes_required`.
+        codes: Machine code by kernel digest, for every kernel of the bundle.
+        target: The sheet that occupancy is taken from.
+    """
+    return tuple(_read_plan(plan, bundle, operator, codes, target) for plan in bundle.plans)
+
+
+def _read_plan(
+    plan: Plan, bundle: Bundle, operator: Operator, codes: Mapping[str, MachineCode], target: Target
+) -> Readings:
+    required = operator.input_bytes(plan.shape.dims) + _output_bytes(plan)
+    main = main_launch(plan)
+    if main is None:
+        return Readings(launches=0, programs=0, programs_per_sm=0.0, num_warps=0, bytes_required=required)
+    kernel, code = bundle.kernels[main.kernel], codes[main.kernel]
+    all_codes = [codes[launch.kernel] for launch in plan.launches]
+    counts = sum((Counter(item.mix.instructions) for item in all_codes), Counter[str]())
+    programs = sum(programs_of(launch) for launch in plan.launches)
+    resident = resident_of(kernel, code, target)
+    return Readings(
+        launches=len(plan.launches),
+        programs=programs,
+        programs_per_sm=programs / target.sms,
+        num_warps=kernel.num_warps,
+        registers=code.registers,
+        spill_bytes=sum(item.spill_bytes for item in all_codes),
+        shared_bytes=code.shared_bytes,
+        occupancy=occupancy(target, kernel.num_warps, resident),
+        load_width_bytes=code.mix.load_width_bytes,
+        memory_path=code.mix.memory_path,
+        tensor_core=code.mix.tensor_core,
+        bytes_required=required,
+        persistent=_is_persistent(plan, bundle.plans, code, resident * target.sms, target),
+        instructions={name: counts[name] for name in code.mix.instructions},
+    )
+
+
+def programs_of(launch: Launch) -> int:
+    """Programs that a launch starts."""
+    return prod(launch.grid)
+
+
+def main_launch(plan: Plan) -> Launch | None:
+    """The launch with the most programs, the first of equals; None if the plan launches nothing."""
+    return max(plan.launches, key=programs_of, default=None)
+
+
+def resident_of(kernel: Kernel, code: MachineCode, target: Target) -> int:
+    """Programs of an assembled kernel that one multiprocessor holds at a time."""
+    return resident_programs(target, kernel.num_warps, code.registers, code.shared_bytes)
+
+
+def _output_bytes(plan: Plan) -> int:
+    return sum(view.elements * DTYPE_BYTES[view.dtype] for view in plan.outputs)
+
+
+def _is_persistent(plan: Plan, plans: Sequence[Plan], code: MachineCode, capacity: int, target: Target) -> bool:
+    """Whether the main launch's grid is sized by the device and its programs loop over the work.
+
+    Three things must hold: the kernel loops; all of its programs are resident at once; and the count does not follow
+    the shape. The last is seen from the bundle: no plan that is larger or smaller in every dimension that varies has
+    another count, unless work ran short for it; where no plan can be compared, a whole number of programs on every
+    multiprocessor is taken for a grid sized by the device.
+    """
+    main = main_launch(plan)
+    if main is None or not code.mix.loops or programs_of(main) > capacity:
+        return False
+    programs = programs_of(main)
+    others = _comparable(plan, main, plans)
+    larger = [count for grows, count in others if grows]
+    smaller = [count for grows, count in others if not grows]
+    if any(count != programs for count in larger) or any(count > programs for count in smaller):
+        return False
+    return programs % target.sms == 0 or programs in larger or programs in smaller
+
+
+def _comparable(plan: Plan, main: Launch, plans: Sequence[Plan]) -> list[tuple[bool, int]]:
+    """Plans of the same kernel that are larger or smaller in every varying dimension: whether larger, and programs."""
+    sizes = plan.shape.dims
+    varying = [name for name in sizes if len({other.shape.dims.get(name) for other in plans}) > 1]
+    found = []
+    for other in plans:
+        theirs = main_launch(other)
+        signs = {_sign(other.shape.dims.get(name, 0) - sizes[name]) for name in varying}
+        if theirs is not None and theirs.function == main.function and signs in ({1}, {-1}):
+            found.append((signs == {1}, programs_of(theirs)))
+    return found
+
+
+def _sign(value: int) -> int:
+    return (value > 0) - (value < 0)

@@ -1,0 +1,20 @@
+"""How the assembler says no: one exception, private to the package, that `assembly` turns into an outcome."""
+
+from workers.protocol import REASON_CHARS, Outcome
+
+
+class Refused(Exception):
+    """The assembly breaks a rule.
+
+    Attributes:
+        reason: A sentence that a person or an LLM can act on; names out of the assembly make it no longer than
+            reports allow and steer no terminal.
+        outcome: `plan_rejected` for rules of the judge, `compile_error` for limits of the target.
+        line: Line of the candidate that the place came from, where the assembly says so.
+    """
+
+    def __init__(self, reason: str, line: int | None = None, outcome: Outcome = Outcome.PLAN_REJECTED) -> None:
+        self.reason = "".join(char if char.isprintable() else "?" for char in reason[:REASON_CHARS])
+        super().__init__(self.reason)
+        self.line = line
+        self.outcome = outcome

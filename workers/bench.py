@@ -1,0 +1,117 @@
+"""The warm process that does the work: torch and triton imported, one job a line in, one answer a line out.
+
+`python -m workers bench …` starts it, in the environment it needs and with its standard output set aside for answers:
+whatever else writes there, be it a library at import, ends up on standard error. Candidates run in jails that it forks.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+
+import torch
+from pydantic import ValidationError
+
+from workers import jail, tracing
+from workers.devices import open_device
+from workers.devices.base import DeviceBench
+from workers.errors import BadMessage, Transient, WorkerError
+from workers.protocol import (
+    JOB,
+    AnyReport,
+    ConfirmJob,
+    Device,
+    Failure,
+    MeasureJob,
+    Ready,
+    TraceJob,
+    TraceReport,
+    Wire,
+)
+
+Work = Callable[[TraceJob | MeasureJob | ConfirmJob], AnyReport]
+
+TRACED_WITH = ("torch", "triton")
+"""Packages whose version decides what a trace yields."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve one bench until standard input ends; returns the exit status."""
+    options = _parse(arguments)
+    channel = os.fdopen(options.answers, "wb")
+    torch.set_num_threads(1)
+
+    def say(answer: Wire) -> None:
+        channel.write(answer.model_dump_json().encode() + b"\n")
+        channel.flush()
+
+    with ExitStack() as resources:
+        try:
+            work, ready = _trace_bench(options.worker) if options.kind == "trace" else _device_bench(options, resources)
+        except WorkerError as error:
+            say(_failure(error))
+            return 1
+        say(ready)
+        serve(work, sys.stdin.buffer, say)
+    return 0
+
+
+def serve(work: Work, lines: Iterable[bytes], say: Callable[[Wire], None]) -> None:
+    """Answer every line with a report, or with a failure of ours."""
+    for line in lines:
+        try:
+            say(work(_read(line)))
+        except WorkerError as error:
+            say(_failure(error))
+
+
+def _read(line: bytes) -> TraceJob | MeasureJob | ConfirmJob:
+    try:
+        return JOB.validate_json(line)
+    except ValidationError as error:
+        raise BadMessage(f"not a job: {error}") from error
+
+
+def _failure(error: WorkerError) -> Failure:
+    return Failure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
+
+
+def _trace_bench(worker: str) -> tuple[Work, Ready]:
+    def work(job: TraceJob | MeasureJob | ConfirmJob) -> TraceReport:
+        if not isinstance(job, TraceJob):
+            raise BadMessage(f"this bench traces; it cannot {job.kind}")
+        return tracing.trace(job, worker)
+
+    tracing.warm()
+    versions = {package: importlib.metadata.version(package) for package in TRACED_WITH}
+    return work, Ready(jail=jail.probe(), versions=versions)
+
+
+def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Work, Ready]:
+    bench: DeviceBench = open_device(options.device, options.worker)
+    resources.callback(bench.close)
+
+    def work(job: TraceJob | MeasureJob | ConfirmJob) -> AnyReport:
+        if isinstance(job, TraceJob):
+            raise BadMessage("this bench measures; it cannot trace")
+        return bench.measure(job) if isinstance(job, MeasureJob) else bench.confirm(job)
+
+    return work, Ready(jail=jail.probe(), versions=bench.versions())
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m workers.bench", description="Serve jobs, one a line.")
+    parser.add_argument("kind", choices=("trace", "measure"))
+    parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
+    parser.add_argument("--worker", default="bench", help="the id that reports carry")
+    parser.add_argument("--answers", type=int, default=1, metavar="FD", help="where answers go")
+    options = parser.parse_args(arguments)
+    if options.kind == "measure" and options.device is None:
+        parser.error("measure needs --device")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The bench as the lease loop knows it: a process that takes one job a line and answers each with one line."""
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from workers.errors import BenchDied, ToolMissing
+from workers.protocol import ANSWER, Answer, ConfirmJob, Device, Failure, MeasureJob, Ready, TraceJob
+
+FAREWELL_S = 2.0
+"""Seconds that an idle bench gets to end by itself."""
+CHUNK_BYTES = 1 << 18
+"""Bytes moved at once: a socket's usual buffer."""
+
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "XDG_CACHE_HOME")
+INHERITED_PREFIXES = ("PYTHON", "TRITON_", "TORCH_", "CUDA_", "NVIDIA_", "OMP_", "MKL_")
+"""What a bench inherits of the environment. Nothing else: it forks jails, which can read its memory."""
+
+
+class Bench:
+    """A running bench process, in a session of its own, so that a Ctrl-C reaches its worker only."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Start `command`, with a socket as its standard input and output."""
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            end = theirs.fileno()
+            self._process = subprocess.Popen(command, stdin=end, stdout=end, start_new_session=True)
+        self._link.setblocking(False)
+        self._outgoing = b""
+        self._incoming = b""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def ready(self, timeout_s: float) -> Ready | None:
+        """Wait until the bench takes jobs; None if it is not so far within `timeout_s` seconds.
+
+        Raises:
+            ToolMissing: If this machine lacks what the bench needs.
+            BenchDied: If it ended, or failed in a way that may pass.
+        """
+        answer = self.poll(timeout_s)
+        if answer is None or isinstance(answer, Ready):
+            return answer
+        self.kill()
+        if isinstance(answer, Failure) and not answer.transient:
+            raise ToolMissing(answer.error)
+        raise BenchDied(f"the bench did not get ready: {answer.error if isinstance(answer, Failure) else answer.kind}")
+
+    def send(self, job: TraceJob | MeasureJob | ConfirmJob) -> None:
+        """Give it a job; `poll` carries it over and brings the answer."""
+        self._outgoing = job.model_dump_json().encode() + b"\n"
+
+    def poll(self, timeout_s: float) -> Answer | None:
+        """Exchange what can be exchanged within `timeout_s` seconds.
+
+        Returns:
+            The answer if one came, else None.
+
+        Raises:
+            BenchDied: If the process ended, or said what is no answer; it is gone then.
+        """
+        end = time.monotonic() + timeout_s
+        try:
+            while b"\n" not in self._incoming:
+                left_s = end - time.monotonic()
+                if left_s <= 0:
+                    return None
+                self._exchange(left_s)
+            line, _, self._incoming = self._incoming.partition(b"\n")
+            return ANSWER.validate_json(line)
+        except (OSError, EOFError) as error:
+            self.kill()
+            raise BenchDied(f"the bench ended with status {self._process.returncode}") from error
+        except ValidationError as error:
+            self.kill()
+            raise BenchDied(f"the bench said what is no answer: {error}") from error
+
+    def close(self) -> None:
+        """Let an idle process end by itself; kill it if it does not. Idempotent."""
+        self._link.close()
+        try:
+            self._process.wait(FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process at once, with everything in its session. Idempotent."""
+        self._link.close()
+        if self.alive:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _exchange(self, timeout_s: float) -> None:
+        """Read and write once, as soon as the process is ready for either."""
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._link, wanted)
+            ready = sum(events for _, events in selector.select(timeout_s))
+        if ready & selectors.EVENT_READ:
+            chunk = self._link.recv(CHUNK_BYTES)
+            if not chunk:
+                raise EOFError
+            self._incoming += chunk
+        elif ready & selectors.EVENT_WRITE:
+            self._outgoing = self._outgoing[self._link.send(self._outgoing[:CHUNK_BYTES]) :]
+
+
+def bench_environment(environment: Mapping[str, str], device: Device | None) -> dict[str, str]:
+    """The environment of a bench: what it needs, no secret, and Triton's interpreter for `model` devices only."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and name != "TRITON_INTERPRET"
+    }
+    if device is not None and device.kind == "model":
+        kept["TRITON_INTERPRET"] = "1"
+    return kept

@@ -1,0 +1,84 @@
+"""Check: errors against float64 stay near those of the reference in the operator's own dtypes."""
+
+from dataclasses import dataclass
+
+import torch
+
+from workers.checks.base import Check, Evidence, Finding
+from workers.checks.location import at, cluster
+from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, rms, widen_by_sensitivity
+from workers.protocol import Outcome
+
+FRACTION = 1e-3
+"""Share of elements that may miss more than half of the worst element's bound."""
+COARSE_HALF, COARSE_SINGLE = 0.03, 0.004
+"""Up to this error relative to the scale, in every row, the arithmetic is too coarse, beyond it the formula is wrong:
+eight roundoffs of bfloat16 for outputs narrower than float32, one for others."""
+
+
+class ErrorRatio(Check):
+    """Root mean square error, worst element and their spread, row by row against what the contract allows."""
+
+    name = "error_ratio"
+
+    def examine(self, evidence: Evidence) -> Finding:
+        """Compare all float outputs with the reference in float64."""
+        worst = 0.0
+        for number in range(len(evidence.outputs)):
+            if evidence.outputs[number].is_floating_point() and evidence.outputs[number].numel():
+                finding = _examine_output(evidence, number)
+                if finding.outcome is not None:
+                    return finding
+                worst = max(worst, finding.worst)
+        return Finding(worst)
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """Errors over bounds: 1 is the border, for rows, (rows, 1), and elements."""
+
+    rows: torch.Tensor
+    elements: torch.Tensor
+
+    @property
+    def measure(self) -> float:
+        """The larger of the two; a little over 1 if only too many elements are near the border."""
+        crowded = int((self.elements > 0.5).sum()) > max(1.0, FRACTION * self.elements.numel())
+        return max(float(self.rows.max()), float(self.elements.max()), 1.0 + FRACTION if crowded else 0.0)
+
+
+def _examine_output(evidence: Evidence, number: int) -> Finding:
+    errors = Errors.of(evidence, number)
+    bounds = bounds_without_sensitivity(evidence, errors)
+    weighed = _weigh(errors, bounds)
+    if weighed.measure > 1:
+        bounds = widen_by_sensitivity(bounds, evidence, number)
+        weighed = _weigh(errors, bounds)
+    if weighed.measure <= 1:
+        return Finding(weighed.measure)
+    limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
+    coarse = bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
+    outcome = Outcome.PRECISION if coarse else Outcome.WRONG_RESULT
+    wrong = (weighed.elements > 0.5) | (weighed.rows > 1) & (errors.error.abs() >= rms(errors.error))
+    return Finding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
+
+
+def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:
+    return _Weighed(rms(errors.error) / bounds.rms, errors.error.abs() / bounds.worst)
+
+
+def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:
+    got, expected = evidence.outputs[number].flatten(), evidence.reference.expected[number].flatten()
+    place = int(ratio.argmax())
+    shape = evidence.outputs[number].shape
+    advice = (
+        ": the formula holds, but some arithmetic is coarser than the contract's "
+        f"{evidence.operator.precision.accumulate}; accumulate and keep intermediate values in it"
+        if outcome is Outcome.PRECISION
+        else ""
+    )
+    return (
+        f"output '{evidence.operator.outputs[number].name}' is {got[place].item():.6g} at {at(place, shape)}, expected "
+        f"{expected[place].item():.6g} ({cluster(wrong.reshape(shape))}; {evidence.shape.key}, {evidence.draw} inputs)"
+        f"{advice}"
+    )

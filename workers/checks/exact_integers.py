@@ -1,0 +1,29 @@
+"""Check: integer and boolean outputs equal the reference."""
+
+from workers.checks.base import Check, Evidence, Finding
+from workers.checks.location import at, cluster
+from workers.protocol import Outcome
+
+
+class ExactIntegers(Check):
+    """Integers, booleans and indices are exact; ties go where the reference puts them."""
+
+    name = "exact_integers"
+
+    def examine(self, evidence: Evidence) -> Finding:
+        """Compare outputs that are not floats."""
+        for output, got, expected in zip(
+            evidence.operator.outputs, evidence.outputs, evidence.reference.expected, strict=True
+        ):
+            if got.is_floating_point():
+                continue
+            wrong = got != expected
+            if wrong.any():
+                place = int(wrong.flatten().nonzero()[0])
+                reason = (
+                    f"output '{output.name}' is {got.flatten()[place].item()} at {at(place, got.shape)}, expected "
+                    f"{expected.flatten()[place].item()} ({cluster(wrong)}; {evidence.shape.key}, "
+                    f"{evidence.draw} inputs)"
+                )
+                return Finding(2.0, Outcome.WRONG_RESULT, reason)
+        return Finding(0.0)

@@ -1,0 +1,88 @@
+"""What the reference expects of one case: values, and how much an honest kernel may differ from them.
+
+Evaluated only after the candidate has run, in a process that runs no candidate code.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+
+from workers.protocol import Graph, Operator
+from workers.reference import evaluate
+
+NUDGE_ROUNDOFFS = 8.0
+"""Most roundoffs by which inputs are nudged to find the sensitivity: what a handful of operations may lose."""
+SINGULAR_DRAWS = frozenset({"structured"})
+"""Draws in which whole rows cancel, so that intermediate values rounded to the inputs' dtype, as the probabilities of
+attention are, may change results beyond their scale. There, inputs are nudged by a roundoff of their own dtype."""
+NUDGES = 2
+"""Independent nudges; with one, the movements of two large terms can cancel by luck."""
+STAND_INS = (1.0, -0.5)
+"""Finite values put in place of planted ones; results that agree under both do not depend on them."""
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+class Expectation:
+    """The reference for one draw of inputs. Every property is evaluated once, when it is first asked for."""
+
+    def __init__(self, operator: Operator, graph: Graph, inputs: Sequence[torch.Tensor], draw: str) -> None:
+        """Remember what to evaluate; `draw` is the name of the draw that the inputs are from."""
+        self._operator = operator
+        self._draw = draw
+        self._graph = graph
+        self._inputs = inputs
+
+    @cached_property
+    def expected(self) -> Tensors:
+        """The reference in float64 (float casts done in float64, the last one to the output's dtype left out)."""
+        return evaluate(self._graph, self._inputs, double=True)
+
+    @cached_property
+    def native(self) -> Tensors:
+        """The reference in the operator's own dtypes."""
+        return evaluate(self._graph, self._inputs, double=False)
+
+    @cached_property
+    def sensitivity(self) -> Tensors:
+        """How far `expected` moves when float inputs move by a few roundoffs of the accumulator; zero for integers."""
+        nudged = [evaluate(self._graph, self._nudge(seed), double=True) for seed in range(NUDGES)]
+        return tuple(_movement(value, moved) for value, *moved in zip(self.expected, *nudged, strict=True))
+
+    @cached_property
+    def undecided(self) -> Tensors:
+        """Where `native` is NaN or infinite though the value does not depend on what was planted.
+
+        So it is when a reference multiplies by zero what a kernel never reads. Any answer is right there.
+        """
+        planted = any(tensor.is_floating_point() and not bool(tensor.isfinite().all()) for tensor in self._inputs)
+        if not planted:
+            return tuple(torch.zeros_like(tensor, dtype=torch.bool) for tensor in self.native)
+        first, second = (evaluate(self._graph, self._stand_in(value), double=True) for value in STAND_INS)
+        return tuple((a == b) & ~c.isfinite() for a, b, c in zip(first, second, self.native, strict=True))
+
+    def _nudge(self, seed: int) -> list[torch.Tensor]:
+        """Every float input in float64, each element moved up or down by at most a relative step."""
+        accumulator: torch.dtype = getattr(torch, self._operator.precision.accumulate)
+        generator = torch.Generator().manual_seed(seed)
+        nudged = []
+        for tensor in self._inputs:
+            if tensor.is_floating_point():
+                step = NUDGE_ROUNDOFFS * torch.finfo(accumulator).eps / 2
+                if self._draw in SINGULAR_DRAWS:
+                    step = max(step, torch.finfo(tensor.dtype).eps / 2)
+                moves = torch.rand(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.device) * 2 - 1
+                tensor = tensor.double() * (1 + step * moves)
+            nudged.append(tensor)
+        return nudged
+
+    def _stand_in(self, value: float) -> list[torch.Tensor]:
+        return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
+
+
+def _movement(value: torch.Tensor, moved: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Largest distance of the moved values."""
+    if not value.is_floating_point():
+        return torch.zeros_like(value, dtype=torch.float64)
+    return torch.stack([(other - value).abs() for other in moved]).amax(0)

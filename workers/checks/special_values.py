@@ -1,0 +1,60 @@
+"""Check: NaN and infinities are where the reference has them, with the same signs."""
+
+import torch
+
+from workers.checks.base import Check, Evidence, Finding
+from workers.checks.location import at, cluster
+from workers.protocol import Outcome
+
+OVERFLOW_ROUNDOFFS = 4.0
+"""How near to the largest finite value, in roundoffs, a result may be rounded either way."""
+
+
+class SpecialValues(Check):
+    """NaN and infinities appear position by position as in the reference in the operator's own dtypes."""
+
+    name = "special_values"
+
+    def examine(self, evidence: Evidence) -> Finding:
+        """Compare the masks of NaN, Inf and -Inf."""
+        for number, output in enumerate(evidence.operator.outputs):
+            got, native = evidence.outputs[number], evidence.reference.native[number]
+            if not got.is_floating_point():
+                continue
+            differs = _kind(got) != _kind(native)
+            if differs.any():
+                differs &= ~_overflows(evidence.reference.expected[number], got.dtype)
+                differs &= ~evidence.reference.undecided[number]
+            if differs.any():
+                place = int(differs.flatten().nonzero()[0])
+                reason = (
+                    f"output '{output.name}' is {got.flatten()[place].item():g} at {at(place, got.shape)}, where the "
+                    f"reference is {native.flatten()[place].item():g} ({cluster(differs)}; {evidence.shape.key}, "
+                    f"{evidence.draw} inputs){_advice(evidence.draw, got.flatten()[place], native.flatten()[place])}"
+                )
+                return Finding(2.0, Outcome.WRONG_RESULT, reason)
+        return Finding(0.0)
+
+
+def _kind(tensor: torch.Tensor) -> torch.Tensor:
+    """0 for finite, 1 for NaN, 2 for Inf, 3 for -Inf."""
+    return tensor.isnan() * 1 + tensor.isposinf() * 2 + tensor.isneginf() * 3
+
+
+def _overflows(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Where rounding may or may not overflow the output's dtype."""
+    info = torch.finfo(dtype)
+    return (expected.abs() / info.max - 1).abs() < OVERFLOW_ROUNDOFFS * info.eps
+
+
+def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
+    if got.isnan() and native.isfinite() and draw == "planted":
+        return (
+            ": a NaN or infinity of the inputs reaches a result that does not depend on it; leave elements out with "
+            "tl.where, not by multiplying with 0 or adding a large negative number"
+        )
+    if got.isnan() and native.isfinite():
+        return ": an element that is never written, an overflow, or inf - inf"
+    if native.isnan() and not got.isnan():
+        return ": a NaN in the inputs must reach the output"
+    return ""

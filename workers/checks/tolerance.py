@@ -1,0 +1,151 @@
+"""How much results may differ from the reference in float64, by contract and conditioning."""
+
+from dataclasses import dataclass
+
+import torch
+
+from workers.checks.base import Evidence
+from workers.protocol import Operator
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What an output may miss, by the kind of contract.
+
+    Root mean square and worst element are bounded separately, each by the largest of a multiple of the native
+    reference's own error, a multiple of the scale of the values, and a multiple of the inputs' sensitivity.
+
+    Attributes:
+        native_rms: Times the native reference's error.
+        scale_rms: Times the scale.
+        native_worst: Times the native reference's worst error.
+        scale_worst: Times the scale.
+    """
+
+    native_rms: float
+    scale_rms: float
+    native_worst: float
+    scale_worst: float
+
+
+SINGLE = Allowance(3.0, 4.0, 8.0, 32.0)
+"""Float32 and float64 outputs; `scale_*` in roundoffs. Constants of this file: calibrated so that reference, compiled
+reference and independent correct kernels pass, and the mutants of `tests/workers/checks` fail."""
+HALF = Allowance(1.5, 1.5, 4.0, 8.0)
+"""Narrower outputs with a float32 accumulator; `scale_*` in roundoffs."""
+TF32 = Allowance(3.0, 1.6e-3, 8.0, 1e-2)
+"""Float32 outputs where TF32 is allowed; `scale_*` as they are: matrix units cut operands after 10 bits, which makes
+products too small by 7e-4 on average."""
+
+SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
+"""Times the movement of the expected value under nudged inputs."""
+OWN_ROUNDOFFS = 2.0
+"""Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
+SUM_ROUNDOFFS = 0.5
+"""Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
+GROUP = 32
+"""Fewest elements whose root mean square is a scale: with less, one cancellation makes a scale of nothing."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of one output in rows that share a scale, float64; NaN and infinities left out as zeros.
+
+    Attributes:
+        dtype: Of the output.
+        error: Of the candidate.
+        native: Of the reference in the operator's own dtypes.
+        value: Expected values.
+    """
+
+    dtype: torch.dtype
+    error: torch.Tensor
+    native: torch.Tensor
+    value: torch.Tensor
+
+    @classmethod
+    def of(cls, evidence: Evidence, number: int) -> "Errors":
+        """The errors of an output, by its number."""
+        expected, native = evidence.reference.expected[number], evidence.reference.native[number]
+        got = evidence.outputs[number]
+        usable = expected.isfinite() & got.isfinite() & native.isfinite()
+        columns = group_size(expected.shape)
+        differences = (got.double() - expected, native.double() - expected, expected)
+        return cls(got.dtype, *(torch.where(usable, values, 0.0).reshape(-1, columns) for values in differences))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the errors are held against: root mean square of each row, (rows, 1), and every element."""
+
+    rms: torch.Tensor
+    worst: torch.Tensor
+
+
+def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
+    """Bounds by contract: what any honest kernel keeps on inputs that are not ill-conditioned."""
+    allowance, unit = _allowance(evidence.operator, errors.dtype)
+    sums = SUM_ROUNDOFFS * summation_roundoff(evidence)
+    scale = rms(errors.value)
+    native_rms, native_worst = (_robust(error, scale) for error in (rms(errors.native), _most(errors.native)))
+    rms_bound = torch.maximum(allowance.native_rms * native_rms, max(allowance.scale_rms * unit, sums) * scale)
+    worst_floor = max(allowance.scale_worst * unit, 8 * sums) * scale
+    own = OWN_ROUNDOFFS * torch.finfo(errors.dtype).eps / 2 * errors.value.abs()
+    worst_bound = torch.maximum(torch.maximum(allowance.native_worst * native_worst, worst_floor), own)
+    info = torch.finfo(errors.dtype)
+    least = max(info.smallest_normal * info.eps, torch.finfo(torch.float32).tiny)
+    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least))
+
+
+def widen_by_sensitivity(bounds: Bounds, evidence: Evidence, number: int) -> Bounds:
+    """Bounds that also allow what nudged inputs do to the result."""
+    moved = evidence.reference.sensitivity[number].nan_to_num(0.0, 0.0, 0.0).reshape(bounds.worst.shape)
+    return Bounds(
+        torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
+        torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),
+    )
+
+
+def group_size(shape: torch.Size) -> int:
+    """Elements that share a scale: the last axis, or as many last axes as make a group."""
+    size = 1
+    for extent in reversed(shape):
+        size *= extent
+        if size >= GROUP:
+            break
+    return size
+
+
+def rms(rows: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each row, (rows, 1)."""
+    return rows.square().mean(1, keepdim=True).sqrt()
+
+
+def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[Allowance, float]:
+    if dtype.itemsize < 4:
+        return HALF, torch.finfo(dtype).eps / 2
+    if dtype == torch.float32 and operator.precision.allow_tf32:
+        return TF32, 1.0
+    return SINGLE, torch.finfo(dtype).eps / 2
+
+
+def summation_roundoff(evidence: Evidence) -> float:
+    """What summing in another order may lose, relative to the sum, up to a factor near 1.
+
+    The number of summands is not known, but it is at most the longest axis, or what is reduced to one output element.
+    """
+    accumulator: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
+    elements = sum(tensor.numel() for tensor in evidence.inputs)
+    results = max(1, max(tensor.numel() for tensor in evidence.outputs))
+    longest = max((size for tensor in evidence.inputs for size in tensor.shape), default=1)
+    return float(torch.finfo(accumulator).eps / 2 * max(longest, elements / results) ** 0.5)
+
+
+def _most(rows: torch.Tensor) -> torch.Tensor:
+    return rows.abs().amax(1, keepdim=True)
+
+
+def _robust(error: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The native error of each row, but at least the median row's relative error: a row can be lucky."""
+    relative = error / scale.clamp(min=torch.finfo(torch.float64).tiny)
+    return torch.maximum(error, relative.median() * scale)

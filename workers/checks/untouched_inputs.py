@@ -1,0 +1,32 @@
+"""Check: inputs are, byte for byte, what they were before."""
+
+import torch
+
+from workers.checks.base import Check, Evidence, Finding
+from workers.checks.location import at
+from workers.protocol import Outcome
+
+
+class UntouchedInputs(Check):
+    """A kernel leaves its inputs alone, unless the operator declares one mutable."""
+
+    name = "untouched_inputs"
+
+    def examine(self, evidence: Evidence) -> Finding:
+        """Compare every input that is not mutable with what was passed."""
+        for item, before, after in zip(evidence.operator.inputs, evidence.inputs, evidence.inputs_after, strict=True):
+            if item.mutable:
+                continue
+            changed = (_raw(before) != _raw(after)).view(-1, before.element_size()).any(1)
+            if changed.any():
+                place = at(int(changed.nonzero()[0]), before.shape)
+                reason = (
+                    f"input '{item.name}' is changed at {place} ({int(changed.sum())} elements, {evidence.shape.key}): "
+                    "write to the outputs only"
+                )
+                return Finding(2.0, Outcome.INPUT_MUTATED, reason)
+        return Finding(0.0)
+
+
+def _raw(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

@@ -1,0 +1,22 @@
+"""Devices: what judges a variant, one kind a file."""
+
+from workers.devices.base import DeviceBench
+from workers.devices.model import ModelDevice
+from workers.errors import ToolMissing
+from workers.protocol import Device
+
+DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice,)}
+"""Devices by `Device.kind`."""
+
+__all__ = ["DEVICES", "DeviceBench", "open_device"]
+
+
+def open_device(device: Device, worker: str) -> DeviceBench:
+    """Open a device for a worker.
+
+    Raises:
+        ToolMissing: If there is no such device here.
+    """
+    if device.kind not in DEVICES:
+        raise ToolMissing(f"this version cannot judge on {device.name}; it can on: {', '.join(DEVICES)}")
+    return DEVICES[device.kind](device, worker)

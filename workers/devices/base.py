@@ -1,0 +1,59 @@
+"""The device socket: judges one variant on one kind of device.
+
+A device takes a job and returns a report. It owns everything between: inputs, execution, checks, times. It runs in
+the bench process, never in the lease loop. Whatever a candidate does wrong comes back as an outcome; an exception
+means that the machine failed.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from workers.errors import ToolMissing
+from workers.protocol import ConfirmJob, Device, MeasureJob, Provenance, Report
+
+
+class DeviceBench(ABC):
+    """Judges variants on one device.
+
+    Attributes:
+        kind: The `Device.kind` it serves; also its key in the table.
+        provenance: Where its times come from.
+        confirms: Whether a promotion needs a second, interleaved measurement here.
+    """
+
+    kind: ClassVar[str]
+    provenance: ClassVar[Provenance]
+    confirms: ClassVar[bool]
+
+    def __init__(self, device: Device, worker: str) -> None:
+        """Prepare the device; `worker` is the id that its reports carry.
+
+        Raises:
+            ToolMissing: If this machine has no such device.
+        """
+        self.device = device
+        self.worker = worker
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that influences a figure, by name."""
+
+    @abstractmethod
+    def measure(self, job: MeasureJob) -> Report:
+        """Check the variant, cheap to dear, and time it if it is correct. The first failure ends the job.
+
+        Raises:
+            Transient: If the machine failed and another try may succeed.
+        """
+
+    def confirm(self, job: ConfirmJob) -> Report:
+        """Measure challenger and incumbent interleaved. Only for devices whose `confirms` is true.
+
+        Raises:
+            ToolMissing: If this device never confirms.
+        """
+        raise ToolMissing(f"{self.device.name} does not confirm {job.id}: its figures do not change between runs")
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the device holds. Idempotent."""

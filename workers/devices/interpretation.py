@@ -1,0 +1,128 @@
+"""The interpreter, from outside: sends plans and inputs into the jail, and reads the hostile reply."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+
+import torch
+
+from workers import jail
+from workers.devices.selection import Case
+from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
+from workers.protocol import DTYPE_BYTES, MeasureJob, Operator, Plan
+
+MEMORY_BYTES = 4 * 2**30
+"""Memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
+
+
+class Unusable(Exception):
+    """The interpreter gave no reply to judge by; the message says why, to a person or an LLM."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one plan made of one draw."""
+
+    outputs: tuple[torch.Tensor, ...]
+    inputs_after: tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Interpretation:
+    """What came back, checked for size and number only.
+
+    Attributes:
+        reply: The header.
+        results: By finished case and draw.
+    """
+
+    reply: InterpretReply
+    results: list[list[Result]]
+
+
+def interpret(
+    job: MeasureJob,
+    cases: Sequence[Case],
+    drawn: Sequence[Sequence[tuple[torch.Tensor, ...]]],
+    sampled: Sequence[Plan],
+    wall_s: float,
+    interpreter_function: Callable[[bytes], bytes] = execute,
+) -> Interpretation:
+    """Execute cases on their draws, and sample larger plans.
+
+    Args:
+        job: Names the source, the target and the operator.
+        cases: What to execute.
+        drawn: Inputs, by case and draw.
+        sampled: Plans whose traffic is sampled.
+        wall_s: Seconds until the jail is closed.
+        interpreter_function: What runs in the jail.
+
+    Raises:
+        Unusable: If no reply came back that makes sense.
+        JailFailed: If the jail cannot be set up.
+    """
+    request = InterpretRequest(
+        source=job.source or "",
+        target=job.bundle.target,
+        input_names=tuple(item.name for item in job.operator.inputs),
+        plans=tuple(case.plan for case in cases),
+        draws=tuple(len(case.draws) for case in cases),
+        sampled=tuple(sampled),
+    )
+    parts = [_to_bytes(tensor) for draws in drawn for inputs in draws for tensor in inputs]
+    limits = jail.Limits(wall_s=wall_s, cpu_s=wall_s, memory_bytes=MEMORY_BYTES)
+    result = jail.run(interpreter_function, pack(request, parts), limits)
+    if result.ending is not jail.Ending.RETURNED:
+        raise Unusable(_explain(result, wall_s))
+    try:
+        reply, blobs = unpack(result.reply, InterpretReply)
+        results = _read(job.operator, cases[: len(reply.finished)], blobs)
+    except ValueError as error:
+        raise Unusable(f"the interpreter's reply makes no sense: {error}") from error
+    done = reply.outcome is not None or (len(reply.finished), len(reply.sampled)) == (len(cases), len(sampled))
+    if not done or (reply.outcome is not None and len(reply.finished) >= len(cases)):
+        raise Unusable("the interpreter's reply makes no sense: its plans are not those of the request")
+    return Interpretation(reply, results)
+
+
+def _explain(result: jail.JailResult, wall_s: float) -> str:
+    if result.ending is jail.Ending.TIMEOUT:
+        return f"the kernel did not end within {wall_s:g} s in the interpreter: an endless loop, or too much work"
+    said = result.detail.strip().splitlines()
+    return f"the interpreter's process ended ({result.ending.value}): {said[-1] if said else 'it left no word'}"
+
+
+def _to_bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _read(operator: Operator, cases: Sequence[Case], blobs: Sequence[memoryview]) -> list[list[Result]]:
+    """Tensors of the reply, by case and draw.
+
+    Raises:
+        ValueError: If they are not as many or not of the size that the plans say.
+    """
+    remaining = chain(blobs, repeat(memoryview(b"")))
+    expected = 0
+    results: list[list[Result]] = []
+    for case in cases:
+        outputs = [(view.dtype, view.shape) for view in case.plan.outputs]
+        inputs = [(item.dtype, operator.input_shape(item, case.plan.shape.dims)) for item in operator.inputs]
+        expected += len(case.draws) * len(outputs + inputs)
+        rows = [(_take(remaining, outputs), _take(remaining, inputs)) for _ in case.draws]
+        results.append([Result(*row) for row in rows])
+    if expected != len(blobs):
+        raise ValueError(f"it holds {len(blobs)} results instead of {expected}")
+    return results
+
+
+def _take(blobs: Iterator[memoryview], kinds: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[torch.Tensor, ...]:
+    tensors = []
+    for dtype, shape in kinds:
+        blob, size = next(blobs), torch.Size(shape).numel() * DTYPE_BYTES[dtype]
+        if len(blob) != size:
+            raise ValueError(f"a result has {len(blob)} bytes instead of {size}")
+        content = torch.frombuffer(bytearray(blob), dtype=torch.uint8) if size else torch.empty(0, dtype=torch.uint8)
+        tensors.append(content.view(getattr(torch, dtype)).reshape(shape))
+    return tuple(tensors)

@@ -1,0 +1,229 @@
+"""Device `model`: correctness by the interpreter, time by prediction. Needs no GPU.
+
+It judges what it can execute, on small shapes and secret inputs, and says `not_interpretable` where it cannot know.
+Nothing it reports was measured.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+
+import torch
+from triton.backends.nvidia.compiler import get_ptxas
+
+from workers.assembler import assemble
+from workers.checks import CHECKS, Evidence, Expectation, Ledger
+from workers.devices.base import DeviceBench
+from workers.devices.interpretation import Result, Unusable, interpret
+from workers.devices.selection import Case, benchmark_plans, select_cases
+from workers.errors import BadMessage, ToolMissing
+from workers.inputs import draw
+from workers.interpreter import Traffic, warm_up
+from workers.predict import Work, predict_us
+from workers.protocol import (
+    DTYPE_BYTES,
+    REASON_CHARS,
+    Copy,
+    Device,
+    Fill,
+    MeasureJob,
+    Operator,
+    Outcome,
+    Plan,
+    Provenance,
+    Readings,
+    Report,
+    ShapeResult,
+    Stage,
+)
+from workers.targets import TARGETS
+
+SEED_BYTES = 32
+"""Bytes of the secret that input values are drawn from, new for every job."""
+WALL_S = 30.0
+"""Seconds until the interpreter is given up on; honest kernels need under two."""
+SAMPLED_BYTES = 2 * 2**30
+"""Bytes of a plan's buffers up to which its traffic is sampled; what is not touched costs address space only."""
+
+
+class Ended(Exception):
+    """The verdict is in, and it is not `correct`."""
+
+    def __init__(self, stage: Stage, outcome: Outcome, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.found = {"stage": stage, "outcome": outcome, "reason": reason[:REASON_CHARS], "line": line}
+
+
+@dataclass(frozen=True)
+class KnownTraffic:
+    """What the interpreter saw of a variant's traffic.
+
+    Attributes:
+        sampled: At benchmark shapes, by shape key, where it could be sampled.
+        moved_ratio: Bytes moved for each byte required, at the largest shape that was executed.
+    """
+
+    sampled: dict[str, Traffic]
+    moved_ratio: float
+
+
+class ModelDevice(DeviceBench):
+    """Judges variants for a target on a machine that need not have it."""
+
+    kind = "model"
+    provenance = Provenance.PREDICTED
+    confirms = False
+
+    def __init__(self, device: Device, worker: str) -> None:
+        """Warm the interpreter up, so that forked children start with it.
+
+        Raises:
+            ToolMissing: If there is no sheet for the target.
+        """
+        super().__init__(device, worker)
+        if device.target not in TARGETS:
+            raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
+        self._target = TARGETS[device.target]
+        warm_up()
+
+    def versions(self) -> dict[str, str]:
+        """Versions of everything that influences a verdict or a prediction."""
+        return _versions(self.device.target)
+
+    def measure(self, job: MeasureJob) -> Report:
+        """Execute the small plans, hold them against the checks, and predict the times of the benchmark shapes.
+
+        Raises:
+            BadMessage: If the job is for another target or carries no source.
+            JailFailed: If the jail cannot be set up.
+        """
+        if job.source is None or job.bundle.target != self.device.target:
+            raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
+        ledger, stages_s = Ledger(CHECKS), dict[str, float]()
+        report = Report(
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            variant=job.variant,
+            bundle=job.bundle.identity,
+            device=self.device,
+            worker=self.worker,
+            versions=self.versions(),
+            outcome=Outcome.CORRECT,
+            provenance=self.provenance,
+        )
+        found: dict[str, object] = {}
+        try:
+            traffic = _judge(job, ledger, stages_s)
+            found["shapes"] = self._predict(job, traffic, stages_s)
+        except Ended as ended:
+            found = dict(ended.found)
+        return report.model_copy(update={**found, "checks": ledger.results(), "stages_s": stages_s})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _predict(self, job: MeasureJob, known: KnownTraffic, stages_s: dict[str, float]) -> tuple[ShapeResult, ...]:
+        timed = job.bundle.model_copy(update={"plans": benchmark_plans(job.bundle)})
+        with _timed(stages_s, "assemble"):
+            assembled = assemble(timed, job.operator)
+        if assembled.outcome is not None or assembled.bundle is None:
+            outcome = assembled.outcome or Outcome.PLAN_REJECTED
+            raise Ended(Stage.ASSEMBLE, outcome, assembled.reason, assembled.line)
+        if not assembled.bundle.cubins.items() <= job.bundle.cubins.items():
+            reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
+            raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+        with _timed(stages_s, "predict"):
+            pairs = zip(timed.plans, assembled.readings, strict=True)
+            return tuple(self._predict_shape(plan, readings, known) for plan, readings in pairs)
+
+    def _predict_shape(self, plan: Plan, readings: Readings, known: KnownTraffic) -> ShapeResult:
+        traffic = known.sampled.get(plan.shape.key)
+        if traffic is not None:
+            readings = readings.model_copy(update={"bytes_moved": traffic.moved_bytes})
+        work = Work(
+            matrix_flops=0.0 if traffic is None else float(traffic.dot_operations),
+            moved_ratio=known.moved_ratio,
+            other_steps=sum(isinstance(step, Fill | Copy) for step in plan.steps),
+        )
+        time_us = predict_us(readings, self._target, work)
+        return ShapeResult(shape=plan.shape.key, readings=readings, mid_us=time_us, low_us=time_us, high_us=time_us)
+
+
+@cache
+def _versions(target: str) -> dict[str, str]:
+    versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
+    if target.startswith("sm_"):
+        tool = get_ptxas(int(target.removeprefix("sm_")))
+        versions["ptxas"] = str(tool.version) if tool is not None else "none"
+    return versions
+
+
+@contextmanager
+def _timed(stages_s: dict[str, float], stage: str) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        stages_s[stage] = stages_s.get(stage, 0.0) + time.perf_counter() - started
+
+
+def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
+    """Execute and check.
+
+    Raises:
+        Ended: If the variant is not correct, or cannot be judged.
+    """
+    cases = select_cases(job.bundle, job.graphs)
+    if not cases:
+        reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
+        raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
+    seed = secrets.token_bytes(SEED_BYTES)
+    drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
+    plans = [plan for plan in benchmark_plans(job.bundle) if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
+    try:
+        with _timed(stages_s, "interpret"):
+            interpretation = interpret(job, cases, drawn, plans, min(WALL_S, job.deadline_s))
+    except Unusable as unusable:
+        raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
+    with _timed(stages_s, "check"):
+        for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
+            for name, given, result in zip(case.draws, inputs, results, strict=True):
+                _examine(job.operator, case, name, given, result, ledger)
+    reply = interpretation.reply
+    if reply.outcome is not None:
+        where = cases[len(reply.finished)].plan.shape.key
+        raise Ended(Stage.CHECK, reply.outcome, f"{reply.reason} ({where})", reply.line)
+    sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
+    return KnownTraffic(sampled, reply.finished[-1].moved_bytes / _required_bytes(job.operator, cases[-1].plan))
+
+
+def _required_bytes(operator: Operator, plan: Plan) -> int:
+    """Inputs once and outputs once."""
+    return operator.input_bytes(plan.shape.dims) + sum(view.elements * DTYPE_BYTES[view.dtype] for view in plan.outputs)
+
+
+def _examine(
+    operator: Operator, case: Case, name: str, inputs: tuple[torch.Tensor, ...], result: Result, ledger: Ledger
+) -> None:
+    """Hold one draw against the checks.
+
+    Raises:
+        Ended: If it fails.
+    """
+    evidence = Evidence(
+        operator=operator,
+        shape=case.plan.shape,
+        draw=name,
+        inputs=inputs,
+        inputs_after=result.inputs_after,
+        outputs=result.outputs,
+        reference=Expectation(operator, case.graph, inputs, name),
+    )
+    outcome = ledger.examine(evidence)
+    if outcome is not None and ledger.failure is not None:
+        raise Ended(Stage.CHECK, outcome, ledger.failure.reason)

@@ -1,0 +1,50 @@
+"""Failures of our own machine on the worker side.
+
+A candidate that fails is data (an `Outcome`), never one of these.
+
+    WorkerError
+    ├── Transient            the same work may succeed elsewhere or later
+    │   ├── JailFailed       the jail could not be set up for this run
+    │   ├── BenchDied        the bench process ended while it held a job
+    │   └── QueueUnavailable Redis did not answer
+    └── Permanent            a retry cannot help
+        ├── JailUnsafe       this machine cannot kill a jail as a tree
+        ├── BadMessage       a message does not follow the protocol
+        └── ToolMissing      ptxas, a target or a device is not to be had here
+"""
+
+
+class WorkerError(Exception):
+    """Root of the room's errors."""
+
+
+class Transient(WorkerError):
+    """The same work may succeed elsewhere or later."""
+
+
+class Permanent(WorkerError):
+    """A retry cannot help."""
+
+
+class JailFailed(Transient):
+    """The jail could not be set up for this run."""
+
+
+class BenchDied(Transient):
+    """The bench process ended while it held a job."""
+
+
+class QueueUnavailable(Transient):
+    """Redis did not answer."""
+
+
+class JailUnsafe(Permanent):
+    """This machine cannot kill a jail as a tree, so nothing untrusted may start."""
+
+
+class BadMessage(Permanent):
+    """A message does not follow the protocol."""
+
+
+class ToolMissing(Permanent):
+    """A tool, target or device that the work needs is not to be had on this machine."""

@@ -1,0 +1,249 @@
+"""Memory instructions of the builder: loads, stores, block pointers, tensor descriptors and atomics."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from triton import language as tl
+
+from workers.interpreter.faults import Array, NotInterpretable
+from workers.interpreter.formats import TritonType, Value, format_of, round_to
+from workers.interpreter.memory import Lanes, Memory
+
+
+@dataclass(frozen=True)
+class BlockPointer:
+    """A window into a strided tensor: `tl.make_block_ptr`, or the place a tensor descriptor is used at.
+
+    Sizes, strides and offsets are in elements, one scalar a dimension.
+    """
+
+    base: Value
+    sizes: tuple[Array, ...]
+    strides: tuple[Array, ...]
+    offsets: tuple[Array, ...]
+    block: tuple[int, ...]
+
+    def place(self, checked: Sequence[int]) -> tuple[Value, Value]:
+        """Addresses of the block's elements, and which of them lie inside along the `checked` dimensions."""
+        element = self.base.dtype.element_ty
+        rank = len(self.block)
+        address = _raise(self.base.data, rank)
+        inside: Array = np.ones((1, 1, *self.block), dtype=bool)
+        for axis in range(rank):
+            steps = np.arange(self.block[axis], dtype=np.int64).reshape((-1,) + (1,) * (rank - 1 - axis))
+            index = _raise(self.offsets[axis].astype(np.int64), rank) + steps
+            address = address + index * _raise(self.strides[axis], rank) * format_of(element).stored.itemsize
+            if axis in checked:
+                inside = inside & (index >= 0) & (index < _raise(self.sizes[axis], rank))
+        return Value(address, self.base.dtype), Value(inside, tl.int1)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What `tl.make_tensor_descriptor` makes: a tensor of which blocks are read and written by offset."""
+
+    base: Value
+    sizes: tuple[Array, ...]
+    strides: tuple[Array, ...]
+    block: tuple[int, ...]
+    padding: object
+
+    def at(self, offsets: Sequence[Value]) -> BlockPointer:
+        """The block at an offset, in elements."""
+        return BlockPointer(self.base, self.sizes, self.strides, _arrays(offsets), self.block)
+
+
+def _arrays(values: Sequence[Value]) -> tuple[Array, ...]:
+    return tuple(value.data for value in values)
+
+
+def _raise(data: Array, rank: int) -> Array:
+    """Give a scalar the axes of a block."""
+    return data.reshape(data.shape[:2] + (1,) * rank)
+
+
+def _pad(padding: object, element: TritonType) -> Array | None:
+    """What elements outside a tensor read as; None is zero."""
+    if padding is not None and str(padding).endswith("NAN"):
+        return np.full((1, 1), np.nan, dtype=format_of(element).held)
+    return None
+
+
+def _maximum(found: Array, operand: Array) -> Array:
+    return np.maximum(found, operand)
+
+
+def _minimum(found: Array, operand: Array) -> Array:
+    return np.minimum(found, operand)
+
+
+def _exchange(found: Array, operand: Array) -> Array:
+    return operand
+
+
+def _compare_and_swap(found: Array, expected: Array, operand: Array) -> Array:
+    return np.where(found == expected, operand, found)
+
+
+UPDATES: dict[str, Callable[[Array, Array], Array]] = {
+    "ADD": np.add, "FADD": np.add, "MAX": _maximum, "UMAX": _maximum, "MIN": _minimum, "UMIN": _minimum,
+    "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "XCHG": _exchange,
+}  # fmt: skip
+"""What an atomic instruction writes, from what it finds and its operand."""
+
+
+class Access:
+    """The half of the builder that touches memory.
+
+    Attributes:
+        memory: The plan's buffers.
+        lanes: What runs now.
+        grid: Programs along the three axes of the launch.
+        widest: Most elements a lane has loaded or stored at once.
+        samples: Whether loops may be cut short because only the traffic matters.
+    """
+
+    memory: Memory
+    lanes: Lanes
+    grid: tuple[int, int, int]
+
+    def __init__(self) -> None:
+        self.widest = 1
+        self.samples = False
+
+    def create_load(self, pointer: Value, cache: object, eviction: object, volatile: bool) -> Value:
+        """Load all elements."""
+        return self._load(pointer, None, None)
+
+    def create_masked_load(
+        self, pointer: Value, mask: Value, other: Value | None, cache: object, eviction: object, volatile: bool
+    ) -> Value:
+        """Load where the mask is set; elsewhere `other`, or zero."""
+        return self._load(pointer, mask, None if other is None else other.data)
+
+    def create_store(self, pointer: Value, value: Value, cache: object, eviction: object) -> None:
+        """Store all elements."""
+        self._store(pointer, value, None)
+
+    def create_masked_store(self, pointer: Value, value: Value, mask: Value, cache: object, eviction: object) -> None:
+        """Store where the mask is set."""
+        self._store(pointer, value, mask)
+
+    def _load(self, pointer: Value, mask: Value | None, other: Array | None) -> Value:
+        element = pointer.dtype.scalar.element_ty
+        self.widest = max(self.widest, pointer.data[0, 0].size)
+        data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
+        if mask is not None and other is not None:
+            data = np.where(mask.data, data, _raise(other, data.ndim - 2) if other.ndim == 2 else other)
+        return Value(data, element)
+
+    def _store(self, pointer: Value, value: Value, mask: Value | None) -> None:
+        element = pointer.dtype.scalar.element_ty
+        self.widest = max(self.widest, pointer.data[0, 0].size)
+        self.memory.store(pointer.data, value.data, None if mask is None else mask.data, element, self.lanes)
+
+    def create_addptr(self, pointer: Value, offset: Value) -> Value:
+        """Pointer arithmetic, in elements."""
+        size = format_of(pointer.dtype.scalar.element_ty).stored.itemsize
+        return Value(pointer.data + offset.data.astype(np.int64) * size, pointer.dtype)
+
+    # Block pointers and descriptors.
+
+    def create_make_block_ptr(
+        self,
+        base: Value,
+        sizes: Sequence[Value],
+        strides: Sequence[Value],
+        offsets: Sequence[Value],
+        block: Sequence[int],
+        order: Sequence[int],
+    ) -> BlockPointer:
+        """`tl.make_block_ptr`."""
+        return BlockPointer(base, _arrays(sizes), _arrays(strides), _arrays(offsets), tuple(block))
+
+    def create_advance(self, pointer: BlockPointer, steps: Sequence[Value]) -> BlockPointer:
+        """`tl.advance`."""
+        offsets = tuple(offset + step.data for offset, step in zip(pointer.offsets, steps, strict=True))
+        return BlockPointer(pointer.base, pointer.sizes, pointer.strides, offsets, pointer.block)
+
+    def create_tensor_pointer_load(
+        self,
+        pointer: BlockPointer,
+        checked: Sequence[int],
+        padding: object,
+        cache: object,
+        eviction: object,
+        volatile: bool,
+    ) -> Value:
+        """Load a block pointer's block."""
+        address, inside = pointer.place(checked)
+        return self._load(address, inside if checked else None, _pad(padding, address.dtype.element_ty))
+
+    def create_tensor_pointer_store(
+        self, pointer: BlockPointer, value: Value, checked: Sequence[int], cache: object, eviction: object
+    ) -> None:
+        """Store a block pointer's block."""
+        address, inside = pointer.place(checked)
+        self._store(address, value, inside if checked else None)
+
+    def create_make_tensor_descriptor(
+        self,
+        base: Value,
+        sizes: Sequence[Value],
+        strides: Sequence[Value],
+        block: Sequence[int],
+        signed: bool,
+        padding: object,
+    ) -> Descriptor:
+        """`tl.make_tensor_descriptor`."""
+        return Descriptor(base, _arrays(sizes), _arrays(strides), tuple(block), padding)
+
+    def create_descriptor_load(
+        self, descriptor: Descriptor, offsets: Sequence[Value], cache: object, eviction: object
+    ) -> Value:
+        """Load a block; elements outside the tensor read as its padding."""
+        address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
+        return self._load(address, inside, _pad(descriptor.padding, address.dtype.element_ty))
+
+    def create_descriptor_store(self, descriptor: Descriptor, value: Value, offsets: Sequence[Value]) -> None:
+        """Store a block; elements outside the tensor are dropped."""
+        address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
+        self._store(address, value, inside)
+
+    def create_descriptor_reduce(
+        self, kind: object, descriptor: Descriptor, value: Value, offsets: Sequence[Value]
+    ) -> None:
+        """Atomically combine a block with what is there; elements outside the tensor are dropped."""
+        address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
+        self.create_atomic_rmw(kind, address, value, inside, None, None)
+
+    # Atomics.
+
+    def create_atomic_rmw(
+        self, kind: object, pointer: Value, value: Value, mask: Value, order: object, scope: object
+    ) -> Value:
+        """Read, modify, write, one lane after another; returns what each lane found.
+
+        Raises:
+            NotInterpretable: If the kind of update is not in the table.
+        """
+        name = str(kind).rpartition(".")[2]
+        if name not in UPDATES:
+            raise NotInterpretable(f"the interpreter does not know the atomic {name}")
+        return self._update(pointer, (value.data,), mask.data, UPDATES[name])
+
+    def create_atomic_cas(self, pointer: Value, expected: Value, value: Value, order: object, scope: object) -> Value:
+        """Write where the expected value is found; returns what each lane found."""
+        return self._update(pointer, (expected.data, value.data), None, _compare_and_swap)
+
+    def _update(
+        self, pointer: Value, operands: tuple[Array, ...], mask: Array | None, function: Callable[..., Array]
+    ) -> Value:
+        element = pointer.dtype.scalar.element_ty
+
+        def rounded(*values: Array) -> Array:
+            return round_to(function(*values), element)
+
+        data = self.memory.update(pointer.data, operands, mask, element, self.lanes, rounded)
+        return Value(data, element)

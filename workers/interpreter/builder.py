@@ -1,0 +1,328 @@
+"""The builder: what Triton's front end calls instead of emitting instructions, computed with numpy for many lanes.
+
+Arrays have the axes (draws, programs, *block). A leading axis of 1 means that all lanes agree, so what does not depend
+on the draw or the program, such as offsets and masks, is computed once. Method names are those that
+`triton.language.semantic` calls; one that is missing here makes the kernel not interpretable, never wrong.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from triton import language as tl
+
+from workers.interpreter.access import Access
+from workers.interpreter.faults import Array, NotInterpretable
+from workers.interpreter.formats import (
+    TritonType,
+    Value,
+    as_tensor,
+    constant,
+    decode,
+    encode,
+    format_of,
+    round_to,
+    truncate_to,
+    truncate_to_tf32,
+)
+from workers.interpreter.libdevice import FUNCTIONS
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the front end asks about the target."""
+
+    debug: bool = False
+    sanitize_overflow: bool = False
+    arch: str | None = None
+    default_dot_input_precision: str = "tf32"
+    allowed_dot_input_precisions: tuple[str, ...] = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    max_num_imprecise_acc_default: int = 0
+    backend_name: str = "interpreter"
+
+
+def _unsigned(data: Array) -> Array:
+    return data.view(np.dtype(f"u{data.dtype.name}")) if data.dtype.kind == "i" else data
+
+
+def _signed(data: Array) -> Array:
+    return data.view(np.dtype(data.dtype.name.removeprefix("u"))) if data.dtype.kind == "u" else data
+
+
+def _divide_toward_zero(left: Array, right: Array) -> Array:
+    result: Array = (left - np.fmod(left, right)) // right
+    return result
+
+
+def _shift_right_logical(left: Array, right: Array) -> Array:
+    result: Array = (_unsigned(left) >> _unsigned(right)).view(left.dtype)
+    return result
+
+
+def _shift_right_arithmetic(left: Array, right: Array) -> Array:
+    result: Array = (_signed(left) >> _signed(right)).view(left.dtype)
+    return result
+
+
+def _high_product(left: Array, right: Array) -> Array:
+    if left.itemsize < 8:
+        wide = left.astype(np.uint64) * right.astype(np.uint64)
+        return (wide >> (8 * left.itemsize)).astype(left.dtype)
+    halves = [(operand & 0xFFFFFFFF, operand >> 32) for operand in (_unsigned(left), _unsigned(right))]
+    (low_a, high_a), (low_b, high_b) = halves
+    middle = high_a * low_b + ((low_a * low_b) >> 32)
+    crossed = low_a * high_b + (middle & 0xFFFFFFFF)
+    result: Array = (high_a * high_b + (middle >> 32) + (crossed >> 32)).view(left.dtype)
+    return result
+
+
+def _erf(data: Array) -> Array:
+    return np.asarray(torch.special.erf(as_tensor(data)).numpy())
+
+
+def _reciprocal_root(data: Array) -> Array:
+    result: Array = 1 / np.sqrt(data)
+    return result
+
+
+ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
+    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide, "precise_divf": np.divide,
+    "frem": np.fmod, "add": np.add, "sub": np.subtract, "mul": np.multiply, "sdiv": _divide_toward_zero,
+    "udiv": _divide_toward_zero, "srem": np.fmod, "urem": np.fmod, "shl": np.left_shift,
+    "lshr": _shift_right_logical, "ashr": _shift_right_arithmetic, "umulhi": _high_product, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum,
+    "maxui": np.maximum, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
+}  # fmt: skip
+"""Two operands of one type, a result of that type. `minnumf` and `maxnumf` drop a NaN, as the instructions do."""
+
+COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
+    "icmpSLE": np.less_equal, "icmpSLT": np.less, "icmpSGE": np.greater_equal, "icmpSGT": np.greater,
+    "icmpULE": np.less_equal, "icmpULT": np.less, "icmpUGE": np.greater_equal, "icmpUGT": np.greater,
+    "icmpEQ": np.equal, "icmpNE": np.not_equal, "fcmpOLT": np.less, "fcmpOGT": np.greater, "fcmpOLE": np.less_equal,
+    "fcmpOGE": np.greater_equal, "fcmpOEQ": np.equal, "fcmpUNE": np.not_equal,
+}  # fmt: skip
+"""Two operands of one type, a boolean result."""
+
+FUNCTIONS_OF_ONE: dict[str, Callable[[Array], Array]] = {
+    "fabs": np.abs, "iabs": np.abs, "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log,
+    "log2": np.log2, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "erf": _erf,
+    "rsqrt": _reciprocal_root,
+}  # fmt: skip
+"""One operand, a result of its type."""
+
+
+class Builder(Access):
+    """Executes one instruction after another for the lanes that are current."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.options = options
+        self.codegen_fns = {"min_dot_size": lambda left, right: (1, 1, 1)}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Instructions from the tables, by the name that the front end uses."""
+        kind = name.removeprefix("create_")
+        if kind in ARITHMETIC:
+            return partial(self._compute, ARITHMETIC[kind])
+        if kind in COMPARISONS:
+            return partial(self._compare, COMPARISONS[kind])
+        if kind in FUNCTIONS_OF_ONE:
+            return partial(self._compute, FUNCTIONS_OF_ONE[kind])
+        if name.startswith("get_") and hasattr(tl, _CONSTANTS.get(name, "")):
+            return partial(constant, dtype=getattr(tl, _CONSTANTS[name]))
+        raise NotInterpretable(f"the interpreter does not know the instruction {kind}")
+
+    def _compute(self, function: Callable[..., Array], *operands: Value) -> Value:
+        dtype = operands[0].dtype
+        return Value(round_to(function(*(operand.data for operand in operands)), dtype), dtype)
+
+    def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:
+        return Value(function(left.data, right.data), tl.int1)
+
+    # Constants and the grid.
+
+    def get_int64_ty(self) -> TritonType:
+        """The type of block pointers' sizes and strides."""
+        return tl.int64
+
+    def get_null_value(self, dtype: TritonType) -> Value:
+        """Zero."""
+        return constant(0, dtype.scalar)
+
+    def get_all_ones_value(self, dtype: TritonType) -> Value:
+        """All bits set."""
+        return constant(True if dtype.scalar == tl.int1 else -1, dtype.scalar)
+
+    def create_get_program_id(self, axis: int) -> Value:
+        """The program's place in the grid."""
+        return Value(self.lanes.programs[None, :, axis].astype(np.int32), tl.int32)
+
+    def create_get_num_programs(self, axis: int) -> Value:
+        """The grid's size."""
+        return constant(self.grid[axis], tl.int32)
+
+    def create_make_range(self, dtype: TritonType, start: int, stop: int) -> Value:
+        """`tl.arange`."""
+        return Value(np.arange(start, stop, dtype=np.int32)[None, None], tl.int32)
+
+    # Casts.
+
+    def create_int_cast(self, value: Value, dtype: TritonType, signed: bool) -> Value:
+        """Between integers; wraps."""
+        data = value.data if signed else _unsigned(value.data)
+        return Value(data.astype(format_of(dtype).held), dtype.scalar)
+
+    def create_fp_trunc(self, value: Value, dtype: TritonType) -> Value:
+        """To a narrower float, to nearest even."""
+        return Value(round_to(value.data, dtype), dtype.scalar)
+
+    create_fp_ext = create_fp_trunc
+    create_si_to_fp = create_fp_trunc
+
+    def create_ui_to_fp(self, value: Value, dtype: TritonType) -> Value:
+        """From an unsigned integer or a boolean."""
+        return Value(round_to(_unsigned(value.data), dtype), dtype.scalar)
+
+    def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
+        """To an integer: toward zero, saturating, NaN becomes 0."""
+        held = format_of(dtype).held
+        bounds = np.iinfo(held)
+        wide = np.nan_to_num(np.trunc(value.data.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        clipped = np.clip(wide, float(bounds.min), float(bounds.max))
+        exact = np.where(clipped >= float(bounds.max), 0.0, clipped).astype(held)
+        return Value(np.where(clipped >= float(bounds.max), held.type(bounds.max), exact), dtype.scalar)
+
+    create_fp_to_ui = create_fp_to_si
+
+    def create_fp_to_fp(self, value: Value, dtype: TritonType, rounding: object) -> Value:
+        """Between floats with an explicit rounding mode."""
+        toward_zero = rounding is not None and str(rounding).endswith("RTZ")
+        data = truncate_to(value.data, dtype) if toward_zero else round_to(value.data, dtype)
+        return Value(data, dtype.scalar)
+
+    def create_bitcast(self, value: Value, dtype: TritonType) -> Value:
+        """The same bits under another type."""
+        if value.dtype.is_ptr() or dtype.scalar.is_ptr():
+            return Value(value.data, dtype.scalar)
+        raw = encode(value.data, value.dtype)
+        return Value(decode(raw.view(format_of(dtype).stored), dtype), dtype.scalar)
+
+    create_int_to_ptr = create_bitcast
+    create_ptr_to_int = create_bitcast
+
+    # Several operands.
+
+    def create_select(self, condition: Value, left: Value, right: Value) -> Value:
+        """`tl.where`."""
+        return Value(np.where(condition.data, left.data, right.data), left.dtype)
+
+    def create_fma(self, left: Value, right: Value, addend: Value) -> Value:
+        """One rounding for product and sum."""
+        exact = left.data.astype(np.float64) * right.data + addend.data
+        return Value(round_to(exact, addend.dtype), addend.dtype)
+
+    def create_clampf(self, value: Value, low: Value, high: Value, propagate: object) -> Value:
+        """Clamp; a NaN goes through only where the kernel asks for it."""
+        data = np.fmin(np.fmax(value.data, low.data), high.data)
+        if str(propagate).endswith("ALL"):
+            data = np.where(np.isnan(value.data), value.data, data)
+        return Value(data, value.dtype)
+
+    def create_dot(self, left: Value, right: Value, addend: Value, precision: object, imprecise: int) -> Value:
+        """Matrix product in the accumulator's precision; TF32 mode drops what the matrix unit drops."""
+        operands = [left.data, right.data]
+        if addend.data.dtype == np.float32 and left.dtype == tl.float32 and str(precision).endswith("TF32"):
+            operands = [truncate_to_tf32(operand) for operand in operands]
+        tensors = [as_tensor(operand.astype(addend.data.dtype, copy=False)) for operand in operands]
+        product = torch.matmul(*tensors).numpy()
+        multiplied = product[0, 0].size * left.data.shape[-1] * len(self.lanes.programs)
+        self.memory.meter.dot_operations += 2 * multiplied * self.memory.meter.weight
+        return Value(round_to(product + addend.data, addend.dtype), addend.dtype)
+
+    def create_histogram(self, value: Value, bins: int, mask: Value | None) -> Value:
+        """Counts of 0 to bins - 1."""
+        hits = value.data[..., None] == np.arange(bins, dtype=value.data.dtype)
+        if mask is not None:
+            hits = hits & mask.data[..., None]
+        return Value(hits.sum(axis=2, dtype=np.int32), tl.int32)
+
+    def create_gather(self, source: Value, index: Value, axis: int) -> Value:
+        """`tl.gather`."""
+        leading = np.broadcast_shapes(source.data.shape[:2], index.data.shape[:2])
+        data, places = (np.broadcast_to(v.data, leading + v.data.shape[2:]) for v in (source, index))
+        return Value(np.take_along_axis(data, places.astype(np.int64), axis=axis + 2), source.dtype)
+
+    def create_extern_elementwise(
+        self, library: str, path: str, symbol: str, operands: Sequence[Value], dtype: TritonType, pure: bool
+    ) -> Value:
+        """A function of libdevice.
+
+        Raises:
+            NotInterpretable: If the function is not in the table.
+        """
+        if symbol not in FUNCTIONS:
+            raise NotInterpretable(f"the interpreter does not know the libdevice function {symbol}")
+        return Value(round_to(FUNCTIONS[symbol](*(operand.data for operand in operands)), dtype), dtype.scalar)
+
+    # Shapes.
+
+    def create_splat(self, dtype: TritonType, value: Value) -> Value:
+        """A block of one value."""
+        data = value.data.reshape(value.data.shape[:2] + (1,) * len(dtype.shape))
+        return Value(np.broadcast_to(data, data.shape[:2] + tuple(dtype.shape)), value.dtype)
+
+    def create_unsplat(self, value: Value) -> Value:
+        """The only element of a block."""
+        return Value(value.data.reshape(value.data.shape[:2]), value.dtype)
+
+    def create_broadcast(self, value: Value, shape: Sequence[int]) -> Value:
+        """Repeat axes of size 1."""
+        return Value(np.broadcast_to(value.data, value.data.shape[:2] + tuple(shape)), value.dtype)
+
+    def create_expand_dims(self, value: Value, axis: int) -> Value:
+        """Insert an axis of size 1."""
+        return Value(np.expand_dims(value.data, axis + 2), value.dtype)
+
+    def create_reshape(self, value: Value, shape: Sequence[int], reorder: bool) -> Value:
+        """The same elements in another shape."""
+        return Value(value.data.reshape(value.data.shape[:2] + tuple(shape)), value.dtype)
+
+    def create_trans(self, value: Value, order: Sequence[int]) -> Value:
+        """Permute axes."""
+        return Value(np.transpose(value.data, (0, 1, *(axis + 2 for axis in order))), value.dtype)
+
+    def create_cat(self, left: Value, right: Value) -> Value:
+        """Concatenate along the first axis of the block."""
+        return Value(np.concatenate(_level(left.data, right.data), axis=2), left.dtype)
+
+    def create_join(self, left: Value, right: Value) -> Value:
+        """Stack along a new last axis."""
+        return Value(np.stack(_level(left.data, right.data), axis=-1), left.dtype)
+
+    def create_split(self, value: Value) -> tuple[Value, Value]:
+        """Take the last axis, of size 2, apart."""
+        return Value(value.data[..., 0], value.dtype), Value(value.data[..., 1], value.dtype)
+
+    # What has no effect on results.
+
+    def create_print(self, *ignored: object) -> None:
+        """Nothing to see."""
+
+    create_assert = create_assume = create_barrier = create_print
+
+
+def _level(left: Array, right: Array) -> list[Array]:
+    """Both arrays with the same leading axes."""
+    leading = np.broadcast_shapes(left.shape[:2], right.shape[:2])
+    return [np.broadcast_to(data, leading + data.shape[2:]) for data in (left, right)]
+
+
+_CONSTANTS = {f"get_{name}": name for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")} | {
+    "get_int1": "int1", "get_uint64": "uint64", "get_fp16": "float16", "get_bf16": "bfloat16", "get_fp32": "float32",
+    "get_fp64": "float64",
+}  # fmt: skip
+"""Triton's names of scalar types, by the method that makes a constant of them."""

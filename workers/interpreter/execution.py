@@ -1,0 +1,145 @@
+"""Execution of plans: allocate, fill, copy and launch, step by step. Runs inside the jail."""
+
+import traceback
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from triton.language.semantic import IncompatibleTypeErrorImpl
+
+from workers.interpreter.builder import Options
+from workers.interpreter.faults import Fault, NotInterpretable, OutOfBounds
+from workers.interpreter.language import Language, bind
+from workers.interpreter.launch import run_launch, sample_launch
+from workers.interpreter.memory import Memory
+from workers.interpreter.message import InterpretReply, InterpretRequest, Traffic, pack, unpack
+from workers.interpreter.translation import Functions, may_wait, translate_candidate
+from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
+
+FILENAME = "<candidate>"
+"""Name the candidate's lines carry in tracebacks."""
+
+KERNEL_ERRORS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
+    IncompatibleTypeErrorImpl,
+)  # fmt: skip
+"""What Python code raises that the compiler took and the interpreter does not understand."""
+
+
+def execute(request: bytes) -> bytes:
+    """Execute an `InterpretRequest`; returns an `InterpretReply`.
+
+    The process is spent afterwards: Triton's front end stays bound to the interpreter.
+    """
+    order, parts = unpack(request, InterpretRequest)
+    language = bind(_options(order.target))
+    functions = translate_candidate(order.source, FILENAME, language.provided)
+    finished: list[Traffic] = []
+    results: list[bytes] = []
+    fault: Fault | None = None
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"), torch.no_grad():
+        for plan, draws in zip(order.plans, order.draws, strict=True):
+            memory = _make_memory(plan, draws, order.input_names, parts)
+            parts = parts[draws * len(order.input_names) :]
+            try:
+                _run_plan(plan, language, functions, memory, draws)
+            except Fault as caught:
+                fault = caught
+                break
+            finished.append(_traffic(memory.meter.moved_bytes, memory.meter.dot_operations))
+            results += _results(plan, memory, draws)
+        sampled = () if fault else tuple(_sample(plan, language, functions) for plan in order.sampled)
+    reply = InterpretReply(finished=tuple(finished), sampled=sampled)
+    if fault is not None:
+        found = {"outcome": fault.outcome, "reason": fault.reason[:REASON_CHARS], "line": fault.line}
+        reply = reply.model_copy(update=found)
+    return pack(reply, results)
+
+
+def _traffic(moved_bytes: float, dot_operations: float) -> Traffic:
+    return Traffic(moved_bytes=round(moved_bytes), dot_operations=round(dot_operations))
+
+
+def _options(target: str) -> Options:
+    """Float32 products are TF32 where the matrix unit has it, as Triton's backends choose by default."""
+    has_tf32 = target.startswith("sm_") or target == "gfx942"
+    return Options(allowed_dot_input_precisions=(*(("tf32", "tf32x3") if has_tf32 else ()), "ieee", "bf16x3", "bf16x6"))
+
+
+def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview]) -> Memory:
+    labels = [f"'{names[b.input]}'" if b.input is not None else f"allocation {b.id}" for b in plan.buffers]
+    for position, output in enumerate(plan.outputs):
+        if plan.buffers[output.buffer].input is None:
+            labels[output.buffer] = f"output {position}"
+    memory = Memory(draws, [buffer.bytes for buffer in plan.buffers], labels)
+    for draw in range(draws):
+        for buffer in plan.buffers:
+            if buffer.input is not None:
+                content = np.frombuffer(parts[draw * len(names) + buffer.input], dtype=np.uint8)
+                memory.bytes_of(draw, buffer.id)[:] = content
+    return memory
+
+
+def _run_plan(plan: Plan, language: Language, functions: Functions, memory: Memory, draws: int) -> None:
+    for step in plan.steps:
+        match step:
+            case Allocate():  # poisoned already
+                pass
+            case Fill():
+                for draw in range(draws):
+                    memory.tensor(draw, step.target).fill_(step.value)
+            case Copy():
+                for draw in range(draws):
+                    memory.tensor(draw, step.target).copy_(memory.tensor(draw, step.source))
+            case Launch():
+                _launch(step, language, functions, memory, draws)
+
+
+def _sample(plan: Plan, language: Language, functions: Functions) -> Traffic | None:
+    """What a plan's launches do, from a few programs on zeros; None if programs may wait for each other."""
+    if any(may_wait(functions, launch.function) for launch in plan.launches):
+        return None
+    try:
+        memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), poison=0)
+        for launch in plan.launches:
+            sample_launch(language.builder, functions, launch, memory)
+    except (Fault, MemoryError, *KERNEL_ERRORS):
+        return None
+    return _traffic(memory.meter.moved_bytes, memory.meter.dot_operations)
+
+
+def _launch(step: Launch, language: Language, functions: Functions, memory: Memory, draws: int) -> None:
+    try:
+        run_launch(language.builder, functions, step, memory, draws)
+    except Fault as fault:
+        fault.line = _line(fault) or step.line
+        if isinstance(fault, OutOfBounds):
+            fault.reason = f"{step.function} {fault.reason}; mask the access or size the grid to the shape"
+        raise
+    except KERNEL_ERRORS as error:
+        stopped = NotInterpretable(f"{step.function}: {_explain(error)}")
+        stopped.line = _line(error) or step.line
+        raise stopped from error
+
+
+def _explain(error: BaseException) -> str:
+    if isinstance(error, NameError):
+        return f"'{error.name}' is made by host code, and the interpreter runs kernels only; make it a constant"
+    text = (str(error) or getattr(error, "message", "")).splitlines()
+    return f"the interpreter stopped with {type(error).__name__}: {text[0] if text else ''}"
+
+
+def _line(error: BaseException) -> int | None:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILENAME]
+    return lines[-1] if lines else None
+
+
+def _results(plan: Plan, memory: Memory, draws: int) -> list[bytes]:
+    results = []
+    for draw in range(draws):
+        for view in plan.outputs:
+            results.append(memory.tensor(draw, view).contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        inputs = sorted((b for b in plan.buffers if b.input is not None), key=lambda buffer: buffer.input or 0)
+        results += [memory.bytes_of(draw, buffer.id).tobytes() for buffer in inputs]
+    return results

@@ -1,0 +1,166 @@
+"""Number formats: how each Triton dtype is held in arrays, and how it is rounded, loaded and stored.
+
+Floats narrower than float32 are held as float32 and rounded to nearest even after every operation that can leave
+their format, as the hardware does. Everything else is held as numpy's own dtype.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from triton import language as tl
+
+from workers.interpreter.faults import Array, NotInterpretable
+
+TritonType: TypeAlias = Any
+"""A `triton.language` dtype, pointer type or block type."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one scalar type is held.
+
+    Attributes:
+        held: Dtype of arrays in registers.
+        stored: Dtype of the same values in memory.
+        torch_name: Set for floats narrower than float32: torch's name of the dtype, which rounds for us.
+    """
+
+    held: np.dtype[Any]
+    stored: np.dtype[Any]
+    torch_name: str = ""
+
+
+def _same(name: str) -> Format:
+    return Format(np.dtype(name), np.dtype(name))
+
+
+FORMATS = {
+    "int1": Format(np.dtype("bool"), np.dtype("uint8")),
+    **{name: _same(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
+    "fp64": _same("float64"),
+    "fp32": _same("float32"),
+    "fp16": Format(np.dtype("float32"), np.dtype("uint16"), "float16"),
+    "bf16": Format(np.dtype("float32"), np.dtype("uint16"), "bfloat16"),
+    "fp8e4nv": Format(np.dtype("float32"), np.dtype("uint8"), "float8_e4m3fn"),
+    "fp8e5": Format(np.dtype("float32"), np.dtype("uint8"), "float8_e5m2"),
+}
+"""Formats by Triton's name of the scalar type."""
+
+ADDRESS = Format(np.dtype("int64"), np.dtype("int64"))
+"""Pointers are addresses of `workers.interpreter.memory`."""
+
+
+def format_of(dtype: TritonType) -> Format:
+    """The format of a scalar type, or of the elements of a block type.
+
+    Raises:
+        NotInterpretable: If the type has no format here.
+    """
+    scalar = dtype.scalar
+    if scalar.is_ptr():
+        return ADDRESS
+    if scalar.name not in FORMATS:
+        raise NotInterpretable(f"the interpreter does not know the dtype {scalar}")
+    return FORMATS[scalar.name]
+
+
+def round_to(data: Array, dtype: TritonType) -> Array:
+    """Bring computed values back into a format: narrow floats are rounded, everything else gets its numpy dtype."""
+    form = format_of(dtype)
+    if data.dtype != form.held:
+        data = data.astype(form.held)
+    if form.torch_name == "bfloat16":
+        return _round_bfloat16(data)
+    if form.torch_name == "float16":
+        return data.astype(np.float16).astype(np.float32)
+    return decode(encode(data, dtype), dtype) if form.torch_name else data
+
+
+def _round_bfloat16(data: Array) -> Array:
+    bits = np.ascontiguousarray(data).view(np.uint32)
+    rounded = (bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(data), data, rounded.view(np.float32))
+
+
+def truncate_to(data: Array, dtype: TritonType) -> Array:
+    """Round a float32 array toward zero into float16 or bfloat16.
+
+    Raises:
+        NotInterpretable: For other formats.
+    """
+    name = format_of(dtype).torch_name
+    if name == "bfloat16":
+        return (np.ascontiguousarray(data).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    if name == "float16":
+        nearest = data.astype(np.float16)
+        too_far = np.abs(nearest.astype(np.float32)) > np.abs(data)
+        return np.where(too_far, np.nextafter(nearest, np.float16(0)), nearest).astype(np.float32)
+    raise NotInterpretable(f"the interpreter cannot round toward zero into {dtype}")
+
+
+def truncate_to_tf32(data: Array) -> Array:
+    """What the matrix unit reads of a float32 operand in TF32 mode: the upper 19 bits."""
+    return (np.ascontiguousarray(data).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def as_tensor(data: Array) -> torch.Tensor:
+    """The array as a torch tensor; copied where torch could not use its memory."""
+    return torch.from_numpy(np.require(data, requirements=["C", "W"]))
+
+
+def encode(data: Array, dtype: TritonType) -> Array:
+    """Values as they lie in memory. Float8 saturates, as the conversion instructions do."""
+    form = format_of(dtype)
+    if form.torch_name == "bfloat16":
+        return (_round_bfloat16(data).view(np.uint32) >> 16).astype(np.uint16)
+    if form.torch_name == "float16":
+        return data.astype(np.float16).view(np.uint16)
+    if form.torch_name:
+        target: torch.dtype = getattr(torch, form.torch_name)
+        limit = torch.finfo(target).max
+        values = as_tensor(data).clamp(-limit, limit)
+        return np.asarray(values.to(target).view(torch.uint8).numpy())
+    return np.ascontiguousarray(data).astype(form.stored, copy=False)
+
+
+def decode(raw: Array, dtype: TritonType) -> Array:
+    """Values as they are held in registers."""
+    form = format_of(dtype)
+    if form.torch_name == "bfloat16":
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    if form.torch_name == "float16":
+        return raw.view(np.float16).astype(np.float32)
+    if form.torch_name:
+        source: torch.dtype = getattr(torch, form.torch_name)
+        return np.asarray(as_tensor(raw).view(source).float().numpy())
+    return raw.astype(form.held, copy=False)
+
+
+@dataclass
+class Value:
+    """What stands behind a `tl.tensor`: an array of (draws or 1, programs or 1, *block) and its scalar type."""
+
+    data: Array
+    dtype: TritonType
+
+
+def constant(number: float, dtype: TritonType) -> Value:
+    """A scalar that is the same in every draw and program."""
+    return Value(round_to(np.array([[number]]).astype(format_of(dtype).held), dtype), dtype)
+
+
+POINTER_DTYPES = {
+    "bool": tl.int1, "int8": tl.int8, "uint8": tl.uint8, "int16": tl.int16, "int32": tl.int32, "int64": tl.int64,
+    "float16": tl.float16, "bfloat16": tl.bfloat16, "float32": tl.float32, "float64": tl.float64,
+    "float8_e4m3fn": tl.float8e4nv, "float8_e5m2": tl.float8e5,
+}  # fmt: skip
+"""What a pointer to a tensor of torch's dtype points at."""
+
+NUMBER_DTYPES = {
+    "i1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "u1": tl.int1, "u8": tl.uint8,
+    "u16": tl.uint16, "u32": tl.uint32, "u64": tl.uint64, "fp16": tl.float16, "bf16": tl.bfloat16, "fp32": tl.float32,
+    "fp64": tl.float64,
+}  # fmt: skip
+"""Triton's dtype for the type names of plan arguments."""

@@ -1,0 +1,232 @@
+"""The front end: binds `triton.language` to the builder, for good, in a process that does nothing else.
+
+Triton's builtins take the builder as a hidden argument that only its compiler passes; here they get ours. Jit
+functions of Triton's standard library become plain Python functions by the same translation as the candidate's.
+"""
+
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce, wraps
+from types import ModuleType
+
+import triton.language.core as core
+import triton.language.extra.libdevice as portable_libdevice
+import triton.language.math
+import triton.language.random
+import triton.language.standard
+from triton import language as tl
+from triton.language.extra.cuda import libdevice
+from triton.language.semantic import TritonSemantic
+
+from workers.interpreter import reductions
+from workers.interpreter.builder import Builder, Options
+from workers.interpreter.faults import Divergence, NotInterpretable
+from workers.interpreter.formats import TritonType, constant
+from workers.interpreter.translation import library_codes, translate_library
+
+LIBRARIES = (triton.language.standard, triton.language.math, triton.language.random)
+"""Modules of Triton that are written in Triton."""
+SAMPLED_TURNS = 4
+"""Turns that stand for a loop when only the traffic matters."""
+
+
+def warm_up() -> None:
+    """Do what does not depend on the candidate, so that children forked later need not."""
+    for library in LIBRARIES:
+        library_codes(library)
+
+
+@dataclass(frozen=True)
+class Language:
+    """The bound front end.
+
+    Attributes:
+        builder: Executes what kernels call.
+        provided: Names that translated functions see in place of Python's own.
+    """
+
+    builder: Builder
+    provided: dict[str, object]
+
+
+def bind(options: Options) -> Language:
+    """Bind `triton.language` to a new builder. The process cannot compile kernels afterwards."""
+    builder = Builder(options)
+    semantic = TritonSemantic(builder)
+    provided = {
+        "__carry__": partial(_carry, semantic),
+        "__decide__": _decide,
+        "__continue__": _decide,
+        "__both__": partial(_connect, "logical_and", False),
+        "__either__": partial(_connect, "logical_or", True),
+        "__not__": _negate,
+        "range": partial(_range, builder),
+        "min": partial(_fold, "minimum", min),
+        "max": partial(_fold, "maximum", max),
+        "print": _ignore,
+    }
+    for kind in (core.dtype, core.block_type, core.pointer_type):
+        kind.to_ir = lambda self, builder: self
+    replaced = {id(getattr(core, name)): value for name, value in _REPLACED.items() if hasattr(core, name)}
+    replaced[id(core.range)] = provided["range"]
+    for owner in (core, libdevice, *LIBRARIES):
+        replaced |= _bound_builtins(owner, semantic)
+    _substitute(replaced)
+    for library in LIBRARIES:
+        functions = translate_library(library, provided)
+        _substitute({id(getattr(library, name)): function for name, function in functions.items()})
+        for name in functions.keys() & vars(core.tensor).keys():
+            setattr(core.tensor, name, functions[name])
+    for owner in (core.tensor, core.tensor_descriptor_base, core.constexpr):
+        for name, member in inspect.getmembers(owner, core.is_builtin):
+            setattr(owner, name, _bound(member, semantic))
+    _replace_tensor_members()
+    for name in vars(portable_libdevice):
+        if hasattr(libdevice, name):
+            setattr(portable_libdevice, name, getattr(libdevice, name))
+    return Language(builder, provided)
+
+
+def _bound_builtins(owner: ModuleType, semantic: TritonSemantic) -> dict[int, object]:
+    members = inspect.getmembers(owner, core.is_builtin)
+    return {id(member): _bound(member, semantic) for name, member in members if name not in _REPLACED}
+
+
+def _bound(builtin: Callable[..., object], semantic: TritonSemantic) -> Callable[..., object]:
+    @wraps(builtin)
+    def call(*args: object, **kwargs: object) -> object:
+        kwargs["_semantic"] = semantic
+        return builtin(*args, **kwargs)
+
+    return call
+
+
+def _substitute(replaced: dict[int, object]) -> None:
+    """Whatever named the old function in Triton's modules names the new one."""
+    for module in (tl, core, libdevice, *LIBRARIES):
+        for name, value in list(vars(module).items()):
+            if id(value) in replaced:
+                setattr(module, name, replaced[id(value)])
+
+
+def _replace_tensor_members() -> None:
+    core.tensor.__bool__ = lambda self: True  # the front end asks whether an argument was given
+    core.tensor.__index__ = lambda self: int(agreed(self))
+    core.tensor.T = property(lambda self: tl.trans(self))
+    core.tensor.reduce = reductions.reduce
+    core.tensor.associative_scan = reductions.scan
+
+
+def agreed(tensor: TritonType) -> int | bool:
+    """The value of a scalar that decides where a kernel goes on.
+
+    Raises:
+        Divergence: If the lanes disagree about it.
+        NotInterpretable: If it is a block.
+    """
+    data = tensor.handle.data
+    if data.ndim != 2:
+        raise NotInterpretable("the kernel takes a whole block as a condition or an index; reduce it to a scalar first")
+    first = data.flat[0]
+    if data.size > 1 and not (data == first).all():
+        raise Divergence(data)
+    value: int | bool = first.item()
+    return value
+
+
+def _decide(condition: object) -> bool:
+    """What `if` and `while` do with a condition."""
+    plain = core._unwrap_if_constexpr(condition)
+    return bool(agreed(plain)) if isinstance(plain, tl.tensor) else bool(plain)
+
+
+def _connect(method: str, decided: bool, *operands: Callable[[], object]) -> object:
+    """`and` and `or`: compile-time operands decide or drop out, the others are connected element by element."""
+    result: object = None
+    for operand in operands:
+        value = core._unwrap_if_constexpr(operand())
+        if isinstance(value, tl.tensor):
+            result = getattr(result, method)(value) if isinstance(result, tl.tensor) else value
+        elif bool(value) is decided:
+            return value
+        elif not isinstance(result, tl.tensor):
+            result = value
+    return result
+
+
+def _negate(value: object) -> object:
+    plain = core._unwrap_if_constexpr(value)
+    return plain.__not__() if isinstance(plain, tl.tensor) else not plain
+
+
+def _range(builder: Builder, *bounds: object, step: object = None, **hints: object) -> Iterator[TritonType]:
+    """`range` and `tl.range`: the induction variable is a tensor, as it is in compiled kernels.
+
+    Where only the traffic matters, a long loop takes evenly spread turns, each of which counts for several.
+    """
+    numbers = _bounds(bounds, step)
+    wide = any(isinstance(number, tl.tensor) and number.dtype == tl.int64 for number in numbers)
+    dtype = tl.int64 if wide else tl.int32
+    turns: Sequence[int] = range(*(operator.index(number) for number in numbers))
+    if not builder.samples or len(turns) <= SAMPLED_TURNS:
+        for index in turns:
+            yield tl.tensor(constant(index, dtype), dtype)
+        return
+    before, chosen = builder.memory.meter.weight, [turns[len(turns) * i // SAMPLED_TURNS] for i in range(SAMPLED_TURNS)]
+    builder.memory.meter.weight = before * len(turns) / SAMPLED_TURNS
+    for index in chosen:
+        yield tl.tensor(constant(index, dtype), dtype)
+    builder.memory.meter.weight = before
+
+
+def _static_range(*bounds: object, step: object = None) -> Iterable[int]:
+    return range(*(operator.index(number) for number in _bounds(bounds, step)))
+
+
+def _bounds(bounds: tuple[object, ...], step: object) -> list[TritonType]:
+    numbers = [core._unwrap_if_constexpr(bound) for bound in bounds if bound is not None]
+    if step is None:
+        return numbers
+    return [0] * (2 - len(numbers)) + numbers + [core._unwrap_if_constexpr(step)]
+
+
+def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
+    """Python's `min` and `max` inside a kernel."""
+    numbers = [core._unwrap_if_constexpr(value) for value in values]
+    if not any(isinstance(number, tl.tensor) for number in numbers):
+        return plain(*numbers)
+    return reduce(getattr(tl, name), numbers)
+
+
+def _carry(semantic: TritonSemantic, value: object) -> object:
+    """What an assignment does to a value: numbers become scalars of the device, as in compiled kernels."""
+    if type(value) is tuple:
+        return tuple(_carry(semantic, item) for item in value)
+    return semantic.to_tensor(core._unwrap_if_constexpr(value), False)
+
+
+def _map_elementwise(function: Callable[..., object], *tensors: object, pack: int = 1, **ignored: object) -> object:
+    if core._unwrap_if_constexpr(pack) != 1:
+        raise NotInterpretable("the interpreter does not know map_elementwise with pack over 1")
+    return function(*tensors)
+
+
+def _first(value: object, *hints: object, **options: object) -> object:
+    return value
+
+
+def _ignore(*args: object, **kwargs: object) -> None:
+    """What prints or asserts at compile time has done so already."""
+
+
+_REPLACED: dict[str, object] = {
+    "reduce": reductions.reduce,
+    "associative_scan": reductions.scan,
+    "map_elementwise": _map_elementwise,
+    "static_range": _static_range,
+    **dict.fromkeys(("condition", "multiple_of", "max_contiguous", "max_constancy"), _first),
+    **dict.fromkeys(("static_assert", "static_print", "device_print", "device_assert"), _ignore),
+}
+"""Members of `triton.language.core` that need more than our builder."""

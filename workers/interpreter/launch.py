@@ -1,0 +1,150 @@
+"""One launch: runs a kernel for all its programs and draws together, and splits them where they disagree.
+
+Lanes that disagree about a branch or a loop bound are taken back and run again in groups that agree. So every
+program takes its own way, while the usual kernel, whose control flow does not depend on the program, runs once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+import torch
+from triton import language as tl
+
+from workers.interpreter.builder import Builder
+from workers.interpreter.faults import Array, Divergence, NotInterpretable
+from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonType, Value, constant
+from workers.interpreter.memory import Lanes, Memory
+from workers.interpreter.translation import Functions, launchable
+from workers.protocol import Launch, Number, Pointer
+
+GROUP_ELEMENTS = 1 << 18
+"""Elements of one array over all lanes of a group: 1 MiB of float32, about what a core's cache holds."""
+
+
+LEAST_WIDTH = 1024
+"""Elements of a block that are assumed where constants do not show it."""
+SAMPLED_PROGRAMS = 4
+"""Programs that stand for a launch when its traffic is sampled: evenly spread, so that causal triangles average out."""
+
+
+def run_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory, draws: int) -> None:
+    """Execute a launch step on every draw's memory.
+
+    Args:
+        builder: The bound builder.
+        functions: The candidate's functions, translated.
+        launch: Function, grid, arguments and constants.
+        memory: The plan's buffers.
+        draws: Copies of the buffers.
+
+    Raises:
+        Fault: If the kernel cannot be executed to its end.
+    """
+    _run(builder, functions, launch, memory, Lanes(np.arange(draws), _places(launch, np.arange(prod(launch.grid)))))
+
+
+def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory) -> None:
+    """Execute some programs of a launch and some turns of their loops, metered as if it were all of them.
+
+    Raises:
+        Fault: If the kernel cannot be executed.
+    """
+    programs = prod(launch.grid)
+    chosen = np.unique(np.linspace(0, programs - 1, SAMPLED_PROGRAMS).astype(np.int64))
+    memory.meter.weight = programs / len(chosen)
+    memory.forget()
+    builder.samples = True
+    _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, chosen)))
+
+
+def _places(launch: Launch, programs: Array) -> Array:
+    """Places of programs along the three axes of the grid, (P, 3)."""
+    return np.stack(np.unravel_index(programs, launch.grid), axis=1)
+
+
+def _run(builder: Builder, functions: Functions, launch: Launch, memory: Memory, lanes: Lanes) -> None:
+    builder.memory, builder.grid, builder.widest = memory, launch.grid, 1
+    kernel = launchable(functions, launch.function)
+    arguments = bind_arguments(launch, functions)
+    width, done = _width(launch), 0
+    while done < len(lanes.programs):
+        count = max(1, GROUP_ELEMENTS // (width * len(lanes.draws)))
+        _run_group(builder, kernel, arguments, Lanes(lanes.draws, lanes.programs[done : done + count]))
+        width = builder.widest
+        done += count
+
+
+def _width(launch: Launch) -> int:
+    """A guess at the elements of a kernel's blocks, from the constants it is launched with."""
+    sizes = sorted(value for value in launch.constants.values() if type(value) is int and value > 1)
+    return max(LEAST_WIDTH, prod(sizes[-2:]))
+
+
+def bind_arguments(launch: Launch, functions: Functions) -> dict[str, object]:
+    """What the kernel's parameters receive, by name.
+
+    Raises:
+        NotInterpretable: If the launch does not say which parameter receives which argument.
+    """
+    if len(launch.parameters) != len(launch.arguments):
+        raise NotInterpretable(
+            f"{launch.function} takes {len(launch.arguments)} arguments under {len(launch.parameters)} names; tuples "
+            "and descriptors as arguments are not interpreted"
+        )
+    passed = dict(zip(launch.parameters, (_scalar(argument) for argument in launch.arguments), strict=True))
+    constants = {name: _constant(value, functions) for name, value in launch.constants.items()}
+    return {**constants, **passed}
+
+
+def _scalar(argument: Pointer | Number) -> TritonType:
+    if isinstance(argument, Number):
+        dtype = NUMBER_DTYPES[argument.type]
+        return tl.tensor(constant(argument.value, dtype), dtype)
+    dtype = tl.pointer_type(POINTER_DTYPES[argument.dtype])
+    address = Memory.address(argument.buffer, argument.offset_bytes)
+    return tl.tensor(Value(np.array([[address]]), dtype), dtype)
+
+
+_NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+
+
+def _constant(value: object, functions: Functions) -> object:
+    """A compile-time constant. Dtypes, functions and the numbers that JSON lacks travel as text."""
+    if not isinstance(value, str):
+        return value
+    kind, _, name = value.partition(":")
+    if kind == "dtype":
+        return tl.dtype(name)
+    if kind == "torch":
+        return getattr(torch, name)
+    if kind == "function":
+        return launchable(functions, name)
+    return _NON_FINITE.get(value, value)
+
+
+def _run_group(builder: Builder, kernel: Callable[..., object], arguments: Mapping[str, object], lanes: Lanes) -> None:
+    waiting = [lanes]
+    while waiting:
+        builder.lanes = waiting.pop()
+        try:
+            kernel(**arguments)
+        except Divergence as divergence:
+            builder.memory.undo()
+            waiting += reversed(_split(builder.lanes, divergence.values))
+        builder.memory.forget()
+
+
+def _split(lanes: Lanes, values: Array) -> Sequence[Lanes]:
+    """Groups of lanes for which the value, (draws or 1, programs or 1), is the same, in order of first appearance."""
+    rows, labels = np.unique(values, axis=0, return_inverse=True)
+    if len(rows) > 1:
+        groups = _groups(labels.reshape(-1))
+        return [Lanes(lanes.draws[group], lanes.programs) for group in groups]
+    return [Lanes(lanes.draws, lanes.programs[group]) for group in _groups(values[0])]
+
+
+def _groups(labels: Array) -> list[Array]:
+    """Positions of equal labels, by first appearance."""
+    found, first = np.unique(labels, return_index=True)
+    return [np.flatnonzero(labels == found[index]) for index in np.argsort(first)]

@@ -1,0 +1,259 @@
+"""Device memory of an interpreted plan: buffers in as many copies as there are draws of inputs.
+
+An address is a number, never a machine pointer: the buffer's number in the upper bits, the byte offset in the lower.
+So every access is checked, a stray one is a fault with a name, and addresses are the same in every draw. Which draw
+a lane works on is the first axis of its arrays, which program it is the second.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from workers.interpreter.faults import Array, OutOfBounds
+from workers.interpreter.formats import TritonType, decode, encode, format_of
+from workers.protocol import DTYPE_BYTES, View
+
+OFFSET_BITS = 40
+"""Bits of an address below the buffer's number: more than any buffer's size, so that overruns stay recognisable."""
+ALIGNMENT = 256
+"""Bytes to which buffers are aligned, as the devices' allocators do."""
+POISON = 0xFF
+"""Every byte of a buffer before it is written: NaN in all float formats, -1 in signed integers."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What runs together.
+
+    Attributes:
+        draws: Indices of the draws, (D,).
+        programs: Program ids along the three axes of the grid, (P, 3).
+    """
+
+    draws: Array
+    programs: Array
+
+
+@dataclass(frozen=True)
+class _Write:
+    dtype: np.dtype[np.generic]
+    draws: Array
+    index: Array
+    old: Array
+
+
+@dataclass
+class Meter:
+    """What one draw has done so far.
+
+    Attributes:
+        moved_bytes: Bytes that active lanes have loaded and stored.
+        dot_operations: Floating-point operations of matrix products.
+        weight: How often what comes next is counted.
+    """
+
+    moved_bytes: float = 0.0
+    dot_operations: float = 0.0
+    weight: float = 1.0
+
+
+class Memory:
+    """Buffers, with an undo log and a meter.
+
+    Attributes:
+        meter: What has been done, undone work left out.
+    """
+
+    def __init__(self, draws: int, sizes: Sequence[int], names: Sequence[str], *, poison: int = POISON) -> None:
+        """Make buffers of `sizes` bytes, filled with `poison`; `names` is what faults call them."""
+        self._sizes = np.asarray(sizes, dtype=np.int64)
+        padded = -(-self._sizes // ALIGNMENT) * ALIGNMENT
+        self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]]).astype(np.int64)
+        self._names = tuple(names)
+        self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # costs nothing until it is touched
+        if poison:
+            self._space.fill(poison)
+        self._writes: list[_Write] = []
+        self.meter = Meter()
+        self._kept = Meter()
+
+    @staticmethod
+    def address(buffer: int, offset_bytes: int) -> int:
+        """Address of a byte of a buffer."""
+        return ((buffer + 1) << OFFSET_BITS) + offset_bytes
+
+    def bytes_of(self, draw: int, buffer: int) -> Array:
+        """One draw's copy of a buffer, as writable bytes."""
+        start = self._starts[buffer]
+        return self._space[draw, start : start + self._sizes[buffer]]
+
+    def tensor(self, draw: int, view: View) -> torch.Tensor:
+        """One draw's strided tensor in a buffer; it shares the memory."""
+        start = int(self._starts[view.buffer]) + view.offset_bytes
+        size = DTYPE_BYTES[view.dtype]
+        usable = (self._space.shape[1] - start) // size * size
+        flat = torch.from_numpy(self._space[draw, start : start + usable]).view(getattr(torch, view.dtype))
+        return flat.as_strided(view.shape, view.strides)
+
+    def load(self, address: Array, mask: Array | None, dtype: TritonType, lanes: Lanes) -> Array:
+        """Load as registers hold it; lanes that are masked off read zero, as the compiled code does."""
+        stored = format_of(dtype).stored
+        address, mask = _together(address, mask)
+        self._count(address, mask, stored, lanes)
+        if len(address) == 1:
+            raw = self._gather(address[0], None if mask is None else mask[0], stored, lanes.draws)
+        else:
+            rows = [
+                self._gather(address[row], None if mask is None else mask[row], stored, lanes.draws[row : row + 1])
+                for row in range(len(address))
+            ]
+            raw = np.concatenate(rows)
+        return decode(raw, dtype)
+
+    def store(self, address: Array, data: Array, mask: Array | None, dtype: TritonType, lanes: Lanes) -> None:
+        """Store what registers hold. Where lanes store to one address, the last program wins."""
+        raw = encode(data, dtype)
+        address, mask = _together(address, mask)
+        self._count(address, mask, raw.dtype, lanes)
+        shape = np.broadcast_shapes(address.shape[1:], raw.shape[1:])
+        values = np.broadcast_to(raw, (len(lanes.draws), *shape))
+        address = np.broadcast_to(address, (len(address), *shape))
+        if mask is not None:
+            mask = np.broadcast_to(mask, address.shape)
+        if len(address) == 1:
+            self._scatter(address[0], values, None if mask is None else mask[0], lanes.draws)
+            return
+        for row in range(len(address)):
+            draws = lanes.draws[row : row + 1]
+            self._scatter(address[row], values[row : row + 1], None if mask is None else mask[row], draws)
+
+    def update(
+        self,
+        address: Array,
+        operands: Sequence[Array],
+        mask: Array | None,
+        dtype: TritonType,
+        lanes: Lanes,
+        function: Callable[..., Array],
+    ) -> Array:
+        """Read, modify and write one lane after another; returns what each lane found there.
+
+        `function` gets what is there and the lane's operands, as registers hold them, and returns what to write.
+        """
+        block = np.broadcast_shapes(address.shape[2:], *(operand.shape[2:] for operand in operands))
+        shape = (len(lanes.draws), len(lanes.programs), *block)
+        active = np.broadcast_to(np.True_ if mask is None else mask, shape)
+        found = np.zeros(shape, dtype=format_of(dtype).held)
+        stored = format_of(dtype).stored
+        whole = np.broadcast_to(address, shape)
+        for _ in range(2):  # read and written
+            self._count(whole, active, stored, lanes)
+        for row, draw in enumerate(lanes.draws):
+            index = self._locate(whole[row][active[row]], stored.itemsize)
+            given = [np.broadcast_to(operand, shape)[row][active[row]] for operand in operands]
+            seen = np.zeros(index.shape, dtype=found.dtype)
+            for turn in _turns(index):
+                seen[turn] = decode(self._read(stored, draw[None], index[turn])[0], dtype)
+                written = encode(function(seen[turn], *(operand[turn] for operand in given)), dtype)
+                self._write(stored, draw[None], index[turn], written[None])
+            found[row][active[row]] = seen
+        return found
+
+    def forget(self) -> None:
+        """Keep what was done since the last `forget` or `undo`."""
+        self._writes.clear()
+        self._kept = replace(self.meter)
+
+    def undo(self) -> None:
+        """Take back everything that was done since the last `forget` or `undo`."""
+        for write in reversed(self._writes):
+            self._space.view(write.dtype)[write.draws[:, None], write.index] = write.old
+        self._writes.clear()
+        self.meter = replace(self._kept)
+
+    def _count(self, address: Array, mask: Array | None, stored: np.dtype[np.generic], lanes: Lanes) -> None:
+        """Meter an access of one draw; what is alike in all programs is moved by each of them."""
+        active = address.size if mask is None else int(np.count_nonzero(mask))
+        repeats = len(lanes.programs) / address.shape[1] / len(address) * self.meter.weight
+        self.meter.moved_bytes += active * repeats * stored.itemsize
+
+    def _gather(self, address: Array, mask: Array | None, stored: np.dtype[np.generic], draws: Array) -> Array:
+        if mask is None or mask.all():
+            index = self._locate(address, stored.itemsize)
+            return self._read(stored, draws, index.reshape(-1)).reshape(len(draws), *address.shape)
+        raw = np.zeros((len(draws), *address.shape), dtype=stored)
+        raw[:, mask] = self._read(stored, draws, self._locate(address[mask], stored.itemsize))
+        return raw
+
+    def _scatter(self, address: Array, values: Array, mask: Array | None, draws: Array) -> None:
+        if mask is None or mask.all():
+            index = self._locate(address, values.itemsize).reshape(-1)
+            self._write(values.dtype, draws, index, values.reshape(len(draws), -1))
+        else:
+            self._write(values.dtype, draws, self._locate(address[mask], values.itemsize), values[:, mask])
+
+    def _read(self, stored: np.dtype[np.generic], draws: Array, index: Array) -> Array:
+        view = self._space.view(stored)
+        if len(draws) == len(view):
+            return np.take(view, index, axis=1)
+        return view[draws[:, None], index]
+
+    def _write(self, stored: np.dtype[np.generic], draws: Array, index: Array, values: Array) -> None:
+        self._writes.append(_Write(stored, draws, index, self._read(stored, draws, index)))
+        self._space.view(stored)[draws[:, None], index] = values
+
+    def _locate(self, address: Array, size: int) -> Array:
+        """Element indices of checked addresses."""
+        if address.size == 0:
+            return address
+        low, high = int(address.min()), int(address.max())
+        number = (low >> OFFSET_BITS) - 1
+        base = (number + 1) << OFFSET_BITS
+        if 0 <= number < len(self._sizes) and high - base + size <= self._sizes[number]:
+            place = address + (int(self._starts[number]) - base)
+        else:
+            place = self._locate_each(address, size)
+        if int(np.bitwise_or.reduce(place, axis=None)) & (size - 1):
+            raise OutOfBounds(f"accesses {size} bytes at an address that is no multiple of {size}")
+        return place >> (size.bit_length() - 1)
+
+    def _locate_each(self, address: Array, size: int) -> Array:
+        number = (address >> OFFSET_BITS) - 1
+        known = np.clip(number, 0, len(self._sizes) - 1)
+        offset = address - ((number + 1) << OFFSET_BITS)
+        stray = (number != known) | (offset + size > self._sizes[known])
+        if stray.any():
+            raise OutOfBounds(self._describe(int(address[stray].reshape(-1)[0]), size))
+        place: Array = offset + self._starts[known]
+        return place
+
+    def _describe(self, address: int, size: int) -> str:
+        number, offset = (address >> OFFSET_BITS) - 1, address & ((1 << OFFSET_BITS) - 1)
+        if offset >> (OFFSET_BITS - 1):  # closer to the next buffer's start: a negative offset
+            number, offset = number + 1, offset - (1 << OFFSET_BITS)
+        if not 0 <= number < len(self._sizes):
+            return f"uses address {address:#x}, which is in no buffer"
+        elements = int(self._sizes[number]) // size
+        return f"accesses element {offset // size} of {self._names[number]}, which holds {elements}"
+
+
+def _together(address: Array, mask: Array | None) -> tuple[Array, Array | None]:
+    """Address and mask in one shape."""
+    if mask is None:
+        return address, None
+    shape = np.broadcast_shapes(address.shape, mask.shape)
+    return np.broadcast_to(address, shape), np.broadcast_to(mask, shape)
+
+
+def _turns(index: Array) -> list[Array]:
+    """Positions in turns, so that no turn touches a place twice and equal places keep their order."""
+    if len(np.unique(index)) == len(index):
+        return [np.arange(len(index))]
+    order = np.argsort(index, kind="stable")
+    counter = np.arange(len(index))
+    starts = np.where(np.concatenate([[True], np.diff(index[order]) != 0]), counter, 0)
+    rank = counter - np.maximum.accumulate(starts)
+    by_rank = np.argsort(rank, kind="stable")
+    return np.split(order[by_rank], np.cumsum(np.bincount(rank))[:-1])

@@ -1,0 +1,163 @@
+"""The system calls that the jail needs and Python 3.11 does not offer, through libc."""
+
+import ctypes
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# linux/sched.h
+CLONE_NEWNS = 0x00020000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+# sys/mount.h
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+_MS_BIND = 0x1000
+_MS_REC = 0x4000
+_MNT_DETACH = 0x2
+
+# linux/mount.h
+_MOUNT_ATTR_RDONLY = 0x1
+_MS_PRIVATE = 1 << 18
+
+# fcntl.h
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+_SYS_MOUNT_SETATTR = 442
+"""Number of mount_setattr(2): the same on every architecture, since Linux 5.12."""
+
+# linux/prctl.h
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd")]
+
+
+def _checked(result: int, call: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}")
+
+
+def unshare(flag: int) -> None:
+    """Give this process a namespace of its own; for `CLONE_NEWPID` it is its next child that gets it.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _checked(_libc.unshare(flag), "unshare")
+
+
+def mount(kind: str, target: str, flags: int = MS_NOSUID | MS_NODEV, options: str = "") -> None:
+    """Mount a new filesystem of a kind (`tmpfs`, `proc`) on a directory.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _checked(
+        _libc.mount(b"none", target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode()),
+        f"mount {kind} on {target}",
+    )
+
+
+def show_at(source: str, target: str) -> None:
+    """Let a file or a directory, with all that is mounted in it, show up at another place too (a bind mount).
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    flags = ctypes.c_ulong(_MS_BIND | _MS_REC)
+    _checked(_libc.mount(source.encode(), target.encode(), None, flags, None), f"bind {source} to {target}")
+
+
+def detach(target: str) -> None:
+    """Take away what is mounted on a directory; what is bound elsewhere stays there.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _checked(_libc.umount2(target.encode(), ctypes.c_int(_MNT_DETACH)), f"umount {target}")
+
+
+def set_mounts(read_only: bool) -> None:
+    """Detach the whole tree of mounts from other namespaces, and make it read-only if asked.
+
+    Raises:
+        OSError: If the kernel refuses, or is older than 5.12.
+    """
+    attributes = _MountAttributes(set=_MOUNT_ATTR_RDONLY if read_only else 0, propagation=_MS_PRIVATE)
+    result = _libc.syscall(
+        ctypes.c_long(_SYS_MOUNT_SETATTR),
+        ctypes.c_int(_AT_FDCWD),
+        b"/",
+        ctypes.c_uint(_AT_RECURSIVE),
+        ctypes.byref(attributes),
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    _checked(result, "mount_setattr")
+
+
+def _prctl(option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    _checked(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Ask for a signal when the thread that forked this process ends.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def forbid_new_privileges() -> None:
+    """Make set-uid bits and file capabilities void for this process and all it starts.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def filter_calls(program: ctypes.Structure) -> None:
+    """Install a filter on system calls (a `sock_fprog`); new privileges must be forbidden already.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    result = _libc.prctl(
+        ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(program), 0, 0
+    )
+    _checked(result, "prctl seccomp")
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, for good once new privileges are forbidden.
+
+    Raises:
+        OSError: If the kernel refuses.
+    """
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _checked(_libc.capset(header, nothing), "capset")

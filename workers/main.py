@@ -1,0 +1,296 @@
+"""The lease loop, and `python -m workers`: lease a job, have a bench do it, keep the lease meanwhile, report.
+
+    python -m workers run --trace --target sm_90            trace
+    python -m workers run --trace --device model:sm_90      trace and measure, one job at a time
+    python -m workers bench trace|measure …                 one bench, in the environment it needs
+
+No torch here: a bench that a candidate brings down takes no lease with it.
+"""
+
+import argparse
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+
+from workers.benches import Bench, bench_environment
+from workers.errors import BenchDied, QueueUnavailable, Transient, WorkerError
+from workers.jail.kernel import die_with_parent
+from workers.protocol import Answer, AnyReport, Device, Failure, Ready, TraceJob
+from workers.queue import Lease, Lessee, lost_report
+from workers.targets import TARGETS
+
+WARM_S = 300.0
+"""Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
+BEATS_PER_LEASE = 3
+"""Heartbeats in the time after which a lease lapses."""
+LOOK_S = 0.2
+"""Seconds between two looks at whether to stop."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How patient a worker is.
+
+    Attributes:
+        block_ms: Longest wait for a job, milliseconds; a lapsed lease is noticed no later than this.
+        grace_s: Seconds over twice a job's deadline before its bench is ended; the bench keeps the deadline itself, and
+            assembles after it.
+        stop_s: Seconds that a running job gets to finish in once the worker is asked to stop.
+        pause_s: Seconds to wait after a failure that may pass.
+    """
+
+    block_ms: int = 1_000
+    grace_s: float = 30.0
+    stop_s: float = 10.0
+    pause_s: float = 1.0
+
+
+class Worker:
+    """Works off jobs, one at a time, until it is asked to stop."""
+
+    def __init__(self, lessee: Lessee, commands: Mapping[str, Sequence[str]], pace: Pace = Pace()) -> None:
+        """Prepare to work.
+
+        Args:
+            lessee: Where jobs come from.
+            commands: What starts the bench of each kind, `trace` and `measure`.
+            pace: How patient to be.
+        """
+        self._lessee = lessee
+        self._commands = commands
+        self._pace = pace
+        self._benches: dict[str, Bench] = {}
+        self._stop_at: float | None = None
+
+    def stop(self) -> None:
+        """Ask it to stop: the running job may finish or goes back. Safe in a signal handler."""
+        self._stop_at = time.monotonic() + self._pace.stop_s
+
+    def run(self) -> None:
+        """Work until asked to stop.
+
+        Raises:
+            ToolMissing: If this machine lacks what a bench needs.
+            BenchDied: If a bench cannot be started.
+        """
+        try:
+            while self._stop_at is None:
+                self._warm()
+                try:
+                    self._turn()
+                except Transient as error:
+                    log.warning("work failed; trying again", worker=self._lessee.worker, reason=str(error))
+                    self._pause()
+        finally:
+            for bench in self._benches.values():
+                bench.close()
+            with contextlib.suppress(QueueUnavailable):
+                self._lessee.depart()
+
+    def _warm(self) -> None:
+        """Start the benches that do not run, all at once, and wait until they are ready."""
+        started = {kind: Bench(command) for kind, command in self._commands.items() if not self._runs(kind)}
+        self._benches.update(started)
+        for kind, bench in started.items():
+            ready = self._await_ready(bench)
+            if ready is not None:
+                log.info("bench ready", worker=self._lessee.worker, kind=kind, jail=ready.jail)
+                with contextlib.suppress(QueueUnavailable):
+                    self._lessee.announce(jail=ready.jail, versions=ready.versions)
+
+    def _runs(self, kind: str) -> bool:
+        return kind in self._benches and self._benches[kind].alive
+
+    def _await_ready(self, bench: Bench) -> Ready | None:
+        give_up = time.monotonic() + WARM_S
+        while self._stop_at is None:
+            ready = bench.ready(LOOK_S)
+            if ready is not None:
+                return ready
+            if time.monotonic() > give_up:
+                bench.kill()
+                raise BenchDied(f"a bench was not ready after {WARM_S:g} s")
+        return None
+
+    def _turn(self) -> None:
+        lease = self._lessee.lease(self._pace.block_ms)
+        if lease is None:
+            return
+        bench = self._benches["trace" if isinstance(lease.job, TraceJob) else "measure"]
+        try:
+            answer = self._attend(lease, bench)
+            report = None if answer is None else self._report(lease, answer)
+        except Transient as error:
+            if isinstance(error, BenchDied):
+                bench.kill()
+            self._give_back(lease, mishap=str(error))
+            raise
+        if report is not None:
+            self._hand_in(lease, report)
+
+    def _attend(self, lease: Lease, bench: Bench) -> Answer | None:
+        """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
+        beat_s = self._lessee.lease_ms / 1000 / BEATS_PER_LEASE
+        next_beat = time.monotonic() + beat_s
+        deadline = time.monotonic() + 2 * lease.job.deadline_s + self._pace.grace_s
+        bench.send(lease.job)
+        while (answer := bench.poll(min(LOOK_S, beat_s))) is None:
+            now = time.monotonic()
+            if now > deadline:
+                bench.kill()
+                raise BenchDied(
+                    f"no answer {self._pace.grace_s:g} s after twice the deadline of {lease.job.deadline_s:g} s"
+                )
+            if self._stop_at is not None and now > self._stop_at:
+                bench.kill()
+                self._give_back(lease)
+                return None
+            if now >= next_beat:
+                next_beat = now + beat_s
+                if not self._keeps(lease):
+                    log.info("job taken back", worker=self._lessee.worker, job=lease.job.id)
+                    bench.kill()
+                    return None
+        return answer
+
+    def _keeps(self, lease: Lease) -> bool:
+        """Renew the lease; while the queue is away, the job goes on."""
+        try:
+            return self._lessee.heartbeat(lease)
+        except QueueUnavailable as error:
+            log.warning("heartbeat lost", worker=self._lessee.worker, job=lease.job.id, reason=str(error))
+            return True
+
+    def _report(self, lease: Lease, answer: Answer) -> AnyReport:
+        """What to hand in for a bench's answer.
+
+        Raises:
+            Transient: If another try may succeed.
+        """
+        if isinstance(answer, Failure):
+            if answer.transient:
+                raise Transient(answer.error)
+            log.error("job cannot be done here", worker=self._lessee.worker, job=lease.job.id, reason=answer.error)
+            return lost_report(lease.job, self._lessee.worker, answer.error)
+        if isinstance(answer, Ready) or answer.job != lease.job.id:
+            raise BenchDied("the bench answered something else than it was asked")
+        return answer
+
+    def _hand_in(self, lease: Lease, report: AnyReport) -> None:
+        """Report, however long the queue is away: the work is done and must not be lost."""
+        while True:
+            try:
+                return self._lessee.report(lease, report)
+            except QueueUnavailable:
+                if self._stop_at is not None and time.monotonic() > self._stop_at:
+                    raise
+                log.warning("report waits for the queue", worker=self._lessee.worker, job=report.job)
+                time.sleep(self._pace.pause_s)
+
+    def _give_back(self, lease: Lease, mishap: str | None = None) -> None:
+        with contextlib.suppress(QueueUnavailable):
+            self._lessee.release(lease, mishap)
+
+    def _pause(self) -> None:
+        end = time.monotonic() + self._pace.pause_s
+        while self._stop_at is None and time.monotonic() < end:
+            time.sleep(min(LOOK_S, self._pace.pause_s))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `python -m workers`; returns the exit status: 0 stopped, 1 our machine failed, 2 wrong usage."""
+    options = _parse(arguments)
+    if options.with_parent is not None:
+        _tie_to(options.with_parent)
+    if options.command == "bench":
+        _become_bench(options)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        _run(options)
+    except WorkerError as error:
+        log.error("worker failed", worker=options.id, reason=str(error))
+        return 1
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
+    device, target = options.device, options.target if options.trace else None
+    common = ("--worker", options.id, "--with-parent", str(os.getpid()))
+    commands: dict[str, Sequence[str]] = {}
+    if options.trace:
+        commands["trace"] = (sys.executable, "-m", "workers", "bench", "trace", *common)
+    if device is not None:
+        commands["measure"] = (sys.executable, "-m", "workers", "bench", "measure", "--device", device.name, *common)
+    lessee = Lessee(options.redis, options.id, target=target, device=device.name if device else None)
+    worker = Worker(lessee, commands)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    worker.run()
+
+
+def _become_bench(options: argparse.Namespace) -> NoReturn:
+    """Become the bench, in its own environment: Triton reads TRITON_INTERPRET when it is imported.
+
+    Standard output moves to another descriptor, and what is written to it from now on goes to standard error.
+    """
+    answers = os.dup(1)
+    os.set_inheritable(answers, True)
+    os.dup2(2, 1)
+    arguments = [sys.executable, "-m", "workers.bench", options.kind]
+    arguments += ["--worker", options.worker, "--answers", str(answers)]
+    if options.device is not None:
+        arguments += ["--device", options.device.name]
+    os.execve(sys.executable, arguments, bench_environment(os.environ, options.device))
+
+
+def _tie_to(parent: int) -> None:
+    """End with the parent, even when it is killed."""
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(f"process {parent} ended before this one began")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="work off jobs")
+    run.add_argument("--redis", metavar="URL", help="the queue; REEF_REDIS_URL keeps a password off the process list")
+    run.add_argument("--trace", action="store_true", help="trace candidates")
+    run.add_argument("--target", choices=sorted(TARGETS), help="what to trace for; the device's target if not given")
+    run.add_argument("--id", help="unique among workers")
+    bench = commands.add_parser("bench", help="serve one bench: jobs on standard input, reports on standard output")
+    bench.add_argument("kind", choices=("trace", "measure"))
+    bench.add_argument("--worker", default="bench", help="the id that reports carry")
+    for command in (run, bench):
+        command.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
+        command.add_argument("--with-parent", type=int, metavar="PID", help="end when this parent process ends")
+    options = parser.parse_args(arguments)
+    if options.command == "run":
+        _complete(run, options)
+    elif options.kind == "measure" and options.device is None:
+        bench.error("measure needs --device")
+    return options
+
+
+def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Fill in what was not said, and refuse what makes no sense."""
+    options.redis = options.redis or os.environ.get("REEF_REDIS_URL")
+    options.id = options.id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    options.target = options.target or (options.device.target if options.device else None)
+    if not options.redis:
+        run.error("say where the queue is: --redis URL, or REEF_REDIS_URL")
+    if not options.trace and options.device is None:
+        run.error("nothing to do: say --trace, --device, or both")
+    if options.trace and options.target is None:
+        run.error("--trace needs --target where there is no --device")

@@ -1,0 +1,25 @@
+"""What every wire type shares: frozen, closed to unknown fields, JSON only."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+PROTOCOL_VERSION = 1
+"""Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused."""
+
+_NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+# How JSON without a word for them spells these numbers (`ser_json_inf_nan` below).
+
+
+class Wire(BaseModel):
+    """A value that crosses a process border as JSON. Frozen; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+def _read_constant(value: object) -> object:
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+Constant = Annotated[bool | int | float | str | None, BeforeValidator(_read_constant)]
+"""A Python constant. Text that spells a non-finite number is read as that number, so that it survives JSON."""

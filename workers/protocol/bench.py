@@ -1,0 +1,33 @@
+"""What a bench process says, one JSON object a line: that it is ready, a report, or that its machine failed."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from workers.protocol.base import Wire
+from workers.protocol.report import Report, TraceReport
+
+
+class Ready(Wire):
+    """The first line: the bench is warm and takes jobs.
+
+    Attributes:
+        jail: What its jail can provide on this machine, such as `user+mount+pid+net`.
+        versions: Of everything that influences a figure, by name.
+    """
+
+    kind: Literal["ready"] = "ready"
+    jail: str
+    versions: dict[str, str] = {}
+
+
+class Failure(Wire):
+    """Our machine failed, not the candidate; `transient` says whether another try may succeed."""
+
+    kind: Literal["failure"] = "failure"
+    error: str
+    transient: bool
+
+
+Answer = Annotated[Ready | Failure | TraceReport | Report, Field(discriminator="kind")]
+ANSWER: TypeAdapter[Ready | Failure | TraceReport | Report] = TypeAdapter(Answer, config=Wire.model_config)

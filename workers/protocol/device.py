@@ -1,0 +1,67 @@
+"""Devices, as specs, the archive and reports name them: a hardware class and how times come about."""
+
+import re
+from typing import Literal, Self
+
+from pydantic import model_serializer, model_validator
+
+from workers.protocol.base import Wire
+
+DEVICE_TARGETS = {
+    "a100": "sm_80",
+    "l40s": "sm_89",
+    "h100": "sm_90",
+    "h200": "sm_90",
+    "b200": "sm_100",
+    "mi300x": "gfx942",
+}
+"""Compile target of each hardware class; the class comes from the driver's name of the card."""
+
+
+class Device(Wire):
+    """A hardware class (`h200`), a model of a target (`model:sm_90`) or a recording (`recorded:h200`).
+
+    On the wire it is its name, a plain string.
+    """
+
+    kind: Literal["cuda", "model", "recorded"]
+    subject: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: object) -> object:
+        return cls._split(value) if isinstance(value, str) else value
+
+    @staticmethod
+    def _split(name: str) -> dict[str, str]:
+        kind, _, subject = name.rpartition(":")
+        if kind not in ("", "model", "recorded") or not re.fullmatch(r"[a-z0-9_]+", subject):
+            raise ValueError(
+                f"'{name}' is no device; write a hardware class (h200), model:<target> or recorded:<class>"
+            )
+        if kind != "model" and subject not in DEVICE_TARGETS:
+            raise ValueError(f"'{subject}' is no hardware class; known: {', '.join(DEVICE_TARGETS)}")
+        return {"kind": kind or "cuda", "subject": subject}
+
+    @model_serializer
+    def _to_name(self) -> str:
+        return self.name
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Read a device's name.
+
+        Raises:
+            ValueError: If the name is not a device; the message says what would be.
+        """
+        return cls.model_validate(cls._split(name))
+
+    @property
+    def name(self) -> str:
+        """The device as specs, archive and reports write it."""
+        return self.subject if self.kind == "cuda" else f"{self.kind}:{self.subject}"
+
+    @property
+    def target(self) -> str:
+        """What to compile for, such as `sm_90`."""
+        return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]

@@ -1,0 +1,76 @@
+"""The reference graph: an operator's reference as data, so that no judge ever runs the submitter's Python."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypeAliasType
+
+from workers.protocol.base import Constant, Wire
+from workers.protocol.operator import DtypeName, Shape
+
+MAX_NODES = 4096
+"""Nodes of a graph; references of the catalogue stay under 60."""
+
+
+class NodeRef(Wire):
+    """The value of an earlier node, or of one of its results where it has several."""
+
+    kind: Literal["node"] = "node"
+    node: int = Field(ge=0, lt=MAX_NODES)
+    result: int | None = None
+
+
+class InputRef(Wire):
+    """An input of the operator, by position."""
+
+    kind: Literal["input"] = "input"
+    input: int = Field(ge=0, lt=32)
+
+
+class DtypeRef(Wire):
+    """A dtype passed to an operation."""
+
+    kind: Literal["dtype"] = "dtype"
+    dtype: DtypeName
+
+
+Value = TypeAliasType("Value", "NodeRef | InputRef | DtypeRef | Constant | tuple[Value, ...]")
+"""An argument of a node: a reference, a constant, or a list of them."""
+
+
+class Node(Wire):
+    """One ATen call, such as `aten.mul.Tensor`. Arguments nest in lists; tensors and dtypes are references."""
+
+    op: Annotated[str, Field(pattern=r"^(aten|prims)\.[a-z0-9_]+\.[A-Za-z0-9_]+$", max_length=96)]
+    args: tuple[Value, ...] = ()
+    kwargs: dict[str, Value] = {}
+
+
+class Graph(Wire):
+    """The reference for one shape: nodes in order, and which values are the results (in the operator's order)."""
+
+    shape: Shape
+    nodes: tuple[Node, ...] = Field(max_length=MAX_NODES)
+    outputs: tuple[NodeRef | InputRef, ...] = Field(min_length=1, max_length=16)
+    output_shapes: tuple[tuple[Annotated[int, Field(ge=0, le=2**40)], ...], ...]
+    output_dtypes: tuple[DtypeName, ...]
+
+    @model_validator(mode="after")
+    def _references_hold(self) -> Self:
+        for index, node in enumerate(self.nodes):
+            if any(reference.node >= index for reference in _references((node.args, tuple(node.kwargs.values())))):
+                raise ValueError(f"node {index} ({node.op}) uses a value that does not exist before it")
+        if any(reference.node >= len(self.nodes) for reference in _references(self.outputs)):
+            raise ValueError("an output is a node that does not exist")
+        if not len(self.outputs) == len(self.output_shapes) == len(self.output_dtypes):
+            raise ValueError("every output needs one shape and one dtype")
+        return self
+
+
+def _references(value: object) -> Iterator[NodeRef]:
+    if isinstance(value, NodeRef):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _references(item)

@@ -1,0 +1,221 @@
+"""The operator: what to compute and how to judge it.
+
+This is the validated form of an operator spec, with sources inline. Files are read by `service.catalogue`.
+"""
+
+import hashlib
+import keyword
+from enum import StrEnum
+from math import prod
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from workers.protocol.base import Wire
+
+DTYPE_BYTES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+}
+"""Bytes an element, by torch's name of the dtype. Only these cross the protocol."""
+
+DtypeName = Literal[
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
+Extent = Identifier | Annotated[int, Field(ge=1, le=2**31 - 1)]
+Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Distribution(StrEnum):
+    """How the values of an input are drawn; `workers.inputs` draws them."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    INTEGER = "integer"
+
+
+class Input(Wire):
+    """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
+
+    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end.
+    """
+
+    name: Identifier
+    shape: tuple[Extent, ...] = Field(max_length=8)
+    dtype: DtypeName
+    distribution: Distribution | None = None
+    low: Finite | None = None
+    high: Finite | Identifier | None = None
+    layouts: tuple[Literal["contiguous"], ...] = ("contiguous",)
+    constant: bool = False
+    mutable: bool = False
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Self:
+        integer = self.dtype.startswith(("int", "uint", "bool"))
+        if self.distribution is Distribution.INTEGER and not integer:
+            raise ValueError(f"distribution 'integer' needs an integer dtype, not {self.dtype}")
+        if integer and self.dtype != "bool" and self.high is None:
+            raise ValueError("integer inputs need 'high': the exclusive upper end, a number or a dimension's name")
+        if isinstance(self.low, float) and isinstance(self.high, float) and self.low >= self.high:
+            raise ValueError(f"'low' ({self.low:g}) must be less than 'high' ({self.high:g})")
+        return self
+
+
+class Output(Wire):
+    """One result. Its shape is the reference's."""
+
+    name: Identifier
+    dtype: DtypeName
+
+
+class Scalar(Wire):
+    """A Python number passed after the inputs."""
+
+    name: Identifier
+    dtype: Literal["int", "float", "bool"]
+    value: bool | int | float
+
+    @field_validator("value")
+    @classmethod
+    def _of_dtype(cls, value: bool | int | float, info: ValidationInfo) -> bool | int | float:
+        dtype = info.data.get("dtype", type(value).__name__)
+        if dtype == "float" and type(value) is int:
+            return float(value)
+        if type(value).__name__ != dtype:
+            raise ValueError(f"{value} is not of dtype '{dtype}'")
+        return value
+
+
+class Precision(Wire):
+    """What arithmetic the contract asks for: the accumulator's dtype, and whether TF32 may stand in for float32."""
+
+    accumulate: Literal["float32", "float64"] = "float32"
+    allow_tf32: bool = False
+
+
+class Policy(Wire):
+    """What host code may do besides launching kernels: allocate and fill, or also copy."""
+
+    host: Literal["allocate", "copy"] = "allocate"
+
+
+class BenchmarkShape(Wire):
+    """Sizes by dimension name, and the weight in the objective's geometric mean."""
+
+    dims: dict[Identifier, Size]
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+
+class ShapeRole(StrEnum):
+    """Why a shape is traced: benchmark shapes are timed, boundary and held-out shapes are only checked."""
+
+    BENCHMARK = "benchmark"
+    BOUNDARY = "boundary"
+    HELD_OUT = "held_out"
+
+
+class Shape(Wire):
+    """A point in the operator's space of sizes."""
+
+    dims: dict[Identifier, Size]
+    role: ShapeRole = ShapeRole.BENCHMARK
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+    @property
+    def key(self) -> str:
+        """Canonical text, such as `M=4096,N=4096`."""
+        return ",".join(f"{name}={size}" for name, size in sorted(self.dims.items()))
+
+
+class Operator(Wire):
+    """What to compute and how to judge it.
+
+    `reference` is Python source that defines `entry`. `seeds` are sources of candidates that a search starts from, the
+    first one being what predicted times are compared with.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+    entry: Identifier
+    reference: Annotated[str, Field(min_length=1, max_length=65536)]
+    inputs: tuple[Input, ...] = Field(min_length=1, max_length=32)
+    outputs: tuple[Output, ...] = Field(min_length=1, max_length=16)
+    scalars: tuple[Scalar, ...] = ()
+    seeds: tuple[Annotated[str, Field(min_length=1, max_length=65536)], ...] = Field(default=(), max_length=16)
+    shapes: tuple[BenchmarkShape, ...] = Field(min_length=1, max_length=64)
+    ranges: dict[Identifier, tuple[Size, Size]] = {}
+    precision: Precision = Precision()
+    policy: Policy = Policy()
+    backward: Literal[False] = False
+
+    @model_validator(mode="after")
+    def _names_hold(self) -> Self:
+        arguments = [item.name for item in self.inputs] + [item.name for item in self.scalars]
+        for name in (self.entry, *arguments):
+            if keyword.iskeyword(name):
+                field = "entry" if name == self.entry else "inputs"
+                raise ValueError(f"{field}: '{name}' is a Python keyword and cannot be a name here")
+        if len(set(arguments)) != len(arguments):
+            raise ValueError(f"inputs: argument names must differ: {', '.join(arguments)}")
+        for index, item in enumerate(self.inputs):
+            if isinstance(item.high, str) and item.high not in self.dimensions:
+                raise ValueError(f"inputs[{index}].high: no input has a dimension '{item.high}'")
+        return self
+
+    @model_validator(mode="after")
+    def _sizes_hold(self) -> Self:
+        for index, shape in enumerate(self.shapes):
+            for dimension in self.dimensions:
+                if dimension not in shape.dims:
+                    raise ValueError(f"shapes[{index}]: gives no size for dimension '{dimension}'")
+            for name in shape.dims:
+                if name not in self.dimensions:
+                    raise ValueError(f"shapes[{index}].{name}: no input has a dimension '{name}'")
+        for name, (low, high) in self.ranges.items():
+            if name not in self.dimensions:
+                raise ValueError(f"ranges.{name}: no input has a dimension '{name}'")
+            if low > high:
+                raise ValueError(f"ranges.{name}: {low} is more than {high}; write [smallest, largest]")
+        return self
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions, in order of first use."""
+        named = (extent for item in self.inputs for extent in item.shape if isinstance(extent, str))
+        return tuple(dict.fromkeys(named))
+
+    def input_shape(self, item: Input, dims: dict[str, int]) -> tuple[int, ...]:
+        """Sizes of an input at a point of the space."""
+        return tuple(dims[extent] if isinstance(extent, str) else extent for extent in item.shape)
+
+    def input_bytes(self, dims: dict[str, int]) -> int:
+        """Bytes of all inputs at a point of the space."""
+        return sum(prod(self.input_shape(item, dims)) * DTYPE_BYTES[item.dtype] for item in self.inputs)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON form: the operator's identity in the archive."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()

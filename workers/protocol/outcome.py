@@ -1,0 +1,62 @@
+"""How a candidate can end. A candidate that fails is a value, not an exception."""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """The verdict on a candidate or a variant. `docs/outcomes.md` tells a person what to do about each."""
+
+    CORRECT = "correct"
+    SYNTAX_ERROR = "syntax_error"
+    FORBIDDEN_IMPORT = "forbidden_import"
+    FORBIDDEN_OP = "forbidden_op"
+    HOST_READ = "host_read"
+    UNSUPPORTED_LAUNCH = "unsupported_launch"
+    COMPILE_ERROR = "compile_error"
+    TRACE_TIMEOUT = "trace_timeout"
+    TRACE_MEMORY = "trace_memory"
+    TRACE_CRASHED = "trace_crashed"
+    PLAN_REJECTED = "plan_rejected"
+    WRONG_RESULT = "wrong_result"
+    WRONG_OUTPUT_TYPE = "wrong_output_type"
+    INPUT_MUTATED = "input_mutated"
+    OUT_OF_BOUNDS = "out_of_bounds"
+    NONDETERMINISTIC = "nondeterministic"
+    PRECISION = "precision"
+    DEVICE_FAULT = "device_fault"
+    HANG = "hang"
+    BELOW_FLOOR = "below_floor"
+    NOT_INTERPRETABLE = "not_interpretable"
+    NOT_RECORDED = "not_recorded"
+    WORKER_LOST = "worker_lost"
+
+
+class Stage(StrEnum):
+    """Where in its life a candidate was when its outcome was decided, in order."""
+
+    PARSE = "parse"
+    TRACE = "trace"
+    COMPILE = "compile"
+    ASSEMBLE = "assemble"
+    CHECK = "check"
+    TIME = "time"
+
+
+class Trust(StrEnum):
+    """How much the host that measured could guarantee; A is the most, D never holds a record.
+
+    Predicted and recorded figures carry no label of their own: their provenance says what they are.
+    """
+
+    A = "A"
+    B = "B"
+    C = "C"
+    D = "D"
+
+
+class Provenance(StrEnum):
+    """Where the times in a report come from. The three never mix in one archive."""
+
+    MEASURED = "measured"
+    PREDICTED = "predicted"
+    RECORDED = "recorded"

@@ -1,0 +1,328 @@
+"""The launch plan: everything a candidate does on a device, as data.
+
+Whatever leaves the trace jail is hostile, so these types carry the bounds that any honest plan keeps:
+sizes, counts and offsets are limited here, references are checked by `Plan`, and no field is code.
+"""
+
+import hashlib
+import json
+from math import isfinite, prod
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from workers.protocol.base import Constant, Wire
+from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape
+
+MAX_STEPS = 64
+"""Steps in a plan; the largest honest plan seen has under 20."""
+MAX_BUFFER_BYTES = 32 * 2**30
+"""Bytes of one buffer: no operator of the catalogue needs more."""
+MAX_PLAN_BYTES = 2 * MAX_BUFFER_BYTES
+"""Bytes of all buffers of a plan, and of one launch's scratch: a bound before memory is asked for."""
+MAX_KERNELS = 128
+"""Kernels of a bundle; one a plan and specialisation stays far below."""
+MAX_ASSEMBLY_BYTES = 4 * 2**20
+"""Bytes of a kernel's assembly text; Triton's largest attention kernels stay under 1 MiB."""
+
+Bytes = Annotated[int, Field(ge=0, le=MAX_BUFFER_BYTES)]
+BufferId = Annotated[int, Field(ge=0, lt=256)]
+Grid = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+_INTEGER_RANGE: dict[str, tuple[int, int]] = {"bool": (0, 1)} | {
+    f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
+_TYPE_DTYPE = {"i1": "bool", "u1": "bool"} | {
+    f"{letter}{bits}": f"{prefix}int{bits}" for letter, prefix in (("i", ""), ("u", "u")) for bits in (8, 16, 32, 64)
+}
+
+
+def _is_representable(value: bool | int | float, dtype: str) -> bool:
+    """Whether a number can be written as a dtype without an error; floats take any number that is not absurd."""
+    low, high = _INTEGER_RANGE.get(dtype, (-(2**64), 2**64))
+    if isinstance(value, float):
+        return dtype not in _INTEGER_RANGE or (isfinite(value) and low <= int(value) <= high)
+    return low <= value <= high
+
+
+class Buffer(Wire):
+    """A piece of device memory. Inputs come first, in the operator's order; the others are allocated by the plan."""
+
+    id: BufferId
+    bytes: Bytes
+    input: int | None = Field(default=None, ge=0, lt=32)
+
+
+class View(Wire):
+    """A strided tensor in a buffer: `shape` and `strides` in elements, `offset_bytes` from the buffer's start."""
+
+    buffer: BufferId
+    offset_bytes: Bytes = 0
+    shape: tuple[Annotated[int, Field(ge=0, le=2**40)], ...] = Field(max_length=8)
+    strides: tuple[Annotated[int, Field(ge=0, le=2**40)], ...] = Field(max_length=8)
+    dtype: DtypeName
+
+    @property
+    def end_bytes(self) -> int:
+        """First byte after the last element; the offset itself for an empty view."""
+        if 0 in self.shape:
+            return self.offset_bytes
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return self.offset_bytes + (last + 1) * DTYPE_BYTES[self.dtype]
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def overlaps_itself(self) -> bool:
+        """Whether two elements may share memory, as in a tensor that was expanded."""
+        if 0 in self.shape:
+            return False
+        reach = 0
+        for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
+            if size > 1 and stride <= reach:
+                return True
+            reach += (size - 1) * stride
+        return False
+
+
+class Pointer(Wire):
+    """A pointer argument: byte `offset_bytes` of a buffer, of which `extent_bytes` belong to the tensor passed."""
+
+    kind: Literal["pointer"] = "pointer"
+    buffer: BufferId
+    offset_bytes: Bytes
+    extent_bytes: Bytes
+    dtype: DtypeName
+
+
+class Number(Wire):
+    """A scalar argument; `type` is Triton's name, such as `i32` or `fp32`."""
+
+    kind: Literal["number"] = "number"
+    type: Literal["i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64"]
+    value: bool | int | float
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        dtype = _TYPE_DTYPE.get(self.type, "float64")
+        if not _is_representable(self.value, dtype) or (dtype != "float64" and isinstance(self.value, float)):
+            raise ValueError(f"{self.value!r:.40} does not fit a parameter of type {self.type}")
+        return self
+
+
+Argument = Annotated[Pointer | Number, Field(discriminator="kind")]
+
+
+class Allocate(Wire):
+    """Make a buffer; its content is undefined (and poisoned when judged)."""
+
+    op: Literal["allocate"] = "allocate"
+    buffer: BufferId
+
+
+class Fill(Wire):
+    """Set every element of a view to one value."""
+
+    op: Literal["fill"] = "fill"
+    target: View
+    value: bool | int | float
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not _is_representable(self.value, self.target.dtype):
+            raise ValueError(f"{self.value!r:.40} does not fit {self.target.dtype}")
+        return self
+
+
+class Copy(Wire):
+    """Copy a view to another of the same shape, converting the dtype."""
+
+    op: Literal["copy"] = "copy"
+    source: View
+    target: View
+
+
+class Launch(Wire):
+    """Start a kernel.
+
+    `arguments` are what the kernel's parameters receive, in order, without Triton's two scratch pointers.
+    `function`, `constants` and `parameters` say which jit function was launched and how; they explain the plan
+    and drive the interpreter, but are no part of its identity.
+    """
+
+    op: Literal["launch"] = "launch"
+    kernel: Digest
+    grid: tuple[Grid, Grid, Grid]
+    arguments: tuple[Argument, ...] = Field(max_length=128)
+    function: Annotated[str, Field(max_length=256)]
+    parameters: tuple[Identifier, ...] = ()
+    constants: dict[Identifier, Constant] = {}
+    line: int | None = None
+
+
+Step = Annotated[Allocate | Fill | Copy | Launch, Field(discriminator="op")]
+
+
+def _buffers_of(step: Fill | Copy | Launch) -> set[int]:
+    if isinstance(step, Launch):
+        return {argument.buffer for argument in step.arguments if isinstance(argument, Pointer)}
+    return {step.target.buffer} | ({step.source.buffer} if isinstance(step, Copy) else set())
+
+
+_NOT_LAUNCHED = {"assembly", "num_stages", "max_registers"}
+# Fields of a kernel that its machine code has already answered: no part of a plan's identity.
+
+
+class Kernel(Wire):
+    """One compiled kernel: assembly text under the canonical entry name `kernel`, and its launch attributes."""
+
+    language: Literal["ptx", "amdgcn"]
+    assembly: Annotated[str, Field(max_length=MAX_ASSEMBLY_BYTES)]
+    target: str
+    num_warps: Annotated[int, Field(ge=1, le=32)]
+    num_ctas: Annotated[int, Field(ge=1, le=16)] = 1
+    num_stages: Annotated[int, Field(ge=0, le=64)] = 0
+    shared_bytes: Annotated[int, Field(ge=0, le=2**20)] = 0
+    max_registers: Annotated[int, Field(ge=8, le=512)] | None = None
+    global_scratch_bytes: Annotated[int, Field(ge=0, le=2**20)] = 0
+    global_scratch_align: Annotated[int, Field(ge=1, le=4096)] = 1
+    profile_scratch_bytes: Annotated[int, Field(ge=0, le=2**20)] = 0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the kernel as traced; the key that launches name it by."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+
+class Plan(Wire):
+    """What a candidate does for one shape: buffers, ordered steps, and which views are its results."""
+
+    shape: Shape
+    buffers: tuple[Buffer, ...] = Field(max_length=256)
+    steps: tuple[Step, ...] = Field(max_length=MAX_STEPS)
+    outputs: tuple[View, ...] = Field(max_length=16)
+
+    @model_validator(mode="after")
+    def _references_hold(self) -> Self:
+        sizes = [buffer.bytes for buffer in self.buffers]
+        if [buffer.id for buffer in self.buffers] != list(range(len(sizes))):
+            raise ValueError("buffers must be numbered 0, 1, 2, ... without gaps")
+        if sum(sizes) > MAX_PLAN_BYTES:
+            raise ValueError(f"the buffers take {sum(sizes)} bytes, more than {MAX_PLAN_BYTES}")
+        for view in self._views():
+            if view.buffer >= len(sizes) or len(view.shape) != len(view.strides):
+                raise ValueError(f"a view names buffer {view.buffer} with {len(view.strides)} strides: no such tensor")
+            if view.end_bytes > sizes[view.buffer]:
+                raise ValueError(f"a view ends at byte {view.end_bytes} of buffer {view.buffer}, beyond its end")
+        for pointer in self._pointers():
+            if pointer.buffer >= len(sizes) or pointer.offset_bytes + pointer.extent_bytes > sizes[pointer.buffer]:
+                raise ValueError(f"a pointer leaves buffer {pointer.buffer}")
+        return self
+
+    @model_validator(mode="after")
+    def _memory_exists(self) -> Self:
+        inputs = [buffer.input for buffer in self.buffers if buffer.input is not None]
+        if [buffer.input for buffer in self.buffers[: len(inputs)]] != list(range(len(inputs))):
+            raise ValueError("the inputs' buffers must come first, in the operator's order")
+        made = set(range(len(inputs)))
+        for step in self.steps:
+            if isinstance(step, Allocate):
+                if step.buffer in made or step.buffer >= len(self.buffers):
+                    raise ValueError(f"buffer {step.buffer} is allocated twice, is an input or does not exist")
+                made.add(step.buffer)
+            elif not made.issuperset(_buffers_of(step)):
+                raise ValueError(f"a step uses one of the buffers {_buffers_of(step)} before it is allocated")
+        if not made.issuperset(view.buffer for view in self.outputs):
+            raise ValueError("an output lies in a buffer that is never allocated")
+        return self
+
+    @model_validator(mode="after")
+    def _writes_are_plain(self) -> Self:
+        for step in self.steps:
+            if isinstance(step, Fill | Copy) and step.target.overlaps_itself:
+                raise ValueError("a fill or copy writes to a view whose elements share memory")
+            if isinstance(step, Copy) and step.source.shape != step.target.shape:
+                raise ValueError(f"a copy goes from shape {step.source.shape} to {step.target.shape}")
+        return self
+
+    def _views(self) -> list[View]:
+        views = list(self.outputs)
+        for step in self.steps:
+            if isinstance(step, Fill):
+                views.append(step.target)
+            elif isinstance(step, Copy):
+                views += [step.source, step.target]
+        return views
+
+    def _pointers(self) -> list[Pointer]:
+        return [item for launch in self.launches for item in launch.arguments if isinstance(item, Pointer)]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The plan's launch steps, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Launch))
+
+
+class Bundle(Wire):
+    """A variant's plans over all shapes, with every kernel they launch.
+
+    `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each
+    kernel's digest to the SHA-256 of its machine code, filled in by the assembler; with it the bundle has an identity.
+    """
+
+    target: str
+    operator: Digest
+    configuration: dict[str, Constant] = {}
+    kernels: dict[Digest, Kernel] = Field(max_length=MAX_KERNELS)
+    plans: tuple[Plan, ...] = Field(min_length=1, max_length=128)
+    cubins: dict[Digest, Digest] = {}
+
+    @model_validator(mode="after")
+    def _kernels_present(self) -> Self:
+        for digest, kernel in self.kernels.items():
+            if digest != kernel.digest:
+                raise ValueError(f"kernel {digest[:12]} is not what its name says")
+        for plan in self.plans:
+            for launch in plan.launches:
+                if launch.kernel not in self.kernels:
+                    raise ValueError(f"a launch names kernel {launch.kernel[:12]}, which the bundle does not hold")
+                if self._scratch_bytes(launch) > MAX_PLAN_BYTES:
+                    raise ValueError(
+                        f"a launch of kernel {launch.kernel[:12]} takes {self._scratch_bytes(launch)} bytes of scratch"
+                    )
+        return self
+
+    def _scratch_bytes(self, launch: Launch) -> int:
+        kernel = self.kernels[launch.kernel]
+        share = kernel.global_scratch_bytes + kernel.profile_scratch_bytes
+        return share * prod(launch.grid) * kernel.num_ctas
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 over the plans' steps with machine code in place of kernels.
+
+        Raises:
+            ValueError: If a kernel is not assembled yet.
+        """
+        missing = [digest for digest in self.kernels if digest not in self.cubins]
+        if missing:
+            raise ValueError(f"{len(missing)} kernels are not assembled yet")
+        body = [self.target, self.operator, *(self._plan_identity(plan) for plan in self.plans)]
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def _plan_identity(self, plan: Plan) -> object:
+        steps = []
+        for step in plan.steps:
+            data = step.model_dump(mode="json", exclude={"function", "parameters", "constants", "line"})
+            if isinstance(step, Launch):
+                kernel = self.kernels[step.kernel].model_dump(mode="json", exclude=_NOT_LAUNCHED)
+                data["kernel"] = [self.cubins[step.kernel], kernel]
+            steps.append(data)
+        buffers = [buffer.model_dump(mode="json") for buffer in plan.buffers]
+        return [plan.shape.key, buffers, steps, [view.model_dump(mode="json") for view in plan.outputs]]

@@ -1,0 +1,34 @@
+"""The queue: jobs to the workers and reports back, on Redis streams. This page is the layout of its keys.
+
+Jobs of one kind for one place wait in a *lane*, written `{place}:{kind}`. The place of a trace job is its target
+(`sm_90:trace`), that of a measure or confirm job its device (`model:sm_90:measure`, `h200:confirm`): a job goes only
+where it can run, and a worker's credential need name its lanes only. All keys of a lane name it right after what
+they hold; the ids of searches and workers hold no colon.
+
+    reef:lanes                      set     every lane that ever held a job
+    reef:jobs:{lane}:{search}       stream  group `workers`; fields `id` and `job` (JSON)
+    reef:ids:{lane}:{search}        hash    id of each job queued or leased -> its entry in the stream
+    reef:mishaps:{lane}:{search}    hash    id of a job that was given back -> why, the last time
+    reef:served:{lane}              zset    search -> jobs served to it; every search with a stream is a member
+    reef:turn:{lane}                string  count at which the lane last served; newcomers start here
+    reef:wake:{lane}                list    one token a new job, for workers that sleep
+    reef:dead:{lane}                stream  jobs that follow no protocol we know; fields `search`, `id`, `job`, `error`
+
+    reef:workers                    set     workers that may have reports waiting
+    reef:worker:{worker}            string  its status (JSON); expires when it stops renewing
+    reef:reports:{worker}           stream  group `service`; field `report` (JSON)
+
+A job is *queued* (`submit.lua`), *leased* to the worker whose turn it is (`lease.lua`), kept by renewing the lease
+(`renew.lua`) and settled with its report in one transaction. A lease that is not renewed lapses, and another worker
+takes the job with its count of deliveries one higher. Reports stay until the service has committed and acknowledged
+them. Everything here can be made again from the archive.
+"""
+
+from workers.errors import QueueUnavailable
+from workers.queue.dispatch import Delivery, Dispatcher
+from workers.queue.keys import Lane
+from workers.queue.lease import Lease, Lessee
+from workers.queue.loss import lost_report
+from workers.queue.status import WorkerStatus
+
+__all__ = ["Delivery", "Dispatcher", "Lane", "Lease", "Lessee", "QueueUnavailable", "WorkerStatus", "lost_report"]

@@ -1,0 +1,44 @@
+"""How both sides of the queue talk to Redis: retries, scripts, and one error for all that can fail there."""
+
+import contextlib
+from collections.abc import Iterator
+from importlib.resources import files
+
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import ConnectionError as ConnectionFailed
+from redis.exceptions import OutOfMemoryError, ReadOnlyError
+from redis.exceptions import TimeoutError as TimedOut
+
+from workers.errors import QueueUnavailable
+
+ANSWER_S = 10.0
+"""Seconds that Redis may take to answer before the connection counts as lost; blocking commands block for less."""
+MAX_BLOCK_MS = 5_000
+"""Longest wait in one blocking command, milliseconds."""
+RETRIES = 3
+"""Tries after the first, within half a second: enough for a dropped connection, not for a server that is away."""
+
+_UNAVAILABLE = (ConnectionFailed, TimedOut, ReadOnlyError, OutOfMemoryError, OSError)
+
+
+def backoff() -> ExponentialWithJitterBackoff:
+    """Waits between tries: tens of milliseconds, growing to 0.3 s."""
+    return ExponentialWithJitterBackoff(base=0.02, cap=0.3)
+
+
+def script(name: str) -> str:
+    """Text of one of the package's Lua scripts."""
+    return files("workers.queue").joinpath(f"{name}.lua").read_text()
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn what the client raises when Redis does not serve us into `QueueUnavailable`.
+
+    Raises:
+        QueueUnavailable: If Redis does not answer, is still loading, refuses our credential or takes no writes.
+    """
+    try:
+        yield
+    except _UNAVAILABLE as error:
+        raise QueueUnavailable(f"Redis does not answer: {error}") from error

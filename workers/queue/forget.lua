@@ -1,0 +1,12 @@
+-- Forgets a worker that is gone and whose reports are all acknowledged.
+--
+-- ARGV  1 worker
+-- Returns 1 if it was forgotten, 0 if it lives or has reports waiting.
+
+local status, reports = 'reef:worker:' .. ARGV[1], 'reef:reports:' .. ARGV[1]
+if redis.call('EXISTS', status) == 1 or redis.call('XLEN', reports) > 0 then
+  return 0
+end
+redis.call('DEL', reports)
+redis.call('SREM', 'reef:workers', ARGV[1])
+return 1

@@ -1,0 +1,237 @@
+"""The worker's side of the queue: take a job, keep it, bring back its report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+from redis import Redis
+from redis.client import Pipeline
+from redis.retry import Retry
+
+from workers.protocol import JOB, AnyReport, ConfirmJob, MeasureJob, TraceJob
+from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
+from workers.queue.keys import JOB_GROUP, WORKERS, Lane, reports_key, worker_key
+from workers.queue.loss import lost_report
+from workers.queue.status import WorkerStatus
+
+LEASE_MS = 15_000
+"""A lease lapses after this long without a renewal: three heartbeats at their default pace may get lost."""
+MAX_DELIVERIES = 3
+"""Workers that may fail on a job before it counts as lost (DESIGN 5, step 7)."""
+RELEASED_MS = 24 * 3600 * 1000
+"""Idle time given to a lease that is handed back: longer than any worker's lease time, so that it counts as lapsed."""
+DEAD_LETTERS = 1_000
+"""Unreadable jobs kept per lane, for a person to look at."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A job that a worker holds until it reports, releases it or stops renewing.
+
+    Attributes:
+        job: What to do.
+        lane: Where it came from.
+        entry: Its entry in the stream.
+        deliveries: How often it was leased, this time included.
+    """
+
+    job: TraceJob | MeasureJob | ConfirmJob
+    lane: Lane
+    entry: str
+    deliveries: int
+
+
+class Lessee:
+    """Leases jobs for one worker, one at a time. Dear jobs come before cheap ones, so that candidates get finished."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        worker: str,
+        *,
+        target: str | None = None,
+        device: str | None = None,
+        lease_ms: int = LEASE_MS,
+    ) -> None:
+        """Prepare to lease; nothing is sent yet.
+
+        Args:
+            redis_url: Address of Redis, with its credential.
+            worker: Id of this worker, unique among workers, without a colon.
+            target: What it traces for, such as `sm_90`; None if it does not trace.
+            device: Name of the device it measures on; None if it measures nothing.
+            lease_ms: Milliseconds without a renewal after which its leases lapse, and it counts as gone.
+        """
+        self.worker = worker
+        self.lease_ms = lease_ms
+        self._lanes = _lanes(target, device)
+        kinds = tuple(lane.kind for lane in self._lanes)
+        self._status = WorkerStatus(id=worker, target=target, device=device, kinds=kinds, seen=_now())
+        self._redis = Redis.from_url(
+            redis_url,
+            decode_responses=True,
+            encoding_errors="replace",
+            socket_timeout=ANSWER_S,
+            retry=Retry(backoff(), RETRIES),
+        )
+        self._take = self._redis.register_script(script("lease"))
+        self._renew = self._redis.register_script(script("renew"))
+
+    def announce(self, *, jail: str = "", versions: Mapping[str, str] | None = None) -> None:
+        """Tell the service that this worker is there, and what it is; calls add to what earlier ones said.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        known = {"jail": jail or self._status.jail, "versions": {**self._status.versions, **(versions or {})}}
+        self._status = self._status.model_copy(update=known)
+        with translated():
+            self._appear(None)
+
+    def lease(self, block_ms: int) -> Lease | None:
+        """Take the next job, waiting for one if there is none.
+
+        Lapsed leases of other workers count as jobs. A job that failed too many workers is reported as lost on the
+        way, one that nobody can read goes to the lane's dead letters.
+
+        Args:
+            block_ms: Longest wait, milliseconds, at most `MAX_BLOCK_MS`; 0 does not wait.
+
+        Returns:
+            The lease, or None if no job came.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            self._appear(None)
+            lease = self._next()
+            if lease is None and block_ms > 0:
+                waited_s = min(block_ms, MAX_BLOCK_MS) / 1000
+                if self._redis.blpop([lane.wake for lane in self._lanes], timeout=waited_s) is not None:
+                    lease = self._next()
+            if lease is not None:
+                self._appear(lease.job.id)
+            return lease
+
+    def heartbeat(self, lease: Lease) -> bool:
+        """Renew a lease.
+
+        Returns:
+            False if the job is no longer this worker's: it was cancelled, or the lease lapsed and another has it.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            self._appear(lease.job.id)
+            return self._hold(lease, idle_ms=0, deliveries=lease.deliveries)
+
+    def report(self, lease: Lease, report: AnyReport) -> None:
+        """Hand in what came out, and settle the job, in one transaction.
+
+        A report on a lease that is gone is handed in as well: reports are told apart by their job.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer; calling again is harmless.
+        """
+        with translated(), self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.xadd(reports_key(self.worker), {"report": report.model_dump_json()})
+            pipeline.sadd(WORKERS, self.worker)
+            _settle(pipeline, lease.lane, lease.job.search, lease.entry, lease.job.id)
+            pipeline.execute()
+
+    def release(self, lease: Lease, mishap: str | None = None) -> None:
+        """Give a job back, for whoever asks next.
+
+        Args:
+            lease: Of the job.
+            mishap: What went wrong; this delivery then counts as one that failed. None if nothing did.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer; the lease then lapses by itself.
+        """
+        with translated():
+            deliveries = lease.deliveries - (mishap is None)
+            if not self._hold(lease, idle_ms=RELEASED_MS, deliveries=deliveries):
+                return
+            if mishap is not None:
+                self._redis.hset(lease.lane.mishaps(lease.job.search), lease.job.id, mishap)
+            self._redis.lpush(lease.lane.wake, lease.job.id)
+
+    def depart(self) -> None:
+        """Sign off and close the connection.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer; the worker's status then expires by itself.
+        """
+        try:
+            with translated():
+                self._redis.delete(worker_key(self.worker))
+        finally:
+            self._redis.close()
+
+    def _appear(self, busy: str | None) -> None:
+        status = self._status.model_copy(update={"busy": busy, "seen": _now()})
+        with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.sadd(WORKERS, self.worker)
+            pipeline.set(worker_key(self.worker), status.model_dump_json(), px=self.lease_ms)
+            pipeline.execute()
+
+    def _hold(self, lease: Lease, *, idle_ms: int, deliveries: int) -> bool:
+        stream = lease.lane.jobs(lease.job.search)
+        return bool(self._renew(args=[stream, self.worker, lease.entry, idle_ms, deliveries]))
+
+    def _next(self) -> Lease | None:
+        while taken := self._take(args=[self.worker, self.lease_ms, *(lane.name for lane in self._lanes)]):
+            lease = self._read(*taken)
+            if lease is None:
+                continue
+            if lease.deliveries <= MAX_DELIVERIES:
+                return lease
+            self._lose(lease)
+        return None
+
+    def _lose(self, lease: Lease) -> None:
+        """Report a job as lost, with what is known of the last mishap."""
+        mishap: Any = self._redis.hget(lease.lane.mishaps(lease.job.search), lease.job.id)
+        log.error("job lost", job=lease.job.id, deliveries=lease.deliveries - 1, mishap=mishap)
+        reason = f"{MAX_DELIVERIES} workers died or gave up while they held this job; it is not tried again"
+        told = f"{reason}. The last one said: {mishap}" if mishap else reason
+        self.report(lease, lost_report(lease.job, self.worker, told))
+
+    def _read(self, lane_name: str, search: str, entry: str, deliveries: int, job_id: str, text: str) -> Lease | None:
+        lane = Lane.named(lane_name)
+        try:
+            return Lease(JOB.validate_json(text), lane, entry, deliveries)
+        except ValidationError as error:
+            log.error("unreadable job", job=job_id, lane=lane.name, search=search, errors=error.error_count())
+            letter: dict[Any, Any] = {"search": search, "id": job_id, "job": text, "error": str(error)}
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.xadd(lane.dead, letter, maxlen=DEAD_LETTERS, approximate=True)
+            _settle(pipeline, lane, search, entry, job_id)
+            pipeline.execute()
+        return None
+
+
+def _lanes(target: str | None, device: str | None) -> tuple[Lane, ...]:
+    """Lanes in order of preference: what finishes a candidate comes first."""
+    judging = (Lane(device, "confirm"), Lane(device, "measure")) if device else ()
+    tracing = (Lane(target, "trace"),) if target else ()
+    return judging + tracing
+
+
+def _settle(pipeline: Pipeline, lane: Lane, search: str, entry: str, job: str) -> None:
+    pipeline.xack(lane.jobs(search), JOB_GROUP, entry)
+    pipeline.xdel(lane.jobs(search), entry)
+    pipeline.hdel(lane.ids(search), job)
+    pipeline.hdel(lane.mishaps(search), job)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

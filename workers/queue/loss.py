@@ -1,0 +1,56 @@
+"""The report on a job that no worker brought back."""
+
+from workers.protocol import (
+    REASON_CHARS,
+    AnyReport,
+    Bundle,
+    ConfirmJob,
+    Device,
+    MeasureJob,
+    Outcome,
+    Provenance,
+    Report,
+    TraceJob,
+    TraceReport,
+)
+
+_PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recorded": Provenance.RECORDED}
+
+
+def lost_report(job: TraceJob | MeasureJob | ConfirmJob, worker: str, reason: str) -> AnyReport:
+    """A report with the outcome `worker_lost`: our machine failed on this job, for good."""
+    reason = reason[:REASON_CHARS]
+    if isinstance(job, TraceJob):
+        return TraceReport(
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            worker=worker,
+            outcome=Outcome.WORKER_LOST,
+            reason=reason,
+        )
+    return Report(
+        kind=job.kind,
+        job=job.id,
+        search=job.search,
+        candidate=job.candidate,
+        variant=job.variant,
+        bundle=_identity(job.bundle if isinstance(job, MeasureJob) else job.challenger),
+        device=job.device,
+        worker=worker,
+        outcome=Outcome.WORKER_LOST,
+        reason=reason,
+        provenance=_provenance(job.device),
+    )
+
+
+def _identity(bundle: Bundle) -> str:
+    """The bundle's identity; empty for one that was never assembled, which is why it got lost."""
+    try:
+        return bundle.identity
+    except ValueError:
+        return ""
+
+
+def _provenance(device: Device) -> Provenance:
+    return _PROVENANCE[device.kind]

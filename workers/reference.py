@@ -1,0 +1,198 @@
+"""The reference evaluator: computes a reference graph in float64 or in the operator's own dtypes.
+
+The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+from torch._ops import OpOverload
+
+from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef
+
+_ELEMENTWISE = """
+abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
+atan erf erfc sigmoid relu silu gelu elu leaky_relu hardtanh hardswish hardsigmoid softplus mish floor ceil round trunc
+frac isnan isinf isfinite logical_not bitwise_not add sub rsub mul div pow fmod remainder floor_divide maximum minimum
+fmax fmin atan2 hypot clamp clamp_min clamp_max lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or
+logical_xor bitwise_and bitwise_or bitwise_xor where masked_fill log_sigmoid_forward
+"""
+_REDUCTIONS = """
+sum mean prod amax amin max min argmax argmin any all var std var_mean logsumexp cumsum cumprod norm linalg_vector_norm
+sort topk _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
+nll_loss_forward mse_loss
+"""
+_PRODUCTS = """
+mm bmm addmm baddbmm mv dot convolution avg_pool2d max_pool2d_with_indices _adaptive_avg_pool2d
+"""
+_SHAPES = """
+view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
+repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
+as_strided unfold _to_copy clone copy contiguous alias detach lift_fresh lift_fresh_copy fill zero
+"""
+_FACTORIES = """
+arange full zeros ones empty empty_strided eye linspace scalar_tensor full_like zeros_like ones_like empty_like
+new_full new_zeros new_ones new_empty new_empty_strided
+"""
+OPERATIONS = frozenset("".join((_ELEMENTWISE, _REDUCTIONS, _PRODUCTS, _SHAPES, _FACTORIES)).split())
+"""ATen operations a reference may use, without overloads; each also in place, on tensors the reference made itself.
+
+None of them draws random numbers, reads files, or lets values decide about shapes.
+"""
+
+Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
+"""What one node computes."""
+
+_REFUSED_OVERLOADS = {("view", "dtype")}
+"""Reinterpreting bits has no meaning once float tensors are held in float64."""
+
+_PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
+_PRODUCT_ELEMENTS = 2**22
+# Elements of the products that are summed at once; they are 32 MiB in float64.
+
+NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+"""How a graph writes constants that JSON has no number for."""
+
+
+def is_allowed(name: str, overload: str) -> bool:
+    """Whether a graph may contain `aten.<name>.<overload>`."""
+    base = name[:-1] if name.endswith("_") and name[:-1] in OPERATIONS else name
+    return base in OPERATIONS and "out" not in overload.split("_") and (base, overload) not in _REFUSED_OVERLOADS
+
+
+def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], *, double: bool) -> tuple[torch.Tensor, ...]:
+    """Compute the reference.
+
+    With `double`, float inputs, float constants and every float cast become float64. So does the last cast to a
+    declared output dtype: float results come back unrounded, in float64. Integer and boolean values keep their dtype.
+
+    Args:
+        graph: The reference for the inputs' shape.
+        inputs: The operator's inputs, in order, on one device. They are not changed.
+        double: Evaluate in float64 instead of the operator's own dtypes.
+
+    Returns:
+        The results, in the operator's order.
+
+    Raises:
+        ValueError: If the graph names an operation that is not allowed, or something else where a tensor belongs.
+    """
+    with torch.no_grad(), _default_dtype(torch.float64 if double else torch.float32):
+        given = [_widen(tensor) if double else tensor.clone() for tensor in inputs]
+        values: list[Result] = []
+        spent = _spent_after(graph)
+        for index, node in enumerate(graph.nodes):
+            values.append(_call(node, given, values, double))
+            for used in spent.get(index, ()):
+                values[used] = None
+        return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor.clone()
+
+
+def _tensor(value: object) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise ValueError("the reference graph passes or returns something that is no tensor")
+    return value
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """What factories and integer divisions make when the reference names no dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool) -> Result:
+    operation = _operation(node.op)
+    args = [_resolve(value, given, values, double) for value in node.args]
+    kwargs = {name: _resolve(value, given, values, double) for name, value in node.kwargs.items()}
+    if "memory_format" in kwargs:
+        kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
+    if given and _is_factory(operation):
+        kwargs["device"] = given[0].device
+    if node.op in _PRODUCTS_OF_TWO and not all(map(_is_finite, args)):
+        return _multiply(args, kwargs)
+    result: Result = operation(*args, **kwargs)
+    return result
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, torch.Tensor) or bool(value.isfinite().all())
+
+
+def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    """A matrix product with NaN and infinities where IEEE has them: BLAS pads with zeros, and 0 x Inf is NaN."""
+    *addends, left, right = (_tensor(value) for value in args)
+    wide = torch.promote_types(left.dtype, torch.float32)
+    rows = max(1, _PRODUCT_ELEMENTS // max(1, right.numel()))
+    tall, flat = left.to(wide).unsqueeze(-1), right.to(wide).unsqueeze(-3)
+    parts = [(tall[..., start : start + rows, :, :] * flat).sum(-2) for start in range(0, left.shape[-2], rows)]
+    product: torch.Tensor = torch.cat(parts, -2) * kwargs.get("alpha", 1)
+    for addend in addends:
+        product = product + addend * kwargs.get("beta", 1)
+    return product.to(left.dtype)
+
+
+@cache
+def _operation(op: str) -> OpOverload:
+    namespace, name, overload = op.split(".")
+    if namespace != "aten" or not is_allowed(name, overload):
+        raise ValueError(f"a reference graph may not contain {op}")
+    found: OpOverload = getattr(getattr(torch.ops.aten, name), overload)
+    return found
+
+
+@cache
+def _is_factory(operation: OpOverload) -> bool:
+    arguments = operation._schema.arguments
+    takes_tensor = any("Tensor" in str(argument.type) for argument in arguments)
+    return not takes_tensor and any(argument.name == "device" for argument in arguments)
+
+
+def _resolve(value: object, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool) -> object:
+    match value:
+        case NodeRef():
+            result = values[value.node] if value.node < len(values) else None
+            return result if value.result is None or result is None else result[value.result]
+        case InputRef():
+            return given[value.input]
+        case DtypeRef():
+            dtype: torch.dtype = getattr(torch, value.dtype)
+            return torch.float64 if double and dtype.is_floating_point else dtype
+        case tuple() | list():
+            return [_resolve(item, given, values, double) for item in value]
+        case str():
+            return NON_FINITE.get(value, value)
+    return value
+
+
+def _spent_after(graph: Graph) -> dict[int, list[int]]:
+    """Nodes whose value nobody needs after a node, by that node's index."""
+    last: dict[int, int] = {}
+    for index, node in enumerate(graph.nodes):
+        for used in _nodes_in((*node.args, *node.kwargs.values())):
+            last[used] = index
+    kept = set(_nodes_in(graph.outputs))
+    spent: dict[int, list[int]] = {}
+    for used, index in last.items():
+        if used not in kept:
+            spent.setdefault(index, []).append(used)
+    return spent
+
+
+def _nodes_in(value: object) -> Iterator[int]:
+    if isinstance(value, NodeRef):
+        yield value.node
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _nodes_in(item)

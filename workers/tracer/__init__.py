@@ -1,0 +1,43 @@
+"""The tracer: runs inside the jail, in a process of the candidate's own, and turns a source into launch plans.
+
+The candidate's Python runs once per shape on tensors without data (`tensors`) while `torch.cuda` and Triton answer for
+the target (`pretence`). Operations are written down or refused (`recorder`), launches compiled to assembly text
+(`launches`, `compiler`), configurations of autotuned kernels become variants (`tuning`).
+
+The candidate shares the process and can rewrite all of it: what comes out is a claim that the parent checks.
+"""
+
+import time
+import warnings
+from collections.abc import Sequence
+
+from workers.protocol import TraceJob
+from workers.targets import TARGETS
+from workers.tracer.compiler import Compiler
+from workers.tracer.execution import Edge, Execution
+from workers.tracer.reply import Reply
+from workers.tracer.source import ALLOWED_IMPORTS
+
+__all__ = ["trace"]
+
+
+def trace(request: bytes, allowed_imports: Sequence[str] = ALLOWED_IMPORTS) -> bytes:
+    """Trace a candidate for all shapes of a job. Takes this process over for good.
+
+    Args:
+        request: A `TraceJob` with a source, as JSON.
+        allowed_imports: Modules that the source may import.
+
+    Returns:
+        A `reply.Reply` as JSON.
+    """
+    started = time.perf_counter()
+    warnings.simplefilter("ignore")
+    job = TraceJob.model_validate_json(request)
+    compiler = Compiler(TARGETS[job.target])
+    reply = None
+    with Edge() as edge:
+        reply = Execution(job, compiler, allowed_imports).run()
+    reply = reply or Reply(**edge.ended.model_dump())
+    stages_s = {"trace": time.perf_counter() - started - compiler.spent_s, "compile": compiler.spent_s}
+    return reply.model_copy(update={"stages_s": stages_s}).model_dump_json().encode()

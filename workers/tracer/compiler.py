@@ -1,0 +1,198 @@
+"""The compiler: Triton's pipeline as far as assembly text. Machine code is made elsewhere, by the assembler.
+
+Stands in for `triton.compile`, so that Triton's own specialisation decides what is compiled, and when again.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+from triton._C.libtriton import ir
+from triton.backends.compiler import BaseBackend, GPUTarget
+from triton.compiler.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError
+from triton.runtime.jit import JITCallable, JITFunction
+
+from workers.protocol import Kernel, Outcome, Stage
+from workers.targets import Target
+from workers.tracer.refusal import SOURCE_NAME, Refused, describe
+
+ENTRY = "kernel"
+"""The canonical name of every kernel's entry, so that a rename makes no new kernel."""
+
+_TENSOR_MEMORY_COLUMNS = 512
+# Tensor memory of an SM from sm_100 on: the bound that Triton itself checks before a launch.
+_THREADS_BLOCK = 1024
+# Threads of a program on every target; CUDA programming guide, HIP programming guide.
+_EXCERPT_CHARS = 200
+# Longest part of a source line that a reason quotes.
+_LOCATED = re.compile(rf"{re.escape(SOURCE_NAME)}\D{{0,3}}(?P<line>\d+):\d+\D{{0,4}}error: (?P<said>[^\n]+)")
+_SAID = re.compile(r"error: ([^\n]+)")
+_QUOTED = re.compile(r"(?P<kind>\w+)\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)", re.DOTALL)
+_LOWERING_ERRORS = (RuntimeError, AssertionError, ValueError, TypeError, LookupError)
+
+Metadata = dict[str, Any]
+"""What Triton's stages tell of a kernel, by its own names."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled kernel, in the place of Triton's own.
+
+    Attributes:
+        source: The specialisation: signature and constants.
+        kernel: What the plan carries.
+        digest: The kernel's identity.
+    """
+
+    source: ASTSource
+    kernel: Kernel
+    digest: str
+
+
+class Compiler:
+    """Compiles for one target and keeps account of the time."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.spent_s = 0.0
+
+    def install(self) -> None:
+        """Take the place of `triton.compile` for every launch from now on."""
+        triton.compiler.compile = self.compile
+
+    def compile(
+        self, source: ASTSource, target: GPUTarget, options: Mapping[str, object], _env_vars: object = None
+    ) -> Compiled:
+        """Compile one specialisation to assembly text.
+
+        Raises:
+            Refused: `compile_error`, with the candidate's line and what to change.
+        """
+        started = time.perf_counter()
+        try:
+            text, metadata = _lower(source, target, options)
+            kernel = self._kernel(text, metadata)
+        finally:
+            self.spent_s += time.perf_counter() - started
+        return Compiled(source, kernel, kernel.digest)
+
+    def _kernel(self, text: str, metadata: Metadata) -> Kernel:
+        self._require_fits(metadata)
+        return Kernel(
+            language="ptx" if self._target.vendor == "nvidia" else "amdgcn",
+            assembly=text,
+            target=self._target.name,
+            num_warps=metadata["num_warps"],
+            num_ctas=metadata["num_ctas"],
+            num_stages=metadata["num_stages"],
+            shared_bytes=metadata["shared"] or 0,
+            max_registers=metadata.get("maxnreg"),
+            global_scratch_bytes=metadata.get("global_scratch_size") or 0,
+            global_scratch_align=metadata.get("global_scratch_align") or 1,
+            profile_scratch_bytes=metadata.get("profile_scratch_size") or 0,
+        )
+
+    def _require_fits(self, metadata: Metadata) -> None:
+        target = self._target
+        for needed, limit, what in (
+            (metadata["shared"] or 0, target.shared_block_bytes, "bytes of shared memory"),
+            (metadata.get("tmem_size") or 0, _TENSOR_MEMORY_COLUMNS, "columns of tensor memory"),
+            (metadata["num_warps"] * target.warp_size, _THREADS_BLOCK, "threads"),
+        ):
+            if needed > limit:
+                raise Refused(
+                    Outcome.COMPILE_ERROR,
+                    f"a program needs {needed} {what} of the {limit} that {target.name} has: use smaller blocks, "
+                    "fewer stages or fewer warps",
+                    Stage.COMPILE,
+                )
+
+
+def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object]) -> tuple[str, Metadata]:
+    """Run Triton's stages up to the assembly text."""
+    with triton.knobs.compilation.scope(), _diagnostics() as printed:
+        triton.knobs.compilation.disable_line_info = True
+        try:
+            backend = make_backend(target)
+            parsed = backend.parse_options(dict(options))
+            stages: dict[str, Callable[[object, Metadata], object]] = {}
+            backend.add_stages(stages, parsed, source.language)
+            metadata: Metadata = {"target": target, **parsed.__dict__}
+            module = _make_ir(source, target, backend, parsed)
+            for name, stage in stages.items():
+                if name != backend.binary_ext:
+                    module = stage(module, metadata)
+        except CompilationError as error:
+            raise _refuse_source(error, source.fn) from None
+        except _LOWERING_ERRORS as error:
+            raise _refuse_lowering(error, printed(), source.fn) from None
+    return str(module), metadata
+
+
+def _make_ir(source: ASTSource, target: GPUTarget, backend: BaseBackend, options: object) -> object:
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    function, name = source.fn, source.fn._repr
+    function._repr = lambda _: ENTRY
+    try:
+        functions = backend.get_codegen_implementation(options)
+        return source.make_ir(target, options, functions, backend.get_module_map(), context)
+    finally:
+        function._repr = name
+
+
+@contextmanager
+def _diagnostics() -> Iterator[Callable[[], str]]:
+    """Catch what the compiler's C++ prints to standard error; yields a function that returns it."""
+    catcher, stderr = os.memfd_create("diagnostics"), os.dup(2)
+    os.dup2(catcher, 2)
+    try:
+        yield lambda: os.pread(catcher, 1 << 16, 0).decode(errors="replace")
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(catcher)
+
+
+def _refuse_source(error: CompilationError, function: JITFunction) -> Refused:
+    """A refusal of Triton's front end: the words of the innermost error, at the candidate's own line."""
+    place, cause = error, error.__cause__
+    while isinstance(cause, CompilationError):
+        place, cause = cause, cause.__cause__
+    said = f"{type(cause).__name__}: {describe(cause)}" if cause else _unquoted(place.error_message)
+    number, source = getattr(place.node, "lineno", None), place.src or ""
+    line = source.split("\n")[number - 1].strip()[:_EXCERPT_CHARS] if number and source else ""
+    reason = f"{said} in `{line}`" if line else said
+    return Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, _file_line(function, source, number))
+
+
+def _unquoted(message: str | None) -> str:
+    """Triton quotes an error as `NameError('…')`; say `NameError: …`."""
+    quoted = _QUOTED.fullmatch(message or "")
+    return f"{quoted['kind']}: {quoted['text']}" if quoted else message or "Triton refuses the kernel"
+
+
+def _file_line(function: JITFunction, source: str, number: int | None) -> int | None:
+    """The line in the candidate's file of a line in the text of a jit function, the kernel or one that it calls."""
+    callees = [value for value in function.fn.__globals__.values() if isinstance(value, JITCallable)]
+    for callee in (function, *callees):
+        if number and callee.src == source:
+            before = next(index for index, text in enumerate(callee.raw_src) if text.lstrip().startswith("def "))
+            return int(callee.starting_line_number) + before + number - 1
+    return None
+
+
+def _refuse_lowering(error: BaseException, printed: str, function: JITFunction) -> Refused:
+    """A refusal of a later stage, whose C++ prints more than the exception says."""
+    if located := _LOCATED.search(printed):
+        return Refused(Outcome.COMPILE_ERROR, located["said"], Stage.COMPILE, int(located["line"]))
+    said = _SAID.search(printed)
+    reason = said[1] if said else f"{type(error).__name__}: {describe(error)}"
+    return Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, int(function.starting_line_number))

@@ -1,0 +1,180 @@
+"""The execution of one candidate: load it, find its configurations, call its entry for every shape of every variant."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType, TracebackType
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from workers.protocol import Input, Kernel, Outcome, Plan, Shape, ShapeRole, Stage, TraceJob
+from workers.targets import TARGETS
+from workers.tracer import source
+from workers.tracer.compiler import Compiler
+from workers.tracer.launches import Launches
+from workers.tracer.pretence import pretend
+from workers.tracer.recorder import Recorder
+from workers.tracer.refusal import Refused, crash
+from workers.tracer.reply import Ended, Reply, TracedPlans
+from workers.tracer.tensors import TargetTensors
+from workers.tracer.tuning import Choice, Tuning
+
+
+@dataclass
+class Session:
+    """One call of the entry, as launches see it.
+
+    Attributes:
+        recorder: Where steps go.
+        kernels: What was compiled so far, by digest.
+        compiles: Whether launches compile and record; without, they only show which kernels are autotuned.
+    """
+
+    recorder: Recorder
+    kernels: dict[str, Kernel]
+    compiles: bool
+
+
+@dataclass
+class Edge:
+    """Turns whatever ends the candidate's code, short of the process and of memory, into how it ended."""
+
+    ended: Ended = field(default_factory=Ended)
+
+    def __enter__(self) -> "Edge":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if error is None or isinstance(error, MemoryError):
+            return False
+        refusal = error if isinstance(error, Refused) else crash(error)
+        self.ended = Ended(outcome=refusal.outcome, reason=refusal.reason, stage=refusal.stage, line=refusal.line)
+        return True
+
+
+class Execution:
+    """One candidate in this process, which must be its own: Triton and torch are taken over for good."""
+
+    def __init__(self, job: TraceJob, compiler: Compiler, allowed_imports: Sequence[str]) -> None:
+        self._job = job
+        self._compiler = compiler
+        self._allowed = allowed_imports
+        self._tuning = Tuning()
+        self._launches = Launches()
+        self._kernels: dict[str, Kernel] = {}
+
+    def run(self) -> Reply:
+        """Trace all variants.
+
+        Raises:
+            Refused: If the candidate as a whole ends before there are variants.
+        """
+        module = self._load()
+        self._entry = self._find_entry(module)
+        self._launches.namespace = vars(module)
+        self._find_configurations()
+        variants = [self._trace_variant(choice) for choice in self._tuning.choices(self._job.seed)]
+        launched = {launch.kernel for variant in variants for plan in variant.plans for launch in plan.launches}
+        kernels = {digest: kernel for digest, kernel in self._kernels.items() if digest in launched}
+        best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
+        ended = best.model_dump(include=set(Ended.model_fields))
+        return Reply(variants=tuple(variants), kernels=kernels, **ended)
+
+    def _load(self) -> ModuleType:
+        text = self._job.source or ""
+        code = source.parse(text, self._allowed)
+        pretend(TARGETS[self._job.target])
+        self._compiler.install()
+        self._tuning.install()
+        self._launches.install()
+        return source.load(text, code, self._allowed)
+
+    def _find_entry(self, module: ModuleType) -> Callable[..., object]:
+        name = self._job.operator.entry
+        entry: object = getattr(module, name, None)
+        if not callable(entry):
+            raise Refused(Outcome.SYNTAX_ERROR, f"defines no function '{name}'", Stage.PARSE)
+        return entry
+
+    def _find_configurations(self) -> None:
+        """Run without compiling; autotuned kernels show themselves and what their pruning leaves."""
+        benchmark = [shape for shape in self._job.shapes if shape.role is ShapeRole.BENCHMARK]
+        for shape in benchmark or self._job.shapes:
+            self._call(shape, compiles=False)
+            if not self._tuning.is_needed:
+                return
+
+    def _trace_variant(self, choice: Choice) -> TracedPlans:
+        """All plans of one variant, the cheapest shape first, as far as they go."""
+        self._tuning.choose(choice)
+        operator = self._job.operator
+        plans: dict[str, Plan] = {}
+        with Edge() as edge:
+            for shape in sorted(self._job.shapes, key=lambda shape: operator.input_bytes(shape.dims)):
+                plans[shape.key] = self._trace_shape(shape)
+        ordered = tuple(plans[shape.key] for shape in self._job.shapes) if not edge.ended.reason else ()
+        return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **edge.ended.model_dump())
+
+    def _trace_shape(self, shape: Shape) -> Plan:
+        recorder, result = self._call(shape, compiles=True)
+        outputs = self._outputs(result, recorder)
+        try:
+            plan = recorder.plan(shape, outputs)
+        except ValidationError as error:
+            raise Refused(Outcome.PLAN_REJECTED, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        if not plan.launches:
+            raise Refused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
+        return plan
+
+    def _call(self, shape: Shape, compiles: bool) -> tuple[Recorder, object]:
+        operator = self._job.operator
+        inputs = [_make_input(item, operator.input_shape(item, shape.dims)) for item in operator.inputs]
+        recorder = Recorder(operator.policy, inputs)
+        self._launches.session = Session(recorder, self._kernels, compiles)
+        scalars = [scalar.value for scalar in operator.scalars]
+        try:
+            with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
+                return recorder, self._entry(*inputs, *scalars)
+        except TypeError as error:
+            refusal = crash(error)
+            raise Refused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
+
+    def _outputs(self, result: object, recorder: Recorder) -> list[torch.Tensor]:
+        """What the entry returned, held against the operator.
+
+        Raises:
+            Refused: `wrong_output_type`, or `plan_rejected` for memory that is not the candidate's own.
+        """
+        expected = self._job.operator.outputs
+        returned: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+        if len(returned) != len(expected):
+            names = ", ".join(output.name for output in expected)
+            raise self._wrong_output(f"returns {len(returned)} results; the operator has {len(expected)}: {names}")
+        for value, output in zip(returned, expected, strict=True):
+            if not isinstance(value, torch.Tensor) or not value.is_meta:
+                raise self._wrong_output(f"returns a {_kind(value)} for '{output.name}', not a tensor of the device")
+            if str(value.dtype) != f"torch.{output.dtype}":
+                raise self._wrong_output(f"returns {value.dtype} for '{output.name}', which is {output.dtype}")
+            source = recorder.input_of(value)
+            if source is not None and not self._job.operator.inputs[source].mutable:
+                name = self._job.operator.inputs[source].name
+                reason = f"returns memory of input '{name}' for '{output.name}': allocate outputs"
+                raise Refused(Outcome.PLAN_REJECTED, reason, line=self._entry_line)
+        return list(returned)
+
+    def _wrong_output(self, reason: str) -> Refused:
+        return Refused(Outcome.WRONG_OUTPUT_TYPE, reason, line=self._entry_line)
+
+    @property
+    def _entry_line(self) -> int | None:
+        code = getattr(self._entry, "__code__", None)
+        return code.co_firstlineno if code else None
+
+
+def _make_input(item: Input, shape: Sequence[int]) -> torch.Tensor:
+    return torch.empty(tuple(shape), dtype=getattr(torch, item.dtype), device="meta")
+
+
+def _kind(value: object) -> str:
+    return "host tensor" if isinstance(value, torch.Tensor) else type(value).__name__

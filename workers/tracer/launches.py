@@ -1,0 +1,227 @@
+"""Launches: what `kernel[grid](…)` does while tracing. It compiles the kernel and becomes a step of the plan."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, SupportsIndex
+
+import torch
+import triton.language as tl
+from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
+
+from workers.protocol import DTYPE_BYTES, Kernel, Launch, Number, Outcome, Pointer, Stage
+from workers.tracer.compiler import Compiled
+from workers.tracer.recorder import Recorder
+from workers.tracer.refusal import Refused, describe, running_line
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Launch options that a plan carries."""
+
+_MAX_GRID = 2**31 - 1
+# Programs along an axis that any target takes; the assembler knows each target's own limits.
+_TRITON_DTYPES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "bfloat16", "int1": "bool"} | {
+    f"{short}{bits}": f"{long}{bits}"
+    for short, long in (("fp", "float"), ("int", "int"))
+    for bits in (8, 16, 32, 64)
+    if f"{long}{bits}" in DTYPE_BYTES
+}
+# Triton's names of the dtypes that plans have, for tensors that `triton.reinterpret` renames.
+
+Grid = tuple[int, int, int]
+
+
+class Session(Protocol):
+    """What a launch needs to know: where to record it, and whether to compile it."""
+
+    recorder: Recorder
+    kernels: dict[str, Kernel]
+    compiles: bool
+
+
+class _Argument:
+    """A tensor as Triton's specialisation sees it: a dtype and an address."""
+
+    def __init__(self, tensor: torch.Tensor, dtype: object, address: int) -> None:
+        self.tensor = tensor
+        self.dtype = dtype
+        self._address = address
+        self._storage_bytes = tensor.untyped_storage().nbytes()
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def ptr_range(self) -> int:
+        """Bytes that offsets from the pointer may reach; AMD's buffer operations need them below 2 GiB."""
+        return self._storage_bytes
+
+
+class Launches:
+    """Stands in for the launches of jit functions.
+
+    Attributes:
+        session: The call of the entry that is being traced; None while the candidate's module loads.
+        namespace: The candidate's globals, by which jit functions are named.
+    """
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.namespace: Mapping[str, object] = {}
+        self._specialise: Callable[..., Any] = JITFunction.run
+
+    def install(self) -> None:
+        """Take the place of every launch from now on."""
+        launches = self
+
+        def run(function: JITFunction, *args: object, grid: object, warmup: bool, **kwargs: object) -> None:
+            launches._launch(function, args, grid, warmup, kwargs)
+
+        JITFunction.run = run
+
+    def _launch(
+        self, function: JITFunction, args: Sequence[object], grid: object, warmup: bool, kwargs: dict[str, Any]
+    ) -> None:
+        session = self.session
+        if session is None:
+            raise Refused(Outcome.UNSUPPORTED_LAUNCH, "launches a kernel while the module loads: launch in the entry")
+        _require_plain(function, warmup, kwargs)
+        options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs and name not in function.arg_names}
+        bound = function.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        programs = _grid(grid, bound.arguments)
+        if 0 in programs:
+            return
+        values = {name: _wrap(value, session.recorder) for name, value in bound.arguments.items()}
+        if session.compiles:
+            compiled = self._compile(function, programs, {**values, **options})
+            session.kernels[compiled.digest] = compiled.kernel
+            session.recorder.add(self._step(function, compiled, programs, values))
+
+    def _compile(self, function: JITFunction, grid: Grid, arguments: Mapping[str, object]) -> Compiled:
+        """Let Triton specialise and compile, unless it did so for equal arguments before."""
+        try:
+            compiled: Compiled = self._specialise(function, grid=grid, warmup=True, **arguments)
+        except (AssertionError, ValueError, KeyError) as error:
+            reason = f"Triton refuses the options of the launch: {describe(error)}"
+            raise Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE) from error
+        return compiled
+
+    def _step(self, function: JITFunction, compiled: Compiled, grid: Grid, values: Mapping[str, object]) -> Launch:
+        recorder = self.session.recorder if self.session else None
+        assert recorder is not None
+        signature: Mapping[str, Any] = compiled.source.signature
+        names = [name for name in function.arg_names if signature[name] != "constexpr"]
+        constants = {
+            name: self._constant(name, values[name]) for name in function.arg_names if signature[name] == "constexpr"
+        }
+        return Launch(
+            kernel=compiled.digest,
+            grid=grid,
+            arguments=tuple(_argument(name, signature[name], values[name], recorder) for name in names),
+            function=self._name_of(function),
+            parameters=tuple(names),
+            constants=constants,
+            line=running_line(),
+        )
+
+    def _constant(self, name: str, value: object) -> bool | int | float | str | None:
+        """A compile-time value as data: `dtype:fp32` for Triton's dtypes, `function:name` for jit functions."""
+        value = value.value if isinstance(value, tl.constexpr) else value
+        if isinstance(value, bool | int | float | str | None):
+            return value
+        if isinstance(value, tl.dtype):
+            return f"dtype:{value.name}"
+        if isinstance(value, torch.dtype):
+            return f"{value}".replace("torch.", "torch:")
+        if isinstance(value, JITCallable):
+            return f"function:{self._name_of(value)}"
+        raise Refused(
+            Outcome.UNSUPPORTED_LAUNCH,
+            f"constexpr argument '{name}' is a {_kind(value)}: pass numbers, strings, dtypes or jit functions",
+        )
+
+    def _name_of(self, function: JITCallable) -> str:
+        """The global name of a jit function in the candidate's module, decorated or not."""
+        for name, value in self.namespace.items():
+            while value is not function and not isinstance(value, JITCallable) and hasattr(value, "fn"):
+                value = value.fn
+            if value is function:
+                return name
+        return str(function.fn.__qualname__)
+
+
+def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, object]) -> None:
+    if warmup:
+        raise Refused(
+            Outcome.UNSUPPORTED_LAUNCH,
+            "calls warmup: registers are not known while tracing; size the grid by the number of multiprocessors",
+        )
+    if function.debug or function.pre_run_hooks:
+        raise Refused(Outcome.UNSUPPORTED_LAUNCH, "uses debug=True or a pre-run hook: launch a plain @triton.jit")
+    unknown = [name for name in kwargs if name not in function.arg_names and name not in OPTIONS]
+    if unknown:
+        raise Refused(
+            Outcome.UNSUPPORTED_LAUNCH,
+            f"passes '{unknown[0]}', which is no parameter of {function.__name__} and no launch option that a plan "
+            f"carries: {', '.join(OPTIONS)}",
+        )
+
+
+def _grid(grid: object, arguments: Mapping[str, object]) -> Grid:
+    """Sizes of a grid given as a tuple or as a function of the kernel's arguments."""
+    given = grid(dict(arguments)) if callable(grid) else grid
+    sizes = [_grid_size(size) for size in (given if isinstance(given, Sequence) else (given,))]
+    if not 1 <= len(sizes) <= 3:
+        raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"the grid has {len(sizes)} dimensions; it may have 1 to 3")
+    sizes += [1] * (3 - len(sizes))
+    for size, axis in zip(sizes, "xyz", strict=True):
+        if not 0 <= size <= _MAX_GRID:
+            raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"the grid's size along {axis} is {size}; at most {_MAX_GRID}")
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _grid_size(size: object) -> int:
+    if not isinstance(size, SupportsIndex):
+        raise Refused(
+            Outcome.UNSUPPORTED_LAUNCH, f"a size of the grid is {size!r}: it must be an integer; use triton.cdiv"
+        )
+    return operator.index(size)
+
+
+def _wrap(value: object, recorder: Recorder) -> object:
+    """A launch argument as Triton's specialisation gets it."""
+    if isinstance(value, torch.Tensor):
+        return _Argument(value, value.dtype, recorder.address_of(value))
+    if isinstance(value, TensorWrapper):
+        return _Argument(value.base, value.dtype, recorder.address_of(value.base))
+    if hasattr(value, "data_ptr") or type(value).__name__ == "TensorDescriptor":
+        raise Refused(
+            Outcome.UNSUPPORTED_LAUNCH,
+            f"passes a {type(value).__name__}: pass the tensor, and make descriptors inside the kernel",
+        )
+    if isinstance(value, tuple | list):
+        raise Refused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as arguments of their own")
+    if isinstance(value, int) and not isinstance(value, bool) and recorder.is_address(value):
+        raise Refused(Outcome.UNSUPPORTED_LAUNCH, "passes an address as an integer: pass the tensor itself")
+    return value
+
+
+def _argument(name: str, kind: str, value: object, recorder: Recorder) -> Pointer | Number:
+    if isinstance(value, _Argument):
+        pointer = recorder.pointer(value.tensor)
+        if isinstance(value.dtype, tl.dtype):
+            return pointer.model_copy(update={"dtype": _renamed(value.dtype)})
+        return pointer
+    if kind.startswith("*") or not isinstance(value, bool | int | float):
+        raise Refused(
+            Outcome.UNSUPPORTED_LAUNCH, f"argument '{name}' is a {_kind(value)} where the kernel has '{kind}'"
+        )
+    return Number(type=kind, value=value)
+
+
+def _kind(value: object) -> str:
+    return "tensor" if isinstance(value, _Argument) else type(value).__name__
+
+
+def _renamed(dtype: tl.dtype) -> str:
+    if dtype.name not in _TRITON_DTYPES:
+        raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"reinterprets a tensor as {dtype.name}, which plans do not have")
+    return _TRITON_DTYPES[dtype.name]

@@ -1,0 +1,105 @@
+"""Operations: what each of torch's, called on the target's tensors, means for a plan."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from workers.protocol import Outcome
+from workers.tracer.refusal import Refused
+
+Args = Sequence[Any]
+Kwargs = Mapping[str, Any]
+
+FILL_VALUES: Mapping[str, Callable[[Args], Any]] = {
+    "zeros": lambda _: 0,
+    "zeros_like": lambda _: 0,
+    "new_zeros": lambda _: 0,
+    "zero_": lambda _: 0,
+    "ones": lambda _: 1,
+    "ones_like": lambda _: 1,
+    "new_ones": lambda _: 1,
+    "full": lambda args: args[1],
+    "full_like": lambda args: args[1],
+    "fill_": lambda args: args[1],
+    "new_full": lambda args: args[2],
+    "scalar_tensor": lambda args: args[0],
+}
+"""Operations that fill, and how to find the value among their arguments."""
+
+
+class Kind(Enum):
+    """What an operation does."""
+
+    ALLOCATION = auto()
+    FILLED_ALLOCATION = auto()
+    WRAPPED_NUMBER = auto()
+    FILL = auto()
+    COPY = auto()
+    CONVERSION = auto()
+    VIEW = auto()
+    READ = auto()
+    RANDOM = auto()
+    COMPUTATION = auto()
+
+
+_KINDS = {
+    Kind.ALLOCATION: (*("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),),
+    Kind.WRAPPED_NUMBER: ("scalar_tensor",),
+    Kind.FILL: ("fill_", "zero_"),
+    Kind.COPY: ("copy_",),
+    Kind.CONVERSION: ("clone", "_to_copy"),
+    # Views that torch's schema does not mark as such.
+    Kind.VIEW: ("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias"),
+    Kind.READ: ("_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2"),
+    Kind.RANDOM: ("rand", "rand_like", "randn", "randn_like", "randint", "uniform_", "normal_", "bernoulli_"),
+}
+_KIND_BY_NAME = {name: kind for kind, names in _KINDS.items() for name in names}
+
+
+def name_of(operation: OpOverload) -> str:
+    """The operation's name without namespace and overload, such as `empty_like`."""
+    return operation._schema.name.partition("::")[2]
+
+
+def kind_of(operation: OpOverload) -> Kind:
+    """What an operation does."""
+    name = name_of(operation)
+    if name in _KIND_BY_NAME:
+        return _KIND_BY_NAME[name]
+    if name in FILL_VALUES:
+        return Kind.FILLED_ALLOCATION
+    aliases = [item.alias_info for item in operation._schema.returns]
+    if any(alias is not None and not alias.is_write for alias in aliases):
+        return Kind.VIEW
+    return Kind.COMPUTATION
+
+
+def is_on_target(args: Args, kwargs: Kwargs) -> bool:
+    """Whether an operation concerns the target; the host's own tensors are the candidate's business."""
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type == "meta":
+        return True
+    return any(_has_meta(value) for value in (*args, *kwargs.values()))
+
+
+def refusal(operation: OpOverload) -> Refused:
+    """Why a plan cannot hold an operation, and what to do instead."""
+    name, kind = name_of(operation), kind_of(operation)
+    if kind is Kind.READ:
+        return Refused(Outcome.HOST_READ, f"host code reads a tensor's values ({name}): decide inside the kernel")
+    if kind is Kind.RANDOM:
+        return Refused(Outcome.FORBIDDEN_OP, f"host code draws random numbers ({name}): use tl.rand in a kernel")
+    return Refused(
+        Outcome.FORBIDDEN_OP,
+        f"host code computes with torch ({name}): do it in a Triton kernel; on the host only allocate, fill, view "
+        "and launch",
+    )
+
+
+def _has_meta(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_meta
+    return isinstance(value, tuple | list) and any(_has_meta(item) for item in value)

@@ -1,0 +1,261 @@
+"""The recorder: sees every torch operation on the target's tensors and writes the steps of the plan.
+
+Allocations and fills become steps, copies too where the policy allows them, views and shape arithmetic are free.
+Everything else is refused with the candidate's line.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from workers.protocol import (
+    DTYPE_BYTES,
+    Allocate,
+    Buffer,
+    Copy,
+    Fill,
+    Launch,
+    Outcome,
+    Plan,
+    Pointer,
+    Policy,
+    Shape,
+    View,
+)
+from workers.protocol.operator import DtypeName
+from workers.protocol.plan import MAX_STEPS
+from workers.tracer.operations import FILL_VALUES, Args, Kind, Kwargs, is_on_target, kind_of, name_of, refusal
+from workers.tracer.refusal import Refused
+
+Number = bool | int | float
+
+_ADDRESSES = 0x5EEF
+_ADDRESS_BITS = 48
+_BUFFER_BITS = 40
+# Buffers pretend to start 2**40 bytes apart, aligned to anything, at addresses that look like no number of a candidate.
+_MAX_BUFFERS = 256
+# The plan's bound on buffers.
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """A buffer, the storage that stands for it (kept alive, so that its identity stays its own), and its size."""
+
+    id: int
+    storage: torch.UntypedStorage
+    bytes: int
+    input: int | None
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Writes down what one call of the candidate's entry does for one shape."""
+
+    def __init__(self, policy: Policy, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._policy = policy
+        self._memories: dict[int, _Memory] = {}
+        self._steps: list[Allocate | Fill | Copy | Launch] = []
+        self._constants: dict[int, tuple[torch.Tensor, Number]] = {}
+        for index, tensor in enumerate(inputs):
+            self._remember(tensor, index)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: skipping it would import all of it at the first operation, two seconds in every jail."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Sequence[type], args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
+        """Record, allow or refuse one operation."""
+        kwargs = kwargs or {}
+        if not is_on_target(args, kwargs):
+            return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            return self._handle(func, args, kwargs)
+
+    def _handle(self, func: OpOverload, args: Args, kwargs: Kwargs) -> object:
+        kind, name = kind_of(func), name_of(func)
+        match kind:
+            case Kind.ALLOCATION:
+                return self._allocate(func(*args, **kwargs))
+            case Kind.FILLED_ALLOCATION:
+                return self._fill(self._allocate(func(*args, **kwargs)), FILL_VALUES[name](args))
+            case Kind.WRAPPED_NUMBER:
+                return self._hold(func(*args, **kwargs), FILL_VALUES[name](args))
+            case Kind.FILL:
+                return self._fill(args[0], FILL_VALUES[name](args))
+            case Kind.COPY:
+                return self._copy(args[1], args[0])
+            case Kind.CONVERSION:
+                return self._convert(func, args, kwargs)
+            case Kind.VIEW:
+                return self._checked_view(func(*args, **kwargs))
+        raise refusal(func)
+
+    def pointer(self, tensor: torch.Tensor) -> Pointer:
+        """A tensor as a launch argument.
+
+        Raises:
+            Refused: If it is not memory of this call.
+        """
+        view = self.view(tensor)
+        extent_bytes = view.end_bytes - view.offset_bytes
+        return Pointer(buffer=view.buffer, offset_bytes=view.offset_bytes, extent_bytes=extent_bytes, dtype=view.dtype)
+
+    def view(self, tensor: torch.Tensor) -> View:
+        """A tensor as part of a buffer.
+
+        Raises:
+            Refused: If it is not memory of this call, or of a dtype that plans do not have.
+        """
+        with torch._C.DisableTorchFunction():
+            return View(
+                buffer=self._memory(tensor).id,
+                offset_bytes=tensor.storage_offset() * tensor.element_size(),
+                shape=tuple(tensor.shape),
+                strides=tuple(tensor.stride()),
+                dtype=_dtype_name(tensor.dtype),
+            )
+
+    def address_of(self, tensor: torch.Tensor) -> int:
+        """The address that a tensor pretends to have, aligned as the real one will be."""
+        with torch._C.DisableTorchFunction():
+            offset_bytes = int(tensor.storage_offset()) * tensor.element_size()
+            return (_ADDRESSES << _ADDRESS_BITS) + (self._memory(tensor).id << _BUFFER_BITS) + offset_bytes
+
+    def is_address(self, number: int) -> bool:
+        """Whether a number can only be one of the pretended addresses."""
+        return number >> _ADDRESS_BITS == _ADDRESSES
+
+    def add(self, step: Allocate | Fill | Copy | Launch) -> None:
+        """Append a step.
+
+        Raises:
+            Refused: If a plan cannot hold as many.
+        """
+        if len(self._steps) >= MAX_STEPS:
+            raise Refused(Outcome.PLAN_REJECTED, f"one call does more than {MAX_STEPS} things; fuse its kernels")
+        self._steps.append(step)
+
+    def input_of(self, tensor: torch.Tensor) -> int | None:
+        """Which input a tensor shares memory with, if any.
+
+        Raises:
+            Refused: If it is not memory of this call.
+        """
+        with torch._C.DisableTorchFunction():
+            return self._memory(tensor).input
+
+    def plan(self, shape: Shape, outputs: Sequence[torch.Tensor]) -> Plan:
+        """The finished plan.
+
+        Raises:
+            Refused: If an output is not memory of this call.
+        """
+        views = tuple(self.view(tensor) for tensor in outputs)
+        memories = sorted(self._memories.values(), key=lambda memory: memory.id)
+        return Plan(
+            shape=shape,
+            buffers=tuple(Buffer(id=memory.id, bytes=memory.bytes, input=memory.input) for memory in memories),
+            steps=tuple(self._steps),
+            outputs=views,
+        )
+
+    def _remember(self, tensor: torch.Tensor, index: int | None) -> _Memory:
+        if len(self._memories) >= _MAX_BUFFERS:
+            raise Refused(Outcome.PLAN_REJECTED, f"one call allocates more than {_MAX_BUFFERS} tensors")
+        storage = tensor.untyped_storage()
+        memory = _Memory(len(self._memories), storage, storage.nbytes(), index)
+        self._memories[storage._cdata] = memory
+        return memory
+
+    def _hold(self, tensor: torch.Tensor, value: Number) -> torch.Tensor:
+        """Keep a number that torch wraps as a tensor, such as that of `x[0] = 1.0`; it becomes memory only if used."""
+        self._constants[tensor.untyped_storage()._cdata] = (tensor, self._number(value))
+        return tensor
+
+    def _memory(self, tensor: torch.Tensor) -> _Memory:
+        storage = tensor.untyped_storage()._cdata if tensor.is_meta else None
+        if storage in self._constants:
+            constant, number = self._constants.pop(storage)
+            self._fill(self._allocate(constant), number)
+        memory = self._memories.get(storage) if storage is not None else None
+        if memory is None:
+            where = "was not allocated in this call" if tensor.is_meta else "lives on the host; pass device=x.device"
+            raise Refused(Outcome.PLAN_REJECTED, f"a tensor {where}: allocate on the device, anew in every call")
+        return memory
+
+    def _allocate(self, tensor: torch.Tensor) -> torch.Tensor:
+        _dtype_name(tensor.dtype)
+        self.add(Allocate(buffer=self._remember(tensor, None).id))
+        return tensor
+
+    def _fill(self, tensor: torch.Tensor, value: Number | torch.Tensor) -> torch.Tensor:
+        self.add(Fill(target=self.view(tensor), value=self._number(value)))
+        return tensor
+
+    def _number(self, value: Number | torch.Tensor) -> Number:
+        """A fill value: a number, or a tensor that only wraps one."""
+        if isinstance(value, torch.Tensor) and value.is_meta:
+            held = self._constants.get(value.untyped_storage()._cdata)
+            if held is None:
+                raise Refused(Outcome.HOST_READ, "host code fills a tensor with a value of another: do it in a kernel")
+            return held[1]
+        number = value.item() if isinstance(value, torch.Tensor) else value
+        if not isinstance(number, bool | int | float):
+            raise Refused(Outcome.FORBIDDEN_OP, f"host code fills with {number}, which is no real number")
+        return number
+
+    def _copy(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if source.is_meta and source.untyped_storage()._cdata in self._constants:
+            return self._fill(target, source)
+        if not source.is_meta:
+            if source.numel() != 1:
+                raise Refused(Outcome.FORBIDDEN_OP, "host code copies data of its own to the device")
+            return self._fill(target, source)
+        self._require_copies("copies a tensor")
+        self.add(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
+        return target
+
+    def _convert(self, func: OpOverload, args: Args, kwargs: Kwargs) -> torch.Tensor:
+        device = kwargs.get("device")
+        if device is not None and device.type != "meta":
+            raise Refused(
+                Outcome.HOST_READ,
+                "host code moves a tensor to the host, where it has no values while tracing: work on it in a kernel",
+            )
+        self._require_copies("copies a tensor (clone, contiguous, reshape or a change of dtype)")
+        result: torch.Tensor = func(*args, **kwargs)
+        self._allocate(result)
+        self.add(Copy(source=self.view(args[0]), target=self.view(result)))
+        return result
+
+    def _require_copies(self, what: str) -> None:
+        if self._policy.host != "copy":
+            raise Refused(
+                Outcome.FORBIDDEN_OP,
+                f"host code {what}: use strides and casts inside the kernel (the operator's policy allows no copies)",
+            )
+
+    def _checked_view(self, result: object) -> object:
+        """Views may not reach beyond the memory that they are views of; torch lets those without data grow."""
+        for tensor in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata not in self._constants:
+                memory = self._memory(tensor)
+                if self.view(tensor).end_bytes > memory.bytes:
+                    raise Refused(
+                        Outcome.PLAN_REJECTED, f"a view reaches beyond the {memory.bytes} bytes that it is a view of"
+                    )
+        return result
+
+
+def _dtype_name(dtype: torch.dtype) -> DtypeName:
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPE_BYTES:
+        raise Refused(Outcome.FORBIDDEN_OP, f"host code uses dtype {name}; there are {', '.join(DTYPE_BYTES)}")
+    return cast(DtypeName, name)

@@ -1,0 +1,265 @@
+"""Reference export: turns an operator's PyTorch reference into graphs of ATen calls, one a shape.
+
+Runs inside the jail. The reference's Python sees tensors without data, so it can neither read values nor run long;
+what comes out is checked again when the graph is evaluated.
+"""
+
+import ast
+import json
+import math
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
+from workers.reference import is_allowed
+
+FILENAME = "<reference>"
+"""Name the reference's lines carry in tracebacks."""
+
+HINTS = {
+    "_local_scalar_dense": "it reads a tensor's value on the host (item, float, bool or if); use torch.where",
+    "nonzero": "the size of its result depends on values (nonzero, boolean indexing); use torch.where or masked_fill",
+    "masked_select": "the size of its result depends on values; use torch.where or masked_fill",
+    "bernoulli": "it draws random numbers; take them as an input",
+    "native_dropout": "it draws random numbers; leave dropout out of the reference",
+}
+"""What to do about operations that people are likely to try."""
+
+_REFUSAL = "the reference calls {}: {}"
+
+Entry: TypeAlias = Callable[..., object]
+"""The reference's function: the operator's inputs, then its scalars."""
+
+
+class NotExportable(Exception):
+    """The reference cannot become a graph.
+
+    Attributes:
+        outcome: How the export ends.
+        reason: What to change.
+    """
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+def export(request: bytes) -> bytes:
+    """Export the reference of a `TraceJob` without a source, for every shape of the job.
+
+    Returns:
+        JSON: `{"graphs": [...]}` in the order of the job's shapes, or `{"outcome", "reason", "line"}`.
+    """
+    job = TraceJob.model_validate_json(request)
+    try:
+        entry = _load(job.operator)
+        graphs = [_export_shape(entry, job.operator, shape) for shape in job.shapes]
+    except NotExportable as refusal:
+        return _refuse(refusal.outcome, refusal.reason, _line(refusal))
+    except SyntaxError as error:
+        return _refuse(Outcome.SYNTAX_ERROR, f"the reference does not parse: {error.msg}", error.lineno)
+    except ImportError as error:
+        return _refuse(Outcome.FORBIDDEN_IMPORT, f"the reference cannot import {error.name}", _line(error))
+    except DynamicOutputShapeException as error:
+        return _refuse(Outcome.FORBIDDEN_OP, _REFUSAL.format(error.func, HINTS["nonzero"]), _line(error))
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        NameError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = f"the reference raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return _refuse(Outcome.TRACE_CRASHED, reason, _line(error))
+    return json.dumps({"graphs": [graph.model_dump(mode="json") for graph in graphs]}).encode()
+
+
+def _refuse(outcome: Outcome, reason: str, line: int | None) -> bytes:
+    return json.dumps({"outcome": outcome, "reason": reason, "line": line}).encode()
+
+
+def _line(error: BaseException) -> int | None:
+    """The reference's line that an exception came through."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILENAME]
+    return lines[-1] if lines else None
+
+
+def _load(operator: Operator) -> Entry:
+    namespace: dict[str, object] = {"__name__": "reference"}
+    exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
+    entry = namespace.get(operator.entry)
+    if not callable(entry):
+        raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference does not define a function '{operator.entry}'")
+    return entry
+
+
+def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
+    scalars = [scalar.value for scalar in operator.scalars]
+    with FakeTensorMode(), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        inputs = [
+            torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype))
+            for item in operator.inputs
+        ]
+
+        def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
+            with _Gate(tensors):
+                results = entry(*tensors, *scalars)
+            return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+        traced = make_fx(guarded)(*inputs)
+    return _translate(traced, operator, shape)
+
+
+class _Gate(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses an operation where the reference calls it, so that the refusal names the reference's line."""
+
+    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._inputs = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(inputs)}
+
+    def __torch_dispatch__(
+        self,
+        operation: OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        name, overload = operation._schema.name.partition("::")[2], operation._overloadname
+        if operation.namespace == "prim":  # questions about a tensor, such as its device: no node
+            return operation(*args, **(kwargs or {}))
+        if operation.namespace != "aten" or not is_allowed(name, overload):
+            raise NotExportable(Outcome.FORBIDDEN_OP, _forbidden(operation, name))
+        for argument, value in zip(operation._schema.arguments, args, strict=False):
+            written = argument.alias_info is not None and argument.alias_info.is_write
+            if written and isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in self._inputs:
+                position = self._inputs[value.untyped_storage()._cdata]
+                raise NotExportable(
+                    Outcome.FORBIDDEN_OP,
+                    f"{operation} changes input {position} in place; a reference leaves its inputs as they are",
+                )
+        return operation(*args, **(kwargs or {}))
+
+
+def _forbidden(operation: OpOverload, name: str) -> str:
+    if torch.Tag.nondeterministic_seeded in operation.tags:
+        hint = "it draws random numbers; take them as an input"
+    else:
+        hint = HINTS.get(name, "it is not on the list of operations a reference may use (workers/reference.py)")
+    return _REFUSAL.format(operation, hint)
+
+
+def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Graph:
+    translation = _Translation(traced)
+    for node in traced.graph.nodes:
+        translation.add(node)
+    results = [result.meta["val"] for result in translation.results]
+    dtypes = tuple(str(result.dtype).removeprefix("torch.") for result in results)
+    declared = tuple(output.dtype for output in operator.outputs)
+    if dtypes != declared:
+        raise NotExportable(
+            Outcome.WRONG_OUTPUT_TYPE,
+            f"the reference returns ({', '.join(dtypes)}), but the spec declares ({', '.join(declared)})",
+        )
+    return Graph(
+        shape=shape,
+        nodes=tuple(translation.nodes),
+        outputs=tuple(translation.reference(result) for result in translation.results),
+        output_shapes=tuple(tuple(result.shape) for result in results),
+        output_dtypes=declared,
+    )
+
+
+class _Translation:
+    """The walk over a traced graph: fx nodes in, protocol nodes out."""
+
+    def __init__(self, traced: fx.GraphModule) -> None:
+        self.nodes: list[Node] = []
+        self.results: list[fx.Node] = []
+        self._traced = traced
+        self._references: dict[fx.Node, NodeRef | InputRef] = {}
+
+    def reference(self, node: fx.Node) -> NodeRef | InputRef:
+        """How the protocol names a value that was added."""
+        return self._references[node]
+
+    def add(self, node: fx.Node) -> None:
+        """Take over one fx node."""
+        if node.op == "placeholder":
+            self._references[node] = InputRef(input=len(self._references))
+        elif node.op == "get_attr":
+            self._add_constant(node)
+        elif node.op == "output":
+            self._add_outputs(node.args[0])
+        elif isinstance(node.target, OpOverload):
+            self._append(node, str(node.target), node.args, node.kwargs)
+        else:  # operator.getitem on a call with several results
+            source, index = node.args
+            if not isinstance(source, fx.Node) or not isinstance(index, int):
+                raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference's graph contains {node.target}")
+            owner = self._references[source]
+            if not isinstance(owner, NodeRef):
+                raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference's graph contains {node.target}")
+            self._references[node] = NodeRef(node=owner.node, result=index)
+
+    def _append(self, node: fx.Node, op: str, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        self._references[node] = NodeRef(node=len(self.nodes))
+        kept = {name: value for name, value in kwargs.items() if name not in ("device", "layout", "pin_memory")}
+        self.nodes.append(
+            Node.model_validate(
+                {
+                    "op": op,
+                    "args": tuple(self._value(value) for value in args),
+                    "kwargs": {name: self._value(value) for name, value in kept.items()},
+                }
+            )
+        )
+
+    def _add_constant(self, node: fx.Node) -> None:
+        """A tensor written out in the reference; only single numbers are taken over."""
+        tensor = getattr(self._traced, str(node.target))
+        if tensor.dim() != 0:
+            raise NotExportable(
+                Outcome.FORBIDDEN_OP,
+                "the reference holds a tensor constant; build it with torch.arange, torch.full or take it as an input",
+            )
+        self._append(node, "aten.scalar_tensor.default", (tensor.item(),), {"dtype": tensor.dtype})
+
+    def _add_outputs(self, results: object) -> None:
+        for result in results if isinstance(results, (tuple, list)) else (results,):
+            if not isinstance(result, fx.Node):
+                raise NotExportable(Outcome.WRONG_OUTPUT_TYPE, "the reference must return tensors, alone or in a tuple")
+            self.results.append(result)
+
+    def _value(self, value: object) -> object:
+        match value:
+            case fx.Node():
+                return self._references[value]
+            case torch.dtype():
+                return _dtype(value)
+            case torch.memory_format():
+                return str(value).removeprefix("torch.")
+            case tuple() | list():
+                return tuple(self._value(item) for item in value)
+            case float() if not math.isfinite(value):
+                return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return value
+
+
+def _dtype(dtype: torch.dtype) -> DtypeRef:
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPE_BYTES:
+        raise NotExportable(Outcome.FORBIDDEN_OP, f"the reference uses dtype {name}; known: {', '.join(DTYPE_BYTES)}")
+    return DtypeRef.model_validate({"dtype": name})

@@ -1,0 +1,56 @@
+"""Why a candidate is stopped: a refusal names the outcome, the reason and the candidate's own line."""
+
+import sys
+import traceback
+from types import FrameType
+
+from workers.protocol import REASON_CHARS, Outcome, Stage
+
+SOURCE_NAME = "candidate.py"
+"""What tracebacks and the compiler call the candidate's source."""
+
+
+class Refused(BaseException):
+    """Stops a candidate. No `Exception`, so that the candidate's own handlers let it through."""
+
+    def __init__(self, outcome: Outcome, reason: str, stage: Stage = Stage.TRACE, line: int | None = None) -> None:
+        """Refuse with a reason that a person or an LLM can act on; the line defaults to the one that is running."""
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = tidy(reason)
+        self.stage = stage
+        self.line = line or running_line()
+
+
+def running_line() -> int | None:
+    """The candidate's line that is being executed, or None outside of it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == SOURCE_NAME:
+            return frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def raising_line(error: BaseException) -> int | None:
+    """The candidate's innermost line that an exception came through, or None."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == SOURCE_NAME]
+    return lines[-1] if lines else None
+
+
+def tidy(text: str) -> str:
+    """Cap a text at the length of a reason and take out what would not print."""
+    printable = "".join(character if character.isprintable() or character == "\n" else " " for character in text)
+    return printable[:REASON_CHARS].strip()
+
+
+def crash(error: BaseException) -> Refused:
+    """What an exception that the candidate raised amounts to."""
+    return Refused(
+        Outcome.TRACE_CRASHED, f"{type(error).__name__}: {describe(error)}", Stage.TRACE, raising_line(error)
+    )
+
+
+def describe(error: BaseException) -> str:
+    """An exception's message, without the names of the machinery that it passed through."""
+    return str(error).replace("dynamic_func()", "the kernel")

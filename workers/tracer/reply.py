@@ -1,0 +1,43 @@
+"""What a trace sends out of the jail. The parent holds it against these bounds before it believes any of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from workers.protocol import REASON_CHARS, Kernel, Outcome, Plan, Stage, Wire
+from workers.protocol.plan import Digest
+
+MAX_VARIANTS = 16
+"""Configurations of a candidate's autotuned kernels that are traced, all kernels together."""
+MAX_PLANS = 128
+"""Shapes of a job."""
+MAX_KERNELS = 512
+"""Distinct compiled kernels over all variants."""
+
+Reason = Annotated[str, Field(max_length=REASON_CHARS)]
+Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
+Configured = bool | int | float | Annotated[str, Field(max_length=256)] | None
+
+
+class Ended(Wire):
+    """How a candidate or a variant ended in the jail: `CORRECT` means that nothing was found against it so far."""
+
+    outcome: Outcome = Outcome.CORRECT
+    reason: Reason = ""
+    stage: Stage | None = None
+    line: Annotated[int, Field(ge=1, le=10**6)] | None = None
+
+
+class TracedPlans(Ended):
+    """One variant: its configuration, and its plans in the job's order of shapes unless something stopped it."""
+
+    configuration: Annotated[dict[Annotated[str, Field(max_length=128)], Configured], Field(max_length=64)] = {}
+    plans: tuple[Plan, ...] = Field(default=(), max_length=MAX_PLANS)
+
+
+class Reply(Ended):
+    """All of a candidate: its variants and the kernels that their plans launch, or why there is none."""
+
+    variants: tuple[TracedPlans, ...] = Field(default=(), max_length=MAX_VARIANTS)
+    kernels: Annotated[dict[Digest, Kernel], Field(max_length=MAX_KERNELS)] = {}
+    stages_s: dict[Literal["trace", "compile"], Seconds] = {}

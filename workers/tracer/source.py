@@ -1,0 +1,86 @@
+"""The candidate's source: what it may import, and how it is loaded."""
+
+import ast
+import builtins
+import linecache
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType, ModuleType
+from typing import Any
+
+from workers.protocol import Outcome, Stage
+from workers.tracer.refusal import SOURCE_NAME, Refused
+
+MODULE_NAME = "candidate"
+"""What the candidate's module is called."""
+
+ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "__future__")
+"""Modules that a candidate may import; of `triton.language` also what is below it, such as `extra.libdevice`."""
+
+_OPEN = ("triton.language",)
+_ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice) and math"
+
+
+def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
+    """Compile the source, having held its imports against the list.
+
+    Raises:
+        Refused: `syntax_error` or `forbidden_import`, with the line.
+    """
+    try:
+        tree = ast.parse(source, SOURCE_NAME)
+        code = compile(tree, SOURCE_NAME, "exec")
+    except SyntaxError as error:
+        raise Refused(
+            Outcome.SYNTAX_ERROR, f"{error.msg}: {(error.text or '').strip()}", Stage.PARSE, error.lineno or 1
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise Refused(Outcome.SYNTAX_ERROR, str(error), Stage.PARSE, 1) from None
+    for module, line in _imports(tree):
+        _require_allowed(module, allowed, line)
+    return code
+
+
+def load(source: str, code: CodeType, allowed: Sequence[str] = ALLOWED_IMPORTS) -> ModuleType:
+    """Execute the source as a module whose functions Triton can read the text of.
+
+    Raises:
+        BaseException: Whatever the source raises, or what it is refused with.
+    """
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = SOURCE_NAME
+    module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _guarded_import(allowed)}
+    sys.modules[MODULE_NAME] = module
+    linecache.cache[SOURCE_NAME] = (len(source), None, source.splitlines(keepends=True), SOURCE_NAME)
+    exec(code, module.__dict__)
+    return module
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield ("." * node.level) + (node.module or ""), node.lineno
+
+
+def _require_allowed(module: str, allowed: Sequence[str], line: int | None = None) -> None:
+    below = any(module.startswith(f"{name}.") for name in allowed if name in _OPEN or name not in ALLOWED_IMPORTS)
+    if module not in allowed and not below:
+        raise Refused(Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE}", Stage.PARSE, line)
+
+
+def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
+    """An `__import__` for the candidate's own statements; what its imports import is not its doing."""
+
+    def guarded(
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] = (),
+        level: int = 0,
+    ) -> ModuleType:
+        _require_allowed("." * level + name, allowed)
+        return builtins.__import__(name, globals, locals, fromlist, level)
+
+    return guarded

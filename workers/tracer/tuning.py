@@ -1,0 +1,103 @@
+"""Tuning: which configurations of `@triton.autotune` become variants, and which one a launch gets."""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from triton.runtime.autotuner import Autotuner, Config
+
+from workers.tracer.reply import MAX_VARIANTS
+
+Choice = Mapping[int, int]
+"""Index of the configuration chosen, by index of the autotuned kernel."""
+
+
+class Tuning:
+    """Stands in for the timing that an autotuned kernel does at its first launch.
+
+    The kernels are found by letting the entry run once for each shape without compiling anything.
+    """
+
+    def __init__(self) -> None:
+        self._tuners: list[Autotuner] = []
+        self._surviving: list[set[int]] = []
+        self._choice: Choice = {}
+
+    def install(self) -> None:
+        """Take the place of the timing for every autotuned launch from now on."""
+        tuning = self
+
+        def run(tuner: Autotuner, *args: object, **kwargs: object) -> object:
+            return tuning._run(tuner, args, kwargs)
+
+        Autotuner.run = run
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether an autotuned kernel was launched so far."""
+        return bool(self._tuners)
+
+    def choose(self, choice: Choice) -> None:
+        """Use these configurations from now on."""
+        self._choice = choice
+
+    def choices(self, seed: int) -> list[Choice]:
+        """All combinations of configurations, or a sample of as many as there may be variants."""
+        menus = [sorted(surviving) for surviving in self._surviving]
+        total = math.prod(len(menu) for menu in menus)
+        numbers: Sequence[int] = range(total)
+        if total > MAX_VARIANTS:
+            numbers = sorted(random.Random(seed).sample(range(total), MAX_VARIANTS))
+        return [dict(enumerate(_combination(menus, number))) for number in numbers]
+
+    def describe(self, choice: Choice) -> dict[str, bool | int | float | str | None]:
+        """A choice as a bundle tells it: option to value, under the kernel's name where there are several."""
+        described: dict[str, bool | int | float | str | None] = {}
+        for index, chosen in choice.items():
+            tuner = self._tuners[index]
+            prefix = f"{tuner.base_fn.__name__}." if len(self._tuners) > 1 else ""
+            for name, value in tuner.configs[chosen].all_kwargs().items():
+                described[prefix + name] = value if isinstance(value, bool | int | float | str | None) else str(value)
+        return described
+
+    def _run(self, tuner: Autotuner, args: Sequence[object], kwargs: Mapping[str, Any]) -> object:
+        config = self._pick(tuner, args, kwargs)
+        arguments = config.all_kwargs()
+        if config.pre_hook is not None:
+            config.pre_hook({**dict(zip(tuner.arg_names, args, strict=False)), **kwargs, **arguments})
+        return tuner.fn.run(*args, **kwargs, **arguments)
+
+    def _pick(self, tuner: Autotuner, args: Sequence[object], kwargs: Mapping[str, Any]) -> Config:
+        """The chosen configuration, or the first one left where the candidate's own pruning took it away."""
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        kept = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+        left = [_position(config, tuner.configs) for config in kept]
+        index = self._index(tuner)
+        self._surviving[index].update(left)
+        chosen = self._choice.get(index)
+        return tuner.configs[chosen if chosen in left else left[0]]
+
+    def _index(self, tuner: Autotuner) -> int:
+        for index, known in enumerate(self._tuners):
+            if known is tuner:
+                return index
+        self._tuners.append(tuner)
+        self._surviving.append(set())
+        return len(self._tuners) - 1
+
+
+def _position(config: Config, configs: list[Config]) -> int:
+    """Where a configuration stands; one that the candidate's pruning made up is appended."""
+    if config not in configs:
+        configs.append(config)
+    return configs.index(config)
+
+
+def _combination(menus: Sequence[Sequence[int]], number: int) -> list[int]:
+    """The number-th element of the product of the menus, the last one turning fastest."""
+    chosen: list[int] = []
+    for menu in reversed(menus):
+        number, index = divmod(number, len(menu))
+        chosen.append(menu[index])
+    return chosen[::-1]

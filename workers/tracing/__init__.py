@@ -1,0 +1,214 @@
+"""A trace job to a trace report: run the tracer in the jail, hold its claims against the spec, assemble, read.
+
+Trusted code of the warm bench process. Everything that the jail answers is hostile data.
+"""
+
+import platform
+import re
+import time
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from workers import jail, tracer
+from workers.assembler import assemble
+from workers.errors import ToolMissing
+from workers.jail import Ending, JailResult, Limits
+from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
+from workers.targets import TARGETS
+from workers.tracer import reference
+from workers.tracer.refusal import SOURCE_NAME, tidy
+from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans
+from workers.tracing.claims import Unfounded, check_bundle
+from workers.tracing.warmth import warm
+
+__all__ = ["trace", "warm"]
+
+MEMORY_BYTES = 2 * 2**30
+"""Memory that a trace may add to the warm process; compiling the largest attention kernels takes under 1 GiB."""
+REPLY_BYTES = 64 * 2**20
+"""Longest answer of a trace: 16 variants over 20 shapes with their kernels stay under 8 MiB."""
+
+Trace = Callable[[bytes], bytes]
+
+_TRACEABLE = frozenset(
+    {
+        Outcome.CORRECT,
+        Outcome.SYNTAX_ERROR,
+        Outcome.FORBIDDEN_IMPORT,
+        Outcome.FORBIDDEN_OP,
+        Outcome.HOST_READ,
+        Outcome.UNSUPPORTED_LAUNCH,
+        Outcome.COMPILE_ERROR,
+        Outcome.TRACE_CRASHED,
+        Outcome.PLAN_REJECTED,
+        Outcome.WRONG_OUTPUT_TYPE,
+    }
+)
+# Outcomes that a tracer can claim; the others are for those to say who saw them.
+_ENDINGS = {
+    Ending.RAISED: Outcome.TRACE_CRASHED,
+    Ending.TIMEOUT: Outcome.TRACE_TIMEOUT,
+    Ending.MEMORY: Outcome.TRACE_MEMORY,
+    Ending.CRASHED: Outcome.TRACE_CRASHED,
+    Ending.FLOODED: Outcome.PLAN_REJECTED,
+}
+
+
+class _Export(Ended):
+    """What `reference.export` answers."""
+
+    graphs: Annotated[tuple[Graph, ...], Field(max_length=MAX_PLANS)] = ()
+
+
+def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> TraceReport:
+    """Trace a candidate, or export the operator's reference if the job has no source.
+
+    Args:
+        job: The order.
+        worker: The id that the report carries.
+        tracer_function: What runs in the jail for a source.
+
+    Returns:
+        The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs.
+
+    Raises:
+        ToolMissing: If there is no such target.
+        JailFailed: If the jail cannot be set up.
+        JailUnsafe: If this machine cannot kill a jail as a tree.
+    """
+    if job.target not in TARGETS:
+        raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
+    _warm_once()
+    function = reference.export if job.source is None else tracer_function
+    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
+    result = jail.run(function, job.model_dump_json().encode(), limits)
+    report = TraceReport(
+        job=job.id,
+        search=job.search,
+        candidate=job.candidate,
+        worker=worker,
+        versions=_versions(),
+        jail=jail.probe(),
+        outcome=Outcome.CORRECT,
+        stages_s={"jail": result.wall_s},
+    )
+    if result.ending is not Ending.RETURNED:
+        return _with_end(report, _ended(result))
+    return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report)
+
+
+@cache
+def _warm_once() -> None:
+    warm()
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in ("torch", "triton")}}
+
+
+def _with_end(report: TraceReport, ended: Ended, **more: object) -> TraceReport:
+    update = {"outcome": ended.outcome, "reason": tidy(ended.reason), "stage": ended.stage, "line": ended.line}
+    return report.model_copy(update=update | more)
+
+
+def _ended(result: JailResult) -> Ended:
+    """What the end of a child amounts to; the first candidate line in its last words is the innermost."""
+    where = re.search(rf'File "{re.escape(SOURCE_NAME)}", line (\d{{1,6}})', result.detail)
+    said = result.detail.splitlines() or [""]
+    raised = result.ending is Ending.RAISED
+    return Ended(
+        outcome=_ENDINGS[result.ending],
+        reason=tidy(said[-1] if raised else f"the process that traces it {said[0]}"),
+        stage=Stage.TRACE,
+        line=int(where[1]) if where else None,
+    )
+
+
+def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+    try:
+        export = _Export.model_validate_json(result.reply)
+    except ValidationError as error:
+        return _with_end(report, _malformed(error))
+    if export.outcome is Outcome.CORRECT and [graph.shape for graph in export.graphs] != list(job.shapes):
+        return _with_end(report, _rejected("the reference graphs are not those of the job's shapes"))
+    return _with_end(report, export, graphs=export.graphs, stages_s={"trace": result.wall_s})
+
+
+def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+    try:
+        reply = Reply.model_validate_json(result.reply)
+    except ValidationError as error:
+        return _with_end(report, _malformed(error))
+    stages_s = _stages(result, reply)
+    if not _TRACEABLE.issuperset(item.outcome for item in (reply, *reply.variants)):
+        return _with_end(report, _rejected("the trace claims an outcome that is not its to claim"), stages_s=stages_s)
+    if not reply.variants:
+        ended = reply if reply.outcome is not Outcome.CORRECT else _rejected("the trace holds no variant")
+        return _with_end(report, ended, stages_s=stages_s)
+    started = time.perf_counter()
+    late = started + job.deadline_s
+    variants = tuple(_variant(index, plans, reply, job, late) for index, plans in enumerate(reply.variants))
+    stages_s["assemble"] = time.perf_counter() - started
+    best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
+    ended = Ended(outcome=best.outcome, reason=best.reason, stage=best.stage, line=best.line)
+    return _with_end(report, ended, variants=variants, stages_s=stages_s)
+
+
+def _stages(result: JailResult, reply: Reply) -> dict[str, float]:
+    """Seconds by stage. The child's own account is hostile and cannot exceed what the parent saw."""
+    compile_s = min(reply.stages_s.get("compile", 0.0), result.wall_s)
+    trace_s = min(reply.stages_s.get("trace", 0.0), result.wall_s - compile_s)
+    return {"trace": trace_s, "compile": compile_s, "jail": result.wall_s - compile_s - trace_s}
+
+
+def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float) -> TracedVariant:
+    """One variant: its claims checked, its kernels assembled, its plans read; not after `late` on the clock."""
+    if plans.outcome is not Outcome.CORRECT:
+        return _failed(index, plans)
+    if time.perf_counter() > late:
+        reason = f"the variants before it took {job.deadline_s:g} s to assemble; offer fewer configurations"
+        return _failed(index, Ended(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.ASSEMBLE))
+    try:
+        bundle = _bundle(plans, reply, job)
+        check_bundle(bundle, job)
+    except ValidationError as error:
+        return _failed(index, _malformed(error))
+    except Unfounded as error:
+        return _failed(index, Ended(outcome=error.outcome, reason=tidy(error.reason), stage=Stage.TRACE))
+    assembled = assemble(bundle, job.operator)
+    if assembled.outcome is not None:
+        ended = Ended(
+            outcome=assembled.outcome, reason=tidy(assembled.reason), stage=Stage.ASSEMBLE, line=assembled.line
+        )
+        return _failed(index, ended)
+    return TracedVariant(index=index, outcome=Outcome.CORRECT, bundle=assembled.bundle, readings=assembled.readings)
+
+
+def _bundle(plans: TracedPlans, reply: Reply, job: TraceJob) -> Bundle:
+    launched = {launch.kernel for plan in plans.plans for launch in plan.launches}
+    return Bundle(
+        target=job.target,
+        operator=job.operator.digest,
+        configuration=plans.configuration,
+        kernels={digest: kernel for digest, kernel in reply.kernels.items() if digest in launched},
+        plans=plans.plans,
+    )
+
+
+def _failed(index: int, ended: Ended) -> TracedVariant:
+    return TracedVariant(index=index, outcome=ended.outcome, reason=ended.reason, stage=ended.stage, line=ended.line)
+
+
+def _rejected(reason: str) -> Ended:
+    return Ended(outcome=Outcome.PLAN_REJECTED, reason=tidy(reason), stage=Stage.TRACE)
+
+
+def _malformed(error: ValidationError) -> Ended:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the whole"
+    return _rejected(f"what the trace says is no plan: {where}: {first['msg'].removeprefix('Value error, ')}")

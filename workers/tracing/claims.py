@@ -1,0 +1,131 @@
+"""Claims: what a trace says a candidate does, held against the operator's spec. Nothing is taken on trust.
+
+The plan's own types already bound every size and keep every view and pointer inside its buffer; what is checked here
+needs the operator and the job.
+"""
+
+from collections.abc import Iterator
+from math import prod
+
+from workers.protocol import (
+    DTYPE_BYTES,
+    Allocate,
+    Bundle,
+    Copy,
+    Fill,
+    Launch,
+    Operator,
+    Outcome,
+    Plan,
+    Pointer,
+    Shape,
+    TraceJob,
+    View,
+)
+from workers.targets import TARGETS
+
+
+class Unfounded(Exception):
+    """A claim that does not hold.
+
+    Attributes:
+        outcome: What it makes of the candidate.
+        reason: A sentence that a person or an LLM can act on.
+    """
+
+    def __init__(self, reason: str, outcome: Outcome = Outcome.PLAN_REJECTED) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.outcome = outcome
+
+
+def check_bundle(bundle: Bundle, job: TraceJob) -> None:
+    """Hold a bundle against the job that it is the answer to.
+
+    Raises:
+        Unfounded: At the first claim that does not hold.
+    """
+    for digest, kernel in bundle.kernels.items():
+        if kernel.digest != digest or kernel.target != job.target:
+            raise Unfounded(f"kernel {digest[:12]} is not what its name says")
+    if [plan.shape for plan in bundle.plans] != list(job.shapes):
+        raise Unfounded("the plans are not those of the job's shapes")
+    for plan in bundle.plans:
+        _check_inputs(plan, job.operator)
+        _check_memory(plan, TARGETS[job.target].memory_bytes)
+        _check_steps(plan, job.operator)
+        _check_outputs(plan, job.operator)
+
+
+def _check_inputs(plan: Plan, operator: Operator) -> None:
+    """Input buffers come first and have the sizes of the spec, whatever the trace saw."""
+    claimed = [(buffer.input, buffer.bytes) for buffer in plan.buffers[: len(operator.inputs)]]
+    if claimed != list(enumerate(_input_bytes(operator, plan.shape))):
+        raise Unfounded(f"the input buffers for {plan.shape.key} are not those of the operator")
+    if any(buffer.input is not None for buffer in plan.buffers[len(operator.inputs) :]):
+        raise Unfounded("a buffer beyond the inputs claims to be one")
+
+
+def _input_bytes(operator: Operator, shape: Shape) -> Iterator[int]:
+    for item in operator.inputs:
+        yield prod(operator.input_shape(item, shape.dims)) * DTYPE_BYTES[item.dtype]
+
+
+def _check_memory(plan: Plan, memory_bytes: int) -> None:
+    total = sum(buffer.bytes for buffer in plan.buffers)
+    if total > memory_bytes:
+        raise Unfounded(f"needs {total} bytes for {plan.shape.key}; the target's card has {memory_bytes}")
+
+
+def _check_steps(plan: Plan, operator: Operator) -> None:
+    if not plan.launches:
+        raise Unfounded("launches no kernel")
+    live = {buffer.id for buffer in plan.buffers if buffer.input is not None}
+    for step in plan.steps:
+        if isinstance(step, Allocate):
+            if step.buffer in live or step.buffer >= len(plan.buffers):
+                raise Unfounded(f"buffer {step.buffer} is allocated twice or not at all")
+            live.add(step.buffer)
+        elif not {*_read_by(step), *_written_by(step)} <= live:
+            raise Unfounded("a step uses a buffer before it is allocated")
+        if isinstance(step, Copy):
+            _check_copy(step, operator)
+
+
+def _check_copy(step: Copy, operator: Operator) -> None:
+    if operator.policy.host != "copy":
+        raise Unfounded("copies a tensor, which the operator's policy does not allow", Outcome.FORBIDDEN_OP)
+    if step.source.shape != step.target.shape:
+        raise Unfounded("copies between tensors of different shapes")
+
+
+def _check_outputs(plan: Plan, operator: Operator) -> None:
+    if [view.dtype for view in plan.outputs] != [output.dtype for output in operator.outputs]:
+        raise Unfounded("the outputs are not of the operator's number and dtypes", Outcome.WRONG_OUTPUT_TYPE)
+    written = {buffer for step in plan.steps for buffer in _written_by(step)}
+    for index, (view, output) in enumerate(zip(plan.outputs, operator.outputs, strict=True)):
+        source = plan.buffers[view.buffer].input
+        if source is not None and not operator.inputs[source].mutable:
+            raise Unfounded(f"output '{output.name}' is memory of input '{operator.inputs[source].name}'")
+        if view.buffer not in written:
+            raise Unfounded(f"nothing writes output '{output.name}': no launch or fill gets its memory")
+        if any(_overlap(view, other) for other in plan.outputs[:index]):
+            raise Unfounded(f"output '{output.name}' shares memory with another output")
+
+
+def _overlap(one: View, other: View) -> bool:
+    same = one.buffer == other.buffer
+    return same and one.offset_bytes < other.end_bytes and other.offset_bytes < one.end_bytes
+
+
+def _read_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
+    if isinstance(step, Copy):
+        yield step.source.buffer
+
+
+def _written_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
+    """Buffers that a step may write; a launch may write through any of its pointers."""
+    if isinstance(step, Fill | Copy):
+        yield step.target.buffer
+    elif isinstance(step, Launch):
+        yield from (argument.buffer for argument in step.arguments if isinstance(argument, Pointer))
