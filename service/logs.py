@@ -8,6 +8,9 @@ import structlog
 
 from service.settings import Settings
 
+CHATTY = ("alembic",)
+"""Libraries that say at `info` what only somebody who debugs wants to know."""
+
 
 def configure(settings: Settings) -> None:
     """Log as the settings say. Traces show code and never the values in it, which may be secrets."""
@@ -32,6 +35,8 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING) if level > logging.DEBUG else level)
 
 
 def _renderers(as_json: bool) -> list[Any]:
