@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted times
-	$(BIN)/reef search rmsnorm --evaluations 40
+	$(BIN)/reef search rmsnorm --evaluations 80
 
 test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"

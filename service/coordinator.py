@@ -4,7 +4,6 @@ Without settings all of it is embedded: SQLite, a Redis-protocol server under ou
 machine. With addresses given, the same code stands on PostgreSQL and Redis.
 """
 
-import asyncio
 import contextlib
 import secrets
 from collections.abc import Mapping
@@ -71,8 +70,8 @@ class Coordinator:
             stack.push_async_callback(pool.close)
             coordinator = cls(settings, store, dispatcher, pool)
             await coordinator._go_on(alone=settings.redis_url is None)
-            task = asyncio.create_task(coordinator._evolution.run(), name="evolution")
-            stack.push_async_callback(_cancel, task)
+            coordinator._evolution.start()
+            stack.push_async_callback(coordinator._evolution.stop)
             coordinator._resources = stack.pop_all()
             return coordinator
 
@@ -191,12 +190,6 @@ class Coordinator:
             raise Conflict(f"the search is {search.state.value}; it cannot become {state.value}") from error
         self.events.publish(SearchChanged(search=search.id, state=state.value, reason=""))
         return search
-
-
-async def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 def _known(name: str, table: Mapping[str, object], field: str) -> None:

@@ -22,6 +22,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from service.errors import Conflict, Unavailable
+from service.tasks import end
 
 START_S = 30.0
 """Seconds until it must answer; reading back a large log takes most of that."""
@@ -101,7 +102,7 @@ class EmbeddedServer:
             stack.push_async_callback(self._end)
             await self._start()
             watch = asyncio.create_task(self._watch(), name="embedded server")
-            stack.push_async_callback(_cancel, watch)
+            stack.push_async_callback(end, [watch])
             self._resources = stack.pop_all()
         return self
 
@@ -237,9 +238,3 @@ def _free_port() -> int:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-async def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -17,6 +17,7 @@ from service.errors import BadInput
 from service.events import Events, SearchChanged
 from service.jobs import reference_id, reference_job, trace_id
 from service.proposals import Proposer
+from service.tasks import end
 from service.verdicts import Verdicts
 from workers.protocol import AnyReport, Operator, TraceReport
 from workers.queue import Dispatcher
@@ -29,6 +30,8 @@ BLOCK_MS = 100
 """Longest wait for a report, so that new searches and free places are seen soon."""
 IDLE_BEFORE_SWEEP_S = 15.0
 """Quiet time after which jobs are looked for that the queue may have lost; longer than any judgement of a seed."""
+STOP_S = 20.0
+"""Seconds that the running tick gets to end in; one that applies many reports takes a second or two."""
 DUPLICATES_PER_EVALUATION = 20
 """A search whose proposals are this many times its budget has nothing new to say."""
 
@@ -51,12 +54,29 @@ class Evolution:
         self.verdicts = Verdicts(store, dispatcher, events)
         self._operators: dict[str, Operator] = {}
         self._last_report = time.monotonic()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Run in the background until `stop`."""
+        self._task = asyncio.create_task(self.run(), name="evolution")
+
+    async def stop(self) -> None:
+        """Let the running tick finish, so that nothing is left half done in the archive, and end."""
+        if self._task is None:
+            return
+        self._stopping = True
+        await asyncio.wait([self._task], timeout=STOP_S)
+        await end([self._task])
 
     async def run(self) -> None:
-        """Sweep once, then tick until cancelled. A tick that fails is logged and tried again."""
-        await self._sweep_all()
-        while True:
+        """Sweep once, then tick until asked to stop. A tick that fails is logged and tried again."""
+        swept = False
+        while not self._stopping:
             try:
+                if not swept:
+                    await self._sweep_all()
+                    swept = True
                 await self.tick()
             except Exception:
                 log.exception("tick failed")

@@ -18,6 +18,7 @@ from service.errors import BadInput
 from service.kernels import write_kernel
 from service.requests import SearchRequest
 from service.settings import Settings
+from service.tasks import end
 
 FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 NOTHING_CORRECT = 3
@@ -101,7 +102,7 @@ async def _watch(coordinator: Coordinator, search: Search) -> tuple[Search, Prog
                     return search, progress
                 await asyncio.sleep(POLL_S)
         finally:
-            follower.cancel()
+            await end([follower])
 
 
 async def _follow(coordinator: Coordinator, search: Search, view: ProgressView) -> None:

@@ -24,9 +24,18 @@ def _environment(data: Path) -> dict[str, str]:
 
 
 def _reef(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*REEF, *arguments], env=_environment(data), cwd=data, capture_output=True, text=True, timeout=500
-    )
+    try:
+        return subprocess.run(
+            [*REEF, *arguments], env=_environment(data), cwd=data, capture_output=True, text=True, timeout=200
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(f"no end in sight: {_last_words(data)}") from error
+
+
+def _last_words(data: Path) -> str:
+    """What the workers said last: all that explains a search that stands still."""
+    log = data / "workers.log"
+    return log.read_text(errors="replace")[-4000:] if log.exists() else "the workers said nothing"
 
 
 def test_a_search_ends_with_a_kernel_that_runs(tmp_path: Path) -> None:
@@ -87,4 +96,4 @@ def _wait_for_candidates(data: Path, count: int) -> None:
             if base.execute("select count(*) from candidates").fetchone()[0] >= count:
                 return
         time.sleep(0.2)
-    raise AssertionError("no candidates appeared")
+    raise AssertionError(f"no candidates appeared: {_last_words(data)}")

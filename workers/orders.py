@@ -1,0 +1,216 @@
+"""Orders between the bench of a card and the two processes it employs: the runner, which replays, and the checker.
+
+The bench decides everything that is random and everything that must be believed: where buffers lie, what they hold, in
+which order sides are timed. The runner only replays and times; the checker only looks. Orders and answers are one JSON
+object a line, over a pipe. Offsets and sizes are in bytes from the start of the runner's arena.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan
+from workers.protocol.base import Wire
+
+TIMED = "timed"
+"""The draw of timed content: counter-based, by fused kernels of ours. All other draws are those of `workers.inputs`."""
+
+
+class Side(StrEnum):
+    """Whose plan is replayed: the candidate's, or the pacer's that it is paired with."""
+
+    CANDIDATE = "candidate"
+    PACER = "pacer"
+
+
+class Slot(Wire):
+    """Where one run of a plan has its memory: a set of buffers that nobody else uses in the meantime."""
+
+    start: int
+    end: int
+    buffers: tuple[int, ...]
+    """Offset of each buffer of the plan, by buffer id; multiples of `placement.ALIGNMENT`."""
+    scratch: tuple[tuple[int, int], ...]
+    """By launch of the plan, in order: offsets of its global and its profile scratch; -1 where it takes none."""
+    zones: tuple[tuple[int, int], ...]
+    """Red zones, (offset, bytes): everything between `start` and `end` that no buffer and no scratch covers."""
+
+
+class Content(Wire):
+    """Which values a run is given. Equal contents give equal values in every process."""
+
+    draw: str
+    """`timed`, or a name in `workers.inputs.DRAWS`."""
+    seed: str
+    """The secret, hexadecimal."""
+    stream: int = 0
+    """Which of many independent contents under one seed; timed content only."""
+
+
+class Sample(Wire):
+    """One timed stretch: `slots` are run one after the other, each on a stream of timed content of its own."""
+
+    side: Side
+    slots: tuple[int, ...]
+    streams: tuple[int, ...]
+
+
+class Round(Wire):
+    """Samples timed without a pause, in this order. No slot is used twice in a round."""
+
+    plans: dict[Side, int]
+    """Position of the plan in its side's bundle."""
+    slots: dict[Side, tuple[Slot, ...]]
+    samples: tuple[Sample, ...]
+    seed: str
+    """The secret of the timed content, hexadecimal."""
+
+
+class Load(Wire):
+    """To the runner: take a side's bundle, in place of what it held for that side."""
+
+    order: Literal["load"] = "load"
+    side: Side
+    operator: Operator
+    bundle: Bundle
+    machine_code: dict[str, str]
+    """Machine code of every kernel by its digest, base64; assembled by the bench, never taken from a trace worker."""
+
+
+class Execute(Wire):
+    """To the runner: fill the inputs, poison everything else, run the plan once, wait until it is done."""
+
+    order: Literal["execute"] = "execute"
+    side: Side
+    plan: int
+    slot: Slot
+    content: Content
+
+
+class TimeRound(Wire):
+    """To the runner: time a round."""
+
+    order: Literal["time"] = "time"
+    round: Round
+
+
+class Scrub(Wire):
+    """To the runner: forget all bundles and overwrite everything that runs have touched."""
+
+    order: Literal["scrub"] = "scrub"
+
+
+class Attend(Wire):
+    """To the checker: look into another arena from now on; the former one is let go."""
+
+    order: Literal["attend"] = "attend"
+    handle: str
+    """The runner's inter-process handle of its arena, hexadecimal."""
+    arena_bytes: int
+
+
+class Adopt(Wire):
+    """To the checker: judge against this operator from now on, with a fresh ledger."""
+
+    order: Literal["adopt"] = "adopt"
+    operator: Operator
+    graphs: tuple[Graph, ...]
+
+
+class Examine(Wire):
+    """To the checker: hold one run against all checks, its red zones included."""
+
+    order: Literal["examine"] = "examine"
+    plan: Plan
+    slot: Slot
+    content: Content
+
+
+class Compare(Wire):
+    """To the checker: two runs on equal content must have given equal bits."""
+
+    order: Literal["compare"] = "compare"
+    plan: Plan
+    slots: tuple[Slot, Slot]
+
+
+class ExamineRound(Wire):
+    """To the checker: look at every output that was timed, at unchanged inputs and at the red zones."""
+
+    order: Literal["examine_round"] = "examine_round"
+    plans: dict[Side, Plan]
+    round: Round
+
+
+Order = Annotated[
+    Load | Execute | TimeRound | Scrub | Attend | Adopt | Examine | Compare | ExamineRound, Field(discriminator="order")
+]
+ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=Wire.model_config)
+
+
+class Opened(Wire):
+    """From either child: ready for orders."""
+
+    answer: Literal["opened"] = "opened"
+    handle: str = ""
+    """From the runner: inter-process handle of its arena, hexadecimal."""
+    arena_bytes: int = 0
+    card: str = ""
+    """The driver's name of the card."""
+    versions: dict[str, str] = {}
+    """What decides about figures here: driver, cuda, torch, card."""
+
+
+class Done(Wire):
+    """From the runner: the order is carried out."""
+
+    answer: Literal["done"] = "done"
+
+
+class Timed(Wire):
+    """From the runner: what a round took."""
+
+    answer: Literal["timed"] = "timed"
+    samples_us: tuple[float, ...]
+    """Microseconds a call, in the order of the round's samples."""
+    wall_us: float
+    """The whole round by the host's clock."""
+    clock_mhz: float | None = None
+    """SM clock right after the round, where the driver tells."""
+
+
+class Examined(Wire):
+    """From the checker: None if all holds so far, otherwise the first failure."""
+
+    answer: Literal["examined"] = "examined"
+    outcome: Outcome | None = None
+    reason: str = ""
+    checks: tuple[CheckResult, ...] = ()
+    """One result a check, over everything examined since the operator was adopted."""
+
+
+class Refused(Wire):
+    """From the runner: the plan does not fit this card (too much shared memory, an impossible cluster, no room)."""
+
+    answer: Literal["refused"] = "refused"
+    reason: str
+
+
+class Fault(Wire):
+    """From the runner, as its last words: the driver reported an error. Its context is gone."""
+
+    answer: Literal["fault"] = "fault"
+    error: str
+    """The driver's name of the error, such as `CUDA_ERROR_ILLEGAL_ADDRESS`."""
+
+
+class Broken(Wire):
+    """From either child: our own machine failed; the sentence is for a log."""
+
+    answer: Literal["broken"] = "broken"
+    error: str
+
+
+Reply = Annotated[Opened | Done | Timed | Examined | Refused | Fault | Broken, Field(discriminator="answer")]
+REPLY: TypeAdapter[Reply] = TypeAdapter(Reply, config=Wire.model_config)

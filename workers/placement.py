@@ -1,0 +1,94 @@
+"""Where runs have their memory: slots in the runner's arena, at random distances, with red zones around every buffer.
+
+Pure arithmetic on offsets; the bench places, the runner replays there, and the checker looks there.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from random import Random
+
+from workers.orders import Slot
+from workers.protocol import Bundle, Plan
+
+ALIGNMENT = 256
+"""Bytes that every buffer is aligned to, as `cudaMalloc` does; what a trace assumes about pointers."""
+ZONE_BYTES = 65536
+"""Least bytes of a red zone: further than an index off by one tile reaches."""
+SMALL_ZONE_BYTES = 4096
+"""Least bytes of a red zone around buffers of slots that are only timed: their runs were checked before."""
+JITTER = 64
+"""Most steps of `ALIGNMENT` bytes by which a buffer is moved on at random, so that no two runs have one layout."""
+
+
+class NoRoom(Exception):
+    """The arena is too small for a plan."""
+
+
+def place(
+    bundle: Bundle, plan: Plan, count: int, random: Random, *, start: int, limit: int, zone_bytes: int = ZONE_BYTES
+) -> tuple[Slot, ...]:
+    """Lay out slots for a plan, one after the other, buffers of each in random order.
+
+    Args:
+        bundle: Holds the plan's kernels, whose scratch has a place too.
+        plan: What will run.
+        count: Number of slots.
+        random: Seeded with a secret.
+        start: First free byte of the arena.
+        limit: End of the arena, bytes.
+        zone_bytes: Least bytes of a red zone.
+
+    Raises:
+        NoRoom: If they do not fit.
+    """
+    pieces = [buffer.bytes for buffer in plan.buffers] + list(_scratch_bytes(bundle, plan))
+    slots = []
+    for _ in range(count):
+        slot = _place_one(len(plan.buffers), pieces, random, _aligned(start), zone_bytes)
+        if slot.end > limit:
+            raise NoRoom(f"{count} runs of {plan.shape.key} take more than the arena of {limit} bytes")
+        slots.append(slot)
+        start = slot.end
+    return tuple(slots)
+
+
+def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
+    """Bytes that a slot takes at most."""
+    pieces = [buffer.bytes for buffer in plan.buffers] + list(_scratch_bytes(bundle, plan))
+    gap = _aligned(zone_bytes) + (JITTER + 1) * ALIGNMENT
+    return sum(_aligned(piece) + gap for piece in pieces) + gap + ALIGNMENT
+
+
+def _scratch_bytes(bundle: Bundle, plan: Plan) -> Iterator[int]:
+    """Bytes of each launch's global and profile scratch: recorded size x programs x CTAs."""
+    for launch in plan.launches:
+        kernel = bundle.kernels[launch.kernel]
+        runs = prod(launch.grid) * kernel.num_ctas
+        yield kernel.global_scratch_bytes * runs
+        yield kernel.profile_scratch_bytes * runs
+
+
+def _place_one(buffers: int, pieces: list[int], random: Random, start: int, zone_bytes: int) -> Slot:
+    offsets = [-1] * len(pieces)
+    zones = []
+    at = start
+    order = [index for index, piece in enumerate(pieces) if index < buffers or piece]
+    random.shuffle(order)
+    for index in order:
+        offsets[index] = _aligned(at + zone_bytes) + random.randrange(JITTER) * ALIGNMENT
+        zones.append((at, offsets[index] - at))
+        at = offsets[index] + pieces[index]
+    end = _aligned(at + zone_bytes)
+    zones.append((at, end - at))
+    scratch = offsets[buffers:]
+    return Slot(
+        start=start,
+        end=end,
+        buffers=tuple(offsets[:buffers]),
+        scratch=tuple(zip(scratch[::2], scratch[1::2], strict=True)),
+        zones=tuple(zones),
+    )
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
