@@ -141,4 +141,6 @@ def _tell_where(until: float) -> None:
     faulthandler.enable(file=stderr)
     faulthandler.register(signal.SIGXCPU, file=stderr)
     left_s = max(0.01, until - time.monotonic())
-    faulthandler.dump_traceback_later(left_s * _LAST_WORDS_AT, file=stderr)
+    # Not `dump_traceback_later`: its thread reads frames that the main thread changes meanwhile, and may crash on them.
+    faulthandler.register(signal.SIGALRM, file=stderr)
+    signal.setitimer(signal.ITIMER_REAL, left_s * _LAST_WORDS_AT)
