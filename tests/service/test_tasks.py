@@ -29,7 +29,3 @@ async def test_what_a_task_raises_stays_in_it() -> None:
     await asyncio.sleep(0)
     await end([task])
     assert task.done()
-
-
-async def test_no_task_is_no_work() -> None:
-    await asyncio.wait_for(end([]), 1)

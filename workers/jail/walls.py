@@ -27,7 +27,8 @@ _NAMESPACES = {
 LAYERS = (*_NAMESPACES, "readonly", "tmpfs", "dev", "proc", "nobody", "seccomp")
 """Every layer that a machine may or may not offer, in the order that labels name them."""
 
-_ON_MOUNT = frozenset({"readonly", "tmpfs", "dev", "proc"})
+_STANDING_ON = {"mount": frozenset({"readonly", "tmpfs", "dev", "proc"}), "tmpfs": frozenset({"readonly"})}
+# Without a filesystem of its own, a jail's working directory is on one that must stay writable.
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # All that is left of /dev: no GPU, no disk, no terminal.
 NOBODY = 65534
@@ -70,8 +71,7 @@ class Walls:
 
     def without(self, layer: str) -> "Walls":
         """The same walls less one layer and those that stand on it."""
-        gone = _ON_MOUNT | {layer} if layer == "mount" else {layer}
-        return Walls(self.layers - gone, self.hidden)
+        return Walls(self.layers - _STANDING_ON.get(layer, frozenset()) - {layer}, self.hidden)
 
     @property
     def label(self) -> str:
@@ -182,9 +182,19 @@ def _replace_devices(staging: str) -> None:
 def _mount_directories(walls: Walls, limits: Limits, directory: str) -> None:
     user, group = (NOBODY, NOBODY) if "nobody" in walls.layers else (os.geteuid(), os.getegid())
     for path in walls.hidden:
-        kernel.mount("tmpfs", path, options="size=4k,mode=0755")
+        if _is_reachable(path):
+            kernel.mount("tmpfs", path, options="size=4k,mode=0755")
     size = min(_FILE_BYTES, limits.memory_bytes)
     kernel.mount("tmpfs", directory, options=f"size={size},mode=0700,uid={user},gid={group}")
+
+
+def _is_reachable(path: str) -> bool:
+    """Whether this user may come to a path; what it may not is hidden from it already."""
+    try:
+        os.stat(path)
+    except PermissionError:
+        return False
+    return True
 
 
 def _become_nobody() -> None:

@@ -32,6 +32,10 @@ def test_without_mounts_there_is_nothing_that_stands_on_them():
     assert Walls(frozenset(LAYERS)).without("net").layers == set(LAYERS) - {"net"}
 
 
+def test_a_jail_keeps_a_place_to_write_to():
+    assert "readonly" not in Walls(frozenset(LAYERS)).without("tmpfs").layers
+
+
 def test_processes_outside_are_out_of_sight():
     need("proc")
     reply = inside(lambda _: " ".join(path.name for path in Path("/proc").glob("[0-9]*")).encode()).reply
