@@ -191,7 +191,7 @@ def _mount_directories(walls: Walls, limits: Limits, directory: str) -> None:
 def _is_reachable(path: str) -> bool:
     """Whether this user may come to a path; what it may not is hidden from it already."""
     try:
-        os.stat(path)
+        Path(path).stat()
     except PermissionError:
         return False
     return True
