@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WHEELS ?= dist/wheels
+SITE ?= dist/site
+RESULTS ?= benchmarks/results
 
-.PHONY: help install demo test test-all check format wheel clean
+.PHONY: help install demo test test-all gpu-check check format wheel clean
 help:            ## Show this help
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -e 's/:.*## */\t/' | expand -t 14
 
@@ -25,6 +28,14 @@ test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
 
 test-all: $(STAMP) ## Also the long suites
 	$(BIN)/python -m pytest -n 2 -m "not gpu"
+
+# Needs no .venv and no network: torch with CUDA on the host, and what docs/gpu.md has carried there in $(WHEELS).
+gpu-check:       ## On a host with a card: the tests that need it, then its figures (docs/gpu.md)
+	test ! -d $(WHEELS) || $(PYTHON) -m pip install --quiet --no-index --no-deps --upgrade --target $(SITE) $(WHEELS)/*.whl
+	status=0; export PYTHONPATH=$(CURDIR):$(abspath $(SITE)); \
+	$(PYTHON) -m pytest -m gpu --confcutdir tests/gpu tests/gpu || status=$$?; \
+	$(PYTHON) -m benchmarks.card --out $(RESULTS) || status=$$?; \
+	exit $$status
 
 check: $(STAMP)  ## ruff, mypy, import directions, house rules, alembic check
 	$(BIN)/ruff check .

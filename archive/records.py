@@ -13,6 +13,9 @@ from typing import Any
 SEED_EMITTER = "seed"
 """Stands in place of an emitter's name on the kernels that an operator brings along."""
 
+EMPTY_CELL = ""
+"""Stands in place of an incumbent's bundle where a challenger was confirmed for a cell that nobody held."""
+
 
 class SearchState(StrEnum):
     """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
@@ -269,7 +272,8 @@ class Offer:
         low: Lower bound of the speedup.
         mid: Middle of the speedup.
         high: Upper bound of the speedup.
-        incumbent: Bundle the challenger was confirmed against; None to win by a strictly greater objective.
+        incumbent: Bundle the challenger was confirmed against, `EMPTY_CELL` if there was none; None to win by a
+            strictly greater objective.
     """
 
     search: str

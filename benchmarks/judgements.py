@@ -47,7 +47,7 @@ async def main() -> None:
     rows = []
     for name, spec in load_catalogue().items():
         rows += await judge_all(spec, {f"{name} seed": spec.seeds[0]})
-    rogues = {f"{path.parent.name}/{path.stem}": path.read_text() for path in sorted(ROGUES.rglob("*.py"))}
+    rogues = {f"{path.parent.name}/{path.stem}": path.read_text() for path in sorted((ROGUES / "host").rglob("*.py"))}
     scale = operator(seeds=[candidate()], ranges={"M": [1, 64], "N": [1, 128]})
     rows += await judge_all(scale, rogues)
     print(write("judgements", rows))

@@ -6,13 +6,25 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from pydantic import ValidationError
 
 from service.errors import ServiceError, Unavailable
-from workers.protocol import ANSWER, Answer, ConfirmJob, Failure, MeasureJob, Ready, Report, TraceJob, TraceReport
+from workers.protocol import (
+    ANSWER,
+    Answer,
+    ConfirmJob,
+    Device,
+    Failure,
+    MeasureJob,
+    Ready,
+    Report,
+    TraceJob,
+    TraceReport,
+)
 
 WARM_S = 300.0
 """Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
@@ -38,15 +50,27 @@ class Bench:
 
     ready: Ready
 
-    def __init__(self, kind: str, *, device: str | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        device: Device | None = None,
+        card: int = 0,
+        data: Path | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
         """Prepare a bench.
 
         Args:
             kind: `trace` or `measure`.
-            device: Name of what to measure on; only for `measure`.
+            device: What to measure on; only for `measure`.
+            card: Which card of this machine, on devices that measure.
+            data: Folder for what measuring leaves; None for the worker's own.
             command: What starts a bench, without its options.
         """
-        where = () if device is None else ("--device", device)
+        where: tuple[str, ...] = () if device is None else ("--device", device.name)
+        if device is not None and device.measures:
+            where += ("--card", f"cuda:{card}", *(() if data is None else ("--data", str(data))))
         self._command = (*command, kind, *where, "--with-parent", str(os.getpid()))
         self._process: asyncio.subprocess.Process | None = None
 

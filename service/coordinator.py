@@ -17,6 +17,7 @@ from archive.errors import NotFound as Gone
 from archive.records import NewSearch, Search, SearchState
 from archive.store import Store, migrate
 from service.catalogue import load_catalogue, parse_operator
+from service.devices import require_judgeable
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.errors import BadInput, Conflict, NotFound
@@ -28,7 +29,6 @@ from service.settings import Settings
 from service.shapes import all_shapes
 from workers.protocol import Device, Operator
 from workers.queue import Dispatcher, WorkerStatus
-from workers.targets import TARGETS
 
 HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from: secret, so that no author of a candidate can know them."""
@@ -66,7 +66,12 @@ class Coordinator:
                 redis_url = (await stack.enter_async_context(EmbeddedServer(settings.data_dir / "redis"))).url
             dispatcher = Dispatcher(redis_url)
             stack.push_async_callback(dispatcher.close)
-            pool = WorkerPool(redis_url, size=settings.local_workers, output=settings.data_dir / "workers.log")
+            pool = WorkerPool(
+                redis_url,
+                size=settings.local_workers,
+                output=settings.data_dir / "workers.log",
+                data=settings.measured_dir,
+            )
             stack.push_async_callback(pool.close)
             coordinator = cls(settings, store, dispatcher, pool)
             await coordinator._go_on(alone=settings.redis_url is None)
@@ -151,6 +156,11 @@ class Coordinator:
         """Workers seen lately."""
         return await self._dispatcher.workers()
 
+    async def unserved(self, search: Search) -> list[str]:
+        """Devices of a search that no worker judges on at the moment."""
+        served = {worker.device for worker in await self.workers()}
+        return [device for device in search.devices if device not in served]
+
     async def queue_depth(self) -> dict[str, int]:
         """Jobs queued or leased, by stream."""
         return await self._dispatcher.depth()
@@ -209,11 +219,6 @@ def _devices(names: tuple[str, ...]) -> list[Device]:
     targets = {device.target for device in devices}
     if len(targets) != 1:
         raise BadInput(f"one search compiles for one target, these need {', '.join(sorted(targets))}", "devices")
-    if not targets <= TARGETS.keys():
-        raise BadInput(f"'{targets.pop()}' is no target we have a sheet of; known: {', '.join(TARGETS)}", "devices")
     for device in devices:
-        if device.kind != "model":
-            raise BadInput(
-                f"no worker here can measure on {device.name}; this release judges on model:<target>", "devices"
-            )
+        require_judgeable(device, "devices")
     return devices

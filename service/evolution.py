@@ -19,7 +19,7 @@ from service.jobs import reference_id, reference_job, trace_id
 from service.proposals import Proposer
 from service.tasks import end
 from service.verdicts import Verdicts
-from workers.protocol import AnyReport, Operator, TraceReport
+from workers.protocol import AnyReport, Device, Operator, TraceReport
 from workers.queue import Dispatcher
 
 ACTIVE = (SearchState.PREPARING, SearchState.RUNNING)
@@ -29,7 +29,8 @@ COLLECT = 64
 BLOCK_MS = 100
 """Longest wait for a report, so that new searches and free places are seen soon."""
 IDLE_BEFORE_SWEEP_S = 15.0
-"""Quiet time after which jobs are looked for that the queue may have lost; longer than any judgement of a seed."""
+"""Quiet time after which jobs are looked for that the queue may have lost. Longer than most judgements; looking once
+too often costs a few queries."""
 STOP_S = 20.0
 """Seconds that the running tick gets to end in; one that applies many reports takes a second or two."""
 DUPLICATES_PER_EVALUATION = 20
@@ -42,7 +43,7 @@ class Evolution:
     """Runs the searches of one coordinator.
 
     Attributes:
-        verdicts: What reports mean; also answers what speedups are relative to.
+        verdicts: What reports mean.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: Events, *, in_flight: int) -> None:
@@ -116,13 +117,18 @@ class Evolution:
             await self._propose(search, operator)
 
     async def _prepare(self, search: Search, operator: Operator) -> None:
-        """Plant the seeds once the reference is known; run once the first seed gives a baseline."""
+        """Plant the seeds once the reference is known; run once they are judged.
+
+        Where times are measured the first seed is judged alone: it paces all others.
+        """
         if not search.graphs:
             return
         counts = await self._store.candidates.count(search.id)
-        if counts.proposals < max(1, len(operator.seeds)):
+        alone = counts.judged == 0 and any(Device.parse(name).measures for name in search.devices)
+        due = 1 if alone else max(1, len(operator.seeds))
+        if counts.proposals < due:
             try:
-                planted = await self._proposer.plant(search, operator)
+                planted = await self._proposer.plant(search, operator, range(counts.proposals, due))
             except BadInput as error:
                 await self.verdicts.fail(search, error.detail)
                 return

@@ -3,10 +3,41 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from archive.records import Candidate, Search
-from workers.protocol import PROTOCOL_VERSION, Bundle, Device, Graph, MeasureJob, Operator, Shape, TraceJob
+from archive.records import EMPTY_CELL, Candidate, Search
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    PROTOCOL_VERSION,
+    Bundle,
+    ConfirmJob,
+    Device,
+    Graph,
+    MeasureJob,
+    Operator,
+    Report,
+    Shape,
+    TraceJob,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What gets a verdict: one variant of a candidate on one device. `bundle` is the identity of the variant's."""
+
+    search: Search
+    operator: Operator
+    candidate: Candidate
+    variant: int
+    bundle: str
+    device: Device
+
+    def job(self, incumbent: str | None = None) -> str:
+        """Id of the job that measures it, or that confirms it against an incumbent (`EMPTY_CELL` for none)."""
+        if incumbent is None:
+            return measure_id(self.candidate.id, self.variant, self.device.name)
+        return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
 
 
 def reference_id(search: str) -> str:
@@ -22,6 +53,16 @@ def trace_id(candidate: str) -> str:
 def measure_id(candidate: str, variant: int, device: str) -> str:
     """Id of the job that judges a variant on a device."""
     return f"{candidate}:{variant}:{device}:measure"
+
+
+def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str:
+    """Id of the job that confirms a variant on a device against an incumbent's bundle, or against `EMPTY_CELL`."""
+    return f"{candidate}:{variant}:{device}:confirm:{incumbent}"
+
+
+def incumbent_of(report: Report) -> str | None:
+    """The bundle that a report confirms its challenger against, `EMPTY_CELL` if there was none; None if it measures."""
+    return report.job.rpartition(":")[2] if report.kind == "confirm" else None
 
 
 def target_of(search: Search) -> str:
@@ -60,21 +101,41 @@ def trace_job(search: Search, operator: Operator, candidate: Candidate) -> Trace
     )
 
 
-def measure_job(
-    search: Search, operator: Operator, candidate: Candidate, *, variant: int, bundle: Bundle, device: Device
-) -> MeasureJob:
-    """Judge one variant on one device; only `model` devices are sent the source."""
-    return MeasureJob(
-        id=measure_id(candidate.id, variant, device.name),
-        search=search.id,
-        candidate=candidate.id,
-        variant=variant,
+def measure_job(case: Case, bundle: Bundle, pacer: Bundle | None) -> MeasureJob:
+    """Judge one variant on one device; only `model` devices are sent the source, only those that measure a pacer."""
+    job = MeasureJob(
+        id=case.job(),
+        search=case.search.id,
+        candidate=case.candidate.id,
+        variant=case.variant,
         bundle=bundle,
-        operator=operator,
-        graphs=tuple(Graph.model_validate(graph) for graph in search.graphs),
-        device=device,
-        source=candidate.source if device.kind == "model" else None,
+        operator=case.operator,
+        graphs=_graphs(case.search),
+        device=case.device,
+        source=case.candidate.source if case.device.kind == "model" else None,
+        pacer=pacer,
     )
+    return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if case.device.measures else job
+
+
+def confirm_job(case: Case, challenger: Bundle, incumbent: Bundle | None, pacer: Bundle | None) -> ConfirmJob:
+    """Judge one variant anew, against the holder of the cell that it would win."""
+    return ConfirmJob(
+        id=case.job(EMPTY_CELL if incumbent is None else incumbent.identity),
+        search=case.search.id,
+        candidate=case.candidate.id,
+        variant=case.variant,
+        challenger=challenger,
+        incumbent=incumbent,
+        operator=case.operator,
+        graphs=_graphs(case.search),
+        device=case.device,
+        pacer=pacer,
+    )
+
+
+def _graphs(search: Search) -> tuple[Graph, ...]:
+    return tuple(Graph.model_validate(graph) for graph in search.graphs)
 
 
 def _shapes(search: Search) -> tuple[Shape, ...]:

@@ -1,22 +1,30 @@
-"""One candidate judged outside any search: traced, checked, timed, against the operator's seed. Nothing is stored."""
+"""One candidate judged outside any search: traced, checked, timed, against the operator's seed. Nothing is stored.
+
+Where times are predicted, speedups are relative to the seed's. Where they are measured the seed is the pacer, and
+speedups are relative to the best baseline.
+"""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from archive.descriptors import coordinates
-from service.benches import Bench
+from service.benches import COMMAND, Bench
 from service.errors import BadInput, ServiceError
-from service.promotion import Speedup, speedup, times_us
+from service.promotion import gain, times_us
 from service.shapes import all_shapes
 from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Bundle,
     Device,
     Graph,
     MeasureJob,
     Operator,
     Outcome,
+    Ratio,
     Report,
     Shape,
     ShapeRole,
@@ -39,7 +47,7 @@ class VariantJudgement:
     reason: str
     line: int | None
     plan: str | None = None
-    speedup: Speedup | None = None
+    speedup: Ratio | None = None
     coordinates: Mapping[str, Any] = field(default_factory=dict)
     report: Report | None = None
 
@@ -65,17 +73,40 @@ class Judgement:
 class Judge:
     """Judges candidates for one operator on one device. Use as an async context; the benches stay warm inside it."""
 
-    def __init__(self, operator: Operator, device: Device) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        device: Device,
+        *,
+        card: int = 0,
+        data: Path | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        """Prepare; no bench is started yet.
+
+        Args:
+            operator: What to compute.
+            device: What to judge on.
+            card: Which card of this machine, on devices that measure.
+            data: Folder for what measuring leaves: figures of baselines, raw samples. None for the worker's own.
+            command: What starts a bench, without its options.
+        """
         self._operator = operator
         self._device = device
+        self._card = card
+        self._data = data
+        self._command = command
         self._shapes = all_shapes(operator, secrets.randbits(31))
         self._graphs: tuple[Graph, ...] = ()
         self._baseline_us: dict[str, float] = {}
+        self._pacer: Bundle | None = None
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> "Judge":
-        self._tracer = await self._resources.enter_async_context(Bench("trace"))
-        self._measurer = await self._resources.enter_async_context(Bench("measure", device=self._device.name))
+        self._tracer = await self._resources.enter_async_context(Bench("trace", command=self._command))
+        self._measurer = await self._resources.enter_async_context(
+            Bench("measure", device=self._device, card=self._card, data=self._data, command=self._command)
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -114,13 +145,15 @@ class Judge:
             return
         seed = self._operator.seeds[0]
         traced = await self._trace(seed)
+        bundle = traced.variants[0].bundle if traced.variants else None
         report = None
-        if traced.variants and traced.variants[0].bundle:
+        if bundle is not None:
             report = await self._measurer.run(self._measure_job(seed, traced.variants[0]), Report)
-        if report is None or report.outcome is not Outcome.CORRECT:
+        if bundle is None or report is None or report.outcome is not Outcome.CORRECT:
             failed = report or traced
             raise BadInput(f"the seed kernel is not correct ({failed.outcome}): {failed.reason}", "seeds")
         self._baseline_us = times_us(report)
+        self._pacer = bundle.reduced() if self._device.measures else None
 
     async def _trace(self, source: str) -> TraceReport:
         return await self._tracer.run(self._trace_job(source), TraceReport)
@@ -139,7 +172,7 @@ class Judge:
     def _measure_job(self, source: str, variant: TracedVariant) -> MeasureJob:
         if variant.bundle is None:
             raise ServiceError("a variant without a bundle cannot be measured")
-        return MeasureJob(
+        job = MeasureJob(
             id=HERE,
             search=HERE,
             candidate=HERE,
@@ -149,7 +182,9 @@ class Judge:
             graphs=self._graphs,
             device=self._device,
             source=source if self._device.kind == "model" else None,
+            pacer=self._pacer,
         )
+        return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if self._device.measures else job
 
     async def _measure(self, source: str, variant: TracedVariant, stages_s: dict[str, float]) -> VariantJudgement:
         if variant.bundle is None:
@@ -158,7 +193,6 @@ class Judge:
         for stage, seconds in report.stages_s.items():
             stages_s[stage] = stages_s.get(stage, 0.0) + seconds
         weights = {shape.key: shape.weight for shape in self._shapes if shape.role is ShapeRole.BENCHMARK}
-        gain = speedup(report, self._baseline_us, weights) if report.outcome is Outcome.CORRECT else None
         first = _first_benchmark(self._shapes)
         return VariantJudgement(
             index=variant.index,
@@ -167,7 +201,7 @@ class Judge:
             reason=report.reason,
             line=report.line,
             plan=report.bundle,
-            speedup=gain,
+            speedup=gain(report, self._baseline_us, weights),
             coordinates=coordinates(variant.readings[first].model_dump(mode="json")),
             report=report,
         )

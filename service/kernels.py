@@ -7,7 +7,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from archive.records import Candidate, Elite, Search, Variant
 from archive.store import Store
-from workers.protocol import Device, Operator, Shape, ShapeRole
+from service.figures import best_baselines, provenance, relative_to
+from service.reports import reports_on
+from workers.protocol import Device, Operator, Report, Shape, ShapeRole
 
 _TEMPLATES = Environment(loader=PackageLoader("service"), undefined=StrictUndefined, autoescape=False)  # writes Python
 
@@ -18,24 +20,37 @@ async def write_kernel(store: Store, search: Search, elite: Elite, folder: Path)
     variants = await store.candidates.variants(elite.candidate)
     operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
     variant = next(item for item in variants if item.index == elite.variant)
+    report = next((item for item in await reports_on(store, candidate.id) if item.job == elite.job), None)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{operator.name}_{candidate.id}.py"
-    path.write_text(kernel_file(search, operator, candidate, variant, elite))
+    path.write_text(kernel_file(search, operator, candidate, variant, elite, report))
     return path.resolve()
 
 
-def kernel_file(search: Search, operator: Operator, candidate: Candidate, variant: Variant, elite: Elite) -> str:
-    """The text of a runnable file: provenance, the candidate as it is, and a check against the reference."""
-    predicted = Device.parse(elite.device).kind == "model"
+def kernel_file(
+    search: Search, operator: Operator, candidate: Candidate, variant: Variant, elite: Elite, report: Report | None
+) -> str:
+    """The text of a runnable file: provenance, the candidate as it is, and a check against the reference.
+
+    Args:
+        search: Where it was found.
+        operator: What it computes.
+        candidate: The kernel.
+        variant: The configuration that holds the cell.
+        elite: Its place.
+        report: What its speedup rests on, where that is known.
+    """
+    baselines = best_baselines(report) if report else {}
     return _TEMPLATES.get_template("kernel.py.jinja").render(
         name=operator.name,
         entry=operator.entry,
         search=search.id,
         device=elite.device,
-        relative_to="seed kernel" if predicted else "best baseline",
+        relative_to=relative_to(elite.device),
         low=f"{elite.low:.3f}x",
         high=f"{elite.high:.3f}x",
-        provenance="predicted, not measured" if predicted else "measured",
+        provenance=_provenance(elite.device, report),
+        baselines=", ".join(f"{name} at {shape}" for shape, name in baselines.items()),
         candidate=candidate.id,
         variant=elite.variant,
         configuration=f" ({json.dumps(dict(variant.configuration))})" if variant.configuration else "",
@@ -45,6 +60,12 @@ def kernel_file(search: Search, operator: Operator, candidate: Candidate, varian
         inputs=repr(_inputs(search, operator)),
         scalars=repr([scalar.value for scalar in operator.scalars]),
     )
+
+
+def _provenance(device: str, report: Report | None) -> str:
+    if not Device.parse(device).measures:
+        return "predicted, not measured" if provenance(device) == "predicted" else provenance(device)
+    return f"MEASURED on {device}" + (f", trust {report.trust.value}" if report and report.trust else "")
 
 
 def _inputs(search: Search, operator: Operator) -> list[tuple[tuple[int, ...], str, float | None, float | None]]:

@@ -1,4 +1,4 @@
-"""Worker processes on this machine: as many as it has cores for, started again when they crash."""
+"""Worker processes on this machine: as many as it has cores for, and one for a card, started again when they crash."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ from typing import IO
 
 import structlog
 
+from service.devices import find_card
 from workers.protocol import Device
 
 COMMAND = (sys.executable, "-m", "workers", "run")
@@ -38,6 +39,7 @@ class WorkerPool:
         *,
         size: int,
         output: Path | None = None,
+        data: Path | None = None,
         command: Sequence[str] = COMMAND,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
@@ -47,16 +49,19 @@ class WorkerPool:
             redis_url: Address of the queue; workers get it by their environment, where other users cannot read it.
             size: Workers for each need, 0 for none: one a core is right, for a worker does one job at a time.
             output: File that workers log to; None for this process's standard error.
+            data: Folder for what measuring on a card leaves; None for the worker's own.
             command: What starts a worker, without its options.
             first_pause_s: Seconds before a crashed worker is started again; doubles with every crash in a row.
         """
         self._redis_url = redis_url
         self._size = size
         self._output = output
+        self._data = data
         self._command = command
         self._first_pause_s = first_pause_s
         self._tasks: dict[tuple[str, ...], list[asyncio.Task[None]]] = {}
         self._processes: set[asyncio.subprocess.Process] = set()
+        self._sought: set[Device] = set()
 
     @property
     def pids(self) -> set[int]:
@@ -66,16 +71,34 @@ class WorkerPool:
     async def require(self, *, target: str, device: str) -> None:
         """See to it that there are workers that trace for a target and, where this machine can, measure on a device.
 
-        Cards are left to workers that somebody starts beside them. Asking again changes nothing.
+        Asking again changes nothing.
 
         Args:
             target: Such as `sm_90`.
-            device: Name of a device, such as `model:sm_90`.
+            device: Name of a device, such as `model:sm_90` or `h200`.
         """
-        measures = Device.parse(device).kind != "cuda"
-        need = ("--trace", "--target", target, *(("--device", device) if measures else ()))
-        if need not in self._tasks:
-            self._tasks[need] = [asyncio.create_task(self._keep(need)) for _ in range(self._size)]
+        tracing, measuring = ("--trace", "--target", target), Device.parse(device)
+        if not measuring.measures:
+            self.keep((*tracing, "--device", device), self._size)
+            return
+        self.keep(tracing, self._size)
+        if self._size and measuring not in self._sought:
+            self._sought.add(measuring)
+            card = await asyncio.to_thread(find_card, measuring)
+            if card is None:
+                log.warning("no such card here: a worker elsewhere has to measure", device=device)
+            else:
+                self.keep_measuring(measuring, card)
+
+    def keep_measuring(self, device: Device, card: int) -> None:
+        """Keep one worker that measures on a card of this machine; never two on one card."""
+        data = () if self._data is None else ("--data", str(self._data))
+        self.keep(("--device", device.name, "--card", f"cuda:{card}", *data), 1)
+
+    def keep(self, options: tuple[str, ...], count: int) -> None:
+        """Keep so many workers with these options of `python -m workers run`. Asking again changes nothing."""
+        if options not in self._tasks:
+            self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
 
     async def close(self) -> None:
         """Stop all workers: they finish or give back their jobs; those that take too long are killed."""

@@ -5,7 +5,7 @@ killed search goes on as it would have.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from uuid6 import uuid7
 
@@ -30,8 +30,8 @@ class Proposer:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def plant(self, search: Search, operator: Operator) -> list[Candidate]:
-        """Store the operator's seed kernels as the search's first candidates. Idempotent.
+    async def plant(self, search: Search, operator: Operator, ordinals: Iterable[int]) -> list[Candidate]:
+        """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent.
 
         Raises:
             BadInput: If the operator brings no seed.
@@ -39,8 +39,8 @@ class Proposer:
         if not operator.seeds:
             raise BadInput(f"operator '{operator.name}' has no seed kernel to start from; add one to its spec", "seeds")
         planted = []
-        for ordinal, source in enumerate(operator.seeds):
-            proposal = Proposal(source=source, parents=(), note=f"seed {ordinal}")
+        for ordinal in ordinals:
+            proposal = Proposal(source=operator.seeds[ordinal], parents=(), note=f"seed {ordinal}")
             candidate = await self._store_proposal(search, operator, ordinal, SEED_EMITTER, proposal)
             planted += [candidate] if candidate else []
         return planted

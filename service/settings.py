@@ -70,6 +70,11 @@ class Settings(BaseSettings):
     """Log one JSON object a line instead of text."""
 
     @property
+    def measured_dir(self) -> Path:
+        """Folder of what measuring on this machine's cards leaves: figures of baselines, raw samples."""
+        return self.data_dir / "measured"
+
+    @property
     def database(self) -> str:
         """The archive's address: the one given, or SQLite in the data folder."""
         return self.database_url or f"sqlite+aiosqlite:///{self.data_dir / DATABASE_FILE}"

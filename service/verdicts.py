@@ -3,35 +3,25 @@
 Every method may run twice for the same report; the archive's writes are idempotent by job.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 
-from archive.records import SEED_EMITTER, Candidate, NewReport, NewVariant, Search, SearchState, Traced, Variant
+from archive.records import SEED_EMITTER, Candidate, NewVariant, Search, SearchState, Traced, Variant
 from archive.store import Store
+from service.assignments import Assignments
 from service.events import CandidateJudged, Events, SearchChanged
-from service.jobs import measure_id, measure_job, trace_job
-from service.promotion import Promotion, benchmark_weights, speedup, times_us
-from workers.protocol import (
-    PROTOCOL_VERSION,
-    Bundle,
-    Device,
-    Operator,
-    Outcome,
-    Report,
-    TracedVariant,
-    TraceReport,
-)
+from service.jobs import Case, trace_job
+from service.promotion import Promotion, benchmark_weights, gain
+from service.reports import addressed, last_words, record, reports_on
+from service.yardstick import Yardstick
+from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
-
-Waiting = tuple[Candidate, int]
-"""A candidate and one of its variants, waiting for a verdict on a bundle."""
 
 
 class Verdicts:
     """Applies reports and orders the judging of what was traced.
 
-    A bundle in flight is judged once, however many variants wait for it; `_waiting` only saves that work and is
-    rebuilt from the archive after a restart.
+    Attributes:
+        yardstick: What candidates are held against.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: Events) -> None:
@@ -39,7 +29,8 @@ class Verdicts:
         self._dispatcher = dispatcher
         self._events = events
         self._promotion = Promotion(store, events)
-        self._waiting: dict[tuple[str, str, str], list[Waiting]] = defaultdict(list)
+        self.yardstick = Yardstick(store)
+        self._assignments = Assignments(store, dispatcher, self.yardstick)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
@@ -58,11 +49,13 @@ class Verdicts:
         await self._settle_trace(search, operator, candidate, traced)
 
     async def apply_reference(self, search: Search, report: TraceReport) -> None:
-        """Keep a search's reference graphs, or fail the search with the reason that there are none."""
-        if report.graphs:
-            await self._store.searches.set_graphs(search.id, [graph.model_dump(mode="json") for graph in report.graphs])
-        else:
+        """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
+        if not report.graphs:
             await self.fail(search, f"the reference does not export: {report.reason}")
+        elif report.gate is not None and report.gate.verdict == "failed":
+            await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
+        else:
+            await self._store.searches.set_graphs(search.id, [graph.model_dump(mode="json") for graph in report.graphs])
 
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
@@ -76,39 +69,30 @@ class Verdicts:
 
     async def apply_report(self, search: Search, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
-        waiting = self._waiting.pop((search.id, report.bundle, report.device.name), [])
-        asked = await self._store.candidates.get(report.candidate)
-        if not any(candidate.id == asked.id and variant == report.variant for candidate, variant in waiting):
-            waiting.append((asked, report.variant))
-        for candidate, variant in waiting:
-            await self._settle_verdict(search, operator, candidate, _for(report, candidate, variant))
+        candidate = await self._store.candidates.get(report.candidate)
+        asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
+        for case in self._assignments.claim(report, asked):
+            await self._take(case, addressed(report, case), ())
+            await self._advance(search, operator, case.candidate, ())
 
-    async def order_verdicts(self, search: Search, operator: Operator, candidate: Candidate, queued: set[str]) -> None:
-        """Have every variant of a traced candidate judged; jobs among `queued` are on their way already."""
-        known = {report.job for report in await self._reports(candidate)}
-        for variant in await self._store.candidates.variants(candidate.id):
-            for device in search.devices:
-                job = measure_id(candidate.id, variant.index, device)
-                if variant.bundle is not None and job not in known:
-                    await self._order(search, operator, candidate, variant, device=device, queued=queued)
-        await self._judge_if_complete(search, candidate)
+    async def order_verdicts(
+        self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
+    ) -> None:
+        """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
+        known = {report.job for report in await reports_on(self._store, candidate.id)}
+        for case in await self._cases(search, operator, candidate):
+            if case.device.measures and case.job() in known:
+                await self._contest(case, queued)
+        await self._advance(search, operator, candidate, queued)
 
     def forget(self, search: Search) -> None:
         """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
-        for key in [key for key in self._waiting if key[0] == search.id]:
-            del self._waiting[key]
+        self._assignments.forget(search.id)
 
     async def fail(self, search: Search, reason: str) -> None:
         """End a search that cannot go on."""
         await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason)
         self._events.publish(SearchChanged(search=search.id, state=SearchState.FAILED.value, reason=reason))
-
-    async def baseline_us(self, search: Search, device: str) -> dict[str, float]:
-        """Times that speedups on a device are relative to: the first seed's, by shape key; empty before its verdict."""
-        seeds = await self._store.candidates.seeds(search.id)
-        reports = await self._reports(seeds[0]) if seeds else []
-        correct = [report for report in reports if report.device.name == device and report.outcome is Outcome.CORRECT]
-        return times_us(correct[0]) if correct else {}
 
     async def _settle_trace(self, search: Search, operator: Operator, candidate: Candidate, traced: Traced) -> None:
         await self._store.candidates.save_trace(candidate.id, traced)
@@ -120,64 +104,85 @@ class Verdicts:
         reason, line = (traced.reason, traced.line) if first is None else (first.reason, first.line)
         await self._judge(search, candidate, outcome, reason or traced.reason, line)
 
-    async def _order(
-        self,
-        search: Search,
-        operator: Operator,
-        candidate: Candidate,
-        variant: Variant,
-        *,
-        device: str,
-        queued: set[str],
-    ) -> None:
-        bundle = variant.bundle or ""
-        waiting = self._waiting[(search.id, bundle, device)]
-        if any(other.id == candidate.id and index == variant.index for other, index in waiting):
+    async def _take(self, case: Case, report: Report, queued: Collection[str]) -> None:
+        """Keep a report, and let its variant try for its cell."""
+        await self._store.reports.save(record(case, report))
+        if case.device.measures:
+            await self._contest(case, queued)
             return
-        found = await self._store.reports.find(
-            operator=operator.digest, bundle=bundle, device=device, protocol_version=PROTOCOL_VERSION
-        )
-        if found is not None:
-            report = _for(Report.model_validate_json(found), candidate, variant.index)
-            await self._settle_verdict(search, operator, candidate, report)
-            return
-        if not waiting and measure_id(candidate.id, variant.index, device) not in queued:
-            document = (await self._store.bundles.get(bundle)).document
-            job = measure_job(
-                search,
-                operator,
-                candidate,
-                variant=variant.index,
-                bundle=Bundle.model_validate_json(document),
-                device=Device.parse(device),
-            )
-            await self._dispatcher.submit(job)
-        waiting.append((candidate, variant.index))
+        baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
+        speedup = gain(report, baseline_us, benchmark_weights(case.search))
+        if speedup is not None:
+            await self._promotion.consider(case, report, speedup)
 
-    async def _settle_verdict(self, search: Search, operator: Operator, candidate: Candidate, report: Report) -> None:
-        await self._store.reports.save(_stored(search, operator, candidate, report))
-        baseline = await self.baseline_us(search, report.device.name)
-        await self._promotion.consider(search, candidate, report, baseline)
-        await self._judge_if_complete(search, candidate)
+    async def _contest(self, case: Case, queued: Collection[str]) -> None:
+        """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
+        while True:
+            reports = await reports_on(self._store, case.candidate.id)
+            mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
+            incumbent = await self._promotion.contest(case, mine[0], mine[1:])
+            if incumbent is None:
+                return
+            found = await self._assignments.obtain(case, incumbent, queued)
+            if found is None:
+                return
+            await self._store.reports.save(record(case, found))
 
-    async def _judge_if_complete(self, search: Search, candidate: Candidate) -> None:
-        reports = await self._reports(candidate)
+    async def _advance(self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]) -> None:
+        """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
+        cases = await self._cases(search, operator, candidate)
+        known = {report.job for report in await reports_on(self._store, candidate.id)}
+        for name in search.devices:
+            lacking = [case for case in cases if case.device.name == name and case.job() not in known]
+            await self._measure(lacking, queued)
+        reports = await reports_on(self._store, candidate.id)
+        measured = {case.job() for case in cases} <= {report.job for report in reports}
+        if cases and measured and not self._assignments.awaits(candidate.id):
+            await self._conclude(search, candidate, last_words(reports))
+
+    async def _measure(self, cases: Sequence[Case], queued: Collection[str]) -> None:
+        """Have one candidate's variants judged on one device."""
+        for case in cases:
+            found = await self._assignments.obtain(case, None, queued)
+            if found is not None:
+                await self._take(case, found, queued)
+            elif case.device.measures and await self.yardstick.pacer(case.search, case.device.name) is None:
+                return  # The first correct variant of the first seed becomes the pacer: the others wait for it.
+
+    async def _cases(self, search: Search, operator: Operator, candidate: Candidate) -> list[Case]:
+        """What a candidate is judged by: each of its variants that has a bundle, on each device."""
         variants = await self._store.candidates.variants(candidate.id)
-        expected = sum(variant.bundle is not None for variant in variants) * len(search.devices)
-        if len({report.job for report in reports}) < expected or not expected:
-            return
-        best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
-        await self._judge(
-            search, candidate, best.outcome.value, best.reason, best.line, await self._gain(search, reports)
-        )
+        return [
+            Case(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
+            for variant in variants
+            if variant.bundle is not None
+            for name in search.devices
+        ]
 
-    async def _gain(self, search: Search, reports: Iterable[Report]) -> float | None:
+    async def _conclude(self, search: Search, candidate: Candidate, reports: Sequence[Report]) -> None:
+        """Judge a candidate by the last word on each of its variants; of these the best one counts."""
+        best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
+        objective = await self._objective(search, reports)
+        first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objective)
+        if first and _is_first_seed(candidate) and best.outcome is Outcome.CORRECT:
+            await self._require_pacers(search, reports)
+
+    async def _require_pacers(self, search: Search, reports: Sequence[Report]) -> None:
+        """End a search whose first seed is correct on some devices, but not on one that measures."""
+        for name in search.devices:
+            here = [report for report in reports if report.device.name == name]
+            if Device.parse(name).measures and all(report.outcome is not Outcome.CORRECT for report in here):
+                found = f"{here[0].outcome}): {here[0].reason}"
+                await self.fail(search, f"the operator's seed kernel is not correct on {name} ({found}")
+                return
+
+    async def _objective(self, search: Search, reports: Sequence[Report]) -> float | None:
         weights = benchmark_weights(search)
         gains = [
-            gain.low
+            found.low
             for report in reports
             if report.outcome is Outcome.CORRECT
-            and (gain := speedup(report, await self.baseline_us(search, report.device.name), weights))
+            and (found := gain(report, await self.yardstick.baseline_us(search, report.device.name), weights))
         ]
         return max(gains, default=None)
 
@@ -189,9 +194,10 @@ class Verdicts:
         reason: str,
         line: int | None,
         objective: float | None = None,
-    ) -> None:
+    ) -> bool:
+        """Give a candidate its verdict; whether it had none."""
         if not await self._store.candidates.judge(candidate.id, outcome, reason, line, objective):
-            return
+            return False
         self._events.publish(
             CandidateJudged(
                 search=search.id,
@@ -203,20 +209,13 @@ class Verdicts:
                 objective=objective,
             )
         )
-        if candidate.emitter == SEED_EMITTER and candidate.ordinal == 0 and outcome != Outcome.CORRECT:
+        if _is_first_seed(candidate) and outcome != Outcome.CORRECT:
             await self.fail(search, f"the operator's seed kernel is not correct ({outcome}): {reason}")
-
-    async def _reports(self, candidate: Candidate) -> list[Report]:
-        documents = await self._store.reports.of_candidate(candidate.id)
-        return [Report.model_validate_json(document) for document in documents]
+        return True
 
 
-def _for(report: Report, candidate: Candidate, variant: int) -> Report:
-    """The same verdict for another variant with an equal bundle."""
-    job = measure_id(candidate.id, variant, report.device.name)
-    return report.model_copy(
-        update={"job": job, "search": candidate.search, "candidate": candidate.id, "variant": variant}
-    )
+def _is_first_seed(candidate: Candidate) -> bool:
+    return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
 
 
 def _record(variant: TracedVariant) -> NewVariant:
@@ -244,22 +243,4 @@ def _repeat(variant: Variant) -> NewVariant:
         bundle=variant.bundle,
         document=None,
         readings=None,
-    )
-
-
-def _stored(search: Search, operator: Operator, candidate: Candidate, report: Report) -> NewReport:
-    return NewReport(
-        job=report.job,
-        search=search.id,
-        candidate=candidate.id,
-        variant=report.variant,
-        bundle=report.bundle,
-        operator=operator.digest,
-        device=report.device.name,
-        kind=report.kind,
-        protocol_version=report.protocol_version,
-        outcome=report.outcome.value,
-        reason=report.reason,
-        provenance=report.provenance.value,
-        document=report.model_dump_json(),
     )

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import torch
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from workers import jail, tracing
 from workers.devices import open_device
 from workers.devices.base import DeviceBench
 from workers.errors import BadMessage, Transient, WorkerError
+from workers.options import read_card
 from workers.protocol import (
     JOB,
     AnyReport,
@@ -90,7 +92,7 @@ def _trace_bench(worker: str) -> tuple[Work, Ready]:
 
 
 def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Work, Ready]:
-    bench: DeviceBench = open_device(options.device, options.worker)
+    bench: DeviceBench = open_device(options.device, options.worker, options.card, options.data)
     resources.callback(bench.close)
 
     def work(job: TraceJob | MeasureJob | ConfirmJob) -> AnyReport:
@@ -105,6 +107,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m workers.bench", description="Serve jobs, one a line.")
     parser.add_argument("kind", choices=("trace", "measure"))
     parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
+    parser.add_argument("--card", type=read_card, default=0, metavar="cuda:N", help="which card to measure on")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where measuring may leave what outlives the bench")
     parser.add_argument("--worker", default="bench", help="the id that reports carry")
     parser.add_argument("--answers", type=int, default=1, metavar="FD", help="where answers go")
     options = parser.parse_args(arguments)

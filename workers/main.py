@@ -2,7 +2,9 @@
 
     python -m workers run --trace --target sm_90            trace
     python -m workers run --trace --device model:sm_90      trace and measure, one job at a time
+    python -m workers run --device h200 --card cuda:0       measure on a card
     python -m workers bench trace|measure …                 one bench, in the environment it needs
+    python -m workers survey                                what this machine can do, as one JSON object
 
 No torch here: a bench that a candidate brings down takes no lease with it.
 """
@@ -10,9 +12,7 @@ No torch here: a bench that a candidate brings down takes no lease with it.
 import argparse
 import contextlib
 import os
-import secrets
 import signal
-import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ import structlog
 from workers.benches import Bench, bench_environment
 from workers.errors import BenchDied, QueueUnavailable, Transient, WorkerError
 from workers.jail.kernel import die_with_parent
-from workers.protocol import Answer, AnyReport, Device, Failure, Ready, TraceJob
+from workers.options import card_arguments, parse
+from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob
 from workers.queue import Lease, Lessee, lost_report
-from workers.targets import TARGETS
 
 WARM_S = 300.0
 """Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
@@ -34,6 +34,8 @@ BEATS_PER_LEASE = 3
 """Heartbeats in the time after which a lease lapses."""
 LOOK_S = 0.2
 """Seconds between two looks at whether to stop."""
+CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""Has CUDA number cards as the driver's tools list them; by itself it puts the fastest first."""
 
 log = structlog.get_logger(__name__)
 
@@ -210,9 +212,11 @@ class Worker:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `python -m workers`; returns the exit status: 0 stopped, 1 our machine failed, 2 wrong usage."""
-    options = _parse(arguments)
+    options = parse(arguments, __doc__.splitlines()[0])
     if options.with_parent is not None:
         _tie_to(options.with_parent)
+    if options.command == "survey":
+        os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], {**os.environ, **CARDS_IN_BUS_ORDER})
     if options.command == "bench":
         _become_bench(options)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
@@ -231,7 +235,8 @@ def _run(options: argparse.Namespace) -> None:
     if options.trace:
         commands["trace"] = (sys.executable, "-m", "workers", "bench", "trace", *common)
     if device is not None:
-        commands["measure"] = (sys.executable, "-m", "workers", "bench", "measure", "--device", device.name, *common)
+        measure = ("measure", "--device", device.name, *card_arguments(options), *common)
+        commands["measure"] = (sys.executable, "-m", "workers", "bench", *measure)
     lessee = Lessee(options.redis, options.id, target=target, device=device.name if device else None)
     worker = Worker(lessee, commands)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -251,7 +256,9 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     arguments += ["--worker", options.worker, "--answers", str(answers)]
     if options.device is not None:
         arguments += ["--device", options.device.name]
-    os.execve(sys.executable, arguments, bench_environment(os.environ, options.device))
+    arguments += card_arguments(options)
+    environment = bench_environment(os.environ, options.device)
+    os.execve(sys.executable, arguments, {**environment, **CARDS_IN_BUS_ORDER})
 
 
 def _tie_to(parent: int) -> None:
@@ -259,38 +266,3 @@ def _tie_to(parent: int) -> None:
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(f"process {parent} ended before this one began")
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="work off jobs")
-    run.add_argument("--redis", metavar="URL", help="the queue; REEF_REDIS_URL keeps a password off the process list")
-    run.add_argument("--trace", action="store_true", help="trace candidates")
-    run.add_argument("--target", choices=sorted(TARGETS), help="what to trace for; the device's target if not given")
-    run.add_argument("--id", help="unique among workers")
-    bench = commands.add_parser("bench", help="serve one bench: jobs on standard input, reports on standard output")
-    bench.add_argument("kind", choices=("trace", "measure"))
-    bench.add_argument("--worker", default="bench", help="the id that reports carry")
-    for command in (run, bench):
-        command.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
-        command.add_argument("--with-parent", type=int, metavar="PID", help="end when this parent process ends")
-    options = parser.parse_args(arguments)
-    if options.command == "run":
-        _complete(run, options)
-    elif options.kind == "measure" and options.device is None:
-        bench.error("measure needs --device")
-    return options
-
-
-def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Fill in what was not said, and refuse what makes no sense."""
-    options.redis = options.redis or os.environ.get("REEF_REDIS_URL")
-    options.id = options.id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-    options.target = options.target or (options.device.target if options.device else None)
-    if not options.redis:
-        run.error("say where the queue is: --redis URL, or REEF_REDIS_URL")
-    if not options.trace and options.device is None:
-        run.error("nothing to do: say --trace, --device, or both")
-    if options.trace and options.target is None:
-        run.error("--trace needs --target where there is no --device")

@@ -3,8 +3,10 @@
 Pure arithmetic on offsets; the bench places, the runner replays there, and the checker looks there.
 """
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import lcm, prod
 from random import Random
 
 from workers.orders import Slot
@@ -24,6 +26,19 @@ class NoRoom(Exception):
     """The arena is too small for a plan."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Memory that a run needs: so many bytes, at a multiple of `alignment`."""
+
+    bytes: int
+    alignment: int = ALIGNMENT
+
+
+def pieces_of(bundle: Bundle, plan: Plan) -> tuple[tuple[Piece, ...], tuple[tuple[Piece, Piece], ...]]:
+    """What a run of a plan needs: its buffers, and by launch the global and the profile scratch."""
+    return tuple(Piece(buffer.bytes) for buffer in plan.buffers), tuple(_scratch(bundle, plan))
+
+
 def place(
     bundle: Bundle, plan: Plan, count: int, random: Random, *, start: int, limit: int, zone_bytes: int = ZONE_BYTES
 ) -> tuple[Slot, ...]:
@@ -41,10 +56,11 @@ def place(
     Raises:
         NoRoom: If they do not fit.
     """
-    pieces = [buffer.bytes for buffer in plan.buffers] + list(_scratch_bytes(bundle, plan))
+    buffers, scratch = pieces_of(bundle, plan)
+    pieces = [*buffers, *chain.from_iterable(scratch)]
     slots = []
     for _ in range(count):
-        slot = _place_one(len(plan.buffers), pieces, random, _aligned(start), zone_bytes)
+        slot = _place_one(len(buffers), pieces, random, _aligned(start), zone_bytes)
         if slot.end > limit:
             raise NoRoom(f"{count} runs of {plan.shape.key} take more than the arena of {limit} bytes")
         slots.append(slot)
@@ -54,30 +70,32 @@ def place(
 
 def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
     """Bytes that a slot takes at most."""
-    pieces = [buffer.bytes for buffer in plan.buffers] + list(_scratch_bytes(bundle, plan))
-    gap = _aligned(zone_bytes) + (JITTER + 1) * ALIGNMENT
-    return sum(_aligned(piece) + gap for piece in pieces) + gap + ALIGNMENT
+    buffers, scratch = pieces_of(bundle, plan)
+    needed = [*buffers, *(piece for piece in chain.from_iterable(scratch) if piece.bytes)]
+    step = zone_bytes + JITTER * ALIGNMENT
+    return sum(piece.bytes + piece.alignment + step for piece in needed) + zone_bytes + 2 * ALIGNMENT
 
 
-def _scratch_bytes(bundle: Bundle, plan: Plan) -> Iterator[int]:
-    """Bytes of each launch's global and profile scratch: recorded size x programs x CTAs."""
+def _scratch(bundle: Bundle, plan: Plan) -> Iterator[tuple[Piece, Piece]]:
+    """Each launch's global and profile scratch: recorded size x programs x CTAs."""
     for launch in plan.launches:
         kernel = bundle.kernels[launch.kernel]
         runs = prod(launch.grid) * kernel.num_ctas
-        yield kernel.global_scratch_bytes * runs
-        yield kernel.profile_scratch_bytes * runs
+        alignment = lcm(ALIGNMENT, kernel.global_scratch_align)
+        yield Piece(kernel.global_scratch_bytes * runs, alignment), Piece(kernel.profile_scratch_bytes * runs)
 
 
-def _place_one(buffers: int, pieces: list[int], random: Random, start: int, zone_bytes: int) -> Slot:
+def _place_one(buffers: int, pieces: Sequence[Piece], random: Random, start: int, zone_bytes: int) -> Slot:
     offsets = [-1] * len(pieces)
     zones = []
     at = start
-    order = [index for index, piece in enumerate(pieces) if index < buffers or piece]
+    order = [index for index, piece in enumerate(pieces) if index < buffers or piece.bytes]
     random.shuffle(order)
     for index in order:
-        offsets[index] = _aligned(at + zone_bytes) + random.randrange(JITTER) * ALIGNMENT
+        moved = random.randrange(JITTER) * ALIGNMENT
+        offsets[index] = _aligned(at + zone_bytes + moved, pieces[index].alignment)
         zones.append((at, offsets[index] - at))
-        at = offsets[index] + pieces[index]
+        at = offsets[index] + pieces[index].bytes
     end = _aligned(at + zone_bytes)
     zones.append((at, end - at))
     scratch = offsets[buffers:]
@@ -90,5 +108,5 @@ def _place_one(buffers: int, pieces: list[int], random: Random, start: int, zone
     )
 
 
-def _aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
+def _aligned(offset: int, alignment: int = ALIGNMENT) -> int:
+    return -(-offset // alignment) * alignment

@@ -50,8 +50,6 @@ _REFUSED_OVERLOADS = {("view", "dtype")}
 """Reinterpreting bits has no meaning once float tensors are held in float64."""
 
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
-_PRODUCT_ELEMENTS = 2**22
-# Elements of the products that are summed at once; they are 32 MiB in float64.
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 """How a graph writes constants that JSON has no number for."""
@@ -134,13 +132,38 @@ def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor
     """A matrix product with NaN and infinities where IEEE has them: BLAS pads with zeros, and 0 x Inf is NaN."""
     *addends, left, right = (_tensor(value) for value in args)
     wide = torch.promote_types(left.dtype, torch.float32)
-    rows = max(1, _PRODUCT_ELEMENTS // max(1, right.numel()))
-    tall, flat = left.to(wide).unsqueeze(-1), right.to(wide).unsqueeze(-3)
-    parts = [(tall[..., start : start + rows, :, :] * flat).sum(-2) for start in range(0, left.shape[-2], rows)]
-    product: torch.Tensor = torch.cat(parts, -2) * kwargs.get("alpha", 1)
+    product: torch.Tensor = _product(left.to(wide), right.to(wide)) * kwargs.get("alpha", 1)
     for addend in addends:
         product = product + addend * kwargs.get("beta", 1)
     return product.to(left.dtype)
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """BLAS multiplies what is finite; which sums have terms that are not is told by products of masks."""
+    one, other = _Signs(left), _Signs(right)
+    product = left.nan_to_num(0.0, 0.0, 0.0) @ right.nan_to_num(0.0, 0.0, 0.0)
+    rising = _meet((one.up, other.plus), (one.plus, other.up), (one.down, other.minus), (one.minus, other.down))
+    falling = _meet((one.up, other.minus), (one.minus, other.up), (one.down, other.plus), (one.plus, other.down))
+    lost = _meet((one.nan, other.any), (one.any, other.nan), (one.up | one.down, other.zero))
+    lost |= _meet((one.zero, other.up | other.down))
+    for where, value in ((rising, float("inf")), (falling, float("-inf")), (lost, float("nan"))):
+        product += torch.where(where, value, 0.0)
+    return product
+
+
+class _Signs:
+    """Masks of a factor's elements: NaN, infinite up or down, above, below or at zero."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.nan, self.any = values.isnan(), torch.ones_like(values, dtype=torch.bool)
+        self.up, self.down = values.isposinf(), values.isneginf()
+        self.plus, self.minus, self.zero = values > 0, values < 0, values == 0
+
+
+def _meet(*pairs: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """Where some pair of masks, of a left and a right factor, is set at one inner index."""
+    lefts, rights = ([pair[side].float() for pair in pairs] for side in (0, 1))
+    return torch.cat(lefts, -1) @ torch.cat(rights, -2) > 0
 
 
 @cache

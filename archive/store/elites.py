@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.columns import now
 from archive.errors import NotFound
 from archive.progress import PROMOTED, Filled, Tally, summarise
-from archive.records import Elite, Offer, Placement, PlacementRecord, Progress
+from archive.records import EMPTY_CELL, Elite, Offer, Placement, PlacementRecord, Progress
 from archive.store.engine import Database, Upsert, select_record, upsert
 from archive.store.tallies import count_event
 from archive.tables import candidates, elites, placements, searches, tallies
@@ -36,6 +36,7 @@ class Elites:
         Returns:
             NEW in an empty cell, IMPROVED if it took over. Without an incumbent it must be strictly better, else it is
             REJECTED. With one it takes over from exactly that bundle; if the cell's holder is another, it is STALE.
+            With `EMPTY_CELL` it takes the cell if nobody holds it, and is STALE otherwise.
 
         Raises:
             ValueError: If the objective or one of its bounds is not finite.
@@ -47,7 +48,7 @@ class Elites:
             seq = await connection.scalar(_entry(connection, offer).returning(placements.c.seq))
             if seq is None:
                 return await _answer(connection, offer)
-            statement = _claim(connection, offer) if offer.incumbent is None else _swap(offer)
+            statement = _swap(offer) if offer.incumbent else _claim(connection, offer)
             revision = await connection.scalar(statement.returning(elites.c.revision))
             placement = _placement(offer, revision)
             if placement is not Placement.REJECTED:
@@ -148,9 +149,11 @@ def _entry(connection: AsyncConnection, offer: Offer) -> Upsert:
 
 
 def _claim(connection: AsyncConnection, offer: Offer) -> Upsert:
-    """Take the cell if it is empty or its holder's objective is strictly smaller."""
+    """Take the cell if it is empty, or else, for who was not confirmed, if its holder's objective is smaller."""
     holder = _holder(offer)
     statement = upsert(connection, elites).values(**{name: getattr(offer, name) for name in CELL}, **holder, revision=1)
+    if offer.incumbent == EMPTY_CELL:
+        return statement.on_conflict_do_nothing(index_elements=CELL)
     return statement.on_conflict_do_update(
         index_elements=CELL,
         set_={**holder, "revision": elites.c.revision + 1},

@@ -1,8 +1,9 @@
 """Reports: every verdict, whole, and found again by what it was about."""
 
 from dataclasses import asdict
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from archive.columns import now
 from archive.records import NewReport
@@ -36,24 +37,34 @@ class Reports:
 
     async def find(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> str | None:
         """Document of the first `measure` report on an equal bundle, or None. Lost workers' reports do not count."""
-        statement = (
-            select(reports.c.document)
-            .where(
-                reports.c.bundle == bundle,
-                reports.c.device == device,
-                reports.c.operator == operator,
-                reports.c.protocol_version == protocol_version,
-                reports.c.kind == "measure",
-                reports.c.outcome != LOST,
-            )
-            .order_by(reports.c.seq)
-            .limit(1)
-        )
+        statement = _about(operator, bundle, device, protocol_version).where(reports.c.kind == "measure").limit(1)
         async with self._database.read() as connection:
-            return await connection.scalar(statement)
+            document: str | None = await connection.scalar(statement)
+        return document
+
+    async def confirms(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
+        """Documents of the `confirm` reports on equal bundles, oldest first. Lost workers' reports do not count."""
+        statement = _about(operator, bundle, device, protocol_version).where(reports.c.kind == "confirm")
+        async with self._database.read() as connection:
+            return list((await connection.scalars(statement)).all())
 
     async def of_candidate(self, candidate: str) -> list[str]:
         """Documents of a candidate's reports, oldest first."""
         statement = select(reports.c.document).where(reports.c.candidate == candidate).order_by(reports.c.seq)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
+
+
+def _about(operator: str, bundle: str, device: str, protocol_version: int) -> Select[Any]:
+    """Documents of what holds for an equal bundle, oldest first."""
+    return (
+        select(reports.c.document)
+        .where(
+            reports.c.bundle == bundle,
+            reports.c.device == device,
+            reports.c.operator == operator,
+            reports.c.protocol_version == protocol_version,
+            reports.c.outcome != LOST,
+        )
+        .order_by(reports.c.seq)
+    )

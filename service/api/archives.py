@@ -11,6 +11,7 @@ from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running
 from service.errors import BadInput
+from service.figures import provenance, relative_to
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
 
@@ -41,7 +42,8 @@ async def archive(search: Named, device: OnDevice, running: Running) -> schemas.
     return schemas.Archive(
         search=search.id,
         device=device,
-        provenance=schemas.provenance(device),
+        provenance=provenance(device),
+        relative_to=relative_to(device),
         axes_version=search.axes_version,
         axes=tuple(schemas.Axis.of(axis) for axis in search.axes),
         cells=grid.cells,
@@ -79,6 +81,7 @@ async def progress(search: Named, running: Running) -> schemas.Progress:
         candidates=counts.candidates,
         in_flight=counts.in_flight,
         judged=counts.judged,
+        unserved=tuple(await running.unserved(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
     )
 

@@ -3,27 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from archive import records
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
-from workers.protocol import Bundle, Device, Operator
+from service.figures import Provenance, provenance, relative_to
+from workers.protocol import Bundle, Operator
 from workers.protocol.words import describe_plan
-
-PROVENANCE: Mapping[str, Literal["measured", "predicted", "recorded"]] = {
-    "cuda": "measured",
-    "model": "predicted",
-    "recorded": "recorded",
-}
-"""Where times on a kind of device come from; shown beside every figure, so that no reader can mix them up."""
-
-
-def provenance(device: str) -> Literal["measured", "predicted", "recorded"]:
-    """Where the times in a device's archive come from."""
-    return PROVENANCE[Device.parse(device).kind]
 
 
 class Resource(BaseModel):
@@ -144,11 +133,15 @@ class Elite(Resource):
 
 
 class Archive(Resource):
-    """A search's map on one device: the axes, and every cell that is held. Cells not listed are empty."""
+    """A search's map on one device: the axes, and every cell that is held. Cells not listed are empty.
+
+    `relative_to` says what speedups are relative to; `provenance` whether they were measured.
+    """
 
     search: str
     device: str
-    provenance: Literal["measured", "predicted", "recorded"]
+    provenance: Provenance
+    relative_to: str
     axes_version: int
     axes: tuple[Axis, ...]
     cells: int
@@ -159,7 +152,8 @@ class DeviceProgress(Resource):
     """Where a search stands on one device, with statistics as pyribs defines them."""
 
     device: str
-    provenance: Literal["measured", "predicted", "recorded"]
+    provenance: Provenance
+    relative_to: str
     evaluations: int
     correct: int
     elites: int
@@ -174,11 +168,14 @@ class DeviceProgress(Resource):
     @classmethod
     def of(cls, device: str, progress: records.Progress) -> Self:
         """The archive's figures under the device they belong to."""
-        return cls(device=device, provenance=provenance(device), **vars(progress))
+        return cls(device=device, provenance=provenance(device), relative_to=relative_to(device), **vars(progress))
 
 
 class Progress(Resource):
-    """Where a search stands. `proposals` counts duplicates too, `candidates` does not."""
+    """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
+
+    `unserved` are devices that no worker judges on at the moment: candidates wait for one.
+    """
 
     search: str
     state: records.SearchState
@@ -188,6 +185,7 @@ class Progress(Resource):
     candidates: int
     in_flight: int
     judged: int
+    unserved: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
 
 

@@ -29,8 +29,7 @@ app.command("best")(archived.best)
 app.add_typer(archived.plan, name="plan")
 app.add_typer(catalogued.operators, name="operators")
 app.command("serve")(hosted.serve)
-passed_on = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-app.command("worker", context_settings=passed_on)(hosted.worker)
+app.command("worker")(hosted.worker)
 app.command("migrate")(hosted.migrate_archive)
 app.command("doctor")(hosted.doctor)
 

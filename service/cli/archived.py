@@ -12,7 +12,9 @@ from archive.store import Store, migrate
 from service.cli.console import emit_json, out
 from service.cli.pictures import elite_table
 from service.errors import BadInput, NotFound
+from service.figures import best_baselines, in_words
 from service.kernels import write_kernel
+from service.reports import reports_on
 from service.settings import Settings
 from workers.protocol import Bundle, Readings
 from workers.protocol.words import describe
@@ -69,6 +71,7 @@ async def _best(store: Store, search: str, write: Path | None, *, as_json: bool)
     leader = max(elites, key=lambda elite: elite.objective)
     path = await write_kernel(store, found, leader, write) if write else None
     candidate = await store.candidates.get(leader.candidate)
+    reports = [report for report in await reports_on(store, leader.candidate) if report.job == leader.job]
     if as_json:
         emit_json(
             {
@@ -79,6 +82,8 @@ async def _best(store: Store, search: str, write: Path | None, *, as_json: bool)
                 "variant": leader.variant,
                 "plan": leader.bundle,
                 "speedup": {"low": leader.low, "mid": leader.mid, "high": leader.high},
+                "figures": in_words(leader.device),
+                "baselines": best_baselines(reports[0]) if reports else {},
                 "coordinates": leader.coordinates,
                 "source": candidate.source,
                 "file": str(path) if path else None,

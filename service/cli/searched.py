@@ -11,10 +11,11 @@ from archive.grid import Grid
 from archive.records import Elite, Progress, Search, SearchState
 from service.catalogue import load_operator
 from service.cli.console import emit_json, err, out
-from service.cli.pictures import elite_table, heat_map, provenance
+from service.cli.pictures import elite_table, heat_map
 from service.cli.progress import ProgressView
 from service.coordinator import Coordinator
 from service.errors import BadInput
+from service.figures import in_words
 from service.kernels import write_kernel
 from service.requests import SearchRequest
 from service.settings import Settings
@@ -29,7 +30,9 @@ POLL_S = 0.5
 
 def search(
     spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to an operator.toml.")] = "",
-    device: Annotated[list[str] | None, typer.Option(help="model:<target>; may be given several times.")] = None,
+    device: Annotated[
+        list[str] | None, typer.Option(help="h200 or model:<target>; may be given several times.")
+    ] = None,
     evaluations: Annotated[int, typer.Option(help="Candidates to judge.")] = 200,
     emitters: Annotated[str, typer.Option(help="Comma-separated.")] = "tune,rewrite",
     seed: Annotated[int, typer.Option(help="Drives proposals, never input values.")] = 0,
@@ -97,7 +100,7 @@ async def _watch(coordinator: Coordinator, search: Search) -> tuple[Search, Prog
             while True:
                 search = await coordinator.store.searches.get(search.id)
                 progress = await coordinator.store.elites.progress(search.id, search.devices[0], cells)
-                view.show(search, progress)
+                view.show(search, progress, await coordinator.unserved(search))
                 if search.state in FINAL:
                     return search, progress
                 await asyncio.sleep(POLL_S)
@@ -119,7 +122,7 @@ async def _write_best(coordinator: Coordinator, search: Search, elites: list[Eli
 
 def _conclude(search: Search, progress: Progress, elites: list[Elite], path: Path | None, *, as_json: bool) -> None:
     device = search.devices[0]
-    unit = provenance(device)
+    unit = in_words(device)
     if as_json:
         emit_json(
             {

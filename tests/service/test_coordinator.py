@@ -13,6 +13,7 @@ from service.embedded import EmbeddedServer
 from service.errors import BadInput, Conflict, NotFound
 from service.requests import SearchRequest
 from service.settings import Settings
+from workers.queue import Lessee
 
 
 @pytest.fixture
@@ -33,7 +34,9 @@ async def coordinator(settings: Settings) -> AsyncIterator[Coordinator]:
         ({"operator": "rmsnrom"}, "operator"),
         ({"devices": ("model:sm_1",)}, "devices"),
         ({"devices": ("toaster",)}, "devices"),
-        ({"devices": ("h200",)}, "devices"),
+        ({"devices": ("recorded:h200",)}, "devices"),
+        ({"devices": ("mi300x",)}, "devices"),
+        ({"devices": ("h200", "model:sm_80")}, "devices"),
         ({"devices": ("model:sm_90", "model:sm_80")}, "devices"),
         ({"emitters": ("tune", "magic")}, "emitters"),
         ({"axes": ("colour",)}, "axes"),
@@ -54,6 +57,16 @@ async def test_a_search_is_stored_with_its_shapes_and_its_reference_is_asked_for
     assert tuple(axis.descriptor for axis in search.axes) == DEFAULT_AXES
     assert {shape["role"] for shape in search.shapes} == {"benchmark", "boundary", "held_out"}
     assert sum((await coordinator.queue_depth()).values()) == 1
+
+
+async def test_a_search_on_a_card_says_that_nobody_serves_it(coordinator: Coordinator, redis_url: str) -> None:
+    search = await coordinator.submit(SearchRequest(operator="softmax", devices=("h200", "model:sm_90")))
+    assert await coordinator.unserved(search) == ["h200", "model:sm_90"]
+    worker = Lessee(redis_url, "w", device="h200")
+    worker.announce()
+    assert await coordinator.unserved(search) == ["model:sm_90"]
+    worker.depart()
+    assert await coordinator.unserved(search) == ["h200", "model:sm_90"]
 
 
 async def test_a_search_moves_only_where_it_may(coordinator: Coordinator) -> None:

@@ -9,7 +9,8 @@ import redis
 from archive.records import CandidateState, SearchState
 from service.jobs import measure_id
 from tests.service import records
-from tests.service.workbench import Answers, Workbench
+from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
+from tests.service.workbench import Answers, Workbench, bundle_of
 from workers.protocol import MeasureJob, TraceJob
 
 
@@ -111,6 +112,33 @@ async def test_a_killed_loop_goes_on_and_counts_nothing_twice(
     assert ended.state is SearchState.DONE
     assert len(candidates) == 7 and {item.state for item in candidates} == {CandidateState.JUDGED}
     assert reports == [1] * 7
+
+
+@pytest.mark.parametrize("kill_after", range(2, 16))
+async def test_a_killed_search_on_a_card_loses_no_confirm(
+    tmp_path: Path, redis_url: str, kill_after: int, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = (10, 15, 20, 11)
+    plant(monkeypatch, *sizes)
+    speedups = {identity(size): 1.0 + 0.2 * place for place, size in enumerate(sizes)}
+    answers = Answers(speedup=lambda job: speedups[bundle_of(job).identity], rival=lambda job: 1.1)
+    bench.answers, bench.devices = answers, (DEVICE,)
+    search = await bench.begin(budget=len(sizes))
+    for _ in range(kill_after):
+        await bench.evolution.tick()
+        bench.work(most=1)
+    if kill_after % 2:
+        redis.Redis.from_url(redis_url).flushall()
+    restarted = await Workbench.open(tmp_path, redis_url)
+    restarted.answers, restarted.devices = answers, (DEVICE,)
+    await restarted.evolution.sweep(await restarted.store.searches.get(search.id))
+    ended = await restarted.run(await restarted.store.searches.get(search.id))
+    assert ended.state is SearchState.DONE and await outcomes(restarted, ended) == ["correct"] * len(sizes)
+    held = {elite.bundle: elite.objective for elite in await elites(restarted, ended)}
+    assert held == {identity(size): pytest.approx(0.98 * speedups[identity(size)]) for size in (20, 11)}
+    pacers = {job.pacer.identity for job in restarted.judged(MeasureJob) if job.pacer}
+    assert pacers == {records.bundle(1 + len(seed(10))).reduced().identity}
+    await restarted.close()
 
 
 async def test_a_repeated_report_changes_nothing(bench: Workbench) -> None:

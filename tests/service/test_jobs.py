@@ -2,20 +2,57 @@
 
 from dataclasses import replace
 
-from service.jobs import measure_job, reference_job, target_of, trace_job, trace_key
+from archive.records import EMPTY_CELL
+from service.jobs import (
+    Case,
+    confirm_id,
+    confirm_job,
+    incumbent_of,
+    measure_id,
+    measure_job,
+    reference_job,
+    target_of,
+    trace_job,
+    trace_key,
+)
 from tests.service import records
-from workers.protocol import Device
+from workers.protocol import MEASURED_DEADLINE_S, Device
+
+PACER = records.bundle(9).reduced()
+
+
+def case(device: str = "h200") -> Case:
+    bundle = records.bundle()
+    return Case(records.search(), records.OPERATOR, records.candidate(), 2, bundle.identity, Device.parse(device))
 
 
 def test_only_model_devices_are_sent_the_source() -> None:
-    search, candidate, bundle = records.search(), records.candidate(), records.bundle()
     sent = {
-        name: measure_job(
-            search, records.OPERATOR, candidate, variant=0, bundle=bundle, device=Device.parse(name)
-        ).source
+        name: measure_job(case(name), records.bundle(), None).source
         for name in ("model:sm_90", "h200", "recorded:h200")
     }
-    assert sent == {"model:sm_90": candidate.source, "h200": None, "recorded:h200": None}
+    assert sent == {"model:sm_90": records.candidate().source, "h200": None, "recorded:h200": None}
+
+
+def test_devices_that_measure_get_a_pacer_and_time_for_baselines() -> None:
+    measured, predicted = measure_job(case(), records.bundle(), PACER), measure_job(case(records.DEVICE), PACER, None)
+    assert (measured.pacer, measured.deadline_s) == (PACER, MEASURED_DEADLINE_S)
+    assert predicted.pacer is None and predicted.deadline_s < MEASURED_DEADLINE_S
+
+
+def test_a_confirm_is_named_after_whom_it_is_against() -> None:
+    challenger, incumbent = records.bundle(1), records.bundle(2)
+    against, alone = confirm_job(case(), challenger, incumbent, PACER), confirm_job(case(), challenger, None, None)
+    assert against.id == f"candidate-1:2:h200:confirm:{incumbent.identity}"
+    assert alone.id == "candidate-1:2:h200:confirm:"
+    assert (against.challenger, against.incumbent, against.pacer) == (challenger, incumbent, PACER)
+    assert against.deadline_s == MEASURED_DEADLINE_S
+
+
+def test_a_report_says_by_its_job_whom_it_was_against() -> None:
+    jobs = [confirm_id("c", 0, "h200", "b" * 64), confirm_id("c", 0, "h200", EMPTY_CELL)]
+    assert [incumbent_of(records.report({}, kind="confirm", job=job)) for job in jobs] == ["b" * 64, EMPTY_CELL]
+    assert incumbent_of(records.report({}, job=measure_id("c", 0, "h200"))) is None
 
 
 def test_a_second_sending_has_the_same_id() -> None:

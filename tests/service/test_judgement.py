@@ -1,6 +1,8 @@
 """One candidate judged through real benches: right, wrong, untraceable, autotuned; and an operator that cannot be."""
 
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -8,10 +10,12 @@ import pytest_asyncio
 from service.catalogue import load_catalogue
 from service.errors import BadInput
 from service.judgement import Judge
-from workers.protocol import Device, Outcome
+from tests.service import records
+from workers.protocol import Device, Outcome, Provenance, Ratio, Trust
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+ROOT = Path(__file__).parents[2]
 DEVICE = Device.parse("model:sm_90")
 SOFTMAX = load_catalogue()["softmax"]
 SEED = SOFTMAX.seeds[0]
@@ -52,6 +56,25 @@ async def test_every_configuration_gets_a_verdict_of_its_own(judge: Judge) -> No
     judgement = await judge.judge(tuned)
     assert [item.outcome for item in judgement.variants] == [Outcome.CORRECT] * 2, judgement.reason
     assert len({item.plan for item in judgement.variants}) == 2
+
+
+async def test_on_a_card_the_seed_is_judged_first_and_paces_the_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notes, device = tmp_path / "notes", Device.parse("h200")
+    command = (sys.executable, str(ROOT / "tests/service/stand_in_bench.py"), str(notes))
+    async with Judge(records.OPERATOR, device, card=3, data=tmp_path, command=command) as judge:
+        judgements = [await judge.judge(records.SEED + "\nMORE = 1\n" * times) for times in (1, 2)]
+    best = judgements[0].best
+    assert best is not None and best.speedup == Ratio(low=1.96, mid=2.0, high=2.04)
+    assert best.report is not None and (best.report.trust, best.report.provenance) == (Trust.B, Provenance.MEASURED)
+    told = notes.read_text().splitlines()
+    assert any(f"measure --device h200 --card cuda:3 --data {tmp_path}" in line for line in told)
+    seed = records.bundle(1 + len(records.SEED))
+    first, *others = (line for line in told if "beside" in line)
+    assert first == f"{seed.identity} beside None within 900"
+    assert len(others) == 2 and all(f"beside {seed.reduced().identity} within 900" in line for line in others)
 
 
 async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:

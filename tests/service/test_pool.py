@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from service.pool import WorkerPool
+from tests.service.listing import list_cards
 from tests.workers.queue.samples import trace_job
 from workers.queue import Dispatcher
 
@@ -88,14 +89,32 @@ async def test_the_same_need_starts_no_more_workers(pool: WorkerPool, redis_url:
     assert pool.pids == before
 
 
-async def test_models_are_measured_here_and_cards_elsewhere(pool: WorkerPool) -> None:
+async def test_models_are_measured_by_those_who_trace(pool: WorkerPool) -> None:
     await pool.require(target="sm_90", device=DEVICE)
     await started(pool, 2)
     assert all(line[2:7] == ["--trace", "--target", "sm_90", "--device", DEVICE] for line in command_lines(pool))
-    await pool.close()
+
+
+async def test_a_card_of_this_machine_gets_one_worker_beside_those_who_trace(
+    pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_cards(tmp_path, monkeypatch, "NVIDIA L40S", "NVIDIA H200", "NVIDIA H200")
+    for _ in range(2):
+        await pool.require(target="sm_90", device="h200")
+    await started(pool, 3)
+    lines = sorted(line[2:6] for line in command_lines(pool))
+    tracing = ["--trace", "--target", "sm_90", "--with-parent"]
+    assert lines == [["--device", "h200", "--card", "cuda:1"], tracing, tracing]
+
+
+async def test_a_card_that_is_elsewhere_is_left_to_others(
+    pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list_cards(tmp_path, monkeypatch, "NVIDIA L40S")
     await pool.require(target="sm_90", device="h200")
     await started(pool, 2)
     assert all("--trace" in line and "--device" not in line for line in command_lines(pool))
+    assert "a worker elsewhere has to measure" in capsys.readouterr().out
 
 
 async def test_the_password_is_on_no_command_line(pool: WorkerPool, redis_url: str) -> None:
@@ -140,7 +159,8 @@ def test_workers_end_with_a_killed_owner(redis_url: str) -> None:
 
 async def test_an_empty_pool_starts_nothing(redis_url: str) -> None:
     pool = WorkerPool(redis_url, size=0, command=STAND_IN)
-    await pool.require(target="sm_90", device=DEVICE)
+    for device in (DEVICE, "h200"):
+        await pool.require(target="sm_90", device=device)
     await asyncio.sleep(0.05)
     assert pool.pids == set()
     await pool.close()

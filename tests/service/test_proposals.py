@@ -38,15 +38,15 @@ def _what(candidate: Candidate | None) -> tuple[str, str, str] | None:
 
 async def test_seeds_are_planted_once(store: Store) -> None:
     search, proposer = await _search(store), Proposer(store)
-    first = await proposer.plant(search, OPERATOR)
-    again = await proposer.plant(search, OPERATOR)
+    first = await proposer.plant(search, OPERATOR, [0])
+    again = await proposer.plant(search, OPERATOR, [0])
     assert [(item.ordinal, item.emitter, item.source) for item in first] == [(0, SEED_EMITTER, TUNABLE)]
     assert again == [] and len(await store.candidates.list(search.id)) == 1
 
 
 async def test_an_operator_without_a_seed_is_refused_with_what_to_do(store: Store) -> None:
     with pytest.raises(BadInput, match="no seed kernel"):
-        await Proposer(store).plant(await _search(store), OPERATOR.model_copy(update={"seeds": ()}))
+        await Proposer(store).plant(await _search(store), OPERATOR.model_copy(update={"seeds": ()}), [0])
 
 
 async def test_equal_seeds_and_ordinals_propose_alike(store: Store) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from archive.records import NewSearch, Search, SearchState
 from archive.store import Store, migrate
@@ -16,24 +17,45 @@ from tests.service import records
 from workers.protocol import (
     AnyReport,
     Bundle,
+    ConfirmJob,
     Graph,
     InputRef,
     Job,
     MeasureJob,
     Outcome,
+    Provenance,
+    Ratio,
     TracedVariant,
     TraceJob,
     TraceReport,
+    Trust,
 )
 from workers.queue import Dispatcher, Lessee
+
+Judging = MeasureJob | ConfirmJob
+Kind = TypeVar("Kind", TraceJob, MeasureJob, ConfirmJob)
 
 
 @dataclass
 class Answers:
-    """What the worker says. `time_us` gives every shape's time for a bundle; `bundle` what a source becomes."""
+    """What the worker says.
+
+    Attributes:
+        time_us: Every shape's time for a bundle.
+        bundle: What a source becomes.
+        further: Bundles of its other variants.
+        outcome: What becomes of a variant.
+        speedup: On cards, the middle of the speedup over the best baseline; None where there is no baseline.
+        rival: On cards, the lower bound of the incumbent's time over the challenger's.
+        seen: The jobs so far.
+    """
 
     time_us: Callable[[str], float] = lambda bundle: 10.0
     bundle: Callable[[str], Bundle | None] = lambda source: records.bundle(1 + len(source))
+    further: Callable[[str], tuple[Bundle, ...]] = lambda source: ()
+    outcome: Callable[[Judging], Outcome] = lambda job: Outcome.CORRECT
+    speedup: Callable[[Judging], float | None] = lambda job: 1.0
+    rival: Callable[[ConfirmJob], float] = lambda job: 1.0
     seen: list[Job] = field(default_factory=list)
 
     def to(self, job: Job) -> AnyReport:
@@ -41,12 +63,31 @@ class Answers:
         self.seen.append(job)
         if isinstance(job, TraceJob):
             return self._traced(job)
-        assert isinstance(job, MeasureJob)
-        identity = job.bundle.identity
+        identity = bundle_of(job).identity
         times = {shape.key: self.time_us(identity) for shape in records.SHAPES[1:]}
-        return records.report(
-            times, job=job.id, search=job.search, candidate=job.candidate, variant=job.variant, bundle=identity
+        report = records.report(
+            times,
+            kind=job.kind,
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            variant=job.variant,
+            bundle=identity,
+            device=job.device,
+            outcome=self.outcome(job),
         )
+        return report.model_copy(update=self._measured(job)) if job.device.measures else report
+
+    def _measured(self, job: Judging) -> dict[str, object]:
+        """What a report of a card says besides."""
+        middle = self.speedup(job) if self.outcome(job) is Outcome.CORRECT else None
+        low = self.rival(job) if isinstance(job, ConfirmJob) and job.incumbent else None
+        return {
+            "provenance": Provenance.MEASURED,
+            "trust": Trust.B,
+            "speedup": None if middle is None else Ratio(low=0.98 * middle, mid=middle, high=1.02 * middle),
+            "rival": None if low is None else Ratio(low=low, mid=low + 0.01, high=low + 0.02),
+        }
 
     def _traced(self, job: TraceJob) -> TraceReport:
         base = {"job": job.id, "search": job.search, "candidate": job.candidate, "worker": "w"}
@@ -67,8 +108,16 @@ class Answers:
             return TraceReport(outcome=Outcome.COMPILE_ERROR, reason="no such name", line=3, **base)
         warps = (1, 2, 4, 8, 16)[len(job.source) % 5]
         readings = tuple(records.readings(warps) for _ in job.shapes)
-        variant = TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=bundle, readings=readings)
-        return TraceReport(outcome=Outcome.CORRECT, variants=(variant,), **base)
+        variants = tuple(
+            TracedVariant(index=index, outcome=Outcome.CORRECT, bundle=each, readings=readings)
+            for index, each in enumerate((bundle, *self.further(job.source)))
+        )
+        return TraceReport(outcome=Outcome.CORRECT, variants=variants, **base)
+
+
+def bundle_of(job: Judging) -> Bundle:
+    """What a job is about."""
+    return job.bundle if isinstance(job, MeasureJob) else job.challenger
 
 
 @dataclass
@@ -81,6 +130,7 @@ class Workbench:
     evolution: Evolution
     redis_url: str
     answers: Answers = field(default_factory=Answers)
+    devices: tuple[str, ...] = (records.DEVICE,)
 
     @classmethod
     async def open(cls, folder: Path, redis_url: str, *, in_flight: int = 4) -> "Workbench":
@@ -98,7 +148,7 @@ class Workbench:
 
     async def begin(self, **changes: object) -> Search:
         """Store a search over `records.OPERATOR` and start it."""
-        template = records.search(state=SearchState.PREPARING, **changes)
+        template = records.search(**{"state": SearchState.PREPARING, "devices": self.devices, **changes})
         await self.store.operators.put(
             records.OPERATOR.digest, records.OPERATOR.name, records.OPERATOR.model_dump_json()
         )
@@ -118,14 +168,18 @@ class Workbench:
         await self.evolution.sweep(search)
         return search
 
+    def judged(self, kind: type[Kind]) -> list[Kind]:
+        """The jobs of a kind that the worker saw."""
+        return [job for job in self.answers.seen if isinstance(job, kind)]
+
     def work(self, most: int = 100) -> int:
         """Let the worker answer what is queued; returns how many jobs it answered."""
-        lessee = Lessee(self.redis_url, "w", target="sm_90", device=records.DEVICE)
+        lessees = [Lessee(self.redis_url, "w", target="sm_90", device=device) for device in self.devices]
         for answered in range(most):
-            lease = lessee.lease(block_ms=10)
+            lease = next((lease for lessee in lessees if (lease := lessee.lease(block_ms=10))), None)
             if lease is None:
                 return answered
-            lessee.report(lease, self.answers.to(lease.job))
+            lessees[0].report(lease, self.answers.to(lease.job))
         return most
 
     async def run(self, search: Search, *, rounds: int = 200) -> Search:

@@ -130,6 +130,12 @@ def test_a_device_that_is_not_here_is_answered_and_only_answers_reach_standard_o
     assert process.returncode == 1 and b"chatter" in process.stderr
 
 
+def test_a_card_that_is_not_here_is_answered(tmp_path: Path) -> None:
+    process = Process("measure", "--device", "a100", "--card", "cuda:63", "--data", str(tmp_path))
+    failure = process.hear()
+    assert isinstance(failure, Failure) and process.end() == 1
+
+
 def test_a_model_bench_takes_no_trace_jobs() -> None:
     process = Process("measure", "--device", DEVICE)
     assert isinstance(process.hear(), Ready)

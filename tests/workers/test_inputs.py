@@ -111,3 +111,12 @@ def test_half_precision_stays_finite():
 def test_an_unknown_draw_is_refused():
     with pytest.raises(ValueError, match="known: normal"):
         draw(operator(), SHAPE, "gaussian", 1)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_cpu_is_the_device_unless_another_is_named(name):
+    for mine, named in zip(
+        draw(operator(), SHAPE, name, 1), draw(operator(), SHAPE, name, 1, device=torch.device("cpu")), strict=True
+    ):
+        assert mine.device == torch.device("cpu")
+        assert torch.equal(mine.view(torch.int16), named.view(torch.int16))

@@ -6,7 +6,7 @@ from workers.checks.base import Check, Evidence, Finding
 from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, group_size, summation_roundoff
 from workers.protocol import Outcome
 
-DRAWS = ("normal", "heavy", "shifted")
+DRAWS = ("normal", "heavy", "shifted", "timed")
 """Draws whose values differ enough for rounding errors to be independent of the values."""
 ROWS = 16
 """Fewest rows to judge by: errors of one row may share a cause, such as a rounded probability, without being biased."""
@@ -33,10 +33,9 @@ class Bias(Check):
             gains = _gains(got, expected)
             if len(gains) < ROWS:
                 continue
-            gain, native_gain = float(gains.mean()), float(_gains(evidence.reference.native[number], expected).mean())
-            floor = _floor(evidence, got.dtype)
+            gain = float(gains.mean())
             chance = DEVIATIONS * float(gains.std()) / len(gains) ** 0.5
-            measure = abs(gain) / max(floor, NATIVE_GAINS * abs(native_gain), chance)
+            measure = abs(gain) / max(gain_limit(evidence, number), chance)
             if measure > 1:
                 reason = (
                     f"output '{output.name}' is too {'large' if gain > 0 else 'small'} by {abs(gain):.2%} throughout "
@@ -48,8 +47,13 @@ class Bias(Check):
         return Finding(worst)
 
 
+def gain_limit(evidence: Evidence, number: int) -> float:
+    """Mean slope up to which the bias of an output, by its number, is nobody's concern."""
+    native, expected = evidence.reference.native[number], evidence.reference.expected[number]
+    return max(_floor(evidence, native.dtype), NATIVE_GAINS * abs(float(_gains(native, expected).mean())))
+
+
 def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
-    """Gain below which a bias is nobody's concern."""
     if dtype == torch.float32 and evidence.operator.precision.allow_tf32:
         return TF32.scale_rms
     return max(GAIN_ROUNDOFFS * torch.finfo(dtype).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))

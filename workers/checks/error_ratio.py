@@ -1,6 +1,7 @@
 """Check: errors against float64 stay near those of the reference in the operator's own dtypes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -40,7 +41,7 @@ class _Weighed:
     rows: torch.Tensor
     elements: torch.Tensor
 
-    @property
+    @cached_property
     def measure(self) -> float:
         """The larger of the two; a little over 1 if only too many elements are near the border."""
         crowded = int((self.elements > 0.5).sum()) > max(1.0, FRACTION * self.elements.numel())
@@ -64,7 +65,7 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
 
 
 def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:
-    return _Weighed(rms(errors.error) / bounds.rms, errors.error.abs() / bounds.worst)
+    return _Weighed(rms(errors.error) / bounds.rms, errors.error.abs() / bounds.elements(errors.value))
 
 
 def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:

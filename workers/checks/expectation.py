@@ -13,6 +13,9 @@ from workers.reference import evaluate
 
 NUDGE_ROUNDOFFS = 8.0
 """Most roundoffs by which inputs are nudged to find the sensitivity: what a handful of operations may lose."""
+ROW_ROUNDOFFS = 1.0
+"""Roundoffs, times the root of its length, by which every row is nudged as a whole: what a sum over it may lose in some
+order. Nudges of single elements average out in a sum, while its own rounding errors add up."""
 SINGULAR_DRAWS = frozenset({"structured"})
 """Draws in which whole rows cancel, so that intermediate values rounded to the inputs' dtype, as the probabilities of
 attention are, may change results beyond their scale. There, inputs are nudged by a roundoff of their own dtype."""
@@ -63,22 +66,30 @@ class Expectation:
         return tuple((a == b) & ~c.isfinite() for a, b, c in zip(first, second, self.native, strict=True))
 
     def _nudge(self, seed: int) -> list[torch.Tensor]:
-        """Every float input in float64, each element moved up or down by at most a relative step."""
-        accumulator: torch.dtype = getattr(torch, self._operator.precision.accumulate)
-        generator = torch.Generator().manual_seed(seed)
+        """Every float input in float64, each element and each row moved up or down by at most a relative step."""
+        roundoff = torch.finfo(getattr(torch, self._operator.precision.accumulate)).eps / 2
+        generator = torch.Generator(self._inputs[0].device).manual_seed(seed)
         nudged = []
         for tensor in self._inputs:
             if tensor.is_floating_point():
-                step = NUDGE_ROUNDOFFS * torch.finfo(accumulator).eps / 2
+                step = NUDGE_ROUNDOFFS * roundoff
                 if self._draw in SINGULAR_DRAWS:
                     step = max(step, torch.finfo(tensor.dtype).eps / 2)
-                moves = torch.rand(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.device) * 2 - 1
-                tensor = tensor.double() * (1 + step * moves)
+                moves = step * _moves(tensor.shape, generator)
+                if tensor.dim():
+                    row_step = ROW_ROUNDOFFS * roundoff * tensor.shape[-1] ** 0.5
+                    moves = moves + row_step * _moves((*tensor.shape[:-1], 1), generator)
+                tensor = tensor.double() * (1 + moves)
             nudged.append(tensor)
         return nudged
 
     def _stand_in(self, value: float) -> list[torch.Tensor]:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
+
+
+def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Uniform between -1 and 1, float64."""
+    return torch.rand(tuple(size), generator=generator, dtype=torch.float64, device=generator.device) * 2 - 1
 
 
 def _movement(value: torch.Tensor, moved: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -68,18 +68,30 @@ class Errors:
         """The errors of an output, by its number."""
         expected, native = evidence.reference.expected[number], evidence.reference.native[number]
         got = evidence.outputs[number]
-        usable = expected.isfinite() & got.isfinite() & native.isfinite()
+        usable = expected.isfinite() & got.isfinite()
         columns = group_size(expected.shape)
-        differences = (got.double() - expected, native.double() - expected, expected)
+        natively = torch.where(native.isfinite(), native.double() - expected, 0.0)
+        differences = (got.double() - expected, natively, expected)
         return cls(got.dtype, *(torch.where(usable, values, 0.0).reshape(-1, columns) for values in differences))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the errors are held against: root mean square of each row, (rows, 1), and every element."""
+    """What the errors are held against.
+
+    Attributes:
+        rms: Root mean square of each row, (rows, 1).
+        worst: Any element of each row, (rows, 1).
+        own: Share of its own value that any element may miss, if that is more.
+    """
 
     rms: torch.Tensor
     worst: torch.Tensor
+    own: float
+
+    def elements(self, values: torch.Tensor) -> torch.Tensor:
+        """What every element may miss, by the expected values in rows."""
+        return torch.maximum(self.worst, self.own * values.abs())
 
 
 def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
@@ -90,19 +102,19 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     native_rms, native_worst = (_robust(error, scale) for error in (rms(errors.native), _most(errors.native)))
     rms_bound = torch.maximum(allowance.native_rms * native_rms, max(allowance.scale_rms * unit, sums) * scale)
     worst_floor = max(allowance.scale_worst * unit, 8 * sums) * scale
-    own = OWN_ROUNDOFFS * torch.finfo(errors.dtype).eps / 2 * errors.value.abs()
-    worst_bound = torch.maximum(torch.maximum(allowance.native_worst * native_worst, worst_floor), own)
+    worst_bound = torch.maximum(allowance.native_worst * native_worst, worst_floor)
     info = torch.finfo(errors.dtype)
     least = max(info.smallest_normal * info.eps, torch.finfo(torch.float32).tiny)
-    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least))
+    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * info.eps / 2)
 
 
 def widen_by_sensitivity(bounds: Bounds, evidence: Evidence, number: int) -> Bounds:
     """Bounds that also allow what nudged inputs do to the result."""
-    moved = evidence.reference.sensitivity[number].nan_to_num(0.0, 0.0, 0.0).reshape(bounds.worst.shape)
+    moved = evidence.reference.sensitivity[number].nan_to_num(0.0, 0.0, 0.0).reshape(len(bounds.worst), -1)
     return Bounds(
         torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
         torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),
+        bounds.own,
     )
 
 

@@ -1,22 +1,25 @@
 """Devices: what judges a variant, one kind a file."""
 
+from pathlib import Path
+
 from workers.devices.base import DeviceBench
+from workers.devices.cuda import CudaDevice
 from workers.devices.model import ModelDevice
 from workers.errors import ToolMissing
 from workers.protocol import Device
 
-DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice,)}
+DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice)}
 """Devices by `Device.kind`."""
 
 __all__ = ["DEVICES", "DeviceBench", "open_device"]
 
 
-def open_device(device: Device, worker: str) -> DeviceBench:
-    """Open a device for a worker.
+def open_device(device: Device, worker: str, card: int = 0, folder: Path | None = None) -> DeviceBench:
+    """Open a device for a worker; `DeviceBench` says what `card` and `folder` are.
 
     Raises:
         ToolMissing: If there is no such device here.
     """
     if device.kind not in DEVICES:
         raise ToolMissing(f"this version cannot judge on {device.name}; it can on: {', '.join(DEVICES)}")
-    return DEVICES[device.kind](device, worker)
+    return DEVICES[device.kind](device, worker, card, folder)

@@ -6,6 +6,7 @@ means that the machine failed.
 """
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import ClassVar
 
 from workers.errors import ToolMissing
@@ -25,14 +26,22 @@ class DeviceBench(ABC):
     provenance: ClassVar[Provenance]
     confirms: ClassVar[bool]
 
-    def __init__(self, device: Device, worker: str) -> None:
-        """Prepare the device; `worker` is the id that its reports carry.
+    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+        """Prepare the device.
+
+        Args:
+            device: What it serves.
+            worker: The id that its reports carry.
+            card: Which card of this machine, on devices that measure.
+            folder: Where it may keep what outlives it, such as raw samples; None keeps nothing.
 
         Raises:
             ToolMissing: If this machine has no such device.
         """
         self.device = device
         self.worker = worker
+        self.card = card
+        self.folder = folder
 
     @abstractmethod
     def versions(self) -> dict[str, str]:

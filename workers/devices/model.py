@@ -5,12 +5,10 @@ Nothing it reports was measured.
 """
 
 import secrets
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 from triton.backends.nvidia.compiler import get_ptxas
@@ -20,13 +18,13 @@ from workers.checks import CHECKS, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
 from workers.devices.interpretation import Result, Unusable, interpret
 from workers.devices.selection import Case, benchmark_plans, select_cases
+from workers.devices.verdict import Ended, timed
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
 from workers.interpreter import Traffic, warm_up
 from workers.predict import Work, predict_us
 from workers.protocol import (
     DTYPE_BYTES,
-    REASON_CHARS,
     Copy,
     Device,
     Fill,
@@ -50,14 +48,6 @@ SAMPLED_BYTES = 2 * 2**30
 """Bytes of a plan's buffers up to which its traffic is sampled; what is not touched costs address space only."""
 
 
-class Ended(Exception):
-    """The verdict is in, and it is not `correct`."""
-
-    def __init__(self, stage: Stage, outcome: Outcome, reason: str, line: int | None = None) -> None:
-        super().__init__(reason)
-        self.found = {"stage": stage, "outcome": outcome, "reason": reason[:REASON_CHARS], "line": line}
-
-
 @dataclass(frozen=True)
 class KnownTraffic:
     """What the interpreter saw of a variant's traffic.
@@ -78,13 +68,13 @@ class ModelDevice(DeviceBench):
     provenance = Provenance.PREDICTED
     confirms = False
 
-    def __init__(self, device: Device, worker: str) -> None:
+    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
         """Warm the interpreter up, so that forked children start with it.
 
         Raises:
             ToolMissing: If there is no sheet for the target.
         """
-        super().__init__(device, worker)
+        super().__init__(device, worker, card, folder)
         if device.target not in TARGETS:
             raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
         self._target = TARGETS[device.target]
@@ -128,17 +118,17 @@ class ModelDevice(DeviceBench):
         """Nothing is held."""
 
     def _predict(self, job: MeasureJob, known: KnownTraffic, stages_s: dict[str, float]) -> tuple[ShapeResult, ...]:
-        timed = job.bundle.model_copy(update={"plans": benchmark_plans(job.bundle)})
-        with _timed(stages_s, "assemble"):
-            assembled = assemble(timed, job.operator)
+        benchmarked = job.bundle.model_copy(update={"plans": benchmark_plans(job.bundle)})
+        with timed(stages_s, "assemble"):
+            assembled = assemble(benchmarked, job.operator)
         if assembled.outcome is not None or assembled.bundle is None:
             outcome = assembled.outcome or Outcome.PLAN_REJECTED
             raise Ended(Stage.ASSEMBLE, outcome, assembled.reason, assembled.line)
         if not assembled.bundle.cubins.items() <= job.bundle.cubins.items():
             reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
             raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
-        with _timed(stages_s, "predict"):
-            pairs = zip(timed.plans, assembled.readings, strict=True)
+        with timed(stages_s, "predict"):
+            pairs = zip(benchmarked.plans, assembled.readings, strict=True)
             return tuple(self._predict_shape(plan, readings, known) for plan, readings in pairs)
 
     def _predict_shape(self, plan: Plan, readings: Readings, known: KnownTraffic) -> ShapeResult:
@@ -163,15 +153,6 @@ def _versions(target: str) -> dict[str, str]:
     return versions
 
 
-@contextmanager
-def _timed(stages_s: dict[str, float], stage: str) -> Iterator[None]:
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        stages_s[stage] = stages_s.get(stage, 0.0) + time.perf_counter() - started
-
-
 def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
     """Execute and check.
 
@@ -186,11 +167,11 @@ def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> Known
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     plans = [plan for plan in benchmark_plans(job.bundle) if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     try:
-        with _timed(stages_s, "interpret"):
+        with timed(stages_s, "interpret"):
             interpretation = interpret(job, cases, drawn, plans, min(WALL_S, job.deadline_s))
     except Unusable as unusable:
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
-    with _timed(stages_s, "check"):
+    with timed(stages_s, "check"):
         for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
             for name, given, result in zip(case.draws, inputs, results, strict=True):
                 _examine(job.operator, case, name, given, result, ledger)

@@ -6,9 +6,9 @@ order.
 
 from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.bench import ANSWER, Answer, Failure, Ready
-from workers.protocol.device import DEVICE_TARGETS, Device
+from workers.protocol.device import DEVICE_TARGETS, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef
-from workers.protocol.job import JOB, MAX_SOURCE_BYTES, ConfirmJob, Job, MeasureJob, TraceJob
+from workers.protocol.job import JOB, MAX_SOURCE_BYTES, MEASURED_DEADLINE_S, ConfirmJob, Job, MeasureJob, TraceJob
 from workers.protocol.operator import (
     DTYPE_BYTES,
     BenchmarkShape,
@@ -41,6 +41,9 @@ from workers.protocol.report import (
     REPORT,
     AnyReport,
     CheckResult,
+    Gate,
+    GateEntry,
+    Ratio,
     Readings,
     Report,
     ShapeResult,
@@ -54,6 +57,7 @@ __all__ = [
     "DTYPE_BYTES",
     "JOB",
     "MAX_SOURCE_BYTES",
+    "MEASURED_DEADLINE_S",
     "PROTOCOL_VERSION",
     "REASON_CHARS",
     "REPORT",
@@ -71,6 +75,8 @@ __all__ = [
     "DtypeRef",
     "Failure",
     "Fill",
+    "Gate",
+    "GateEntry",
     "Graph",
     "Input",
     "InputRef",
@@ -89,6 +95,7 @@ __all__ = [
     "Policy",
     "Precision",
     "Provenance",
+    "Ratio",
     "Readings",
     "Ready",
     "Report",
@@ -103,4 +110,5 @@ __all__ = [
     "Trust",
     "View",
     "Wire",
+    "device_of_card",
 ]

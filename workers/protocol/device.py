@@ -62,6 +62,21 @@ class Device(Wire):
         return self.subject if self.kind == "cuda" else f"{self.kind}:{self.subject}"
 
     @property
+    def measures(self) -> bool:
+        """Whether times are measured here, so that they vary: candidates are paced, and promotions confirmed."""
+        return self.kind == "cuda"
+
+    @property
     def target(self) -> str:
         """What to compile for, such as `sm_90`."""
         return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]
+
+
+def device_of_card(name: str) -> Device | None:
+    """The hardware class of a card by its driver's name, or None if it is none we know.
+
+    A slice of a card (MIG) is no card of its class, and a name like `GH200` holds another class's as a part only.
+    """
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    known = [word for word in words if word in DEVICE_TARGETS]
+    return Device.parse(known[0]) if known and "mig" not in words else None

@@ -8,10 +8,14 @@ from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.operator import Operator, Shape
-from workers.protocol.plan import Bundle, Digest
+from workers.protocol.plan import Bundle
 
 MAX_SOURCE_BYTES = 256 * 1024
 """Bytes of a candidate's source; the longest kernel files seen in the field are under 100 KB."""
+
+MEASURED_DEADLINE_S = 900.0
+"""Seconds for a job on a card. The first one for an operator also times the baselines, and torch.compile with
+max-autotune may take minutes over all benchmark shapes; all others take seconds."""
 
 
 class TraceJob(Wire):
@@ -45,14 +49,18 @@ class MeasureJob(Wire):
     graphs: tuple[Graph, ...]
     device: Device
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
-    pacers: dict[str, Digest] = {}
-    """Bundle identity of the pacer, by shape key (measured devices only)."""
+    pacer: Bundle | None = None
+    """What the candidate is timed beside, on devices that measure: the first seed's bundle, reduced to its benchmark
+    plans. None where the candidate is that seed itself, and paces itself."""
+    related: bool = True
+    """Whether to relate the pacer to the baselines. Without that, a report has times of the race alone and no speedup;
+    timing baselines anew takes a card half a minute for every operator."""
     deadline_s: float = 120.0
     protocol_version: int = PROTOCOL_VERSION
 
 
 class ConfirmJob(Wire):
-    """Re-measure a challenger against its cell's incumbent, interleaved, before a promotion."""
+    """Check and time a challenger anew before a promotion, interleaved with its cell's incumbent where there is one."""
 
     kind: Literal["confirm"] = "confirm"
     id: str
@@ -64,7 +72,9 @@ class ConfirmJob(Wire):
     operator: Operator
     graphs: tuple[Graph, ...]
     device: Device
-    deadline_s: float = 300.0
+    pacer: Bundle | None = None
+    """As in a measure job."""
+    deadline_s: float = MEASURED_DEADLINE_S
     protocol_version: int = PROTOCOL_VERSION
 
 

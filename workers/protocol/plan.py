@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from workers.protocol.base import Constant, Wire
-from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape
+from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape, ShapeRole
 
 MAX_STEPS = 64
 """Steps in a plan; the largest honest plan seen has under 20."""
@@ -297,6 +297,23 @@ class Bundle(Wire):
                         f"a launch of kernel {launch.kernel[:12]} takes {self._scratch_bytes(launch)} bytes of scratch"
                     )
         return self
+
+    def reduced(self) -> "Bundle":
+        """The plans of the benchmark shapes alone, with the kernels that they launch: what candidates are paced by.
+
+        Raises:
+            ValueError: If no plan is one of a benchmark shape.
+        """
+        plans = tuple(plan for plan in self.plans if plan.shape.role is ShapeRole.BENCHMARK)
+        launched = {launch.kernel for plan in plans for launch in plan.launches}
+        return Bundle(
+            target=self.target,
+            operator=self.operator,
+            configuration=self.configuration,
+            kernels={digest: kernel for digest, kernel in self.kernels.items() if digest in launched},
+            plans=plans,
+            cubins={digest: code for digest, code in self.cubins.items() if digest in launched},
+        )
 
     def _scratch_bytes(self, launch: Launch) -> int:
         kernel = self.kernels[launch.kernel]

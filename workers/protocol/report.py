@@ -57,6 +57,43 @@ class TracedVariant(Wire):
     readings: tuple[Readings, ...] = ()
 
 
+class GateEntry(Wire):
+    """One answer that was held against an operator's checks before anybody searched for kernels.
+
+    A wrong one is `killed` or has `survived`; it is `equivalent` if it equals the reference in float64 everywhere, and
+    `within_rounding` if it differs by less than the output's dtype can tell. Neither counts against the operator. A
+    right one has `passed` or is `rejected`. `untried` are those that the time did not suffice for.
+    """
+
+    name: Annotated[str, Field(max_length=160)]
+    kind: Literal["trivial", "mutant", "honest"]
+    verdict: Literal["killed", "survived", "equivalent", "within_rounding", "passed", "rejected", "untried"]
+    check: str | None = None
+    """The check that failed first, by name."""
+    cases: int = 0
+    """Cases (a shape with a draw of inputs) that it was tried in. Mutants are let go at their first failure."""
+    failures: int = 0
+    """Cases in which a check failed."""
+    reason: Reason = ""
+    """What the failing check said of an honest answer."""
+
+
+class Gate(Wire):
+    """Whether an operator's checks tell right from wrong: what was tried, and what became of it.
+
+    It is `failed` if a trivial answer survived, if a right one was rejected, or if fewer wrong ones were killed than
+    `workers.gate` demands; `untried` if nothing could be tried, which `reason` explains.
+    """
+
+    verdict: Literal["passed", "failed", "untried"]
+    reason: Reason = ""
+    shapes: tuple[str, ...] = ()
+    entries: Annotated[tuple[GateEntry, ...], Field(max_length=4096)] = ()
+    kill_rate: float | None = None
+    """Killed over killed and survived, of trivial answers and mutants."""
+    seconds: float = 0.0
+
+
 class TraceReport(Wire):
     """What came back from a trace job: variants, or reference graphs, or one outcome for the whole candidate."""
 
@@ -75,6 +112,8 @@ class TraceReport(Wire):
     line: int | None = None
     variants: tuple[TracedVariant, ...] = ()
     graphs: tuple[Graph, ...] = ()
+    gate: Gate | None = None
+    """Of the operator; comes with its reference graphs."""
     stages_s: dict[str, float] = {}
 
 
@@ -85,11 +124,24 @@ class ShapeResult(Wire):
     readings: Readings | None = None
     pacer_us: float | None = None
     baselines_us: dict[str, float] = {}
+    """By name, such as `eager` or `max_autotune`; the best baseline is the one with the least time."""
     mid_us: float | None = None
     low_us: float | None = None
     high_us: float | None = None
     pairs: int = 0
     samples_ref: str | None = None
+
+
+class Ratio(Wire):
+    """How many times faster one side is than another: the other's time over its own, with its interval.
+
+    Over several shapes it is their weighted geometric mean. Where it was measured, `low` to `high` is one interval of
+    that mean, from the paired samples of all shapes together; it is narrower than combining each shape's worst case.
+    """
+
+    low: float
+    mid: float
+    high: float
 
 
 class CheckResult(Wire):
@@ -102,7 +154,10 @@ class CheckResult(Wire):
 
 
 class Report(Wire):
-    """What came back from judging one variant on one device."""
+    """What came back from judging one variant on one device.
+
+    `speedup` and `rival` are given by devices that measure, for correct variants only.
+    """
 
     kind: Literal["measure", "confirm"] = "measure"
     job: str
@@ -121,6 +176,13 @@ class Report(Wire):
     trust: Trust | None = None
     provenance: Provenance
     shapes: tuple[ShapeResult, ...] = ()
+    speedup: Ratio | None = None
+    """Best baseline's time over the candidate's. The interval is joint over shapes, and covers the race against the
+    pacer as well as the baselines' own spread. None where there is no baseline; devices that do not measure leave it
+    out, and the service holds their times against the seed's."""
+    rival: Ratio | None = None
+    """Incumbent's time over the challenger's, from a confirm against an incumbent: the two were raced side by side,
+    so that no baseline comes in. The interval is joint over shapes."""
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = {}
     controls: dict[str, float] = {}

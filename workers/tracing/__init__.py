@@ -22,6 +22,7 @@ from workers.targets import TARGETS
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans
+from workers.tracing.admission import admission
 from workers.tracing.claims import Unfounded, check_bundle
 from workers.tracing.warmth import warm
 
@@ -73,7 +74,8 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
         tracer_function: What runs in the jail for a source.
 
     Returns:
-        The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs.
+        The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs, with
+        which comes the verdict of the operator's gate.
 
     Raises:
         ToolMissing: If there is no such target.
@@ -136,7 +138,12 @@ def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> Trac
         return _with_end(report, _malformed(error))
     if export.outcome is Outcome.CORRECT and [graph.shape for graph in export.graphs] != list(job.shapes):
         return _with_end(report, _rejected("the reference graphs are not those of the job's shapes"))
-    return _with_end(report, export, graphs=export.graphs, stages_s={"trace": result.wall_s})
+    if export.outcome is not Outcome.CORRECT or not export.graphs:
+        return _with_end(report, export, stages_s={"trace": result.wall_s})
+    started = time.perf_counter()
+    gate = admission(job.operator, export.graphs)
+    stages_s = {"trace": result.wall_s, "gate": time.perf_counter() - started}
+    return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
 
 
 def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from archive.errors import Conflict, NotFound
-from archive.records import Elite, Offer, Placement
+from archive.records import EMPTY_CELL, Elite, Offer, Placement
 from archive.store import Store
 from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
 
@@ -65,6 +65,21 @@ async def test_an_empty_cell_has_no_incumbent(store: Store, subject: tuple[str, 
     assert await store.elites.offer(offer(*subject, incumbent="gone")) is STALE
     with pytest.raises(NotFound):
         await store.elites.get(subject[0], DEVICE, 1, 0)
+
+
+async def test_who_was_confirmed_for_an_empty_cell_takes_it_only_while_it_is_empty(
+    store: Store, subject: tuple[str, str]
+) -> None:
+    first, better = (offer(*subject, objective, incumbent=EMPTY_CELL) for objective in (1.0, 9.0))
+    assert [await store.elites.offer(each) for each in (first, better, first)] == [NEW, STALE, NEW]
+    assert (await store.elites.get(subject[0], DEVICE, 1, 0)).bundle == first.bundle
+
+
+async def test_of_many_confirmed_for_an_empty_cell_one_gets_it(
+    store: Store, database_url: str, subject: tuple[str, str]
+) -> None:
+    rivals = [offer(*subject, 1.0 + place, incumbent=EMPTY_CELL) for place in range(RIVALS)]
+    assert Counter(await at_once(store, database_url, rivals)) == {NEW: 1, STALE: RIVALS - 1}
 
 
 async def test_a_job_is_applied_once(store: Store, subject: tuple[str, str]) -> None:
@@ -210,6 +225,8 @@ class Offers(RuleBasedStateMachine):
 
     def expected(self, made: Offer) -> Placement:
         holder = self.holders.get(made.cell)
+        if made.incumbent == EMPTY_CELL:
+            return STALE if holder else NEW
         if made.incumbent is not None:
             return IMPROVED if holder and holder[0] == made.incumbent else STALE
         if holder is None:
@@ -232,7 +249,7 @@ class Offers(RuleBasedStateMachine):
     @rule(cell=st.integers(0, CELLS - 1), objective=st.sampled_from([0.5, 3.0]), data=st.data())
     def confirm(self, cell: int, objective: float, data: st.DataObject) -> None:
         seen = [made.bundle for made, _ in self.made if made.cell == cell]
-        self.make(cell, objective, data.draw(st.sampled_from([*seen[-4:], "nobody"])))
+        self.make(cell, objective, data.draw(st.sampled_from([*seen[-4:], "nobody", EMPTY_CELL])))
 
     @precondition(lambda self: self.made)
     @rule(data=st.data())

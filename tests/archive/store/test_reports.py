@@ -66,6 +66,15 @@ async def test_what_says_nothing_about_the_bundle_is_not_reused(
     assert await store.reports.find(**KEY) is None
 
 
+async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:
+    first, second = new_report(*subject, kind="confirm"), new_report(*subject, kind="confirm", outcome="wrong_result")
+    others = [{"kind": "measure"}, {"kind": "confirm", "outcome": "worker_lost"}, {"kind": "confirm", "bundle": "x"}]
+    for report in (first, *(new_report(*subject, **changes) for changes in others), second):
+        await store.reports.save(report)
+    assert await store.reports.confirms(**KEY) == [first.document, second.document]
+    assert await store.reports.confirms(**{**KEY, "device": "h200"}) == []
+
+
 async def test_a_report_about_nothing_is_refused(store: Store, subject: tuple[str, str]) -> None:
     with pytest.raises(Conflict):
         await store.reports.save(new_report(subject[0], "no such candidate"))

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_the_archive_shows_axes_in_words_and_held_cells(client: httpx.AsyncClient, filled) -> None:
     archive = (await client.get(f"/searches/{filled.search.id}/archive")).json()
     assert (archive["device"], archive["provenance"], archive["cells"]) == (records.DEVICE, "predicted", 6)
+    assert archive["relative_to"] == "seed kernel"
     (axis,) = archive["axes"]
     known = DESCRIPTORS["num_warps"]
     assert (axis["descriptor"], axis["labels"], axis["edges"]) == ("num_warps", list(known.labels), list(known.edges))
@@ -60,6 +61,7 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
         "in_flight": 1,
         "judged": 3,
     }
+    assert progress["unserved"] == [records.DEVICE, "model:sm_80"], "no worker runs here"
     measured, other = progress["devices"]
     assert (measured["device"], measured["provenance"]) == (records.DEVICE, "predicted")
     assert (measured["elites"], measured["cells"], measured["best"], measured["qd_score"]) == (2, 6, 1.5, 2.5)

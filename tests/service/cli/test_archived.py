@@ -55,6 +55,7 @@ def test_best_shows_the_elite_and_its_source(reef: Reef, filled: None, tmp_path:
     best = json.loads(shown.stdout)
     assert (best["candidate"], best["source"]) == ("candidate-1", records.SEED)
     assert records.SEED in Path(best["file"]).read_text()
+    assert best["figures"].startswith("PREDICTED") and best["baselines"] == {}
     assert "1.250x" in reef("best", "search-1").stdout
 
 

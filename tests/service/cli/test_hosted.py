@@ -1,8 +1,6 @@
 """`serve` stays on loopback, `migrate` makes an archive, `doctor` says what works, `worker` hands over."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,9 +30,21 @@ def test_the_doctor_finds_both_benches_ready(tmp_path: Path) -> None:
     assert findings["archive"] == "answers" and findings["queue"] == "the embedded server starts"
     assert findings["bench trace"].startswith("ready; jail: ")
     assert findings["bench measure"].startswith("ready; jail: ")
+    assert "triton" in findings["tools"] and "pid" in findings["jail"]
+    assert "cards" in findings or "card cuda:0" in findings
 
 
-def test_worker_hands_over_to_the_worker_itself() -> None:
-    command = [sys.executable, "-c", "from service.cli import main; main()", "worker", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0 and "--device" in done.stdout
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--trace", "1", "--target", "sm_90"], "--redis"),
+        (["--redis", "redis://x"], None),
+        (["--redis", "redis://x", "--measure", "0"], "--measure"),
+    ],
+)
+def test_a_worker_that_cannot_work_says_why(
+    arguments: list[str], field: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("REEF_REDIS_URL", raising=False)
+    result = CliRunner().invoke(app, ["worker", *arguments])
+    assert isinstance(result.exception, BadInput) and result.exception.field == field

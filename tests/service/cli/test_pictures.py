@@ -1,11 +1,10 @@
 """The terminal's pictures show every filled cell, the best of slices, and what the figures are."""
 
-import pytest
 from rich.console import Console
 
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
-from service.cli.pictures import elite_table, heat_map, provenance
+from service.cli.pictures import elite_table, heat_map
 from tests.service import records
 
 AXES = tuple(DESCRIPTORS[name].axis for name in ("num_warps", "launches", "registers"))
@@ -50,11 +49,3 @@ def test_elites_come_best_first_with_their_place_in_words() -> None:
     text = _print(elite_table(records.search(), [records.elite(), better]))
     assert text.index("1.750x") < text.index("1.250x")
     assert DESCRIPTORS["num_warps"].labels[2] in text and "PREDICTED" in text
-
-
-@pytest.mark.parametrize(
-    ("device", "word"), [("model:sm_90", "PREDICTED"), ("recorded:h200", "RECORDED"), ("h200", "MEASURED")]
-)
-def test_predicted_recorded_and_measured_are_never_confused(device: str, word: str) -> None:
-    words = {"PREDICTED", "RECORDED", "MEASURED"}
-    assert {found for found in words if found in provenance(device)} == {word}

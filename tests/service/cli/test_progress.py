@@ -1,5 +1,7 @@
 """The view of a running search says evaluations, coverage, the best, the emitters, and what failed and why."""
 
+import time
+
 import pytest
 
 from archive.records import Progress
@@ -34,6 +36,22 @@ def test_lines_are_not_repeated_at_every_look(capsys: pytest.CaptureFixture[str]
         for _ in range(5):
             view.show(records.search(), PROGRESS)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_device_that_nobody_serves_is_named_once_that_lasts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.cli.progress.PLAIN_EVERY_S", 0.0)
+    monkeypatch.setattr("service.cli.progress.PATIENCE_S", 0.02)
+    view, search = ProgressView(records.search()), records.search(devices=("h200",))
+    view.show(search, PROGRESS, ["h200"])
+    assert "nobody" not in capsys.readouterr().err
+    time.sleep(0.03)
+    view.show(search, PROGRESS, ["h200"])
+    assert "nobody measures on h200" in capsys.readouterr().err
+    view.show(search, PROGRESS, [])
+    view.show(search, PROGRESS, ["h200"])
+    assert "nobody" not in capsys.readouterr().err
 
 
 def test_failures_are_shown_with_their_reason() -> None:

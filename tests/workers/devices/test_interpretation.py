@@ -7,7 +7,7 @@ from tests.workers.devices.kernels import PLAIN, graphs, job_for
 from workers import jail
 from workers.devices.interpretation import Unusable, _explain, interpret
 from workers.devices.selection import select_cases
-from workers.inputs import draw
+from workers.inputs import DRAWS, draw
 from workers.interpreter import InterpretReply, Traffic, pack
 
 
@@ -21,13 +21,13 @@ def forged(function):
 
 
 DONE = Traffic(moved_bytes=4)
-GOOD = [b"\0\0"] * 10
+GOOD = [b"\0\0"] * (2 * len(DRAWS))
 
 FORGED = {
     "no frame": lambda request: b"correct",
     "no results": lambda request: pack(InterpretReply(finished=(DONE,)), []),
     "too many results": lambda request: pack(InterpretReply(finished=(DONE,)), [*GOOD, b""]),
-    "results of another size": lambda request: pack(InterpretReply(finished=(DONE,)), [b"\0"] * 10),
+    "results of another size": lambda request: pack(InterpretReply(finished=(DONE,)), [b"\0"] * len(GOOD)),
     "too many plans": lambda request: pack(InterpretReply(finished=(DONE,) * 2), GOOD),
     "no plan and no reason": lambda request: pack(InterpretReply(), []),
     "a reason though all is done": lambda request: pack(
@@ -45,7 +45,7 @@ def test_replies_that_make_no_sense_are_unusable(name):
 
 def test_a_plausible_reply_is_read():
     result = forged(lambda request: pack(InterpretReply(finished=(DONE,)), GOOD))
-    assert [len(row) for row in result.results] == [5]
+    assert [len(row) for row in result.results] == [len(DRAWS)]
     assert result.results[0][0].outputs[0].shape == (1, 1)
 
 

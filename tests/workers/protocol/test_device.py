@@ -1,7 +1,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from workers.protocol import DEVICE_TARGETS, Device
+from workers.protocol import DEVICE_TARGETS, Device, device_of_card
 from workers.targets import TARGETS
 
 
@@ -39,3 +39,27 @@ def test_a_device_is_nothing_but_a_name_or_its_parts() -> None:
 
 def test_every_hardware_class_has_a_sheet() -> None:
     assert set(DEVICE_TARGETS.values()) <= set(TARGETS)
+
+
+def test_only_cards_measure() -> None:
+    measuring = [name for name in ("h200", "model:sm_90", "recorded:h200") if Device.parse(name).measures]
+    assert measuring == ["h200"]
+
+
+@pytest.mark.parametrize(
+    ("card", "name"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H200 NVL", "h200"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("NVIDIA L40S", "l40s"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA H200 MIG 1g.18gb", None),
+        ("NVIDIA GeForce RTX 4090", None),
+        ("", None),
+    ],
+)
+def test_a_cards_class_is_read_from_its_name(card: str, name: str | None) -> None:
+    assert device_of_card(card) == (None if name is None else Device.parse(name))

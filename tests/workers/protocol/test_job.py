@@ -47,6 +47,7 @@ CONFIRM = ConfirmJob(
     operator=OPERATOR,
     graphs=(),
     device=Device.parse("h200"),
+    pacer=bundle().reduced(),
 )
 
 

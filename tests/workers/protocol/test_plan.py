@@ -326,6 +326,18 @@ def test_a_bundle_that_is_not_assembled_has_no_identity() -> None:
         _ = bundle("cubins", value={}).identity
 
 
+def test_a_reduced_bundle_has_the_benchmark_plans_and_what_they_launch() -> None:
+    boundary = changed(PLAN, ("shape", "role"), "boundary")
+    launch = {**LAUNCH, "kernel": OTHER.digest}
+    whole = bundle("plans", value=[changed(boundary, ("steps", 2), launch), PLAN])
+    reduced = whole.reduced()
+    assert reduced.plans == whole.plans[1:]
+    assert set(reduced.kernels) == set(reduced.cubins) == {KERNEL.digest} and len(whole.kernels) == 2
+    assert reduced.reduced() == reduced and reduced.identity != whole.identity
+    with pytest.raises(ValidationError, match="at least 1"):
+        bundle("plans", value=[boundary]).reduced()
+
+
 @given(st.integers(0, 2**35), st.integers(0, 2**35))
 def test_a_pointer_keeps_its_bounds(offset: int, extent: int) -> None:
     item = Pointer(buffer=0, offset_bytes=offset, extent_bytes=extent, dtype="int8")

@@ -9,6 +9,7 @@ from workers.protocol import (
     Device,
     Outcome,
     Provenance,
+    Ratio,
     Readings,
     Report,
     ShapeResult,
@@ -43,9 +44,18 @@ MEASURED = Report(
     shapes=(ShapeResult(shape="M=8,N=16", readings=READINGS, mid_us=3.5, low_us=3.5, high_us=3.5),),
     checks=(CheckResult(name="error_ratio", verdict="failed", worst=float("inf")),),
 )
+CONFIRMED = MEASURED.model_copy(
+    update={
+        "kind": "confirm",
+        "device": Device.parse("h200"),
+        "outcome": Outcome.CORRECT,
+        "speedup": Ratio(low=1.2, mid=1.25, high=1.3),
+        "rival": Ratio(low=1.01, mid=1.02, high=1.03),
+    }
+)
 
 
-@pytest.mark.parametrize("report", [TRACED, MEASURED], ids=lambda report: report.kind)
+@pytest.mark.parametrize("report", [TRACED, MEASURED, CONFIRMED], ids=lambda report: report.kind)
 def test_a_report_survives_json(report: TraceReport | Report) -> None:
     assert REPORT.validate_json(REPORT.dump_json(report)) == report
 

@@ -1,0 +1,270 @@
+"""The figures of a card: what it says of rogues and honest kernels, where a candidate's time goes, what noise there is.
+
+    python -m benchmarks.card --out results                       all parts
+    python -m benchmarks.card --out results --parts judgements --operators rmsnorm,softmax
+
+Parts, each a file: `card_judgements` (outcomes), `card_throughput` (seconds by stage, candidates an hour once plans are
+ready, and the seed timed against itself), `correlation` (predicted against measured times; see `correlation.py`).
+"""
+
+import argparse
+import math
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import correlation
+from benchmarks.figures import Allowance, Figures, device_of
+from tests.gpu.benches import Served, measuring
+from tests.gpu.contracts import operators
+from tests.gpu.honest import Honest, honest_kernels
+from tests.gpu.judging import Kernel, Traces, measure_job, trace_all
+from tests.gpu.rogues import Rogue, load_rogues
+from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Outcome, Report, ShapeResult, TracedVariant
+
+PARTS = ("judgements", "throughput", "correlation")
+REASON_CHARS = 300
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to measure, and how.
+
+    Attributes:
+        device: The device.
+        command: What starts a bench of it.
+        processes: Traces at once; None for one a core.
+        related: Whether judgements relate times to those of the baselines.
+    """
+
+    device: Device
+    command: Sequence[str]
+    processes: int | None
+    related: bool = False
+
+
+def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: float) -> None:
+    """Judge kernels one after the other; one row a variant, also where something of ours failed or time was over."""
+    traces = trace_all(kernels, place.device.target, place.processes)
+    print(f"traced {len(traces.reports)} of {len(kernels)}", flush=True)
+    allowance = Allowance(limit_s)
+    with Served(place.command, MEASURED_DEADLINE_S) as bench:
+        for kernel in kernels:
+            variants = list(traces.variants(kernel.name))
+            if allowance.spent or not variants or not traces.knows(kernel.operator):
+                row = {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
+                figures.add(row, f"{kernel.name} {row['outcome']}")
+                continue
+            for variant in variants:
+                started = time.perf_counter()
+                answer = bench.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
+                row = {**_start(kernel), **_judged(kernel, variant, answer), "wall_s": time.perf_counter() - started}
+                figures.add(row, f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row['wall_s']:.2f} s")
+    figures.conclude(counts=_counts(figures.rows))
+
+
+def _start(kernel: Kernel) -> Row:
+    kind = "rogue" if isinstance(kernel, Rogue) else "honest"
+    return {"kind": kind, "kernel": kernel.name, "operator": kernel.operator, "expected": sorted(_expected(kernel))}
+
+
+def _expected(kernel: Kernel) -> frozenset[Outcome]:
+    return kernel.outcomes if isinstance(kernel, Rogue) else frozenset({Outcome.CORRECT})
+
+
+def _unjudged(kernel: Kernel, traces: Traces, spent: bool) -> Row:
+    """Why there was nothing to judge."""
+    report = traces.reports.get(kernel.name)
+    if report is not None and report.outcome is not Outcome.CORRECT:
+        return _verdict(kernel, report.outcome, report.reason, report.stage)
+    reason = "no time was left" if spent else traces.failures.get(kernel.name, "its reference or seed was not traced")
+    return {"outcome": "not_judged", "as_expected": None, "stage": None, "reason": reason}
+
+
+def _judged(kernel: Kernel, variant: TracedVariant, answer: Answer) -> Row:
+    start: Row = {"variant": variant.index}
+    if not isinstance(answer, Report):
+        reason = getattr(answer, "error", answer.kind)
+        return {**start, "outcome": "failure", "as_expected": False, "stage": None, "reason": reason}
+    return {
+        **start,
+        **_verdict(kernel, answer.outcome, answer.reason, answer.stage),
+        "speedup": None if answer.speedup is None else answer.speedup.model_dump(),
+        "shapes": [_shape(item) for item in answer.shapes],
+        "checks": {check.name: check.worst for check in answer.checks},
+        "stages_s": answer.stages_s,
+    }
+
+
+def _verdict(kernel: Kernel, outcome: Outcome, reason: str, stage: str | None) -> Row:
+    expected = outcome in _expected(kernel)
+    return {"outcome": outcome.value, "as_expected": expected, "stage": stage, "reason": reason[:REASON_CHARS]}
+
+
+def _shape(item: ShapeResult) -> Row:
+    """Times of a shape, and how they compare with the seed's."""
+    names = ("shape", "mid_us", "low_us", "high_us", "pacer_us", "baselines_us", "pairs")
+    return {**{name: getattr(item, name) for name in names}, "over_pacer": over_pacer(item)}
+
+
+def over_pacer(item: ShapeResult) -> Row | None:
+    """Time over the seed's, which ran beside it; None where nothing was raced."""
+    if not item.pacer_us or not item.mid_us or not item.low_us or not item.high_us:
+        return None
+    return {
+        "low": item.low_us / item.pacer_us,
+        "mid": item.mid_us / item.pacer_us,
+        "high": item.high_us / item.pacer_us,
+    }
+
+
+def _counts(rows: Iterable[Mapping[str, Any]]) -> Row:
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows:
+        counts[row["kind"]]["rows"] += 1
+        counts[row["kind"]]["as_expected"] += row["as_expected"] is True
+        counts[row["kind"]]["not_judged"] += row["as_expected"] is None
+    return {kind: dict(found) for kind, found in counts.items()}
+
+
+def throughput(judged: Sequence[Mapping[str, Any]], figures: Figures) -> None:
+    """Seconds by stage and candidates an hour, by operator and over all, out of judgements.
+
+    Plans are ready: tracing is not in it. Nor are baselines, which are measured once for an operator and remembered.
+    """
+    measured = [row for row in judged if row.get("stages_s")]
+    groups = {name: [row for row in measured if row["operator"] == name] for name in sorted(operators())}
+    groups["all"] = measured
+    for name, rows in groups.items():
+        correct = [row for row in rows if row["outcome"] == "correct"]
+        for kind, chosen in (("correct", correct), ("rejected", [row for row in rows if row not in correct])):
+            if chosen:
+                row = {"operator": name, "outcome": kind, **_pace(chosen)}
+                figures.add(row, f"{name} {kind}: {row['median_s']:.3f} s, {row['candidates_per_h']:.0f} an hour")
+
+
+def _pace(rows: Sequence[Mapping[str, Any]]) -> Row:
+    seconds = [row["wall_s"] - row["stages_s"].get("baselines", 0.0) for row in rows]
+    stages = sorted({stage for row in rows for stage in row["stages_s"]})
+    by_stage = {stage: [row["stages_s"].get(stage, 0.0) for row in rows] for stage in stages}
+    return {
+        "candidates": len(rows),
+        "median_s": statistics.median(seconds),
+        "p90_s": _quantile(seconds, 0.9),
+        "candidates_per_h": 3600 * len(seconds) / sum(seconds),
+        "median_by_stage_s": {stage: statistics.median(values) for stage, values in by_stage.items()},
+        "p90_by_stage_s": {stage: _quantile(values, 0.9) for stage, values in by_stage.items()},
+    }
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def against_itself(name: str, repeats: int, place: Place, figures: Figures, limit_s: float) -> None:
+    """Race an operator's seed against itself: intervals should hold 1, and 95 % of them should."""
+    seed = Honest(f"{name}/seed", name, operators()[name].seeds[0])
+    traces = trace_all([seed], place.device.target, place.processes)
+    variant = next(traces.variants(seed.name), None)
+    if variant is None or not traces.knows(name):
+        figures.add({"operator": name, "outcome": "not_judged"}, f"{name}: the seed was not traced")
+        return
+    allowance, ratios, failed = Allowance(limit_s), defaultdict(list), 0
+    job = measure_job(seed, variant, traces, place.device)
+    with Served(place.command, MEASURED_DEADLINE_S) as bench:
+        for _ in range(repeats):
+            if allowance.spent:
+                break
+            answer = bench.ask(job)
+            if isinstance(answer, Report) and answer.outcome is Outcome.CORRECT:
+                for item in answer.shapes:
+                    ratios[item.shape].append(over_pacer(item))
+            else:
+                failed += 1
+                print(getattr(answer, "reason", getattr(answer, "error", "")), flush=True)
+    for shape, found in ratios.items():
+        row = {"operator": name, "outcome": "against itself", "shape": shape, "failed": failed, **_noise(found)}
+        figures.add(row, f"{name} {shape}: {row['intervals_with_1']} of {row['repeats']} hold 1")
+    if not ratios:
+        figures.add({"operator": name, "outcome": "failure", "failed": failed}, f"{name}: nothing was timed")
+
+
+def _noise(found: Sequence[Row | None]) -> Row:
+    known = [row for row in found if row is not None]
+    logs = [math.log(row["mid"]) for row in known]
+    return {
+        "repeats": len(found),
+        "intervals_with_1": sum(row["low"] <= 1 <= row["high"] for row in known),
+        "mean_log": statistics.fmean(logs) if logs else None,
+        "sd_log": statistics.stdev(logs) if len(logs) > 1 else None,
+        "median_half_width": statistics.median(math.log(row["high"] / row["low"]) / 2 for row in known)
+        if known
+        else None,
+        "ratios": known,
+    }
+
+
+def main() -> None:
+    """Make the figures that are asked for."""
+    options = _options()
+    command = measuring(options.device, options.card, options.data)
+    place = Place(options.device, command, options.processes, options.related)
+    names = set(options.operators.split(",")) if options.operators else set(operators())
+    judged: Sequence[Mapping[str, Any]] = ()
+    if "judgements" in options.parts:
+        figures = Figures(options.out, "card_judgements", options.card)
+        judge(_kernels(names, options.kinds, options.only), place, figures, options.judgements_s)
+        judged = figures.rows
+    if "throughput" in options.parts:
+        figures = Figures(options.out, "card_throughput", options.card)
+        throughput(judged, figures)
+        for name in options.against_itself.split(","):
+            against_itself(name, options.repeats, place, figures, options.throughput_s)
+    if "correlation" in options.parts:
+        figures = Figures(options.out, "correlation", options.card)
+        kernels = correlation.populations(options.correlated.split(","), options.count)
+        correlation.correlate(figures, place.device, kernels, place.command, options.correlation_s, options.processes)
+
+
+def _kernels(names: set[str], kinds: Sequence[str], only: str) -> list[Kernel]:
+    """What to judge, operator by operator, rogues first."""
+    found: list[Kernel] = []
+    for name in sorted(names):
+        found += [item for item in load_rogues().values() if item.operator == name and "rogue" in kinds]
+        found += [item for item in honest_kernels().values() if item.operator == name and "honest" in kinds]
+    return [kernel for kernel in found if only in kernel.name]
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    options.add_argument("--kinds", nargs="+", choices=("rogue", "honest"), default=("rogue", "honest"))
+    options.add_argument("--operators", help="names with commas; all of the catalogue if not given")
+    options.add_argument("--only", default="", help="judge only kernels with this in their names")
+    options.add_argument("--judgements-s", type=float, default=1200.0, help="seconds of judging")
+    options.add_argument("--throughput-s", type=float, default=180.0, help="seconds for each seed against itself")
+    options.add_argument("--correlation-s", type=float, default=420.0, help="seconds of measuring for the correlation")
+    options.add_argument("--against-itself", default="rmsnorm", help="operators whose seeds race themselves")
+    options.add_argument("--repeats", type=int, default=200, help="races of a seed against itself")
+    options.add_argument("--correlated", default=correlation.OPERATORS, help="operators of the correlation")
+    options.add_argument("--count", type=int, default=70, help="kernels an operator for the correlation")
+    options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
+    options.add_argument("--card", type=int, default=0)
+    options.add_argument("--related", action="store_true", help="relate times to baselines: half a minute an operator")
+    options.add_argument("--data", type=Path, help="where baselines are kept")
+    options.add_argument(
+        "--device", type=Device.parse, help="instead of the card's; `model:sm_90` tries the script out"
+    )
+    chosen = options.parse_args()
+    chosen.device = chosen.device or device_of(chosen.card)
+    return chosen
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""What the figures of a device are, in words that cannot be mistaken."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from workers.protocol import Device, Report
+
+Provenance = Literal["measured", "predicted", "recorded"]
+
+_PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
+
+
+def provenance(device: str) -> Provenance:
+    """Where the times in a device's archive come from; shown beside every figure, so that no reader mixes them up."""
+    return _PROVENANCE[Device.parse(device).kind]
+
+
+def relative_to(device: str) -> str:
+    """What speedups on a device are relative to."""
+    return "best baseline" if Device.parse(device).measures else "seed kernel"
+
+
+def in_words(device: str) -> str:
+    """The figures of a device in one sentence's part, for a caption."""
+    known = Device.parse(device)
+    if known.kind == "model":
+        return f"PREDICTED for {known.subject}, relative to the seed kernel; nothing was measured"
+    if known.kind == "recorded":
+        return f"RECORDED on {known.subject}, relative to the seed kernel"
+    return f"MEASURED on {known.name}, relative to the best baseline of each shape"
+
+
+def best_baselines(report: Report) -> dict[str, str]:
+    """By benchmark shape, the baseline that a measured speedup is relative to: the one that took the least time."""
+    return {
+        result.shape: min(result.baselines_us, key=lambda name: result.baselines_us[name])
+        for result in report.shapes
+        if result.baselines_us
+    }

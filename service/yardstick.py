@@ -1,0 +1,59 @@
+"""What candidates are held against: the operator's first seed, once it was judged."""
+
+from archive.records import Candidate, CandidateState, Search
+from archive.store import Store
+from service.promotion import times_us
+from service.reports import last_words, reports_on
+from workers.protocol import Bundle, Outcome, Report
+
+PACERS_KEPT = 64
+"""Pacers held in memory, each a few hundred kilobytes: those of the searches that run."""
+
+
+class Yardstick:
+    """The first seed of each search: a baseline where times are predicted, a pacer where they are measured."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pacers: dict[tuple[str, str], Bundle] = {}
+
+    async def baseline_us(self, search: Search, device: str) -> dict[str, float]:
+        """Times that speedups are relative to on a device that does not measure, microseconds by shape key.
+
+        Empty before the first seed's verdict.
+        """
+        seed = await self._seed(search)
+        report = None if seed is None else await self._correct(seed, device)
+        return {} if report is None else times_us(report)
+
+    async def pacer(self, search: Search, device: str) -> Bundle | None:
+        """What candidates are timed beside on a device that measures: benchmark plans only.
+
+        None before the first seed's verdict there, for the first seed paces itself.
+        """
+        known = self._pacers.get((search.id, device))
+        if known is not None:
+            return known
+        seed = await self._seed(search)
+        report = None if seed is None else await self._correct(seed, device)
+        if seed is None or report is None:
+            return None
+        pacer = Bundle.model_validate_json((await self._store.bundles.get(report.bundle)).document).reduced()
+        # Before its verdict a confirm may still find a variant of the seed wrong.
+        if seed.state is CandidateState.JUDGED:
+            self._keep((search.id, device), pacer)
+        return pacer
+
+    async def _seed(self, search: Search) -> Candidate | None:
+        return next(iter(await self._store.candidates.seeds(search.id)), None)
+
+    async def _correct(self, seed: Candidate, device: str) -> Report | None:
+        """The report on the seed's first variant that is correct."""
+        reports = last_words(await reports_on(self._store, seed.id))
+        correct = (report for report in reports if report.outcome is Outcome.CORRECT)
+        return next((report for report in correct if report.device.name == device), None)
+
+    def _keep(self, key: tuple[str, str], pacer: Bundle) -> None:
+        while len(self._pacers) >= PACERS_KEPT:
+            del self._pacers[next(iter(self._pacers))]
+        self._pacers[key] = pacer

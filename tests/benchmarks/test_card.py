@@ -1,0 +1,93 @@
+"""The script that makes a card's figures, tried out on the `model` device."""
+
+import json
+
+import pytest
+
+from benchmarks.card import Place, against_itself, judge, over_pacer, throughput
+from benchmarks.correlation import correlate, populations
+from benchmarks.figures import Allowance, Figures
+from tests.gpu.benches import measuring
+from tests.gpu.honest import Honest, honest_kernels
+from tests.gpu.rogues import load_rogues
+from workers.protocol import Device, ShapeResult
+
+DEVICE = Device.parse("model:sm_90")
+PLACE = Place(DEVICE, measuring(DEVICE), 1)
+
+
+def written(folder, name):
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def test_a_file_is_whole_after_every_row(tmp_path):
+    figures = Figures(tmp_path, "some")
+    figures.add({"a": 1}, "one")
+    assert written(tmp_path, "some")["rows"] == [{"a": 1}]
+    figures.add({"a": 2}, "two")
+    figures.conclude(sum=3)
+    document = written(tmp_path, "some")
+    assert (document["rows"], document["sum"]) == ([{"a": 1}, {"a": 2}], 3)
+    assert {"machine", "versions", "date", "command"} <= set(document)
+    assert [path.name for path in tmp_path.iterdir()] == ["some.json"]
+
+
+def test_an_allowance_ends():
+    assert not Allowance(60.0).spent
+    assert Allowance(-1.0).spent
+
+
+def test_times_over_the_pacer_need_both():
+    assert over_pacer(ShapeResult(shape="M=1", mid_us=2.0, low_us=1.0, high_us=3.0)) is None
+    paced = ShapeResult(shape="M=1", mid_us=2.0, low_us=1.0, high_us=3.0, pacer_us=2.0)
+    assert over_pacer(paced) == {"low": 0.5, "mid": 1.0, "high": 1.5}
+
+
+@pytest.mark.slow
+def test_judgements_and_what_follows_from_them(tmp_path):
+    broken = Honest("gelu/broken", "gelu", "def gelu(x:\n")
+    kernels = [load_rogues()["flag_memo"], honest_kernels()["gelu/seed"], broken]
+    figures = Figures(tmp_path, "card_judgements")
+    judge(kernels, PLACE, figures, 300.0)
+    rows = written(tmp_path, "card_judgements")["rows"]
+    assert [(row["kernel"], row["outcome"], row["as_expected"]) for row in rows] == [
+        ("flag_memo", "wrong_result", True),
+        ("gelu/seed", "correct", True),
+        ("gelu/broken", "syntax_error", False),
+    ]
+    assert written(tmp_path, "card_judgements")["counts"]["honest"] == {"rows": 2, "as_expected": 1, "not_judged": 0}
+    pace = Figures(tmp_path, "card_throughput")
+    throughput(figures.rows, pace)
+    assert {(row["operator"], row["outcome"]) for row in pace.rows} == {
+        ("gelu", "correct"),
+        ("gelu", "rejected"),
+        ("all", "correct"),
+        ("all", "rejected"),
+    }
+    assert all(row["candidates_per_h"] > 0 for row in pace.rows)
+
+
+@pytest.mark.slow
+def test_what_was_not_judged_for_want_of_time_is_said(tmp_path):
+    figures = Figures(tmp_path, "card_judgements")
+    judge([honest_kernels()["gelu/seed"]], PLACE, figures, -1.0)
+    (row,) = figures.rows
+    assert (row["outcome"], row["as_expected"], row["reason"]) == ("not_judged", None, "no time was left")
+
+
+@pytest.mark.slow
+def test_a_seed_against_itself_where_nothing_is_raced(tmp_path):
+    figures = Figures(tmp_path, "card_throughput")
+    against_itself("gelu", 2, PLACE, figures, 300.0)
+    assert [(row["operator"], row["repeats"], row["intervals_with_1"]) for row in figures.rows] == [("gelu", 2, 0)] * 2
+
+
+@pytest.mark.slow
+def test_predictions_correlate_with_themselves(tmp_path):
+    figures = Figures(tmp_path, "correlation")
+    correlate(figures, DEVICE, populations(["gelu"], 6), PLACE.command, 300.0, 1)
+    document = written(tmp_path, "correlation")
+    pooled = next(row for row in document["correlations"] if row["operator"] == "all")
+    assert pooled["bundles"] >= 5
+    assert pooled["spearman_predicted"] == pytest.approx(1.0)
+    assert pooled["spearman_readings"] is not None

@@ -1,0 +1,59 @@
+"""How predicted and measured times are compared."""
+
+import random
+
+import numpy as np
+import pytest
+
+from benchmarks.correlation import FEWEST, population, populations, spearman, summary
+from service.sources import digest
+
+
+def test_equal_orders_correlate_whatever_the_values():
+    assert spearman([1, 2, 3, 4, 5], [1, 4, 9, 16, 250]) == pytest.approx(1.0)
+    assert spearman([1, 2, 3, 4, 5], [5, 4, 3, 2, 1]) == pytest.approx(-1.0)
+
+
+def test_ties_take_their_mean_rank():
+    assert spearman([1, 2, 2, 3, 4], [1, 2, 2, 3, 4]) == pytest.approx(1.0)
+    expected = np.corrcoef([0.5, 0.5, 2.5, 2.5, 4.5, 4.5], [0.0, 1.5, 1.5, 3.5, 3.5, 5.0])[0, 1]
+    assert spearman([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 4]) == pytest.approx(expected)
+
+
+def test_without_ties_it_is_the_correlation_of_ranks():
+    rng = random.Random(3)
+    one, two = ([rng.random() for _ in range(40)] for _ in range(2))
+    ranks = [np.argsort(np.argsort(values)) for values in (one, two)]
+    assert spearman(one, two) == pytest.approx(np.corrcoef(*ranks)[0, 1])
+
+
+def test_few_points_and_equal_values_have_no_correlation():
+    assert spearman(range(FEWEST - 1), range(FEWEST - 1)) is None
+    assert spearman([1.0] * 9, range(9)) is None
+
+
+def test_a_population_is_the_same_every_time_and_holds_no_source_twice():
+    found = list(population("softmax", 12))
+    assert found == list(population("softmax", 12))
+    assert len({digest(kernel.source) for kernel in found}) == len(found) == 12
+
+
+def test_operators_take_turns():
+    kernels = populations(["gelu", "rope"], 3)
+    assert [kernel.name for kernel in kernels] == ["gelu/0", "rope/0", "gelu/1", "rope/1", "gelu/2", "rope/2"]
+
+
+def test_a_summary_is_by_operator_and_shape_and_leaves_out_what_was_not_timed():
+    rows = [
+        {"operator": name, "kernel": f"{name}/{i}", "shape": shape, "measured_us": 1.0 + i, "predicted_us": 2.0 + 2 * i}
+        | {"readings_us": None}
+        for name in ("a", "b")
+        for shape in ("M=1", "M=2")
+        for i in range(6)
+    ]
+    found = summary([*rows, {"operator": "a", "kernel": "a/9", "outcome": "wrong_result"}])
+    groups = {(row["operator"], row["shape"]): row for row in found}
+    assert set(groups) == {("all", "all"), *((name, shape) for name in "ab" for shape in ("all", "M=1", "M=2"))}
+    assert groups["a", "all"]["bundles"] == 6
+    assert all(row["spearman_predicted"] == pytest.approx(1.0) for row in found)
+    assert all(row["spearman_readings"] is None and row["median_error_predicted"] == 1.0 for row in found)

@@ -1,0 +1,29 @@
+"""The whole way on a card: a plan of ours against eager, compiled, autotuned and liger-kernel's RMSNorm."""
+
+import pytest
+
+from tests.workers.assembler.kernels import compiled
+from tests.workers.assembler.plans import bundle_of, rmsnorm_plan
+from tests.workers.baselines.catalogue import OPERATORS, graph_of
+from workers.assembler import assemble
+from workers.baselines import measure_baselines
+from workers.protocol import Device, Shape
+
+pytestmark = pytest.mark.gpu
+DIMS = {"M": 4096, "N": 4096}
+
+
+def test_a_plan_is_related_to_every_contender_and_the_figures_are_kept(tmp_path):
+    operator = OPERATORS["rmsnorm"]
+    kernel = compiled("rmsnorm")
+    bundle = bundle_of(kernel, rmsnorm_plan(kernel, DIMS)).model_copy(update={"operator": operator.digest})
+    pacer = assemble(bundle, operator).bundle
+    graphs = (graph_of(operator, Shape(dims=DIMS)),)
+    question = (operator, graphs, pacer, Device.parse("h200"), 0, tmp_path, {"card": "test"})
+    (baseline,) = measure_baselines(*question).values()
+    assert baseline.skipped == {}
+    assert set(baseline.figures) == {"eager", "compile", "max_autotune", "native", "liger"}
+    assert all(figure.half_width < 0.02 for figure in baseline.figures.values())
+    assert baseline.figures["eager"].over_pacer > 3
+    assert baseline.pacer_half_width < 0.02
+    assert measure_baselines(*question) == {baseline.shape: baseline}

@@ -1,0 +1,125 @@
+"""Benches to put work before: one that is replaced when it is lost, and many beside each other."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from pathlib import Path
+
+from workers.benches import Bench
+from workers.errors import BenchDied, WorkerError
+from workers.protocol import Answer, Device, Failure, MeasureJob, TraceJob
+
+WARM_S = 300.0
+"""Seconds that a bench may take to get ready: a host that has just started reads torch from a cold disk."""
+PATIENCE_S = 180.0
+"""Seconds for one job; attention, the largest, takes ten to be traced on one slow core."""
+LOOK_S = 1.0
+BENCH = (sys.executable, "-m", "workers", "bench")
+TRACE = (*BENCH, "trace")
+Job = TraceJob | MeasureJob
+
+
+def measuring(device: Device, card: int = 0, data: Path | None = None) -> tuple[str, ...]:
+    """What starts a bench that measures; `data` is where it keeps baselines and samples, its own choice if None."""
+    command = (*BENCH, "measure", "--device", device.name)
+    if device.measures:
+        command += ("--card", f"cuda:{card}")
+    return command if data is None else (*command, "--data", str(data))
+
+
+class Served:
+    """A bench that is replaced when it is lost. As a context it is started at once, else with its first job.
+
+    Args:
+        command: What starts it.
+        patience_s: Seconds for one job.
+    """
+
+    def __init__(self, command: Sequence[str], patience_s: float = PATIENCE_S) -> None:
+        self._command = command
+        self._patience_s = patience_s
+        self._bench: Bench | None = None
+
+    def __enter__(self) -> "Served":
+        with suppress(WorkerError):
+            self._bench = _started(self._command)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, job: Job) -> Answer:
+        """Have it do a job; a `Failure` where the machine failed."""
+        try:
+            if self._bench is None:
+                self._bench = _started(self._command)
+            return _asked(self._bench, job, self._patience_s)
+        except WorkerError as error:
+            self.close()
+            return Failure(error=f"{type(error).__name__}: {error}", transient=True)
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        if self._bench is not None:
+            self._bench.kill()
+        self._bench = None
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def answers(
+    jobs: Mapping[str, Job], command: Sequence[str] = TRACE, processes: int | None = None
+) -> Iterator[tuple[str, Answer]]:
+    """Have benches do jobs, several at once.
+
+    Args:
+        jobs: By name.
+        command: What starts a bench.
+        processes: Benches at once; None for one a core.
+
+    Yields:
+        Name and answer, in the order in which they come.
+    """
+    mine = threading.local()
+    benches: list[Served] = []
+
+    def do(job: Job) -> Answer:
+        if not hasattr(mine, "bench"):
+            mine.bench = Served(command)
+            benches.append(mine.bench)
+        return mine.bench.ask(job)
+
+    with ThreadPoolExecutor(min(processes or cores(), max(1, len(jobs)))) as pool:
+        names = {pool.submit(do, job): name for name, job in jobs.items()}
+        try:
+            for future in as_completed(names):
+                yield names[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for bench in benches:
+                bench.close()
+
+
+def _started(command: Sequence[str]) -> Bench:
+    bench, until = Bench(command), time.monotonic() + WARM_S
+    while bench.ready(LOOK_S) is None:
+        if time.monotonic() > until:
+            bench.kill()
+            raise BenchDied(f"a bench was not ready after {WARM_S:g} s")
+    return bench
+
+
+def _asked(bench: Bench, job: Job, patience_s: float) -> Answer:
+    bench.send(job)
+    until = time.monotonic() + patience_s
+    while (answer := bench.poll(LOOK_S)) is None:
+        if time.monotonic() > until:
+            raise BenchDied(f"a bench gave no answer in {patience_s:g} s")
+    return answer

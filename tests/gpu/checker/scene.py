@@ -1,0 +1,238 @@
+"""The checker on a real card: a forked child looks into an arena of this process. Prints one JSON object.
+
+    python -m tests.gpu.checker.scene [--speed]
+
+A process of its own, because the child must be forked before the card is opened. `trials` maps what was played to what
+the checker said; `speed` has microseconds for each timed output.
+"""
+
+import argparse
+import functools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tests.workers.checker.interpreted import answer
+from tests.workers.checker.paper import measure_one
+from tests.workers.checker.stage import SEED, Kernel, Stage
+from tests.workers.checks.cases import FAULTS, HONEST, operator
+from workers.checker import compile_checker, serve
+from workers.checker.base import Run, Subject
+from workers.checker.card import CudaCard
+from workers.checker.glance import Glance
+from workers.checker.memory import Memory
+from workers.checker.serving import demand_precision
+from workers.checker.zones import describe_damage
+from workers.children import Child
+from workers.inputs import DRAWS
+from workers.orders import TIMED, Attend, Compare, Content, Examine, Examined, Order, Reply, Side
+from workers.reference import evaluate
+from workers.runner.arena import Arena
+from workers.support import compile_support, zone_seed
+
+ARENA_BYTES = 16 * 2**30
+ASK_S = 120.0
+SHAPES: dict[str, tuple[dict[str, int], int, int]] = {
+    "rmsnorm M=64,N=1024": ({"M": 64, "N": 1024}, 64, 8),
+    "rmsnorm M=4096,N=4096": ({"M": 4096, "N": 4096}, 4, 4),
+    "softmax M=32768,N=1024": ({"M": 32768, "N": 1024}, 4, 4),
+    "layernorm M=8192,N=1599": ({"M": 8192, "N": 1599}, 4, 4),
+    "swiglu M=4096,N=14336": ({"M": 4096, "N": 14336}, 4, 4),
+    "matmul M=4096,N=4096,K=4096": ({"M": 4096, "N": 4096, "K": 4096}, 4, 4),
+    "attention H=64,M=2048,N=128": ({"H": 64, "M": 2048, "N": 128}, 4, 2),
+    "cross_entropy M=4096,N=32000": ({"M": 4096, "N": 32000}, 4, 4),
+}
+"""Sizes, calls a sample and pairs."""
+
+
+class HostCard(CudaCard):
+    """The card with an arena of its own, on which runs are played."""
+
+    def __init__(self, kernels: dict[str, object]) -> None:
+        super().__init__(0, kernels)
+        self._arena = Arena.allocate(ARENA_BYTES)
+        self.arena = self._arena.tensor(0, ARENA_BYTES)
+        self.handle = self._arena.handle.hex()
+
+    def prepare(self, run: Run) -> None:
+        base, seed = self._arena.pointer, zone_seed(run.content.seed)
+        self._support.zones_fill(self._stream, base, run.slot.zones, seed)
+        sizes = zip(run.slot.buffers, run.plan.buffers, strict=True)
+        self._support.poison(self._stream, [(base + offset, buffer.bytes) for offset, buffer in sizes])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--speed", action="store_true")
+    options = parser.parse_args()
+    target = _target()
+    kernels = {**compile_support(target), **compile_checker(target)}
+    child = Child(functools.partial(_check, kernels))
+    greeting = child.hear(ASK_S)
+    card = HostCard(kernels)
+    demand_precision()
+
+    def ask(order: Order) -> Reply:
+        torch.cuda.synchronize()
+        return child.ask(order, ASK_S)
+
+    ask(Attend(handle=card.handle, arena_bytes=ARENA_BYTES))
+    stage = functools.partial(Stage, card=card, ask=ask)
+    found: dict[str, object] = {"greeting": greeting.model_dump(mode="json"), "precision": precision()}
+    found["kernels"] = list(disagreements(card))
+    found["trials"] = {name: _said(reply) for name, reply in trials(stage)}
+    if options.speed:
+        found["speed"] = {name: speed(card, stage, name) for name in SHAPES}
+    child.close()
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
+    """What the checker says of honest kernels and of faults, on drawn content and in rounds."""
+    for name, kernel in HONEST.items():
+        for dtype in ("bfloat16", "float32"):
+            scene = stage(operator(name, dtype))
+            for draw in (*DRAWS, TIMED):
+                yield f"honest {name} {dtype} {draw}", scene.examine(kernel, Content(draw=draw, seed=SEED))
+            yield f"honest {name} {dtype} round", scene.examine_round(kernel, kernel)
+    for fault, (name, kernel, outcomes) in FAULTS.items():
+        if "wrong_output_type" not in outcomes:
+            yield f"fault {fault}", _first_failure(stage(operator(*name.split(":"))), kernel)
+    for fault in ("zeros", "scaled by 1.001", "input changed", "sum for mean", "tf32"):
+        name, kernel, _ = FAULTS[fault]
+        scene = stage(operator(*name.split(":")))
+        yield f"round {fault}", scene.examine_round(kernel, HONEST[scene.operator.name])
+    scene = stage(operator("softmax"))
+    yield "never written", scene.examine(lambda x: None, Content(draw="normal", seed=SEED))
+    yield from _beside(stage(operator("softmax")))
+    yield from _twice(stage(operator("softmax")))
+    scene = stage(operator("attention"), H=64, M=16384, N=128)
+    yield "too large", scene.examine(lambda q, k, v: None, Content(draw="normal", seed=SEED))
+    scene = stage(operator("softmax"))
+    yield "after too large", scene.examine(HONEST["softmax"], Content(draw="normal", seed=SEED))
+
+
+def _first_failure(scene: Stage, kernel: Kernel) -> Reply:
+    for draw in DRAWS:
+        reply = scene.examine(kernel, Content(draw=draw, seed=SEED))
+        if not isinstance(reply, Examined) or reply.outcome is not None:
+            break
+    return reply
+
+
+def _beside(scene: Stage) -> Iterator[tuple[str, Reply]]:
+    (slot,) = scene.slots(1)
+    content = Content(draw="normal", seed=SEED)
+    run = scene.play(HONEST["softmax"], slot, content)
+    scene.card.arena[slot.zones[1][0] + 5] ^= 1
+    yield "beside a buffer", scene.ask(Examine(plan=run.plan, slot=slot, content=content))
+
+
+def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
+    slots, content = scene.slots(2), Content(draw="normal", seed=SEED)
+    for slot in slots:
+        run = scene.play(HONEST["softmax"], slot, content)
+        scene.ask(Examine(plan=run.plan, slot=slot, content=content))
+    yield "repeated", scene.ask(Compare(plan=scene.plan, slots=slots))
+    scene.ask(Examine(plan=scene.plan, slot=slots[1], content=content))
+    place = slots[0].buffers[-1]
+    scene.card.arena[place : place + 2].view(torch.bfloat16).mul_(1.25)
+    yield "not repeated", scene.ask(Compare(plan=scene.plan, slots=slots))
+
+
+def disagreements(card: HostCard) -> Iterator[str]:
+    """Cases in which the kernels do not find what torch finds."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for rows, columns in ((1, 1), (3, 40), (17, 130), (48, 96), (64, 4096), (2, 20001)):
+            kept = torch.float32 if dtype.itemsize < 4 else torch.float64
+            values = torch.randn(3, rows, columns, device=card.device).to(kept)
+            values[0, 0, 0] = float("inf")
+            outputs = (values * (1 + 1e-3 * torch.randn_like(values))).to(dtype)
+            outputs[1, -1, -1] = float("nan")
+            with card.device:
+                answers = [answer(each, dtype) for each in values]
+            found = card.measure(list(outputs), answers)
+            for index, (one, other) in enumerate(zip(outputs, answers, strict=True)):
+                for name, expected in zip(vars(found), measure_one(one, other), strict=True):
+                    if not torch.allclose(getattr(found, name)[index], expected, rtol=1e-3, atol=1e-2):
+                        yield f"{name} of {dtype} ({rows}, {columns})"
+    one = torch.randint(0, 256, (100_003,), dtype=torch.uint8, device=card.device)
+    other = one.clone()
+    other[-1] ^= 1
+    if (card.differences([one, one], [one.clone(), other]) > 0).tolist() != [False, True]:
+        yield "differences"
+
+
+def precision() -> dict[str, float]:
+    """Relative errors of float32 arithmetic against float64: 1e-7 times a little, or TF32 is in use."""
+    x, y = (torch.randn(512, 512, device="cuda", dtype=torch.float64) for _ in range(2))
+    image, weight = (
+        torch.randn(4, 64, 32, 32, device="cuda").double(),
+        torch.randn(64, 64, 3, 3, device="cuda").double(),
+    )
+    exact = {"matmul": x @ y, "conv": torch.nn.functional.conv2d(image, weight)}
+    rough = {"matmul": x.float() @ y.float(), "conv": torch.nn.functional.conv2d(image.float(), weight.float())}
+    return {name: float((rough[name] - exact[name]).norm() / exact[name].norm()) for name in exact}
+
+
+def speed(card: HostCard, stage: Callable[..., Stage], name: str) -> dict[str, float]:
+    """How long a look at a round takes, in all and by part, for each output."""
+    dims, calls, pairs = SHAPES[name]
+    scene = stage(operator(name.split()[0]), **dims)
+
+    def native(*given: torch.Tensor) -> torch.Tensor:
+        return evaluate(scene.graph, given, double=False)[0]
+
+    order = scene.round(native, native, calls, pairs, contents=max(16, 2 * calls))
+    runs = [
+        Run(scene.plan, order.round.slots[sample.side][slot], Content(draw=TIMED, seed=SEED, stream=stream))
+        for sample in order.round.samples
+        for slot, stream in zip(sample.slots, sample.streams, strict=True)
+    ]
+    found = {"outputs": float(len(runs)), "bytes": float(scene.plan.buffers[-1].bytes)}
+    found["first_us"] = _per_run(lambda: scene.ask(order), runs)
+    found["then_us"] = min(_per_run(lambda: scene.ask(order), runs) for _ in range(3))
+    subject = Subject(scene.operator, {scene.shape.key: scene.graph})
+    glance = Glance(card, subject, Memory(card.memory_bytes // 8))
+    found["suspects"] = float(len(glance.suspects(runs)))
+    found["glance_us"] = min(_per_run(lambda: glance.suspects(runs), runs) for _ in range(3))
+    found["zones_us"] = _per_run(lambda: describe_damage(card, scene.operator, runs, SEED), runs)
+    content = Content(draw="normal", seed=SEED)
+    (slot,) = scene.slots(1, order.round.slots[Side.PACER][0].end)
+    scene.play(native, slot, content)
+    examine = Examine(plan=scene.plan, slot=slot, content=content)
+    found["examine_us"] = min(_per_run(lambda: scene.ask(examine), runs[:1]) for _ in range(2))
+    card.free()
+    return found
+
+
+def _per_run(work: Callable[[], object], runs: list[Run]) -> float:
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return round((time.perf_counter() - started) / len(runs) * 1e6, 1)
+
+
+def _said(reply: Reply) -> str:
+    if isinstance(reply, Examined):
+        return f"{reply.outcome or 'correct'}: {reply.reason}"
+    return reply.model_dump_json()
+
+
+def _target() -> str:
+    query = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "-i", "0")
+    told = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    return "sm_" + told.strip().replace(".", "")
+
+
+def _check(kernels: dict[str, object], channel: object) -> None:
+    serve(channel, 0, kernels)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Honest kernels, every one of which must be accepted: rewritings and tunings of the seeds, and styles written by hand.
+
+What our emitters make of a seed is drawn with chance of a fixed seed, so that it is the same on every machine.
+"""
+
+import asyncio
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from service.emitters import Brief, Parent, Trial
+from service.emitters.rules import RULES
+from service.emitters.tune import Tune
+from service.sources import digest
+from tests.gpu.contracts import operators
+from workers.protocol import Operator
+
+FOLDER = Path(__file__).parent / "kernels"
+TARGET = "sm_90"
+TUNINGS = 3
+"""Of each seed."""
+TOO_LARGE = frozenset({"attention/rewrite/pipeline_loop", "attention/tune/1", "gelu/tune/0", "swiglu/tune/0"})
+"""What chance made of a seed that no program has the shared memory for, or that ptxas takes minutes over."""
+_OPERATOR = re.compile(r"^operator: (\w+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Honest:
+    """One honest kernel.
+
+    Attributes:
+        name: Unique; says how it came about, such as `rmsnorm/rewrite/persistent`.
+        operator: Name of what it computes.
+        source: Its text.
+    """
+
+    name: str
+    operator: str
+    source: str
+
+
+@cache
+def honest_kernels() -> dict[str, Honest]:
+    """All of them, by name; no two have the same text but for names and comments."""
+    found: dict[str, Honest] = {}
+    seen: set[str] = set()
+    for kernel in (*_seeds(), *_by_hand(), *_rewritten(), *_tuned()):
+        if digest(kernel.source) not in seen and kernel.name not in TOO_LARGE:
+            seen.add(digest(kernel.source))
+            found[kernel.name] = kernel
+    return found
+
+
+def _seeds() -> Iterator[Honest]:
+    for name, operator in operators().items():
+        yield Honest(f"{name}/seed", name, operator.seeds[0])
+
+
+def _by_hand() -> Iterator[Honest]:
+    for path in sorted(FOLDER.glob("*.py")):
+        source = path.read_text()
+        said = _OPERATOR.search(source)
+        if said is None:
+            raise ValueError(f"{path.name} does not say what it computes")
+        yield Honest(f"{said[1]}/hand/{path.stem.removeprefix(f'{said[1]}_')}", said[1], source)
+
+
+def _rewritten() -> Iterator[Honest]:
+    """What each rule makes of each seed that it applies to."""
+    for name, operator in operators().items():
+        for rule in RULES.values():
+            source = rule.rewrite(operator.seeds[0], random.Random(f"{name} {rule.name}"))
+            if source is not None:
+                yield Honest(f"{name}/rewrite/{rule.name}", name, source)
+
+
+def _tuned() -> Iterator[Honest]:
+    for name, operator in operators().items():
+        for index, source in enumerate(tunings(operator, operator.seeds[0], TUNINGS, name)):
+            yield Honest(f"{name}/tune/{index}", name, source)
+
+
+def tunings(operator: Operator, source: str, count: int, chance: str) -> list[str]:
+    """Other values for the parameters of a source, each move new; fewer than `count` where there are no more."""
+    rng = random.Random(f"tune {chance}")
+    trials: tuple[Trial, ...] = ()
+    found = []
+    for _ in range(count):
+        parent = Parent("", source)
+        proposal = asyncio.run(Tune().propose(Brief(operator.model_dump(mode="json"), TARGET, (parent,), trials, rng)))
+        if proposal is None:
+            break
+        trials = (Trial(proposal.note, "correct", 1.0, ()), *trials)
+        found.append(proposal.source)
+    return found

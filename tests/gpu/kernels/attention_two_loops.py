@@ -1,0 +1,68 @@
+"""Powers of two, and the causal mask only on the diagonal: keys before it are read in a loop of their own.
+
+operator: attention
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    y_ptr,
+    n_positions,
+    scale,
+    causal: tl.constexpr,
+    d: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+):
+    head = tl.program_id(1).to(tl.int64) * n_positions * d
+    rows = tl.program_id(0) * block_m + tl.arange(0, block_m)
+    dims = tl.arange(0, d)
+    q = tl.load(q_ptr + head + rows[:, None] * d + dims[None, :], mask=rows[:, None] < n_positions, other=0.0)
+    peak = tl.full((block_m,), -float("inf"), dtype=tl.float32)
+    total = tl.zeros((block_m,), dtype=tl.float32)
+    mixed = tl.zeros((block_m, d), dtype=tl.float32)
+    begin = tl.program_id(0) * block_m if causal else n_positions // block_n * block_n
+    for start in range(0, begin, block_n):
+        cols = start + tl.arange(0, block_n)
+        k = tl.load(k_ptr + head + cols[None, :] * d + dims[:, None])
+        v = tl.load(v_ptr + head + cols[:, None] * d + dims[None, :])
+        scores = tl.dot(q, k) * scale
+        new_peak = tl.maximum(peak, tl.max(scores, axis=1))
+        shrink = tl.exp2(peak - new_peak)
+        weights = tl.exp2(scores - new_peak[:, None])
+        total = total * shrink + tl.sum(weights, axis=1)
+        mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
+        peak = new_peak
+    for start in range(begin, tl.minimum(begin + block_m, n_positions), block_n):
+        cols = start + tl.arange(0, block_n)
+        k = tl.load(k_ptr + head + cols[None, :] * d + dims[:, None], mask=cols[None, :] < n_positions, other=0.0)
+        v = tl.load(v_ptr + head + cols[:, None] * d + dims[None, :], mask=cols[:, None] < n_positions, other=0.0)
+        seen = cols[None, :] < n_positions
+        if causal:
+            seen = seen & (cols[None, :] <= rows[:, None])
+        scores = tl.where(seen, tl.dot(q, k) * scale, -float("inf"))
+        new_peak = tl.maximum(peak, tl.max(scores, axis=1))
+        shrink = tl.exp2(peak - new_peak)
+        weights = tl.exp2(scores - new_peak[:, None])
+        total = total * shrink + tl.sum(weights, axis=1)
+        mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
+        peak = new_peak
+    place = y_ptr + head + rows[:, None] * d + dims[None, :]
+    tl.store(place, mixed / total[:, None], mask=rows[:, None] < n_positions)
+
+
+def attention(q, k, v, causal):
+    batch, heads, n_positions, head_dim = q.shape
+    y = torch.empty_like(q)
+    grid = (triton.cdiv(n_positions, 128), batch * heads)
+    scale = head_dim**-0.5 * 1.4426950408889634
+    options = {"d": head_dim, "block_m": 128, "block_n": 64, "num_warps": 8, "num_stages": 3}
+    kernel[grid](q, k, v, y, n_positions, scale, causal=causal, **options)
+    return y

@@ -1,0 +1,32 @@
+"""Every rogue comes to the end that it declares, and none wins anything."""
+
+import pytest
+
+from tests.gpu.judging import measure_job
+from tests.gpu.rogues import MOST_GAIN, load_rogues
+from workers.protocol import MEASURED_DEADLINE_S, Outcome, Report
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(MEASURED_DEADLINE_S + 60)]
+
+
+@pytest.mark.parametrize("name", load_rogues())
+def test_a_rogue_gets_what_it_deserves(name, card, traces, device):
+    rogue = load_rogues()[name]
+    assert name not in traces.failures, traces.failures[name]
+    traced = traces.reports[name]
+    if traced.outcome is not Outcome.CORRECT:
+        assert traced.outcome in rogue.outcomes, traced.reason
+        assert traced.stage in rogue.stages, traced.reason
+        return
+    (variant,) = traces.variants(name)
+    report = card.ask(measure_job(rogue, variant, traces, device))
+    assert isinstance(report, Report), report
+    assert report.outcome in rogue.outcomes, report.reason
+    assert report.stage in rogue.stages or report.outcome is Outcome.CORRECT, report.reason
+    assert gain_of(report) < MOST_GAIN, "the cheat pays"
+
+
+def gain_of(report: Report) -> float:
+    """The largest gain over the seed that is sure at any shape; 0 if it was not timed."""
+    gains = [shape.pacer_us / shape.high_us for shape in report.shapes if shape.pacer_us and shape.high_us]
+    return max(gains, default=0.0)

@@ -1,0 +1,33 @@
+"""Operators of the catalogue with their references as graphs."""
+
+import json
+from functools import cache
+
+import torch
+
+from service.catalogue import load_catalogue
+from workers.inputs import draw
+from workers.protocol import Graph, Operator, Shape, TraceJob
+from workers.tracer.reference import export
+
+OPERATORS = load_catalogue()
+SIZES = {"M": 5, "N": 24, "K": 40, "V": 33, "B": 2, "H": 3, "T": 7, "D": 16}
+
+
+def small(operator: Operator) -> Shape:
+    return Shape(dims={name: SIZES[name] for name in operator.dimensions})
+
+
+def inputs(operator: Operator, seed: int = 5) -> tuple[torch.Tensor, ...]:
+    return draw(operator, small(operator), "normal", seed)
+
+
+def graph_of(operator: Operator, shape: Shape) -> Graph:
+    job = TraceJob(id="job", search="search", operator=operator, shapes=(shape,), target="sm_90")
+    (graph,) = json.loads(export(job.model_dump_json().encode()))["graphs"]
+    return Graph.model_validate(graph)
+
+
+@cache
+def small_graph(name: str) -> Graph:
+    return graph_of(OPERATORS[name], small(OPERATORS[name]))

@@ -1,0 +1,66 @@
+"""Agreement: another order of summation passes, a coarser or wrong function does not."""
+
+import pytest
+import torch
+
+from tests.workers.baselines.catalogue import OPERATORS
+from workers.baselines.agreement import Disagrees, check
+from workers.protocol import Output
+
+RMSNORM = OPERATORS["rmsnorm"]
+LOSS = OPERATORS["cross_entropy"]
+ROWS = torch.randn(64, 4096, generator=torch.Generator().manual_seed(3)).bfloat16()
+
+
+def test_equal_values_agree_also_where_all_are_zero():
+    check(RMSNORM, [ROWS], [ROWS.clone()], longest=4096)
+    check(RMSNORM, [torch.zeros(2, 3).bfloat16()], [torch.zeros(2, 3).bfloat16()], longest=3)
+
+
+def test_one_more_rounding_agrees():
+    check(RMSNORM, [(ROWS.float() * (1 + 2**-8)).bfloat16()], [ROWS], longest=4096)
+
+
+def test_another_order_of_summation_agrees():
+    values = torch.rand(1 << 20, generator=torch.Generator().manual_seed(3))
+    check(LOSS, [values.sum()], [values.flip(0).cumsum(0)[-1]], longest=1 << 20)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ROWS * 1.2,
+        torch.where(torch.arange(4096) == 77, ROWS + 1, ROWS),
+        torch.full_like(ROWS, float("nan")),
+        torch.zeros_like(ROWS),
+    ],
+)
+def test_wrong_values_disagree(wrong):
+    with pytest.raises(Disagrees, match="times what rounding explains"):
+        check(RMSNORM, [wrong], [ROWS], longest=4096)
+
+
+def test_a_loss_in_bfloat16_disagrees_with_one_in_float32():
+    loss = torch.tensor(10.8761)
+    with pytest.raises(Disagrees, match="times what rounding explains"):
+        check(LOSS, [loss.bfloat16().float()], [loss], longest=32000)
+    tf32 = LOSS.model_copy(update={"precision": LOSS.precision.model_copy(update={"allow_tf32": True})})
+    check(tf32, [loss.bfloat16().float()], [loss], longest=32000)
+
+
+@pytest.mark.parametrize("other", [ROWS.float(), ROWS[:1]])
+def test_another_dtype_or_shape_disagrees(other):
+    with pytest.raises(Disagrees, match="the reference's"):
+        check(RMSNORM, [other], [ROWS], longest=4096)
+
+
+def test_results_are_counted():
+    with pytest.raises(Disagrees, match="returns 2 results, the reference 1"):
+        check(RMSNORM, [ROWS, ROWS], [ROWS], longest=4096)
+
+
+def test_integers_must_be_equal():
+    counting = RMSNORM.model_copy(update={"outputs": (Output(name="n", dtype="int64"),)})
+    check(counting, [torch.arange(4)], [torch.arange(4)], longest=4)
+    with pytest.raises(Disagrees, match="'n' differs"):
+        check(counting, [torch.arange(4)], [torch.arange(4).flip(0)], longest=4)

@@ -1,0 +1,153 @@
+"""The bench's side: cache first, a process for the rest, and every way in which that process may fail."""
+
+import sys
+import time
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.workers.assembler.modules import kernel_of, module
+from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
+from tests.workers.baselines.catalogue import graph_of
+from workers.assembler import assemble_kernel
+from workers.baselines import BaselinesFailed, asking, measure_baselines
+from workers.baselines.asking import request_for
+from workers.errors import Transient
+from workers.protocol import Bundle, Device, Shape, ShapeRole
+
+OPERATOR = RMSNORM.model_copy(
+    update={"reference": "import torch\ndef rmsnorm(x, weight):\n    return (x.float() * weight.float()).to(x.dtype)"}
+)
+LARGE, SMALL = {"M": 4, "N": 8}, {"M": 2, "N": 8}
+H200 = Device.parse("h200")
+VERSIONS = {"torch": "2.11", "driver": "570.1"}
+GRAPHS = tuple(graph_of(OPERATOR, Shape(dims=dims)) for dims in (LARGE, SMALL))
+
+
+def pacer(*dims, held_out=None) -> Bundle:
+    """An assembled bundle with a plan a shape; `held_out` gets one that is not timed."""
+    kernel = kernel_of(PTX)
+    plans = [rmsnorm_plan(kernel, each) for each in dims]
+    if held_out:
+        plan = rmsnorm_plan(kernel, held_out)
+        plans.insert(0, plan.model_copy(update={"shape": Shape(dims=held_out, role=ShapeRole.HELD_OUT)}))
+    cubins = {kernel.digest: "c" * 64}
+    return bundle_of(kernel, *plans).model_copy(update={"cubins": cubins})
+
+
+PTX = module("add.s64 %rd1, %rd1, 1;")
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    """Puts the stand-in in the process's place; a call sets its order, `starts` are the options it was started with."""
+
+    class Process:
+        def __call__(self, order: str) -> None:
+            monkeypatch.setenv("BASELINES_ORDER", order)
+
+        @property
+        def starts(self) -> list[str]:
+            return self.log.read_text().splitlines()
+
+        log = tmp_path / "starts"
+
+    started = Process()
+    started.log.touch()
+    started("answer")
+    monkeypatch.setenv("BASELINES_COUNT", str(started.log))
+    monkeypatch.setattr(asking, "COMMAND", (sys.executable, str(Path(__file__).with_name("answering.py"))))
+    return started
+
+
+def measure(bundle: Bundle, folder: Path | None, **versions: str):
+    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, 1, folder, VERSIONS | versions)
+
+
+def test_every_benchmark_shape_is_measured_by_one_process_on_the_card(process):
+    found = measure(pacer(LARGE, SMALL, held_out={"M": 3, "N": 8}), None)
+    assert {shape: figure.pacer_us for shape, figure in found.items()} == {"M=4,N=8": 20.0, "M=2,N=8": 20.0}
+    assert found["M=4,N=8"].best().over_pacer == 2.0
+    assert process.starts == ["--card 1"]
+
+
+def test_without_a_folder_it_is_measured_every_time(process):
+    measure(pacer(LARGE), None)
+    measure(pacer(LARGE), None)
+    assert len(process.starts) == 2
+
+
+def test_what_is_known_is_not_measured_again(process, tmp_path):
+    first = measure(pacer(LARGE), tmp_path)
+    again = measure(pacer(LARGE, held_out={"M": 3, "N": 8}), tmp_path)
+    assert (first, len(process.starts)) == (again, 1)
+    both = measure(pacer(LARGE, SMALL), tmp_path)
+    assert (set(both), len(process.starts)) == ({"M=4,N=8", "M=2,N=8"}, 2)
+    assert measure(pacer(SMALL, LARGE), tmp_path) == both
+    assert len(process.starts) == 2
+
+
+def test_another_driver_measures_again(process, tmp_path):
+    measure(pacer(LARGE), tmp_path)
+    measure(pacer(LARGE), tmp_path, driver="580.2")
+    assert len(process.starts) == 2
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        ("die", "status 3: warming up\nCUDA error: no kernel image"),
+        ("babble", "what is no reply"),
+        ("elsewhere", "other shapes"),
+    ],
+)
+def test_a_process_that_fails_is_transient_and_leaves_nothing(process, tmp_path, order, reason):
+    process(order)
+    with pytest.raises(BaselinesFailed, match=reason) as caught:
+        measure(pacer(LARGE), tmp_path)
+    assert isinstance(caught.value, Transient)
+    assert not (tmp_path / "baselines").exists()
+
+
+def test_a_process_that_takes_too_long_is_ended(process, monkeypatch):
+    process("sleep")
+    monkeypatch.setattr(asking, "START_S", 1.0)
+    monkeypatch.setattr(asking, "SHAPE_S", 0.5)
+    started = time.monotonic()
+    with pytest.raises(BaselinesFailed, match=r"more than 1\.5 s: tuning"):
+        measure(pacer(LARGE), None)
+    assert time.monotonic() - started < 60
+
+
+def test_a_figure_that_cannot_be_kept_is_transient(process, tmp_path):
+    (tmp_path / "baselines").touch()
+    with pytest.raises(BaselinesFailed, match="cannot be kept"):
+        measure(pacer(LARGE), tmp_path)
+
+
+def test_a_request_carries_machine_code_and_the_graphs_of_its_plans():
+    bundle = pacer(LARGE, SMALL)
+    request = request_for(OPERATOR, GRAPHS, bundle, bundle.plans[1:])
+    assert [graph.shape.key for graph in request.graphs] == ["M=2,N=8"]
+    ((digest, kernel),) = bundle.kernels.items()
+    assert b64decode(request.machine_code[digest]) == assemble_kernel(kernel).code
+    assert request.pacer.plans == bundle.plans[1:]
+
+
+def test_a_request_leaves_out_kernels_that_only_other_plans_launch():
+    other = kernel_of(module("add.s64 %rd1, %rd1, 2;"))
+    bundle = pacer(LARGE)
+    plans = (*bundle.plans, rmsnorm_plan(other, SMALL))
+    kernels = {**bundle.kernels, other.digest: other}
+    request = request_for(
+        OPERATOR, GRAPHS, bundle.model_copy(update={"plans": plans, "kernels": kernels}), bundle.plans
+    )
+    assert set(request.pacer.kernels) == set(request.machine_code) == set(bundle.kernels)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a card")
+def test_on_a_machine_without_a_card_the_process_says_so():
+    with pytest.raises(BaselinesFailed, match=r"status 1: (?s:.*)(cuda|CUDA)"):
+        measure(pacer(LARGE), None)

@@ -1,0 +1,33 @@
+"""One-call functions of PyTorch: they compute what the catalogue's references do, and only for these operators."""
+
+import pytest
+import torch
+
+from tests.workers.baselines.catalogue import OPERATORS, SIZES, inputs, small_graph
+from workers.baselines.agreement import check
+from workers.baselines.module import spread, to_module
+from workers.baselines.native import NATIVE, SDPA, native_of
+
+WITHOUT = {"matmul", "rope"}
+"""Operators whose reference is one call already, or that PyTorch has no call for."""
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - WITHOUT))
+def test_it_agrees_with_the_reference(name):
+    operator, tensors = OPERATORS[name], inputs(OPERATORS[name])
+    found = native_of(operator)
+    assert found is not None
+    assert found[0] == (SDPA if name == "attention" else NATIVE)
+    expected = spread(to_module(small_graph(name), len(tensors), torch.device("cpu")))(tensors)
+    check(operator, found[1](tensors), expected, longest=max(SIZES.values()))
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT))
+def test_there_is_none(name):
+    assert native_of(OPERATORS[name]) is None
+
+
+def test_an_operator_of_the_same_name_with_other_arguments_has_none():
+    rmsnorm = OPERATORS["rmsnorm"]
+    other = rmsnorm.model_copy(update={"inputs": rmsnorm.inputs[:1]})
+    assert native_of(other) is None

@@ -1,0 +1,19 @@
+"""The process's work needs a card; that it says so, and not something worse, is what a machine without one can show."""
+
+import pytest
+import torch
+
+from tests.workers.assembler.modules import kernel_of, module
+from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
+from workers.baselines.messages import Request
+from workers.baselines.serving import answer
+from workers.errors import ToolMissing
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a card")
+def test_without_a_card_there_is_no_answer():
+    kernel = kernel_of(module(""))
+    pacer = bundle_of(kernel, rmsnorm_plan(kernel, {"M": 4, "N": 8}))
+    request = Request(operator=RMSNORM, graphs=(), pacer=pacer, machine_code={})
+    with pytest.raises((ToolMissing, RuntimeError), match=r"cuda|CUDA"):
+        answer(request, 0)

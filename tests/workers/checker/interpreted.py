@@ -1,0 +1,72 @@
+"""Runs the kernels by Triton's interpreter on host memory, beside the same passes in torch; fails where they differ.
+
+TRITON_INTERPRET=1 python -m tests.workers.checker.interpreted
+"""
+
+import torch
+
+from tests.workers.checker.paper import measure_one
+from workers.checker import kernels
+from workers.checker.answers import Near
+
+TRITON = {"float16": "fp16", "float32": "fp32", "float64": "fp64"}
+
+
+def table(*rows: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    return torch.tensor([tensor.data_ptr() for row in rows for tensor in row])
+
+
+def compare_differences(size: int) -> None:
+    one = torch.randint(0, 256, (size + 8,), dtype=torch.uint8)
+    others = [one.clone() for _ in range(4)]
+    others[1][0] ^= 1
+    others[2][size - 1] ^= 1
+    others[3][size] ^= 1
+    counts = torch.zeros(4, dtype=torch.int32)
+    grid = (max(1, -(-(size // 8) // kernels.WORDS.value)), 4)
+    kernels.differences[grid](table(*((one, other) for other in others)), counts, size)
+    assert (counts > 0).tolist() == [False, True, True, False]
+
+
+def compare_measures(dtype: str, rows: int, columns: int) -> None:
+    output = getattr(torch, dtype)
+    kept = torch.float32 if output.itemsize < 4 else torch.float64
+    values = torch.randn(2, rows, columns).to(kept)
+    values[0, 0, 0] = float("inf")
+    outputs = (values * (1 + 1e-3 * torch.randn(2, rows, columns))).to(output)
+    outputs[1, -1, -1] = float("nan")
+    answers = [answer(each, output) for each in values]
+    spans = -(-columns // kernels.SPAN.value)
+    found = torch.empty(5, 2, spans, rows)
+    jobs = ((one, other.values, other.inverse) for one, other in zip(outputs, answers, strict=True))
+    grid = (-(-rows // kernels.ROWS.value), spans, 2)
+    kernels.measure[grid](table(*jobs), found, rows, columns, answers[0].own, kernels.tl.dtype(TRITON[dtype]))
+    for index, (one, other) in enumerate(zip(outputs, answers, strict=True)):
+        squares, products, worst, crowd, strange = measure_one(one, other)
+        torch.testing.assert_close(found[0, index].sum(0), squares)
+        torch.testing.assert_close(found[1, index].sum(0), products, rtol=1e-4, atol=1e-1)
+        torch.testing.assert_close(found[2, index].amax(0), worst)
+        assert torch.equal(found[3, index].sum(0), crowd)
+        assert torch.equal(found[4, index].sum(0), strange)
+        assert strange.sum() == index
+
+
+def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
+    rows = len(values)
+    return Near(
+        kind=(dtype, values.shape),
+        values=values,
+        inverse=torch.rand(rows).to(values.dtype) * 100 + 1,
+        squares=torch.ones(rows),
+        gains=torch.ones(rows),
+        own=0.01,
+        gain_limit=1.0,
+    )
+
+
+if __name__ == "__main__":
+    for bytes_ in (1, 7, 8, 61, 4096, 20001):
+        compare_differences(bytes_)
+    for name in TRITON:
+        for sizes in ((1, 1), (3, 40), (17, 130), (2, 9000)):
+            compare_measures(name, *sizes)

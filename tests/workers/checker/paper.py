@@ -1,0 +1,99 @@
+"""A card on the CPU: an arena, the pattern of red zones, timed content, and the two passes over outputs, in torch."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from workers.checker.answers import Near
+from workers.checker.base import Run, Tensors
+from workers.checker.sieve import Measures
+from workers.protocol import Operator, Shape, View
+from workers.support.contents import Kind, stream_seed, timed_content, zone_seed
+
+ARENA_BYTES = 2**24
+SEED = "5eed" * 8
+Kernel = Callable[..., torch.Tensor]
+
+
+class PaperCard:
+    """Has the shape of `workers.checker.base.Card`."""
+
+    device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.arena = torch.empty(0, dtype=torch.uint8)
+        self.arenas = {"ab": torch.zeros(ARENA_BYTES, dtype=torch.uint8), "cd": torch.zeros(64, dtype=torch.uint8)}
+        self.freed = 0
+        self.measured = 0
+
+    def attend(self, handle: str, arena_bytes: int) -> None:
+        self.arena = self.arenas[handle][:arena_bytes]
+
+    def view(self, view: View, base: int) -> torch.Tensor:
+        dtype = getattr(torch, view.dtype)
+        if base + view.end_bytes > self.arena.numel():
+            raise ValueError("it does not lie in the arena")
+        start = (base + view.offset_bytes) // dtype.itemsize
+        return self.arena.view(dtype).as_strided(view.shape, view.strides, start)
+
+    def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
+        specs = timed_content(operator, shape)
+        for stream, tensors in contents.items():
+            for index, (spec, tensor) in enumerate(zip(specs, tensors, strict=True)):
+                generator = torch.Generator().manual_seed(stream_seed(seed, index, stream) >> 1)
+                if spec.kind is Kind.NORMAL:
+                    values = torch.randn(tensor.shape, generator=generator).clamp(spec.low, spec.high)
+                elif spec.kind is Kind.UNIFORM:
+                    values = torch.rand(tensor.shape, generator=generator) * (spec.high - spec.low) + spec.low
+                else:
+                    values = torch.randint(int(spec.low), int(spec.high), tensor.shape, generator=generator)
+                tensor.copy_(values)
+
+    def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
+        return sum(int((self.arena[start : start + size] != pattern(start, size, seed)).sum()) for start, size in zones)
+
+    def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
+        pairs = zip(left, right, strict=True)
+        return torch.tensor([int((raw(one) != raw(other)).sum()) for one, other in pairs], dtype=torch.int32)
+
+    def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
+        self.measured += len(outputs)
+        rows = [measure_one(output, answer) for output, answer in zip(outputs, answers, strict=True)]
+        return Measures(*(torch.stack(each) for each in zip(*rows, strict=True)))
+
+    def free(self) -> None:
+        self.freed += 1
+
+    def prepare(self, run: Run) -> None:
+        """Write the pattern around a run's buffers, and poison them."""
+        for start, size in run.slot.zones:
+            self.arena[start : start + size] = pattern(start, size, run.content.seed)
+        for buffer, offset in zip(run.plan.buffers, run.slot.buffers, strict=True):
+            self.arena[offset : offset + buffer.bytes] = 0xFF
+
+
+def measure_one(output: torch.Tensor, answer: Near) -> Tensors:
+    """The measures of one output, row by row, in the order of `Measures`."""
+    values = answer.values
+    got = output.to(values.dtype).reshape(values.shape)
+    usable = got.isfinite() & values.isfinite()
+    alike = (got == values) | (got.isnan() & values.isnan())
+    error = torch.where(usable, (got - values) * answer.inverse[:, None], 0.0).float()
+    value = torch.where(usable, values * answer.inverse[:, None], 0.0).float()
+    ratio = error.abs() / (answer.own * value.abs()).clamp(min=1.0)
+    return (
+        error.square().sum(1),
+        (error * value).sum(1),
+        ratio.amax(1),
+        (ratio > 0.5).sum(1).float(),
+        (~usable & ~alike).sum(1).float(),
+    )
+
+
+def pattern(start: int, size: int, seed: str) -> torch.Tensor:
+    offsets = torch.arange(start, start + size)
+    return ((offsets * 2654435761 + zone_seed(seed) % 2**31) >> 9).to(torch.uint8)
+
+
+def raw(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

@@ -1,0 +1,136 @@
+"""A stage: plays the runner for tests of the checker. Kernels are functions in torch that get their inputs in place."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from random import Random
+from typing import Protocol
+
+import torch
+
+from tests.workers.checker.paper import ARENA_BYTES, PaperCard
+from tests.workers.checks.cases import SIZES, graph_of
+from workers.checker.base import Card, Run
+from workers.checker.examiner import Examiner
+from workers.checker.sight import inputs_after, inputs_before, outputs
+from workers.orders import TIMED, Adopt, Attend, Content, Examine, ExamineRound, Order, Reply, Round, Sample, Side, Slot
+from workers.placement import SMALL_ZONE_BYTES, place
+from workers.protocol import DTYPE_BYTES, Allocate, Buffer, Bundle, Operator, Plan, Shape, View
+
+SEED = "5eed" * 8
+Kernel = Callable[..., torch.Tensor | None]
+
+
+class Playable(Card, Protocol):
+    """A card that runs can be played on."""
+
+    arena: torch.Tensor
+
+    def prepare(self, run: Run) -> None:
+        """Write the pattern around a run's buffers, and poison them."""
+
+
+def result_shape(operator: Operator, dims: dict[str, int]) -> tuple[int, ...]:
+    """Shape of the output of one of the operators in `tests.workers.checks.cases`."""
+    named = {"cross_entropy": (), "argmax": ("M",), "matmul": ("M", "N")}.get(operator.name)
+    if named is None:
+        return operator.input_shape(operator.inputs[0], dims)
+    return tuple(dims[name] for name in named)
+
+
+def contiguous(buffer: int, shape: Sequence[int], dtype: str) -> View:
+    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return View(buffer=buffer, shape=tuple(shape), strides=strides, dtype=dtype)
+
+
+class Stage:
+    """An operator, a plan without launches at one shape, and a checker that looks into the arena it is played in.
+
+    Unless told otherwise the arena is on the CPU, and the checker an examiner in this process.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        card: Playable | None = None,
+        ask: Callable[[Order], Reply] | None = None,
+        memory_bytes: int = 2**24,
+        **dims: int,
+    ) -> None:
+        self.operator = operator
+        self.shape = Shape(dims={name: SIZES[name] for name in operator.dimensions} | dims)
+        self.graph = graph_of(operator, self.shape)
+        self.plan = self._plan()
+        self.random = Random(1)
+        self.card = card or PaperCard()
+        if ask is None:
+            self.examiner = Examiner(self.card, memory_bytes)
+            self.examiner.answer(Attend(handle="ab", arena_bytes=ARENA_BYTES))
+        self.ask = ask or self.examiner.answer
+        self.adopt()
+
+    def adopt(self) -> Reply:
+        return self.ask(Adopt(operator=self.operator, graphs=(self.graph,)))
+
+    def examine(self, kernel: Kernel, content: Content) -> Reply:
+        """Play one run and have it examined."""
+        (slot,) = self.slots(1)
+        run = self.play(kernel, slot, content)
+        return self.ask(Examine(plan=run.plan, slot=slot, content=content))
+
+    def examine_round(self, kernel: Kernel, pacer: Kernel) -> Reply:
+        """Play a round and have it examined."""
+        return self.ask(self.round(kernel, pacer))
+
+    def slots(self, count: int, start: int = 0) -> tuple[Slot, ...]:
+        """Places for runs."""
+        bundle = Bundle(target="sm_90", operator=self.operator.digest, kernels={}, plans=(self.plan,))
+        options = {"start": start, "limit": self.card.arena.numel(), "zone_bytes": SMALL_ZONE_BYTES}
+        return place(bundle, self.plan, count, self.random, **options)
+
+    def play(self, kernel: Kernel, slot: Slot, content: Content) -> Run:
+        """Run a kernel as the runner does: pattern, poison, inputs, then the kernel, whose result is copied out."""
+        run = Run(self.plan, slot, content)
+        self.card.prepare(run)
+        given = inputs_before(self.card, self.operator, run)
+        places = inputs_after(self.card, self.operator, run)
+        for where, value in zip(places, given, strict=True):
+            where.copy_(value)
+        with self.card.device:
+            result = kernel(*places)
+        if result is not None:
+            outputs(self.card, run)[0].copy_(result)
+        return run
+
+    def round(
+        self, candidate: Kernel, pacer: Kernel, calls: int = 2, pairs: int = 2, contents: int = 4
+    ) -> ExamineRound:
+        """A round as the bench asks for it, every sample of which was played."""
+        mine = self.slots(calls * pairs)
+        slots = {Side.CANDIDATE: mine, Side.PACER: self.slots(calls * pairs, mine[-1].end)}
+        samples = []
+        for pair in range(pairs):
+            for side, kernel in ((Side.CANDIDATE, candidate), (Side.PACER, pacer)):
+                places = tuple(range(pair * calls, (pair + 1) * calls))
+                streams = tuple(self.random.sample(range(contents), calls))
+                samples.append(Sample(side=side, slots=places, streams=streams))
+                for place_, stream in zip(places, streams, strict=True):
+                    content = Content(draw=TIMED, seed=SEED, stream=stream)
+                    self.play(kernel, slots[side][place_], content)
+        timed = Round(plans=dict.fromkeys(Side, 0), slots=slots, samples=tuple(samples), seed=SEED)
+        return ExamineRound(plans=dict.fromkeys(Side, self.plan), round=timed)
+
+    def _plan(self) -> Plan:
+        (output,) = self.operator.outputs
+        inputs = [(item, self.operator.input_shape(item, self.shape.dims)) for item in self.operator.inputs]
+        result = result_shape(self.operator, self.shape.dims)
+        sizes = [prod(shape) * DTYPE_BYTES[item.dtype] for item, shape in (*inputs, (output, result))]
+        buffers = [
+            Buffer(id=index, bytes=size, input=index if index < len(inputs) else None)
+            for index, size in enumerate(sizes)
+        ]
+        return Plan(
+            shape=self.shape,
+            buffers=tuple(buffers),
+            steps=(Allocate(buffer=len(inputs)),),
+            outputs=(contiguous(len(inputs), result, output.dtype),),
+        )

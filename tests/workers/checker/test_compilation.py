@@ -1,0 +1,27 @@
+"""Machine code for a target comes out without a card."""
+
+import pytest
+
+from workers.checker.compilation import CHECKER, compile_checker, measure_name
+from workers.errors import ToolMissing
+
+
+def test_every_kernel_is_compiled():
+    compiled = compile_checker("sm_90")
+    assert set(compiled) == set(CHECKER)
+    for kernel in compiled.values():
+        assert kernel.code.startswith(b"\x7fELF")
+        assert kernel.num_warps == 4
+        assert kernel.shared_bytes < 48 * 1024
+
+
+def test_names_tell_even_rows_from_odd_ones():
+    assert measure_name("bfloat16", 4096) != measure_name("bfloat16", 4095)
+    assert measure_name("bfloat16", 4096) == measure_name("bfloat16", 16)
+    assert measure_name("float64", 7) in CHECKER
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_1"])
+def test_other_targets_are_refused(target):
+    with pytest.raises(ToolMissing, match=target):
+        compile_checker(target)

@@ -1,0 +1,65 @@
+"""The quick look points at the runs that are wrong, and at no others."""
+
+import pytest
+import torch
+
+from tests.workers.checker.stage import SEED, Stage
+from tests.workers.checks.cases import HONEST, operator
+from workers.checker import glance as module
+from workers.checker.base import Run, Subject
+from workers.checker.glance import Glance
+from workers.checker.memory import Memory
+from workers.orders import TIMED, Content
+
+
+def looked(stage: Stage, wrong: dict[int, object], count: int = 6, memory_bytes: int = 2**24, **options) -> list[int]:
+    """Positions that a glance points at when some of the runs are other kernels'."""
+    runs = [
+        stage.play(
+            wrong.get(index, HONEST[stage.operator.name]), slot, Content(draw=TIMED, seed=SEED, stream=index % 4)
+        )
+        for index, slot in enumerate(stage.slots(count))
+    ]
+    subject = Subject(stage.operator, {stage.shape.key: stage.graph})
+    return Glance(stage.card, subject, Memory(memory_bytes)).suspects(runs, **options)
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 2**24])
+@pytest.mark.parametrize("batch_bytes", [1, 2**31])
+@pytest.mark.parametrize("widened", [False, True])
+def test_wrong_runs_are_pointed_at(monkeypatch, memory_bytes, batch_bytes, widened):
+    monkeypatch.setattr(module, "BATCH_BYTES", batch_bytes)
+
+    def change(x):
+        result = HONEST["softmax"](x)
+        x[0, 0] += 1
+        return result
+
+    wrong = {1: torch.zeros_like, 4: change, 5: lambda x: None}
+    assert looked(Stage(operator("softmax")), wrong, memory_bytes=memory_bytes, widened=widened) == [1, 4, 5]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_right_runs_are_not(name):
+    assert looked(Stage(operator(name)), {}) == []
+
+
+def test_integers_are_compared_exactly():
+    stage = Stage(operator("argmax"))
+    assert looked(stage, {2: lambda x: HONEST["argmax"](x) + (torch.arange(48) == 7)}) == [2]
+
+
+def test_an_output_of_another_type_is_suspect():
+    stage = Stage(operator("softmax"))
+    runs = [stage.play(HONEST["softmax"], slot, Content(draw=TIMED, seed=SEED, stream=0)) for slot in stage.slots(2)]
+    view = stage.plan.outputs[0]
+    half = view.model_copy(update={"dtype": "float16"})
+    retyped = Run(stage.plan.model_copy(update={"outputs": (half,)}), runs[1].slot, runs[1].content)
+    fewer = Run(stage.plan.model_copy(update={"outputs": ()}), runs[1].slot, runs[1].content)
+    glance = Glance(stage.card, Subject(stage.operator, {stage.shape.key: stage.graph}), Memory(0))
+    assert glance.suspects([runs[0], retyped]) == [1]
+    assert glance.suspects([fewer]) == [0]
+
+
+def test_no_runs_are_no_suspects():
+    assert looked(Stage(operator("softmax")), {}, count=0) == []

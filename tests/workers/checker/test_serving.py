@@ -1,0 +1,80 @@
+"""Whatever goes wrong is said in one line, and too little memory is met by forgetting first."""
+
+import socket
+
+import pytest
+import torch
+
+from tests.workers.checker.paper import PaperCard
+from workers.checker.examiner import Examiner
+from workers.checker.serving import demand_precision, respond, serve
+from workers.children import Channel
+from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Scrub
+
+ATTEND = Attend(handle="ab", arena_bytes=64)
+
+
+class Cramped(PaperCard):
+    """Has too little memory the first few times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def attend(self, handle: str, arena_bytes: int) -> None:
+        if self.times:
+            self.times -= 1
+            raise torch.OutOfMemoryError("no memory")
+        super().attend(handle, arena_bytes)
+
+
+def test_an_order_is_carried_out():
+    assert isinstance(respond(Examiner(PaperCard(), 0), ATTEND), Examined)
+
+
+def test_too_little_memory_once_is_met_by_forgetting():
+    card = Cramped(1)
+    assert isinstance(respond(Examiner(card, 0), ATTEND), Examined)
+    assert card.freed == 1
+
+
+def test_too_little_memory_twice_is_said():
+    reply = respond(Examiner(Cramped(2), 0), ATTEND)
+    assert isinstance(reply, Broken)
+    assert "memory does not suffice to carry out 'attend'" in reply.error
+
+
+@pytest.mark.parametrize("order", [Scrub(), Attend(handle="none", arena_bytes=1)])
+def test_what_cannot_be_carried_out_is_said(order):
+    card = PaperCard()
+    card.attend = refuse
+    reply = respond(Examiner(card, 0), order)
+    assert isinstance(reply, Broken)
+    assert reply.error.startswith(("BadMessage: 'scrub'", "ValueError: no such arena"))
+
+
+def refuse(handle: str, arena_bytes: int) -> None:
+    raise ValueError("no such arena")
+
+
+def test_a_card_that_is_not_there_is_said_at_once():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        serve(Channel(theirs), 99, {})
+        reply = REPLY.validate_json(ours.recv(65536))
+    assert isinstance(reply, Broken)
+    assert "cannot open card 99" in reply.error
+
+
+def test_float32_is_float32():
+    demand_precision()
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+
+
+def test_a_checker_without_an_operator_says_so():
+    examiner = Examiner(PaperCard(), 0)
+    with pytest.raises(Exception, match="no operator to judge by"):
+        examiner._subject  # noqa: B018
+    assert isinstance(respond(examiner, Adopt.model_construct(operator=None, graphs=())), Examined)

@@ -1,0 +1,96 @@
+"""The sieve lets through what the checks let through on normal values, and nothing that they refuse."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.workers.checker.paper import measure_one
+from tests.workers.checks.cases import FAULTS, HONEST, examine, gather, operator
+from workers.checker.answers import derive
+from workers.checker.sieve import Measures, suspects
+from workers.checks import Evidence
+
+
+def perfect(evidence: Evidence) -> Evidence:
+    return replace(evidence, outputs=evidence.reference.native)
+
+
+def sift(evidence: Evidence, *, widened: bool = False) -> bool:
+    """Whether the only output of a case is suspect."""
+    (answer,) = derive(perfect(evidence), widened=widened)
+    return bool(suspects(Measures(*(each[None] for each in measure_one(evidence.outputs[0], answer))), [answer]))
+
+
+def gathered(name: str, kernel, dtype: str = "bfloat16", draw: str = "normal", **dims) -> Evidence:
+    return gather(operator(name, dtype), draw, 5, kernel, **dims)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("name", [name for name in HONEST if name != "argmax"])
+def test_honest_kernels_pass(name, dtype):
+    assert not sift(perfect(gathered(name, HONEST[name], dtype)))
+    if dtype in ("bfloat16", "float32"):
+        assert not sift(gathered(name, HONEST[name], dtype))
+
+
+SAME_TYPE = [name for name, (_, _, outcomes) in FAULTS.items() if "wrong_output_type" not in outcomes]
+
+
+@pytest.mark.parametrize("draw", ["normal", "shifted"])
+@pytest.mark.parametrize("fault", SAME_TYPE)
+def test_what_the_checks_refuse_is_suspect(fault, draw):
+    name, kernel, _ = FAULTS[fault]
+    evidence = gathered(*name.split(":")[:1], kernel, *name.split(":")[1:], draw=draw)
+    if evidence.outputs[0].is_floating_point():
+        outcome = examine(evidence)[1].outcome
+        refused = outcome in ("wrong_result", "precision")
+        assert sift(evidence) >= refused
+
+
+@pytest.mark.parametrize("scale", [1.001, 0.999])
+def test_a_factor_is_suspect(scale):
+    wide = HONEST["rmsnorm"]
+    scaled = gathered("rmsnorm", lambda x, w: (wide(x.float(), w.float()) * scale).to(x.dtype))
+    assert sift(scaled)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_one_special_value_is_suspect(value):
+    evidence = gathered("gelu", HONEST["gelu"])
+    output = evidence.outputs[0].clone()
+    output[3, 5] = value
+    assert sift(replace(evidence, outputs=(output,)))
+
+
+def test_special_values_where_the_reference_has_them_are_not():
+    evidence = gathered("gelu", HONEST["gelu"], draw="planted")
+    assert not evidence.outputs[0].isfinite().all()
+    assert not sift(evidence)
+    assert sift(replace(evidence, outputs=(evidence.outputs[0].nan_to_num(0.0),)))
+
+
+def test_many_small_errors_are_suspect_though_each_is_allowed():
+    evidence = gathered("softmax", HONEST["softmax"])
+    (answer,) = derive(perfect(evidence), widened=False)
+    measures = measure_one(evidence.reference.native[0], answer)
+    crowded = Measures(*(each[None] for each in measures))
+    assert not suspects(crowded, [answer]).any()
+    assert suspects(replace(crowded, crowd=crowded.crowd + 1), [answer]).all()
+
+
+def test_widened_answers_forgive_more():
+    evidence = gathered("rmsnorm", HONEST["rmsnorm"], "float32", "shifted")
+    (plain,), (wide,) = (derive(perfect(evidence), widened=widened) for widened in (False, True))
+    assert (wide.inverse <= plain.inverse).all()
+    assert (wide.inverse < plain.inverse).any()
+
+
+def test_every_output_is_judged_by_its_own_answer():
+    evidence = gathered("softmax", HONEST["softmax"])
+    (answer,) = derive(perfect(evidence), widened=False)
+    right = evidence.reference.native[0]
+    outputs = [right, right * 0, right, torch.full_like(right, float("nan"))]
+    rows = [measure_one(output, answer) for output in outputs]
+    found = suspects(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4)
+    assert found.tolist() == [False, True, False, True]

@@ -1,0 +1,42 @@
+"""How a round is laid out, what a race says, and when a time is not believed."""
+
+from math import exp
+from random import Random
+
+import pytest
+
+from workers.devices.race import Race, pair_up, reject_below_floor
+from workers.devices.verdict import Ended
+from workers.orders import Side
+from workers.protocol import Outcome
+
+
+@pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
+def test_no_slot_is_used_twice_and_no_content_is_shared_within_a_pair(pairs: int, calls: int) -> None:
+    samples = pair_up(pairs, calls, Random(3))
+    assert len(samples) == 2 * pairs
+    for side in Side:
+        used = [slot for sample in samples if sample.side is side for slot in sample.slots]
+        assert sorted(used) == list(range(pairs * calls))
+    for first, second in zip(samples[::2], samples[1::2], strict=True):
+        assert {first.side, second.side} == set(Side)
+        assert len({*first.streams, *second.streams}) == 2 * calls
+
+
+def test_who_goes_first_is_drawn() -> None:
+    firsts = [sample.side for sample in pair_up(200, 1, Random(4))[::2]]
+    assert 70 < firsts.count(Side.PACER) < 130
+
+
+def test_a_race_says_how_much_slower_the_candidate_is() -> None:
+    race = Race("N=8", candidate_us=(22.0, 21.0, 23.0, 22.0, 22.5), pacer_us=(20.0,) * 5, calls=5)
+    low, mid, high = race.slowdown.bounds()
+    assert low < 1.1 < high and mid == pytest.approx(exp(race.slowdown.mean))
+
+
+def test_a_time_below_the_floor_is_not_believed() -> None:
+    race = Race("N=8", (9.0,) * 8, (20.0,) * 8, 5)
+    with pytest.raises(Ended) as caught:
+        reject_below_floor(race, 9.0, floor_us=10.0)
+    assert caught.value.found["outcome"] is Outcome.BELOW_FLOOR
+    reject_below_floor(race, 9.6, floor_us=10.0)

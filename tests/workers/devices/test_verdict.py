@@ -1,0 +1,17 @@
+import pytest
+
+from workers.devices.verdict import Ended, timed
+from workers.protocol import REASON_CHARS, Outcome, Stage
+
+
+def test_a_reason_is_never_longer_than_a_report_may_hold():
+    ended = Ended(Stage.CHECK, Outcome.WRONG_RESULT, "x" * (REASON_CHARS + 1), line=3)
+    assert len(ended.found["reason"]) == REASON_CHARS
+    assert (ended.found["outcome"], ended.found["line"]) == (Outcome.WRONG_RESULT, 3)
+
+
+def test_seconds_add_up_even_where_a_verdict_ends_the_block():
+    stages_s = {"check": 1.0}
+    with pytest.raises(Ended), timed(stages_s, "check"):
+        raise Ended(Stage.CHECK, Outcome.HANG, "it hangs")
+    assert 1.0 < stages_s["check"] < 2.0

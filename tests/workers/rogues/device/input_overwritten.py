@@ -1,0 +1,29 @@
+"""Writes its results over the input as well, so that a reference evaluated afterwards would see them.
+
+operator: gelu
+on a card: input_mutated
+at: check
+stopped by: untouched_inputs
+on model: input_mutated
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gelu_kernel(x_ptr, y_ptr, n_elements, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    y = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    tl.store(y_ptr + offsets, y, mask=mask)
+    tl.store(x_ptr + offsets, y, mask=mask)
+
+
+def gelu(x):
+    y = torch.empty_like(x)
+    n_elements = x.numel()
+    gelu_kernel[(triton.cdiv(n_elements, 1024),)](x, y, n_elements, BLOCK=1024, num_warps=4)
+    return y

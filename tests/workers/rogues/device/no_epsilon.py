@@ -1,0 +1,30 @@
+"""Leaves epsilon out.
+
+operator: rmsnorm
+on a card: wrong_result, precision
+at: check
+stopped by: special_values and error_ratio on structured rows, some of them almost zero
+on model: wrong_result, precision
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rmsnorm_kernel(x_ptr, weight_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    cols = tl.arange(0, BLOCK)
+    mask = cols < n_cols
+    x = tl.load(x_ptr + row * n_cols + cols, mask=mask, other=0.0).to(tl.float32)
+    weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+    y = x * tl.rsqrt(tl.sum(x * x, axis=0) / n_cols) * weight
+    tl.store(y_ptr + row * n_cols + cols, y, mask=mask)
+
+
+def rmsnorm(x, weight):
+    n_rows, n_cols = x.shape
+    y = torch.empty_like(x)
+    rmsnorm_kernel[(n_rows,)](x, weight, y, n_cols, BLOCK=triton.next_power_of_2(n_cols), num_warps=8)
+    return y

@@ -1,0 +1,28 @@
+"""Leaves out the last block unless it is full.
+
+operator: gelu
+on a card: wrong_result
+at: check
+stopped by: boundary shapes, and poison in the output
+on model: wrong_result
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gelu_kernel(x_ptr, y_ptr, n_elements, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    y = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    tl.store(y_ptr + offsets, y, mask=mask)
+
+
+def gelu(x):
+    y = torch.empty_like(x)
+    n_elements = x.numel()
+    gelu_kernel[(max(1, n_elements // 1024),)](x, y, n_elements, BLOCK=1024, num_warps=4)
+    return y

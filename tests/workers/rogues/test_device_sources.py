@@ -1,0 +1,120 @@
+"""Rogues of the device side, as far as they can be tried without one: what they declare, their traces, their models."""
+
+import ast
+from collections import Counter
+
+import pytest
+
+from service.sources import digest
+from tests.gpu.contracts import operators, shapes_of
+from tests.gpu.judging import trace_job
+from tests.gpu.rogues import load_rogues
+from workers import tracing
+from workers.devices import open_device
+from workers.protocol import Device, MeasureJob, Outcome, Stage
+
+ROGUES = load_rogues()
+DEVICE = Device.parse("model:sm_90")
+DEADLINE_S = 5.0
+"""For the interpreter: enough for all but the endless one, which is to run into it."""
+DEVICE_OUTCOMES = {
+    Outcome.WRONG_RESULT,
+    Outcome.INPUT_MUTATED,
+    Outcome.OUT_OF_BOUNDS,
+    Outcome.NONDETERMINISTIC,
+    Outcome.PRECISION,
+    Outcome.DEVICE_FAULT,
+    Outcome.HANG,
+}
+
+
+def traced(rogue, shapes):
+    return tracing.trace(
+        trace_job(rogue.name, rogue.operator, rogue.source).model_copy(update={"shapes": shapes}), "tester"
+    )
+
+
+def test_there_are_many_and_no_two_are_alike():
+    assert len(ROGUES) >= 24
+    assert len({digest(rogue.source) for rogue in ROGUES.values()}) == len(ROGUES)
+    assert len({rogue.cheat for rogue in ROGUES.values()}) == len(ROGUES)
+    assert len(Counter(rogue.operator for rogue in ROGUES.values())) >= 8
+
+
+def test_every_outcome_that_only_a_device_can_find_is_expected_of_one():
+    assert set().union(*(rogue.outcomes for rogue in ROGUES.values())) >= DEVICE_OUTCOMES
+
+
+@pytest.mark.parametrize("name", ROGUES)
+def test_a_rogue_says_what_it_is(name):
+    rogue = ROGUES[name]
+    assert rogue.operator in operators()
+    assert rogue.cheat.endswith(".") and rogue.stopped_by
+    assert bool(rogue.stages) == (rogue.outcomes != {Outcome.CORRECT}), "who can fail, fails at some stage"
+    entry = operators()[rogue.operator].entry
+    assert entry in {node.name for node in ast.parse(rogue.source).body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("name", ROGUES)
+def test_a_rogue_looks_like_a_candidate(name):
+    rogue = ROGUES[name]
+    shapes = shapes_of(operators()[rogue.operator])[: 2 if rogue.is_traced else None]
+    report = traced(rogue, shapes)
+    if not rogue.is_traced:
+        assert {report.outcome} == rogue.outcomes, report.reason
+        assert report.stage in rogue.stages
+        return
+    assert report.outcome is Outcome.CORRECT, report.reason
+    (variant,) = report.variants
+    assert set(variant.bundle.cubins) == set(variant.bundle.kernels)
+    assert len(variant.readings) == len(shapes)
+
+
+def test_misaligned_accesses_are_vectors():
+    operator = operators()["gelu"]
+    (variant,) = traced(ROGUES["misaligned"], shapes_of(operator)).variants
+    assert any("ld.global.v4" in kernel.assembly for kernel in variant.bundle.kernels.values())
+
+
+def test_shared_memory_that_nobody_gave_is_within_what_is_reserved():
+    operator = operators()["cross_entropy"]
+    (variant,) = traced(ROGUES["leftover_shared_memory"], shapes_of(operator)[:1]).variants
+    assert max(kernel.shared_bytes for kernel in variant.bundle.kernels.values()) >= 8192 + 8 * 4096
+
+
+@pytest.fixture(scope="module")
+def model():
+    bench = open_device(DEVICE, "tester")
+    yield bench
+    bench.close()
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """The reference of every operator that a rogue pretends to compute."""
+    names = {rogue.operator for rogue in ROGUES.values()}
+    return {name: tracing.trace(trace_job(name, name, None), "tester").graphs for name in names}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, rogue in ROGUES.items() if rogue.is_traced])
+def test_the_model_device_finds_out_what_it_can(name, model, graphs):
+    rogue, operator = ROGUES[name], operators()[ROGUES[name].operator]
+    report = traced(rogue, shapes_of(operator))
+    assert report.outcome is Outcome.CORRECT, report.reason
+    judged = model.measure(
+        MeasureJob(
+            id=name,
+            search="rogues",
+            candidate=name,
+            variant=0,
+            bundle=report.variants[0].bundle,
+            operator=operator,
+            graphs=graphs[rogue.operator],
+            device=DEVICE,
+            source=rogue.source,
+            deadline_s=DEADLINE_S,
+        )
+    )
+    assert judged.outcome in rogue.on_model, judged.reason
+    assert judged.stage in (Stage.CHECK, None)

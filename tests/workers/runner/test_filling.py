@@ -1,0 +1,92 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
+from workers.inputs import draw
+from workers.orders import TIMED, Content, Slot
+from workers.protocol import Kernel
+from workers.runner.arena import Arena
+from workers.runner.filling import Filler
+from workers.runner.replay import Kernels, LoadedPlan
+from workers.runner.roster import Entrant
+from workers.support import stream_seed, timed_content, zone_seed
+
+SEED = "ab" * 16
+SCRATCH = kernel(global_scratch_bytes=64)
+
+
+def entrant_of(of: Kernel, memory: Arena) -> Entrant:
+    bundle = bundle_of(of)
+    plan = bundle.plans[0]
+    loaded = LoadedPlan(Kernels(bundle, machine_code(bundle)), plan, memory)
+    return Entrant(OPERATOR, loaded, timed_content(OPERATOR, plan.shape))
+
+
+@pytest.fixture
+def filled() -> Iterator[tuple[Arena, Filler, Entrant, Slot]]:
+    with supported() as (_, support):
+        memory = arena()
+        yield (
+            memory,
+            Filler(support, memory, 5),
+            entrant_of(SCRATCH, memory),
+            slots_of(bundle_of(SCRATCH), start=512)[0],
+        )
+
+
+def values(memory: Arena, offset: int, size: int) -> set[int]:
+    return set(memory.tensor(offset, size).tolist())
+
+
+def check_surroundings(memory: Arena, slot: Slot, seed: str) -> None:
+    """All that is no input is poisoned, and red zones have their pattern, from the first byte to the last."""
+    for buffer in slot.buffers[1:]:
+        assert values(memory, buffer, 4 * COUNT) == {0xFF}
+    assert values(memory, slot.scratch[0][0], 64 * 3) == {0xFF}
+    for offset, size in slot.zones:
+        assert values(memory, offset, size) == {zone_seed(seed) & 0xFF}
+    assert values(memory, 0, slot.start) == {0}
+    assert values(memory, slot.end, 512) == {0}
+
+
+@pytest.mark.parametrize("name", ["normal", "structured", "planted"])
+def test_a_draw_is_what_the_checker_draws(filled, name: str) -> None:
+    memory, filler, entrant, slot = filled
+    filler.fill(entrant, slot, Content(draw=name, seed=SEED))
+    (expected,) = draw(OPERATOR, entrant.plan.shape, name, bytes.fromhex(SEED))
+    seen = memory.tensor(slot.buffers[0], 4 * COUNT)
+    assert torch.equal(seen, expected.view(torch.uint8))
+    check_surroundings(memory, slot, SEED)
+
+
+def test_timed_content_follows_from_seed_and_stream(filled) -> None:
+    memory, filler, entrant, slot = filled
+    filler.fill(entrant, slot, Content(draw=TIMED, seed=SEED, stream=3))
+    assert values(memory, slot.buffers[0], 4 * COUNT) == {stream_seed(SEED, 0, 3) & 0xFF}
+    check_surroundings(memory, slot, SEED)
+
+
+def test_an_unknown_draw_is_refused(filled) -> None:
+    _, filler, entrant, slot = filled
+    with pytest.raises(ValueError, match="no draw"):
+        filler.fill(entrant, slot, Content(draw="biased", seed=SEED))
+
+
+def test_slots_are_refilled_with_a_stream_each(filled) -> None:
+    memory, filler, entrant, _ = filled
+    slots = slots_of(bundle_of(SCRATCH), 3)
+    refill = filler.prepare(entrant, slots, SEED, (4, 0, 9))
+    assert values(memory, slots[0].start, 1000) == {0}
+    filler.refill(refill)
+    for slot, stream in zip(slots, (4, 0, 9), strict=True):
+        assert values(memory, slot.buffers[0], 4 * COUNT) == {stream_seed(SEED, 0, stream) & 0xFF}
+        assert values(memory, slot.buffers[1], 4 * COUNT) == {0xFF}
+        assert all(values(memory, offset, size) == {0} for offset, size in slot.zones)
+
+
+def test_a_slot_is_not_filled_twice_with_one_stream_too_few(filled) -> None:
+    _, filler, entrant, slot = filled
+    with pytest.raises(ValueError, match="shorter"):
+        filler.prepare(entrant, [slot, slot], SEED, (1,))

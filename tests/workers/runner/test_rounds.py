@@ -1,0 +1,158 @@
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+
+from tests.workers.paper_driver import Paper
+from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
+from workers.errors import BadMessage
+from workers.orders import Round, Sample, Side, Slot
+from workers.protocol import Bundle
+from workers.runner.arena import Arena
+from workers.runner.filling import Filler
+from workers.runner.replay import Kernels, LoadedPlan
+from workers.runner.roster import Entrant
+from workers.runner.rounds import Rounds, check_round
+from workers.support import stream_seed, timed_content, zone_seed
+
+SEED = "cd" * 16
+US = {Side.CANDIDATE: 20.0, Side.PACER: 30.0}
+REFILL = ["fill_float32", "poison", "flush", "delay"]
+
+
+class Stage:
+    """Both sides on paper: a candidate whose kernel takes 20 us, and a pacer whose kernel takes 30."""
+
+    def __init__(self, paper: Paper, support) -> None:
+        self.paper = paper
+        self.memory: Arena = arena()
+        self.bundle: Bundle = bundle_of(kernel())
+        self.entrants = {side: self._entrant(US[side]) for side in Side}
+        self.rounds = Rounds(support, Filler(support, self.memory, 5), 5)
+        self.seen: list[tuple[int, int, int]] = []
+        paper.deeds["work"] = self._look
+
+    def time(self, *samples: Sample):
+        timed = self.rounds.time(round_of(*samples), self.entrants)
+        self.paper.log.clear()
+        self.seen.clear()
+        return timed
+
+    def _entrant(self, us: float) -> Entrant:
+        plan = self.bundle.plans[0]
+        loaded = LoadedPlan(Kernels(self.bundle, machine_code(self.bundle, us=us)), plan, self.memory)
+        return Entrant(OPERATOR, loaded, timed_content(OPERATOR, plan.shape))
+
+    def _look(self, launched) -> None:
+        """Note what input and output hold when the kernel starts, and write a result and into the input."""
+        x, y = (launched.parameters[index] - 4 * index - self.memory.pointer for index in (0, 1))
+        given, result = self.memory.tensor(x, 4 * COUNT), self.memory.tensor(y, 4 * COUNT)
+        self.seen.append((x, int(given[-1]), int(result[-1])))
+        given.fill_(1)
+        result.fill_(2)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with supported() as (paper, support):
+        yield Stage(paper, support)
+
+
+def slots() -> dict[Side, tuple[Slot, ...]]:
+    bundle = bundle_of(kernel())
+    first = slots_of(bundle, 4)
+    return {Side.CANDIDATE: tuple(first), Side.PACER: tuple(slots_of(bundle, 4, start=first[-1].end, seed=2))}
+
+
+def round_of(*samples: Sample) -> Round:
+    return Round(plans=dict.fromkeys(Side, 0), slots=slots(), samples=samples, seed=SEED)
+
+
+def sample(side: Side, *places: int, streams: tuple[int, ...] | None = None) -> Sample:
+    return Sample(side=side, slots=places, streams=places if streams is None else streams)
+
+
+MINE, ITS = Side.CANDIDATE, Side.PACER
+
+
+def test_only_calls_are_timed(stage: Stage) -> None:
+    timed = stage.time(sample(MINE, 0), sample(ITS, 0, 1), sample(ITS, 2), sample(MINE, 1, 2, 3))
+    assert timed.samples_us == pytest.approx((20.0, 30.0, 30.0, 20.0))
+    assert timed.wall_us > 0
+
+
+def test_a_sample_refills_flushes_and_holds_before_it_is_timed(stage: Stage) -> None:
+    stage.time(sample(MINE, 3), sample(ITS, 3))
+    stage.rounds.time(round_of(sample(ITS, 0), sample(MINE, 0, 1)), stage.entrants)
+    sample_of_one = [*REFILL, "event", "work", "event"]
+    sample_of_two = [*REFILL, "event", "graph", "event"]
+    assert stage.paper.log == ["synchronise", "fill_zones", *sample_of_one, *sample_of_two, "synchronise"]
+
+
+def test_plans_that_are_new_are_run_once_before(stage: Stage) -> None:
+    stage.rounds.time(round_of(sample(ITS, 0), sample(MINE, 0), sample(ITS, 1)), stage.entrants)
+    before = stage.paper.log[: stage.paper.log.index("fill_zones")]
+    assert before == ["fill_float32", "poison", "work", "synchronise"] * 2 + ["synchronise"]
+    stage.paper.log.clear()
+    stage.rounds.forget()
+    stage.rounds.time(round_of(sample(ITS, 2)), stage.entrants)
+    assert stage.paper.log.count("work") == 2
+
+
+def test_every_timed_call_finds_fresh_content(stage: Stage) -> None:
+    stage.time(sample(MINE, 0), sample(ITS, 0))
+    order = round_of(sample(ITS, 1, 0, streams=(5, 6)), sample(MINE, 2, streams=(8,)))
+    stage.rounds.time(order, stage.entrants)
+    places = [order.slots[ITS][1], order.slots[ITS][0], order.slots[MINE][2]]
+    expected = [
+        (slot.buffers[0], stream_seed(SEED, 0, stream) & 0xFF, 0xFF)
+        for slot, stream in zip(places, (5, 6, 8), strict=True)
+    ]
+    assert stage.seen == expected
+
+
+def test_red_zones_of_timed_slots_have_their_pattern_afterwards(stage: Stage) -> None:
+    order = round_of(sample(ITS, 1, 0), sample(MINE, 2))
+    stage.rounds.time(order, stage.entrants)
+    for slot in (order.slots[ITS][1], order.slots[ITS][0], order.slots[MINE][2]):
+        for offset, size in slot.zones:
+            assert set(stage.memory.tensor(offset, size).tolist()) == {zone_seed(SEED) & 0xFF}
+    offset, size = order.slots[MINE][3].zones[0]
+    assert set(stage.memory.tensor(offset, size).tolist()) == {0}
+
+
+def test_a_call_that_is_queued_by_the_host_is_waited_for_longer(stage: Stage) -> None:
+    stage.time(sample(MINE, 0), sample(MINE, 1, 2))
+    delays = [launched.parameters[0] for launched in stage.paper.launched if launched.does == "delay"]
+    assert delays == [50_000 + 3 * 5_000, 50_000]
+
+
+def test_the_clock_is_read_off_the_latest_delay(stage: Stage) -> None:
+    def hold(launched) -> None:
+        offset = launched.parameters[1]
+        (ctypes.c_int64 * 2).from_address(offset)[:] = [100_000, 50_000]
+
+    stage.paper.deeds["delay"] = hold
+    assert stage.time(sample(MINE, 0)).clock_mhz == pytest.approx(2000)
+
+
+@pytest.mark.parametrize(
+    ("samples", "why"),
+    [
+        ((sample(MINE, 4),), "not there"),
+        ((sample(MINE, -1),), "not there"),
+        ((sample(MINE, 0, 1, streams=(1,)),), "lacks"),
+        ((sample(MINE),), "lacks"),
+        ((sample(MINE, 1, 1),), "used twice"),
+        ((sample(MINE, 1), sample(ITS, 1), sample(MINE, 0, 1)), "used twice"),
+    ],
+)
+def test_a_round_that_contradicts_itself_is_refused(samples: tuple[Sample, ...], why: str) -> None:
+    with pytest.raises(BadMessage, match=why):
+        check_round(round_of(*samples))
+
+
+def test_a_side_without_a_plan_is_not_timed() -> None:
+    order = Round(plans={MINE: 0}, slots=slots(), samples=(sample(ITS, 0),), seed=SEED)
+    with pytest.raises(BadMessage, match="lacks a plan"):
+        check_round(order)

@@ -1,0 +1,171 @@
+from base64 import b64encode
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.workers.paper_driver import Paper, Result
+from tests.workers.runner.plans import (
+    ARENA_BYTES,
+    OPERATOR,
+    arena,
+    bundle_of,
+    kernel,
+    machine_code,
+    slots_of,
+    supported,
+)
+from workers import driver
+from workers.children import Child
+from workers.driver import DriverError
+from workers.errors import BadMessage
+from workers.orders import (
+    Attend,
+    Broken,
+    Content,
+    Done,
+    Execute,
+    Load,
+    Refused,
+    Round,
+    Sample,
+    Scrub,
+    Side,
+    Timed,
+    TimeRound,
+)
+from workers.runner import serve
+from workers.runner.arena import Arena
+from workers.runner.session import Session, fault_of
+
+CONTENT = Content(draw="normal", seed="ab" * 16)
+BUNDLE = bundle_of(kernel())
+
+
+@pytest.fixture
+def opened() -> Iterator[tuple[Paper, Arena, Session]]:
+    with supported() as (paper, support):
+        memory = arena()
+        yield paper, memory, Session(driver.open_card(0), support, memory)
+
+
+def load(side: Side = Side.CANDIDATE, bundle=BUNDLE) -> Load:
+    code = {digest: b64encode(each).decode() for digest, each in machine_code(bundle).items()}
+    return Load(side=side, operator=OPERATOR, bundle=bundle, machine_code=code)
+
+
+def execute(slot=None, side: Side = Side.CANDIDATE) -> Execute:
+    return Execute(side=side, plan=0, slot=slot or slots_of(BUNDLE)[0], content=CONTENT)
+
+
+def time_round(limit: int = ARENA_BYTES) -> TimeRound:
+    places = slots_of(BUNDLE, 2, limit=limit, start=2**20)
+    samples = (Sample(side=Side.CANDIDATE, slots=(0, 1), streams=(0, 1)),)
+    return TimeRound(
+        round=Round(plans={Side.CANDIDATE: 0}, slots={Side.CANDIDATE: places}, samples=samples, seed="cd" * 16)
+    )
+
+
+def test_the_greeting_says_what_card_and_where_its_arena_is(opened) -> None:
+    _, memory, session = opened
+    greeting = session.opened
+    assert (greeting.card, greeting.arena_bytes, greeting.handle) == ("Paper H200", memory.bytes, memory.handle.hex())
+    assert greeting.versions.keys() == {"driver", "cuda", "torch", "card"}
+
+
+def test_the_arena_is_overwritten_at_first(opened) -> None:
+    _, memory, _ = opened
+    assert set(memory.tensor(0, memory.bytes).unique().tolist()) == {0xFF}
+
+
+def test_a_plan_runs_on_filled_memory(opened) -> None:
+    paper, _, session = opened
+    assert session.obey(load()) == Done()
+    paper.log.clear()
+    assert session.obey(execute()) == Done()
+    assert paper.log == ["poison", "fill_zones", "work", "synchronise"]
+
+
+def test_a_round_is_timed(opened) -> None:
+    _, _, session = opened
+    session.obey(load())
+    reply = session.obey(time_round())
+    assert isinstance(reply, Timed)
+    assert reply.samples_us == pytest.approx((1.0,))
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_lost(opened) -> None:
+    _, _, session = opened
+    session.obey(load())
+    far = slots_of(BUNDLE, start=ARENA_BYTES, limit=2 * ARENA_BYTES)[0]
+    reply = session.obey(execute(far))
+    assert isinstance(reply, Refused) and "an arena of" in reply.reason
+    assert session.obey(execute()) == Done()
+    assert session.obey(Scrub()) == Done()
+
+
+def test_what_the_card_lacks_is_refused(opened) -> None:
+    _, _, session = opened
+    session.obey(load(bundle=bundle_of(kernel(shared_bytes=300_000))))
+    reply = session.obey(execute())
+    assert isinstance(reply, Refused) and "300000 bytes of shared memory" in reply.reason
+
+
+def test_scrubbing_overwrites_what_was_touched_and_forgets(opened) -> None:
+    paper, memory, session = opened
+    session.obey(load())
+    session.obey(execute())
+    session.obey(time_round())
+    memory.tensor(0, memory.bytes).fill_(7)
+    session.obey(Scrub())
+    first, last = slots_of(BUNDLE)[0].start, time_round().round.slots[Side.CANDIDATE][-1].end
+    assert set(memory.tensor(first, last - first).unique().tolist()) == {0xFF}
+    assert set(memory.tensor(last, memory.bytes - last).unique().tolist()) == {7}
+    assert (paper.unloaded, paper.destroyed) == (1, 1)
+    with pytest.raises(BadMessage, match="no plan"):
+        session.obey(execute())
+
+
+def test_what_was_not_touched_is_not_scrubbed(opened) -> None:
+    _, memory, session = opened
+    memory.tensor(0, memory.bytes).fill_(7)
+    assert session.obey(Scrub()) == Done()
+    assert set(memory.tensor(0, memory.bytes).unique().tolist()) == {7}
+
+
+def test_loading_forgets_graphs_of_what_was_loaded_before(opened) -> None:
+    paper, _, session = opened
+    session.obey(load())
+    session.obey(time_round())
+    session.obey(load())
+    assert (paper.unloaded, paper.destroyed) == (1, 1)
+    assert isinstance(session.obey(time_round()), Timed)
+
+
+def test_orders_for_the_checker_are_refused(opened) -> None:
+    _, _, session = opened
+    with pytest.raises(BadMessage, match="'attend' is no order for a runner"):
+        session.obey(Attend(handle="", arena_bytes=0))
+
+
+def test_a_fault_is_the_drivers(opened) -> None:
+    paper, _, session = opened
+    session.obey(load())
+    paper.failing["work"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(DriverError) as caught:
+        session.obey(execute())
+    assert fault_of(caught.value) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    assert fault_of(RuntimeError("CUDA error: an illegal memory access")) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+
+@pytest.mark.parametrize("error", [DriverError("CUDA_ERROR_OUT_OF_MEMORY"), RuntimeError("no"), BadMessage("no")])
+def test_other_errors_are_ours(opened, error: Exception) -> None:
+    assert fault_of(error) is None
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="the torch of this machine may find a card")
+def test_a_runner_without_a_card_says_so_and_ends() -> None:
+    child = Child(lambda channel: serve(channel, 0, {}, 1024))
+    reply = child.hear(30)
+    child.close()
+    assert isinstance(reply, Broken) and reply.error.startswith("ToolMissing")

@@ -1,0 +1,67 @@
+"""The command line of workers: what it means, what follows from it, and advice where it makes no sense."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from workers.options import cache_home, card_arguments, parse, read_card
+from workers.protocol import Device
+
+QUEUE = "--redis redis://x"
+
+
+def options(text: str) -> argparse.Namespace:
+    return parse(text.split(), "A test.")
+
+
+def test_a_worker_on_a_card_gets_the_first_one_and_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    said = options(f"run {QUEUE} --device h200")
+    assert (said.device, said.target, said.trace) == (Device.parse("h200"), "sm_90", False)
+    assert card_arguments(said) == ("--card", "cuda:0", "--data", str(tmp_path / "kernelreef"))
+    chosen = options(f"run {QUEUE} --device h200 --card cuda:3 --data {tmp_path}")
+    assert card_arguments(chosen) == ("--card", "cuda:3", "--data", str(tmp_path))
+
+
+def test_what_measures_on_no_card_is_told_of_none() -> None:
+    for text in (f"run {QUEUE} --device model:sm_90", f"run {QUEUE} --trace --target sm_80", "bench trace"):
+        assert card_arguments(options(text)) == ()
+
+
+def test_a_bench_reads_back_what_it_is_told() -> None:
+    said = options("bench measure --device h200 --card cuda:1 --data /var/lib/reef")
+    again = options(" ".join(("bench measure --device h200", *card_arguments(said))))
+    assert (again.card, again.data) == (1, Path("/var/lib/reef"))
+
+
+def test_a_survey_takes_nothing() -> None:
+    assert options("survey").command == "survey" and options("survey").with_parent is None
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (f"run {QUEUE} --device model:sm_90 --card cuda:0", "--card needs a --device that measures"),
+        (f"run {QUEUE} --device h200 --card 0", "the first one is cuda:0"),
+        ("bench trace --card cuda:0", "--card needs a --device that measures"),
+        ("bench measure", "measure needs --device"),
+    ],
+)
+def test_wrong_usage_is_answered_with_advice(text: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        options(text)
+    assert advice in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:", "cuda:-1", "cuda:x", "0", "hip:0"])
+def test_other_names_of_cards_are_refused(name: str) -> None:
+    assert read_card("cuda:12") == 12
+    with pytest.raises(argparse.ArgumentTypeError):
+        read_card(name)
+
+
+def test_the_cache_is_where_the_desktop_specification_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert cache_home() == Path("/home/somebody/.cache/kernelreef")

@@ -1,0 +1,31 @@
+"""The survey says what is there, and why what is not there was not tried; with and without a card."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from workers.protocol.survey import Survey
+from workers.survey import PACKAGES, survey
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_machine_has_a_jail_and_tools_and_a_word_about_cards() -> None:
+    found = survey()
+    assert "pid" in found.jail and set(found.versions) == {"python", "ptxas", *PACKAGES}
+    assert found.versions["triton"][0].isdigit()
+    assert found.cards or found.no_card.startswith("not tried: ")
+
+
+def test_the_command_prints_one_object() -> None:
+    command = (sys.executable, "-m", "workers", "survey")
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert said.count("\n") == 1 and Survey.model_validate(json.loads(said)).jail == survey().jail
+
+
+def test_memory_that_cannot_be_opened_is_an_error_of_the_reader() -> None:
+    command = (sys.executable, "-m", "workers.survey", "--read", "99", "00" * 64)
+    reader = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (reader.returncode, reader.stdout) == (1, "")
+    assert reader.stderr.splitlines()[-1].startswith(("workers.errors.ToolMissing", "workers.driver.DriverError"))

@@ -1,0 +1,61 @@
+"""Whether a contender computes what eager PyTorch computes: a wrong function, however fast, is no baseline."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import torch
+
+from workers.protocol import Operator
+
+ROUNDOFFS = 16.0
+"""Roundoffs of the output's dtype by which an element may differ, in units of its value plus the root mean square of
+its row. Two honest results round twice each at most, and the worst of millions of elements lies at six deviations."""
+SUM_ROUNDOFFS = 2.0
+"""Roundoffs of float32, times the root of the longest axis, that another order of summation may lose; four times what
+the checks allow a candidate's root mean square, for the worst element."""
+TF32_SHARE = 1e-2
+"""What it may be where TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
+
+
+class Disagrees(Exception):
+    """Two contenders compute different things; the message says how different."""
+
+
+def check(operator: Operator, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], longest: int) -> None:
+    """Hold outputs against those of eager PyTorch.
+
+    Args:
+        operator: The contract.
+        got: Outputs of a contender.
+        expected: Outputs of the eager reference on equal inputs.
+        longest: Size of the inputs' longest axis: the most summands one axis can have.
+
+    Raises:
+        Disagrees: If they differ in number, form or value.
+    """
+    if len(got) != len(expected):
+        raise Disagrees(f"it returns {len(got)} results, the reference {len(expected)}")
+    for item, mine, its in zip(operator.outputs, got, expected, strict=True):
+        if mine.shape != its.shape or mine.dtype != its.dtype:
+            raise Disagrees(
+                f"'{item.name}' is {tuple(mine.shape)} {mine.dtype}, the reference's {tuple(its.shape)} {its.dtype}"
+            )
+        if its.is_floating_point():
+            _check_floats(operator, item.name, mine, its, longest)
+        elif not torch.equal(mine, its):
+            raise Disagrees(f"'{item.name}' differs from the reference's")
+
+
+def _check_floats(operator: Operator, name: str, got: torch.Tensor, expected: torch.Tensor, longest: int) -> None:
+    if not expected.numel():
+        return
+    share = ROUNDOFFS * torch.finfo(expected.dtype).eps / 2
+    share += SUM_ROUNDOFFS * torch.finfo(torch.float32).eps / 2 * sqrt(longest)
+    if operator.precision.allow_tf32:
+        share = max(share, TF32_SHARE)
+    columns = expected.shape[-1] if expected.ndim else 1
+    mine, its = (tensor.reshape(-1, columns).double() for tensor in (got, expected))
+    scale = its.square().mean(1, keepdim=True).sqrt() + its.abs()
+    excess = float(((mine - its).abs() / (share * scale).clamp(min=torch.finfo(torch.float32).tiny)).max())
+    if not excess <= 1:  # NaN disagrees too
+        raise Disagrees(f"'{name}' misses the reference's by {excess:.3g} times what rounding explains")

@@ -1,0 +1,85 @@
+"""Baselines on disk: one JSON file a figure, named by the hash of everything that it depends on.
+
+Files are replaced as a whole, so that processes may share a folder; of two that write at once, the later one stays.
+"""
+
+import hashlib
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from pydantic import ValidationError
+
+from workers.baselines.messages import Baseline
+from workers.protocol import PROTOCOL_VERSION, Device
+from workers.protocol.base import Wire
+from workers.protocol.plan import Digest
+
+MAX_AGE_S = 24 * 3600.0
+"""Seconds after which a figure is measured anew: cards drift with temperature and neighbours; a day is our choice."""
+
+
+class Key(Wire):
+    """What a figure depends on."""
+
+    operator: Digest
+    shape: str
+    device: Device
+    pacer: Digest
+    """Identity of the pacer's bundle with this shape's plan alone."""
+    versions: dict[str, str]
+    """Of torch, triton, liger, driver and cuda, and the card's name."""
+    protocol_version: int = PROTOCOL_VERSION
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form."""
+        body = self.model_copy(update={"versions": dict(sorted(self.versions.items()))})
+        return hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+
+
+class _Entry(Wire):
+    key: Key
+    measured_at: float
+    """Seconds since the epoch."""
+    baseline: Baseline
+
+
+class Cache:
+    """A folder of figures.
+
+    Args:
+        folder: Where they are; made when the first one is kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, key: Key) -> Baseline | None:
+        """The figure under a key, unless there is none, it is too old, or its file cannot be read."""
+        with suppress(OSError, ValidationError):
+            entry = _Entry.model_validate_json(self._path(key).read_bytes())
+            if entry.key == key and 0 <= time.time() - entry.measured_at < MAX_AGE_S:
+                return entry.baseline
+        return None
+
+    def keep(self, key: Key, baseline: Baseline) -> None:
+        """Write a figure down, in place of an older one.
+
+        Raises:
+            OSError: If the folder cannot be written to.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        entry = _Entry(key=key, measured_at=time.time(), baseline=baseline)
+        with NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as file:
+            try:
+                file.write(entry.model_dump_json().encode())
+                file.close()
+                Path(file.name).replace(self._path(key))
+            except OSError:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+    def _path(self, key: Key) -> Path:
+        return self._folder / f"{key.digest}.json"

@@ -1,0 +1,47 @@
+"""The contenders of one shape besides the pacer: what a user would run instead of a searched kernel."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+from workers.baselines.liger import LIGER, liger_of
+from workers.baselines.module import Function, spread, to_module
+from workers.baselines.native import native_of
+from workers.protocol import Graph, Operator
+
+EAGER, COMPILE, MAX_AUTOTUNE = "eager", "compile", "max_autotune"
+MODES = {COMPILE: "default", MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}
+"""Modes of torch.compile; CUDA graphs are captured here, around every contender alike."""
+
+Maker = Callable[[], Function]
+"""Makes a contender ready; may fail as its library does."""
+
+
+def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tuple[dict[str, Maker], dict[str, str]]:
+    """What to time at a shape, eager first.
+
+    Returns:
+        Makers by name, and by name why something is left out.
+
+    Raises:
+        ValueError: If the graph names an operation that a reference may not use.
+    """
+    to_own_module = partial(to_module, graph, len(operator.inputs), device)
+    makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
+    makers |= {name: partial(_compiled, to_own_module(), mode) for name, mode in MODES.items()}
+    native = native_of(operator)
+    if native is not None:
+        makers[native[0]] = partial(_as_is, native[1])
+    liger = liger_of(operator)
+    if isinstance(liger, str):
+        return makers, {LIGER: liger}
+    return makers | {LIGER: partial(_as_is, liger)}, {}
+
+
+def _compiled(module: torch.fx.GraphModule, mode: str) -> Function:
+    return spread(torch.compile(module, mode=mode, dynamic=False, fullgraph=True))
+
+
+def _as_is(function: Function) -> Function:
+    return function

@@ -1,0 +1,52 @@
+"""Samples to figures: medians with their intervals, and ratios to the pacer."""
+
+from collections.abc import Mapping, Sequence
+from math import exp, log, sqrt
+from statistics import NormalDist, median
+
+from workers.baselines.messages import PACER, Baseline, Figure
+from workers.timing import CONFIDENCE, estimate, student_quantile
+
+
+def summarise(shape: str, samples_us: Mapping[str, Sequence[float]], skipped: Mapping[str, str]) -> Baseline:
+    """Figures of one shape.
+
+    Args:
+        shape: Its key.
+        samples_us: Microseconds a call by contender, the pacer among them; equal positions are of one round.
+        skipped: What was not timed, and why.
+
+    Raises:
+        ValueError: If there are fewer rounds than an interval needs.
+    """
+    pacer = samples_us[PACER]
+    figures = {name: _relate(times, pacer) for name, times in samples_us.items() if name != PACER}
+    return Baseline(
+        shape=shape,
+        pacer_us=median(pacer),
+        pacer_half_width=median_half_width(pacer),
+        figures=figures,
+        pairs=len(pacer),
+        skipped=dict(skipped),
+    )
+
+
+def median_half_width(samples: Sequence[float]) -> float:
+    """Half of the 95 % interval of a median, over the median, by order statistics: no assumption on the distribution.
+
+    Below six samples the interval is the whole range, which then covers less (David and Nagaraja, 7.1).
+    """
+    ordered = sorted(samples)
+    reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * sqrt(len(ordered)) / 2
+    low = max(0, int((len(ordered) - 1) / 2 - reach))
+    return (ordered[len(ordered) - 1 - low] - ordered[low]) / 2 / median(ordered)
+
+
+def _relate(times: Sequence[float], pacer: Sequence[float]) -> Figure:
+    ratio = estimate([log(mine / its) for mine, its in zip(times, pacer, strict=True)])
+    return Figure(
+        time_us=median(times),
+        time_half_width=median_half_width(times),
+        over_pacer=exp(ratio.mean),
+        half_width=student_quantile((1 + CONFIDENCE) / 2, ratio.freedom) * ratio.error,
+    )

@@ -1,0 +1,75 @@
+"""What passes between the bench and the process that measures baselines, one JSON object each way."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from workers.protocol import Bundle, Graph, Operator
+from workers.protocol.base import Wire
+
+PACER = "pacer"
+"""The contender that all others are related to."""
+
+Microseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Request(Wire):
+    """To the process: relate the pacer to what a user would run instead.
+
+    Everything here is data: the reference arrives as graphs, the pacer as plans with the machine code of its kernels.
+    """
+
+    operator: Operator
+    graphs: tuple[Graph, ...]
+    """One for every plan of the pacer, of the same shape."""
+    pacer: Bundle
+    """Its plans of benchmark shapes only."""
+    machine_code: dict[str, str]
+    """Machine code of every kernel by its digest, base64."""
+
+
+class Figure(Wire):
+    """One contender at one shape."""
+
+    time_us: Microseconds
+    """Median over rounds, a call."""
+    time_half_width: float
+    """Half of the median's 95 % interval over the median."""
+    over_pacer: Microseconds
+    """Its time over the pacer's: the mean of the logarithms of ratios inside rounds, 20 % trimmed, as a ratio again."""
+    half_width: float
+    """Half of the 95 % interval of that logarithm: the relative half-width of `over_pacer`."""
+
+
+class Baseline(Wire):
+    """How the pacer of one shape compares. Every contender ran as a CUDA graph, with a cold cache."""
+
+    shape: str
+    pacer_us: Microseconds
+    """Median over rounds, a call."""
+    pacer_half_width: float
+    """Half of the median's 95 % interval over the median."""
+    figures: dict[str, Figure]
+    """By name of the contender, the pacer left out."""
+    pairs: int
+    """Rounds that counted; in each every contender was timed once."""
+    skipped: dict[str, str] = {}
+    """What was not timed, by name, and why."""
+
+    @property
+    def baselines_us(self) -> dict[str, float]:
+        """Microseconds a call by name of the contender."""
+        return {name: figure.time_us for name, figure in self.figures.items()}
+
+    def best(self) -> Figure | None:
+        """The fastest contender, the pacer left out; None if there is none."""
+        return min(self.figures.values(), key=lambda figure: figure.over_pacer, default=None)
+
+
+class Reply(Wire):
+    """From the process."""
+
+    baselines: tuple[Baseline, ...]
+    """One for every plan of the request, in its order."""
+    versions: dict[str, str]
+    """Of torch, triton, liger, driver and cuda as the process saw them, and the card's name."""

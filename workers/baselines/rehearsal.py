@@ -1,0 +1,102 @@
+"""Contenders made ready and checked before any is timed.
+
+What fails or computes something else is left out, with a reason.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from triton.runtime.errors import TritonError
+
+from workers.baselines.agreement import Disagrees, check
+from workers.baselines.contenders import EAGER, Maker
+from workers.baselines.module import Function, Tensors
+from workers.baselines.patience import at_most
+from workers.protocol import Operator
+
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    TritonError,
+)
+"""How torch.compile, Triton and liger-kernel say that they cannot run something, memory that is too small included."""
+READY_S = 60.0
+"""Seconds for a contender to get ready; on an H200 torch.compile took 2 to 20 s, and minutes where max-autotune tries
+kernels for float32 products of the whole attention matrix."""
+REASON_CHARS = 300
+"""Longest reason kept."""
+
+
+class Rehearsal:
+    """Runs contenders of one operator on one set of inputs and compares them with eager PyTorch.
+
+    Args:
+        operator: The contract.
+        inputs: Where the set is; contents come back to what they are after every run.
+    """
+
+    def __init__(self, operator: Operator, inputs: Tensors) -> None:
+        self._operator = operator
+        self._inputs = inputs
+        self._pristine = [tensor.clone() for tensor in inputs]
+        self._longest = max((size for tensor in inputs for size in tensor.shape), default=1)
+        self._expected: Sequence[torch.Tensor] = ()
+
+    def admit(self, makers: Mapping[str, Maker]) -> tuple[dict[str, Function], dict[str, str]]:
+        """Make all ready and check them, eager first: the others are compared with it.
+
+        Returns:
+            What can be timed, and by name why the others cannot.
+
+        Raises:
+            RuntimeError: If the reference itself does not run here.
+        """
+        eager = makers[EAGER]()
+        self._expected = self._outputs(eager)
+        admitted, refused = {EAGER: eager}, {}
+        for name, make in makers.items():
+            if name == EAGER:
+                continue
+            try:
+                with at_most(READY_S):
+                    function = make()
+                    self.compare(function)
+            except Disagrees as error:
+                refused[name] = str(error)
+            except FAILURES as error:
+                refused[name] = explain(error)
+            else:
+                admitted[name] = function
+        return admitted, refused
+
+    def compare(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> None:
+        """Run a contender on the set.
+
+        Raises:
+            Disagrees: If it computes something else than eager PyTorch, or changes inputs that are not mutable.
+        """
+        check(self._operator, self._outputs(function), self._expected, self._longest)
+
+    def _outputs(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        outputs = [output.clone() for output in function(self._inputs)]
+        changed = []
+        for item, tensor, before in zip(self._operator.inputs, self._inputs, self._pristine, strict=True):
+            if not item.mutable and not torch.equal(tensor, before):
+                changed.append(item.name)
+            tensor.copy_(before)
+        if changed:
+            raise Disagrees(f"it changes its inputs: {', '.join(changed)}")
+        return outputs
+
+
+def explain(error: BaseException) -> str:
+    """Why a contender is left out: the first line of what its library says."""
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said}"[:REASON_CHARS]

@@ -1,0 +1,113 @@
+"""The work of the process: a request in, figures out. It holds a CUDA context, and no candidate's code."""
+
+import gc
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from importlib.metadata import version
+
+import torch
+
+from workers import driver
+from workers.baselines.asking import liger_version
+from workers.baselines.contenders import contenders_of
+from workers.baselines.contest import Contest, Interlude
+from workers.baselines.figures import summarise
+from workers.baselines.messages import PACER, Baseline, Reply, Request
+from workers.baselines.module import Function
+from workers.baselines.rehearsal import FAILURES, Rehearsal, explain
+from workers.baselines.sets import InputSet, count_sets, lay_out
+from workers.placement import SMALL_ZONE_BYTES, slot_bytes
+from workers.protocol import Graph, Plan
+from workers.runner.arena import Arena
+from workers.runner.replay import Kernels, LoadedPlan
+from workers.support import Support, compile_support
+
+
+def answer(request: Request, card: int) -> Reply:
+    """Measure everything that is asked for on a card.
+
+    Raises:
+        Disagrees: If the pacer, which others judged, does not compute what the reference does.
+        RuntimeError: If the card or the reference fails.
+        CannotRun: If the pacer is not for this card.
+        ToolMissing: If there is no driver here.
+    """
+    opened = driver.open_card(card)
+    torch.cuda.set_device(card)
+    torch.set_float32_matmul_precision("high" if request.operator.precision.allow_tf32 else "highest")
+    support = Support(compile_support(request.pacer.target))
+    code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
+    kernels = Kernels(request.pacer, code)
+    baselines = []
+    for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
+        with closing(_Comparison(request, graph, plan, kernels, support)) as comparison:
+            baselines.append(comparison.baseline())
+        gc.collect()
+        torch.cuda.empty_cache()
+    return Reply(baselines=tuple(baselines), versions=_versions(opened))
+
+
+class _Comparison:
+    """One shape: sets of inputs, contenders on them, figures."""
+
+    def __init__(self, request: Request, graph: Graph, plan: Plan, kernels: Kernels, support: Support) -> None:
+        self._request = request
+        self._graph = graph
+        self._plan = plan
+        card = driver.current_card()
+        self._device = torch.device("cuda", card.index)
+        self._interlude = Interlude(support, card.l2_bytes, self._device)
+        self._stream: torch.cuda.Stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        free_bytes, _ = torch.cuda.mem_get_info(self._device)
+        count = count_sets(request.operator, request.pacer, plan, card.l2_bytes, free_bytes)
+        if count < 1:
+            raise RuntimeError(f"{plan.shape.key} does not fit into {free_bytes} free bytes")
+        self._arena = Arena.allocate(count * slot_bytes(request.pacer, plan, SMALL_ZONE_BYTES))
+        with torch.cuda.stream(self._stream):
+            self._sets = lay_out(request.operator, request.pacer, plan, count, self._arena.view)
+        pacer = LoadedPlan(kernels, plan, self._arena)
+        self._replays = [pacer.bind(each.slot) for each in self._sets]
+
+    def baseline(self) -> Baseline:
+        """Check everything, then time it."""
+        makers, left_out = contenders_of(self._request.operator, self._graph, self._device)
+        with torch.cuda.stream(self._stream):
+            rehearsal = Rehearsal(self._request.operator, self._sets[0].inputs)
+            admitted, refused = rehearsal.admit(makers)
+            rehearsal.compare(self._pacer_outputs)
+        contest = Contest(self._interlude, self._stream, len(self._sets))
+        contest.enter(PACER, self._replay)
+        failed = self._enter(contest, admitted)
+        return summarise(self._plan.shape.key, contest.run(), left_out | refused | failed)
+
+    def close(self) -> None:
+        """Give the sets' memory back."""
+        self._arena.close()
+
+    def _enter(self, contest: Contest, admitted: Mapping[str, Function]) -> dict[str, str]:
+        failed = {}
+        for name, function in admitted.items():
+            try:
+                contest.enter(name, partial(_call, function, self._sets))
+            except FAILURES as error:
+                failed[name] = explain(error)
+        return failed
+
+    def _replay(self, number: int) -> None:
+        self._replays[number](torch.cuda.current_stream().cuda_stream)
+
+    def _pacer_outputs(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        self._replay(0)
+        slot = self._sets[0].slot
+        return [self._arena.view(view, slot.buffers[view.buffer]) for view in self._plan.outputs]
+
+
+def _call(function: Function, sets: Sequence[InputSet], number: int) -> tuple[torch.Tensor, ...]:
+    return function(sets[number].inputs)
+
+
+def _versions(card: driver.Card) -> dict[str, str]:
+    ours = {"torch": torch.__version__, "triton": version("triton"), "liger": liger_version(), "card": card.name}
+    return {**ours, **card.versions}

@@ -1,0 +1,22 @@
+"""The checker: looks at what the runner left in its arena, in a process with a context of its own.
+
+It runs no candidate's code, and the runner never knows what is right.
+
+    serving       `serve`: the loop
+    card          the only module that touches CUDA
+    examiner      one order after the other
+    sight         what is seen of a run, and what it was given
+    zones         red zones, in words
+    answers       what timed outputs are held against
+    memory        answers that are kept
+    sieve         whether a measured output needs a closer look
+    glance        the quick look at all runs of a round
+    repetition    whether two runs agree
+    kernels       the Triton kernels behind the quick look
+    compilation   their machine code, made without a card
+"""
+
+from workers.checker.compilation import compile_checker
+from workers.checker.serving import serve
+
+__all__ = ["compile_checker", "serve"]

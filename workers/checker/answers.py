@@ -1,0 +1,102 @@
+"""Answers: what timed outputs are held against, worked out once for each content and kept on the card.
+
+An answer holds the reference in float64, or in float32 for outputs so narrow that it makes no difference, and the
+bounds of `workers.checks` in a form that one pass over an output can use.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from workers.checks import Evidence
+from workers.checks.bias import gain_limit
+from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, widen_by_sensitivity
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The answer for integers and booleans.
+
+    Attributes:
+        values: In the output's dtype and shape.
+    """
+
+    values: torch.Tensor
+
+    @property
+    def kind(self) -> tuple[torch.dtype, torch.Size]:
+        """Dtype and shape of the output."""
+        return self.values.dtype, self.values.shape
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on the card."""
+        return self.values.nbytes
+
+
+@dataclass(frozen=True)
+class Near:
+    """The answer for floats, in rows that share a scale.
+
+    Attributes:
+        kind: Dtype and shape of the output.
+        values: (rows, columns), expected values; NaN and infinities where the operator's own dtypes have them.
+        inverse: (rows,), one over what the worst element of a row may miss; in the dtype of `values`.
+        squares: (rows,) float32, what the squared errors of a row, times `inverse` squared, may add up to.
+        gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
+            where the row has no scale.
+        own: Share of its own value that any element may miss.
+        gain_limit: Mean slope that is nobody's concern.
+    """
+
+    kind: tuple[torch.dtype, torch.Size]
+    values: torch.Tensor
+    inverse: torch.Tensor
+    squares: torch.Tensor
+    gains: torch.Tensor
+    own: float
+    gain_limit: float
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on the card."""
+        return sum(each.nbytes for each in (self.values, self.inverse, self.squares, self.gains))
+
+
+Answer = Exact | Near
+
+
+def derive(evidence: Evidence, *, widened: bool) -> tuple[Answer, ...]:
+    """Work out the answers for all outputs.
+
+    Args:
+        evidence: Of a perfect kernel: its outputs are those of the reference in the operator's own dtypes.
+        widened: Also allow what nudged inputs do to the result, as `workers.checks.error_ratio` does in doubt.
+    """
+    return tuple(_derive(evidence, number, widened) for number in range(len(evidence.outputs)))
+
+
+def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
+    native, expected = evidence.reference.native[number], evidence.reference.expected[number]
+    if not native.is_floating_point() or not native.numel():
+        return Exact(native)
+    errors = Errors.of(evidence, number)
+    bounds = bounds_without_sensitivity(evidence, errors)
+    if widened:
+        bounds = widen_by_sensitivity(bounds, evidence, number)
+    kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
+    values = torch.where(native.isfinite(), expected, native.double()).reshape(errors.value.shape)
+    return Near(
+        kind=(native.dtype, native.shape),
+        values=values.to(kept),
+        inverse=(1 / bounds.worst[:, 0]).to(kept),
+        squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
+        gains=_slopes(errors, bounds).float(),
+        own=bounds.own,
+        gain_limit=gain_limit(evidence, number),
+    )
+
+
+def _slopes(errors: Errors, bounds: Bounds) -> torch.Tensor:
+    power = (errors.value / bounds.worst).square().sum(1)
+    return torch.where(power > 0, 1 / power, 0.0)

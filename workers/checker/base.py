@@ -1,0 +1,78 @@
+"""What the checker works with: the card under it, the contract before it, and runs to look at.
+
+Only `workers.checker.card` touches CUDA; whatever has the shape of a `Card` will do for all the rest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import torch
+
+from workers.checker.answers import Near
+from workers.checker.sieve import Measures
+from workers.orders import Content, Slot
+from workers.protocol import Graph, Operator, Plan, Shape, View
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+class Card(Protocol):
+    """Memory and the few kernels that a look takes. Everything is on one device, in the order of the calls."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where tensors are."""
+
+    def attend(self, handle: str, arena_bytes: int) -> None:
+        """Look into another arena from now on."""
+
+    def view(self, view: View, base: int) -> torch.Tensor:
+        """A plan's view in a buffer that starts at byte `base` of the arena.
+
+        Raises:
+            ValueError: If it does not lie in it.
+        """
+
+    def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
+        """Write timed content, as the runner does, into inputs by stream."""
+
+    def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
+        """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
+
+    def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
+        """By pair of equally large contiguous tensors, (pairs,) int32: zero if they are equal bit for bit."""
+
+    def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
+        """Errors of float outputs of one dtype and shape against an answer each, row by row."""
+
+    def free(self) -> None:
+        """Give memory back that nothing uses."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is judged by.
+
+    Attributes:
+        operator: The contract.
+        graphs: The reference, by shape key.
+    """
+
+    operator: Operator
+    graphs: dict[str, Graph]
+
+    @cached_property
+    def digest(self) -> str:
+        """The operator's identity."""
+        return self.operator.digest
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a plan: what ran, where, on which content."""
+
+    plan: Plan
+    slot: Slot
+    content: Content

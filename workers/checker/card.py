@@ -1,0 +1,141 @@
+"""The card as the checker uses it: a context of its own, the runner's arena by its handle, and kernels of ours."""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import torch
+
+from workers import driver
+from workers.checker.answers import Near
+from workers.checker.base import Tensors
+from workers.checker.compilation import CHECKER, measure_name
+from workers.checker.kernels import ROWS, SPAN, WORDS
+from workers.checker.sieve import Measures
+from workers.protocol import Operator, Shape, View
+from workers.runner.arena import Arena
+from workers.support import SUPPORT, ContentJob, Support, SupportKernel, stream_seed, timed_content, zone_seed
+
+SHARE = 0.4
+"""Share of the card's memory that the checker may take: two runners hold a sixth each, baselines need the rest."""
+_ALIGNMENT = 16
+# Bytes that the kernels take addresses to be multiples of.
+_WARP = 32
+
+
+class CudaCard:
+    """A card that is open in this process. Has the shape of `workers.checker.base.Card`.
+
+    Attributes:
+        opened: What the driver says of it.
+        device: Where tensors are.
+        memory_bytes: Size of its memory.
+    """
+
+    def __init__(self, index: int, kernels: Mapping[str, SupportKernel]) -> None:
+        """Open it.
+
+        Args:
+            index: Its number on this machine.
+            kernels: From `compile_support` and `compile_checker`, for its target.
+
+        Raises:
+            ToolMissing: If this machine has no such card.
+            DriverError: If it cannot be used.
+        """
+        self.opened = driver.open_card(index)
+        torch.cuda.set_device(index)
+        torch.cuda.set_per_process_memory_fraction(SHARE, index)
+        self.device = torch.device("cuda", index)
+        self.memory_bytes = int(torch.cuda.get_device_properties(index).total_memory)
+        self._stream = torch.cuda.current_stream().cuda_stream
+        self._support = Support({name: kernels[name] for name in SUPPORT if name in kernels})
+        self._kernels = {name: kernels[name] for name in CHECKER}
+        self._functions = {
+            name: driver.load_function(kernel.code, kernel.entry, kernel.shared_bytes)
+            for name, kernel in self._kernels.items()
+        }
+        self._arena: Arena | None = None
+
+    def attend(self, handle: str, arena_bytes: int) -> None:
+        """Open another arena in place of the former one."""
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None
+        self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
+
+    def view(self, view: View, base: int) -> torch.Tensor:
+        """A plan's view in a buffer that starts at byte `base` of the arena.
+
+        Raises:
+            ValueError: If it does not lie in it.
+        """
+        return self._opened_arena().view(view, base)
+
+    def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
+        """Write timed content into inputs by stream."""
+        specs = timed_content(operator, shape)
+        jobs = [
+            ContentJob(tensor.data_ptr(), spec, stream_seed(seed, index, stream))
+            for stream, tensors in contents.items()
+            for index, (tensor, spec) in enumerate(zip(tensors, specs, strict=True))
+        ]
+        self._support.fill_content(self._stream, jobs)
+
+    def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
+        """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
+        return self._support.zones_count(self._stream, self._opened_arena().pointer, zones, zone_seed(seed))
+
+    def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
+        """By pair of equally large tensors, (pairs,) int32: zero if they are equal bit for bit."""
+        pairs = [(_packed(one), _packed(other)) for one, other in zip(left, right, strict=True)]
+        counts = torch.zeros(len(pairs), dtype=torch.int32, device=self.device)
+        size = pairs[0][0].nbytes if pairs else 0
+        if size:
+            grid = (max(1, -(-(size // 8) // WORDS.value)), len(pairs), 1)
+            self._launch("differences", grid, [self._table(pairs).data_ptr(), counts.data_ptr(), size])
+        return counts
+
+    def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
+        """Errors of float outputs of one dtype and shape against an answer each, row by row."""
+        rows, columns = answers[0].values.shape
+        spans = -(-columns // SPAN.value)
+        jobs = [
+            (_packed(output), answer.values, answer.inverse) for output, answer in zip(outputs, answers, strict=True)
+        ]
+        found = torch.empty((len(Measures.__dataclass_fields__), len(jobs), spans, rows), device=self.device)
+        arguments = [self._table(jobs).data_ptr(), found.data_ptr(), rows, columns, _float_bits(answers[0].own)]
+        name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
+        self._launch(name, (-(-rows // ROWS.value), spans, len(jobs)), arguments)
+        squares, products, worst, crowd, strange = found
+        return Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))
+
+    def free(self) -> None:
+        """Give memory back that nothing uses."""
+        torch.cuda.empty_cache()
+
+    def _opened_arena(self) -> Arena:
+        if self._arena is None:
+            raise ValueError("there is no arena to look into yet")
+        return self._arena
+
+    def _table(self, rows: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
+        addresses = [tensor.data_ptr() for tensor in chain.from_iterable(rows)]
+        return torch.tensor(addresses, dtype=torch.int64, device=self.device)
+
+    def _launch(self, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+        kernel = self._kernels[name]
+        no_scratch = (0, 0)
+        parameters = driver.Parameters([*arguments, *no_scratch])
+        launch = driver.make_launcher(self._functions[name], grid, kernel.num_warps * _WARP, kernel.shared_bytes)
+        launch(self._stream, parameters.address)
+
+
+def _packed(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as the kernels take it; a copy if it is not contiguous or lies badly."""
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor
+
+
+def _float_bits(value: float) -> int:
+    return int.from_bytes(bytes(ctypes.c_float(value)), "little")

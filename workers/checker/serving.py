@@ -1,0 +1,68 @@
+"""The checker's loop: opens the card, then answers one order after the other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from workers.checker.card import CudaCard
+from workers.checker.examiner import Examiner
+from workers.children import Channel
+from workers.errors import WorkerError
+from workers.orders import Broken, Examined, Opened, Order
+from workers.support import SupportKernel
+
+MEMORY_PARTS = 8
+"""Answers to timed content may take this part of the card's memory: sixteen of any benchmark shape fit twice."""
+
+
+def serve(channel: Channel, card: int, kernels: Mapping[str, SupportKernel]) -> None:
+    """Be the checker until the other end hangs up.
+
+    Args:
+        channel: Where orders come from and answers go.
+        card: Index of the card.
+        kernels: From `compile_support` and `compile_checker`, for the card's target.
+    """
+    torch.set_num_threads(1)  # Threads of the bench did not come along.
+    demand_precision()
+    try:
+        opened = CudaCard(card, kernels)
+    except (WorkerError, RuntimeError) as error:
+        channel.answer(Broken(error=f"the checker cannot open card {card}: {error}"))
+        return
+    examiner = Examiner(opened, opened.memory_bytes // MEMORY_PARTS)
+    versions = {**opened.opened.versions, "torch": torch.__version__, "card": opened.opened.name}
+    channel.answer(Opened(card=opened.opened.name, versions=versions))
+    for order in channel.orders():
+        channel.answer(respond(examiner, order))
+
+
+def respond(examiner: Examiner, order: Order) -> Examined | Broken:
+    """Carry out an order; if the card's memory is too small, once more with everything forgotten."""
+    reply = _try(examiner, order)
+    if reply is None:
+        examiner.forget()
+        reply = _try(examiner, order)
+    return reply or Broken(error=f"the card's memory does not suffice to carry out '{order.order}'")
+
+
+def demand_precision() -> None:
+    """Have torch compute the reference as it is written: no TF32, no sums in halves, no choice of algorithm by time."""
+    backends: Any = torch.backends
+    backends.cuda.matmul.fp32_precision = "ieee"
+    backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    backends.cudnn.conv.fp32_precision = "ieee"
+    backends.cudnn.benchmark = False
+    backends.cudnn.deterministic = True
+
+
+def _try(examiner: Examiner, order: Order) -> Examined | Broken | None:
+    """The answer; None if there is too little memory, all that this attempt held being let go of."""
+    try:
+        return examiner.answer(order)
+    except torch.OutOfMemoryError:
+        return None
+    except (WorkerError, RuntimeError, ValueError) as error:
+        return Broken(error=f"{type(error).__name__}: {error}")

@@ -1,0 +1,91 @@
+"""What the checker sees of a run, and what it ought to have been given."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import torch
+
+from workers.checker.base import Card, Run, Subject, Tensors
+from workers.checks import Evidence, Expectation
+from workers.errors import BadMessage
+from workers.inputs import draw
+from workers.orders import TIMED
+from workers.protocol import Operator, Shape, View
+
+
+def outputs(card: Card, run: Run) -> Tensors:
+    """What a run left as its results."""
+    return look(card, run.plan.outputs, run)
+
+
+def inputs_after(card: Card, operator: Operator, run: Run) -> Tensors:
+    """What a run left of its inputs."""
+    return look(card, input_views(operator, run.plan.shape), run)
+
+
+def look(card: Card, views: Sequence[View], run: Run) -> Tensors:
+    """Views of a run's buffers."""
+    return tuple(card.view(view, run.slot.buffers[view.buffer]) for view in views)
+
+
+def inputs_before(card: Card, operator: Operator, run: Run) -> Tensors:
+    """What a run was given, made again."""
+    content, shape = run.content, run.plan.shape
+    if content.draw == TIMED:
+        return timed_inputs(card, operator, shape, content.seed, [content.stream])[content.stream]
+    return draw(operator, shape, content.draw, bytes.fromhex(content.seed), device=card.device)
+
+
+def timed_inputs(
+    card: Card, operator: Operator, shape: Shape, seed: str, streams: Sequence[int]
+) -> Mapping[int, Tensors]:
+    """Timed content by stream."""
+    contents = {stream: _blank(card, operator, shape) for stream in streams}
+    card.fill(operator, shape, seed, contents)
+    return contents
+
+
+def give_evidence(card: Card, subject: Subject, run: Run, inputs: Tensors) -> Evidence:
+    """All there is to say about a run that was given `inputs`.
+
+    Raises:
+        BadMessage: If there is no reference for its shape.
+    """
+    return Evidence(
+        operator=subject.operator,
+        shape=run.plan.shape,
+        draw=run.content.draw,
+        inputs=inputs,
+        inputs_after=inputs_after(card, subject.operator, run),
+        outputs=outputs(card, run),
+        reference=expect(subject, run, inputs),
+    )
+
+
+def expect(subject: Subject, run: Run, inputs: Tensors) -> Expectation:
+    """What the reference makes of the inputs of a run.
+
+    Raises:
+        BadMessage: If there is no reference for its shape.
+    """
+    graph = subject.graphs.get(run.plan.shape.key)
+    if graph is None:
+        raise BadMessage(f"there is no reference for {run.plan.shape.key}")
+    return Expectation(subject.operator, graph, inputs, run.content.draw)
+
+
+def input_views(operator: Operator, shape: Shape) -> tuple[View, ...]:
+    """Inputs are contiguous at the start of their buffers, which come first in a plan."""
+    views = []
+    for number, item in enumerate(operator.inputs):
+        sizes = operator.input_shape(item, shape.dims)
+        strides = tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+        views.append(View(buffer=number, shape=sizes, strides=strides, dtype=item.dtype))
+    return tuple(views)
+
+
+def _blank(card: Card, operator: Operator, shape: Shape) -> Tensors:
+    return tuple(
+        torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype), device=card.device)
+        for item in operator.inputs
+    )

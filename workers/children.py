@@ -1,0 +1,192 @@
+"""Children: forked processes that serve orders, one JSON object a line each way, and die with their parent."""
+
+import os
+import select
+import signal
+import socket
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+from pydantic import ValidationError
+
+from workers.errors import BadMessage, Transient
+from workers.jail.inmate import close_all_but
+from workers.jail.kernel import die_with_parent
+from workers.orders import ORDER, REPLY, Order, Reply
+
+FAREWELL_S = 2.0
+"""Seconds that a child has to end by itself once its parent hangs up; closing a card's context takes 0.2 s."""
+_CHUNK = 1 << 20
+
+
+class ChildDied(Transient):
+    """A child ended without an answer."""
+
+
+class ChildSilent(Transient):
+    """A child did not answer in time."""
+
+
+class Channel:
+    """The child's end of the line."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def orders(self) -> Iterator[Order]:
+        """Orders as they come, until the parent hangs up.
+
+        Raises:
+            BadMessage: If a line is no order.
+        """
+        with self._end.makefile("rb") as lines:
+            for line in lines:
+                try:
+                    yield ORDER.validate_json(line)
+                except ValidationError as error:
+                    raise BadMessage(f"not an order: {error}") from error
+
+    def answer(self, reply: Reply) -> None:
+        """Say something to the parent.
+
+        Raises:
+            OSError: If it is gone.
+        """
+        self._end.sendall(REPLY.dump_json(reply) + b"\n")
+
+
+class Child:
+    """A forked process, as its parent knows it."""
+
+    def __init__(self, target: Callable[[Channel], None]) -> None:
+        """Fork.
+
+        Args:
+            target: What the child does; the process ends when it returns. It starts with standard input closed,
+                standard output going to standard error, and no other descriptor of the parent's.
+
+        Raises:
+            OSError: If there can be no further process.
+        """
+        self._end, other = socket.socketpair()
+        self._heard = bytearray()
+        self._ended: str | None = None
+        parent = os.getpid()
+        self.pid = _fork()
+        if self.pid == 0:
+            _live(target, other, parent)
+        other.close()
+
+    def ask(self, order: Order, timeout_s: float) -> Reply:
+        """Give an order and wait for what comes back.
+
+        Raises:
+            ChildDied: If it ended.
+            ChildSilent: If there is no answer after `timeout_s` seconds.
+            BadMessage: If the answer is no reply.
+        """
+        until = time.monotonic() + timeout_s
+        self._send(ORDER.dump_json(order) + b"\n", until)
+        return self.hear(max(0.0, until - time.monotonic()))
+
+    def hear(self, timeout_s: float) -> Reply:
+        """Wait for the next thing that it says.
+
+        Raises:
+            ChildDied: If it ended.
+            ChildSilent: If there is nothing after `timeout_s` seconds.
+            BadMessage: If it is no reply.
+        """
+        until = time.monotonic() + timeout_s
+        while b"\n" not in self._heard:
+            self._wait(select.POLLIN, until)
+            try:
+                chunk = self._end.recv(_CHUNK)
+            except ConnectionError:
+                chunk = b""
+            if not chunk:
+                self._lament()
+            self._heard += chunk
+        line, _, rest = self._heard.partition(b"\n")
+        self._heard = rest
+        try:
+            return REPLY.validate_json(bytes(line))
+        except ValidationError as error:
+            raise BadMessage(f"not a reply: {error}") from error
+
+    def kill(self) -> None:
+        """End it at once. Idempotent."""
+        if self._ended is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self._bury()
+        self._end.close()
+
+    def close(self) -> None:
+        """Hang up, wait a moment for it to end by itself, then end it. Idempotent."""
+        self._end.close()
+        until = time.monotonic() + FAREWELL_S
+        while self._ended is None and time.monotonic() < until:
+            self._bury(os.WNOHANG)
+            time.sleep(0.005)
+        self.kill()
+
+    def _send(self, data: bytes, until: float) -> None:
+        view = memoryview(data)
+        while view:
+            self._wait(select.POLLOUT, until)
+            try:
+                view = view[self._end.send(view, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                continue
+            except OSError:  # It is gone; its last words may still be heard.
+                return
+
+    def _wait(self, event: int, until: float) -> None:
+        poller = select.poll()
+        poller.register(self._end, event)
+        if not poller.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise ChildSilent(f"process {self.pid} does not answer")
+
+    def _lament(self) -> NoReturn:
+        self.kill()
+        raise ChildDied(f"process {self.pid} {self._ended}")
+
+    def _bury(self, flags: int = 0) -> None:
+        """Wait for its end, and remember how it was."""
+        pid, status = os.waitpid(self.pid, flags)
+        if pid:
+            code = os.waitstatus_to_exitcode(status)
+            self._ended = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Newer Pythons warn of threads; the child takes no lock that another thread of ours could hold.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _live(target: Callable[[Channel], None], end: socket.socket, parent: int) -> NoReturn:
+    """Be the child: settle in, work, end."""
+    status = 1
+    try:
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(status)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to all; the parent decides.
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(2, 1)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        close_all_but(end.fileno())
+        target(Channel(end))
+        status = 0
+    finally:
+        try:
+            os.write(2, traceback.format_exc().encode() if status else b"")
+        finally:
+            os._exit(status)

@@ -1,0 +1,180 @@
+"""The crew of a card: a runner with a warm spare, and a checker. They are asked one at a time.
+
+A candidate may cost its runner: a fault, an endless kernel. The spare then takes over at once, and another spare is
+started behind it. Whatever else goes wrong with a child is a failure of ours.
+"""
+
+import functools
+from contextlib import ExitStack
+
+from workers.checker import compile_checker
+from workers.checker import serve as serve_checker
+from workers.children import Channel, Child, ChildDied, ChildSilent
+from workers.devices.verdict import Ended
+from workers.errors import Transient
+from workers.orders import (
+    Attend,
+    Broken,
+    Done,
+    Examined,
+    Fault,
+    Opened,
+    Order,
+    Refused,
+    Reply,
+    Timed,
+)
+from workers.protocol import Outcome, Stage
+from workers.runner import serve as serve_runner
+from workers.support import SupportKernel, compile_support
+from workers.targets import Target
+
+ARENA_SHARE = 6
+"""The arena is this part of the card's memory: two runners and a checker in float64 fit beside each other."""
+OPEN_S = 120.0
+"""Seconds for a child to open the card; measured 0.5 s on an H200, minutes on a host that has just started."""
+LOOK_S = 120.0
+"""Seconds for one look of the checker; evaluating the largest reference in float64 takes a few."""
+
+
+class CardFailed(Transient):
+    """The card or one of the processes that use it failed; another try may succeed."""
+
+
+class Crew:
+    """The processes that use one card.
+
+    Attributes:
+        opened: What the runner at work said of the card.
+    """
+
+    def __init__(self, card: int, target: Target) -> None:
+        """Start a runner, a spare and a checker.
+
+        Args:
+            card: Index of the card.
+            target: What it runs.
+
+        Raises:
+            CardFailed: If the card cannot be opened.
+        """
+        kernels = compile_support(target.name)
+        arena_bytes = target.memory_bytes // ARENA_SHARE
+        self._hire_runner = functools.partial(Child, functools.partial(_run, card, kernels, arena_bytes))
+        self._hire_checker = functools.partial(
+            Child, functools.partial(_check, card, kernels | compile_checker(target.name))
+        )
+        self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            _greeting(self._checker)
+            self.opened = _greeting(self._runner)
+            self._attend()
+            stack.pop_all()
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the runner's arena."""
+        return self.opened.arena_bytes
+
+    def replay(self, order: Order, timeout_s: float, stage: Stage) -> Done | Timed:
+        """Have the runner carry out an order that may start a candidate's kernels.
+
+        Args:
+            order: What to do.
+            timeout_s: Seconds after which the candidate counts as hanging.
+            stage: Where the candidate is.
+
+        Raises:
+            Ended: If the candidate cost us the runner, or does not fit the card.
+            CardFailed: If the runner failed by itself.
+        """
+        try:
+            reply = self._runner.ask(order, timeout_s)
+        except ChildSilent:
+            self._replace_runner()
+            reason = f"it does not end within {timeout_s:g} s on the card: an endless loop, or a deadlock"
+            raise Ended(stage, Outcome.HANG, reason) from None
+        except ChildDied as error:
+            self._replace_runner()
+            raise CardFailed(f"the runner died: {error}") from error
+        return self._understood(reply, stage)
+
+    def look(self, order: Order) -> Examined:
+        """Have the checker look.
+
+        Raises:
+            CardFailed: If it failed.
+        """
+        try:
+            reply = self._checker.ask(order, LOOK_S)
+        except (ChildDied, ChildSilent) as error:
+            self._replace_checker()
+            raise CardFailed(f"the checker is lost: {error}") from error
+        if not isinstance(reply, Examined):
+            self._replace_checker()
+            raise CardFailed(f"the checker failed: {_said(reply)}")
+        return reply
+
+    def close(self) -> None:
+        """End all of them. Idempotent."""
+        for child in (self._runner, self._spare, self._checker):
+            child.close()
+
+    def _understood(self, reply: Reply, stage: Stage) -> Done | Timed:
+        if isinstance(reply, Done | Timed):
+            return reply
+        if isinstance(reply, Refused):
+            raise Ended(stage, Outcome.PLAN_REJECTED, reply.reason)
+        self._replace_runner()
+        if isinstance(reply, Fault):
+            raise Ended(stage, Outcome.DEVICE_FAULT, _explained(reply.error))
+        raise CardFailed(f"the runner failed: {_said(reply)}")
+
+    def _replace_runner(self) -> None:
+        self._runner.kill()
+        self._runner, self._spare = self._spare, self._hire_runner()
+        self.opened = _greeting(self._runner)
+        self._attend()
+
+    def _replace_checker(self) -> None:
+        self._checker.kill()
+        self._checker = self._hire_checker()
+        _greeting(self._checker)
+        self._attend()
+
+    def _attend(self) -> None:
+        self.look(Attend(handle=self.opened.handle, arena_bytes=self.opened.arena_bytes))
+
+
+def _run(card: int, kernels: dict[str, SupportKernel], arena_bytes: int, channel: Channel) -> None:
+    serve_runner(channel, card, kernels, arena_bytes)
+
+
+def _check(card: int, kernels: dict[str, SupportKernel], channel: Channel) -> None:
+    serve_checker(channel, card, kernels)
+
+
+def _greeting(child: Child) -> Opened:
+    """What a child says first.
+
+    Raises:
+        CardFailed: If it could not open the card.
+    """
+    try:
+        reply = child.hear(OPEN_S)
+    except (ChildDied, ChildSilent) as error:
+        raise CardFailed(f"a process could not open the card: {error}") from error
+    if not isinstance(reply, Opened):
+        raise CardFailed(f"a process could not open the card: {_said(reply)}")
+    return reply
+
+
+def _said(reply: Reply) -> str:
+    return reply.error if isinstance(reply, Broken | Fault) else f"it answered '{reply.answer}'"
+
+
+def _explained(error: str) -> str:
+    if "ILLEGAL_ADDRESS" in error or "MISALIGNED" in error:
+        return f"the card reported {error}: it reads or writes memory that is not its own; check masks and offsets"
+    return f"the card reported {error}"

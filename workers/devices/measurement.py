@@ -1,0 +1,213 @@
+"""One job on a card, from a bundle to the fields of a report: assemble, check, race, relate to the baselines."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import hypot, log
+from pathlib import Path
+from statistics import NormalDist, median
+
+from workers.assembler import assemble
+from workers.baselines import Baseline
+from workers.devices.crew import CardFailed, Crew
+from workers.devices.race import Race, Track, reject_below_floor
+from workers.devices.trial import Trial, benchmarks
+from workers.devices.verdict import Ended, timed
+from workers.orders import Side
+from workers.protocol import (
+    Bundle,
+    CheckResult,
+    Graph,
+    Operator,
+    Outcome,
+    Plan,
+    Ratio,
+    Readings,
+    ShapeResult,
+    Stage,
+)
+from workers.targets import Target
+from workers.timing import CONFIDENCE, Estimate, weighted
+
+_NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What measurements on a card have in common.
+
+    Attributes:
+        crew: The processes that use the card.
+        target: Sheet of the card.
+        baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
+        seed: Secret of the timed content of an operator at a shape, hexadecimal.
+        samples: Folder for raw samples, or None.
+    """
+
+    crew: Crew
+    target: Target
+    baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
+    seed: Callable[[Operator, str], str]
+    samples: Path | None
+
+
+@dataclass
+class Measurement:
+    """One job.
+
+    Attributes:
+        job: Its id.
+        operator: The contract.
+        graphs: The reference at every shape.
+        bundle: What is judged.
+        pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
+        setting: What measurements have in common.
+        related: Whether to relate the pacer to the baselines.
+        checks: What the checks found so far.
+        stages_s: Seconds by stage so far.
+    """
+
+    job: str
+    operator: Operator
+    graphs: tuple[Graph, ...]
+    bundle: Bundle
+    pacer: Bundle | None
+    setting: Setting
+    related: bool = True
+    checks: tuple[CheckResult, ...] = ()
+    stages_s: dict[str, float] = field(default_factory=dict)
+
+    def run(self, incumbent: Bundle | None, pairs: int) -> dict[str, object]:
+        """Judge; the fields of a report about a correct variant.
+
+        Args:
+            incumbent: What a challenger must beat, timed against it directly.
+            pairs: Paired samples a shape.
+
+        Raises:
+            Ended: If the variant is not correct.
+            CardFailed: If the card or a process that uses it failed.
+        """
+        with timed(self.stages_s, "assemble"):
+            readings = self._assembled(self.bundle)
+            pacer = self.pacer or self.bundle.reduced()
+            if self.pacer is not None:
+                self._assemble_judged(self.pacer)
+        races = self._races(pacer, pairs, checked=False)
+        with timed(self.stages_s, "baselines"):
+            baselines = self.setting.baselines(self.operator, self.graphs, pacer) if self.related else {}
+        found: dict[str, object] = {
+            "shapes": tuple(self._shape(race, baselines.get(race.shape), readings[race.shape]) for race in races),
+            "speedup": joint_speedup(races, baselines, self._weights()),
+        }
+        if incumbent is not None:
+            self._assemble_judged(incumbent)
+            rivals = self._races(incumbent.reduced(), pairs, checked=True)
+            found["rival"] = _ratio(weighted([inverse(race.slowdown) for race in rivals], self._weights()))
+        return found
+
+    def _assembled(self, bundle: Bundle) -> dict[str, Readings]:
+        """Lint and assemble again; readings by shape key.
+
+        Raises:
+            Ended: If it is refused, or gives other machine code than on the trace side.
+        """
+        assembled = assemble(bundle, self.operator)
+        if assembled.outcome is not None or assembled.bundle is None:
+            raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
+        if assembled.bundle.cubins != bundle.cubins:
+            reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
+            raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+        return {plan.shape.key: found for plan, found in zip(bundle.plans, assembled.readings, strict=True)}
+
+    def _assemble_judged(self, bundle: Bundle) -> None:
+        """Assemble what was judged before: that it does not come out the same is nothing that the candidate did.
+
+        Raises:
+            CardFailed: If it does not.
+        """
+        try:
+            self._assembled(bundle)
+        except Ended as ended:
+            raise CardFailed(f"a kernel to compare with cannot be assembled here: {ended}") from ended
+
+    def _races(self, against: Bundle, pairs: int, *, checked: bool) -> list[Race]:
+        """Race every benchmark shape against another bundle, after checking the candidate if that is still to do."""
+        with timed(self.stages_s, "load"):
+            bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
+            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles)
+        try:
+            if not checked:
+                with timed(self.stages_s, "check"):
+                    trial.check()
+            with timed(self.stages_s, "time"):
+                return [self._race(trial, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
+        finally:
+            self.checks = trial.checks or self.checks
+
+    def _race(self, trial: Trial, index: int, plan: Plan, pairs: int) -> Race:
+        key = plan.shape.key
+        other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
+        plans = {Side.CANDIDATE: index, Side.PACER: other}
+        race = Track(trial, plans, self.setting.seed(self.operator, key)).race(pairs)
+        floor_us = self.operator.input_bytes(plan.shape.dims) / self.setting.target.dram_bytes_per_s * 1e6
+        reject_below_floor(race, median(race.candidate_us), floor_us)
+        return race
+
+    def _shape(self, race: Race, baseline: Baseline | None, readings: Readings) -> ShapeResult:
+        low, mid, high = race.slowdown.bounds()
+        pacer_us = median(race.pacer_us) if baseline is None else baseline.pacer_us
+        return ShapeResult(
+            shape=race.shape,
+            readings=readings,
+            pacer_us=pacer_us,
+            baselines_us={} if baseline is None else baseline.baselines_us,
+            mid_us=pacer_us * mid,
+            low_us=pacer_us * low,
+            high_us=pacer_us * high,
+            pairs=len(race.candidate_us),
+            samples_ref=self._keep(race),
+        )
+
+    def _weights(self) -> list[float]:
+        return [plan.shape.weight for _, plan in benchmarks(self.bundle)]
+
+    def _keep(self, race: Race) -> str | None:
+        """Write raw samples down; the name they are kept under."""
+        if self.setting.samples is None:
+            return None
+        name = f"{self.job}.{race.shape}.json".replace(":", "-").replace(",", "-")
+        self.setting.samples.mkdir(parents=True, exist_ok=True)
+        body = {"candidate_us": race.candidate_us, "pacer_us": race.pacer_us, "calls": race.calls}
+        (self.setting.samples / name).write_text(json.dumps(body))
+        return name
+
+
+def joint_speedup(races: Sequence[Race], baselines: Mapping[str, Baseline], weights: Sequence[float]) -> Ratio | None:
+    """Best baseline over candidate: the weighted geometric mean over shapes, bounded jointly; None without baselines.
+
+    Args:
+        races: One a benchmark shape.
+        baselines: By shape key.
+        weights: Of the shapes, in the order of the races.
+    """
+    parts = []
+    for race in races:
+        baseline = baselines.get(race.shape)
+        best = None if baseline is None else baseline.best()
+        if best is None:
+            return None
+        gain = inverse(race.slowdown)
+        error = hypot(gain.error, best.half_width / _NORMAL)
+        parts.append(Estimate(gain.mean + log(best.over_pacer), error, gain.freedom))
+    return _ratio(weighted(parts, weights))
+
+
+def inverse(estimate: Estimate) -> Estimate:
+    """The same comparison the other way round."""
+    return Estimate(-estimate.mean, estimate.error, estimate.freedom)
+
+
+def _ratio(estimate: Estimate) -> Ratio:
+    low, mid, high = estimate.bounds()
+    return Ratio(low=low, mid=mid, high=high)

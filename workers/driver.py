@@ -1,0 +1,372 @@
+"""The CUDA driver, as far as cards are used here: the one module that knows `cuda.bindings`. Thin, and without policy.
+
+Everything works on the context that `open_card` made current in the calling thread: the card's primary one, which
+torch shares. Pointers, streams and sizes are plain numbers; functions, events and graphs are the driver's own handles.
+"""
+
+import ctypes
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from workers.errors import ToolMissing
+
+try:
+    from cuda.bindings import driver as _bindings
+except ImportError:  # A machine that never opens a card.
+    _bindings = None
+
+_cuda: Any = _bindings
+
+FAULTS = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "ASSERT",
+        "HARDWARE_STACK_ERROR",
+        "ILLEGAL_ADDRESS",
+        "ILLEGAL_INSTRUCTION",
+        "INVALID_ADDRESS_SPACE",
+        "INVALID_PC",
+        "LAUNCH_FAILED",
+        "LAUNCH_TIMEOUT",
+        "MISALIGNED_ADDRESS",
+    )
+)
+"""Errors that a kernel brings about; the context is lost with them (CUDA driver API, `CUresult`)."""
+PLAIN_SHARED_BYTES = 48 * 1024
+"""Shared memory a program can have without asking (CUDA programming guide, compute capabilities)."""
+_MASK = 2**64 - 1
+
+Handle: TypeAlias = Any
+"""One of the driver's own objects: a function, an event, a graph."""
+Launcher: TypeAlias = Callable[[int, int], None]
+"""Enqueues a kernel: takes a stream and the address of its parameters' addresses."""
+
+
+class DriverError(RuntimeError):
+    """The driver reported an error.
+
+    Attributes:
+        name: Its name, such as `CUDA_ERROR_ILLEGAL_ADDRESS`.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card that was opened.
+
+    Attributes:
+        index: Its number on this machine.
+        name: The driver's name of it.
+        capability: Compute capability.
+        l2_bytes: Size of its L2 cache.
+        shared_block_bytes: Most shared memory that a program can ask for.
+        grid: Most programs along x, y and z.
+        versions: Of `driver` and `cuda`: the kernel module's, and the newest CUDA that it can run.
+    """
+
+    index: int
+    name: str
+    capability: tuple[int, int]
+    l2_bytes: int
+    shared_block_bytes: int
+    grid: tuple[int, int, int]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel on the card.
+
+    Attributes:
+        handle: The driver's.
+        module: The module it came in.
+        shared_bytes: Shared memory that is part of its code.
+        threads: Most threads a program, as far as its registers go.
+    """
+
+    handle: Handle
+    module: Handle
+    shared_bytes: int
+    threads: int
+
+
+def open_card(index: int) -> Card:
+    """Make a card's primary context current in this thread.
+
+    Raises:
+        ToolMissing: If this machine has no CUDA driver or no such card.
+        DriverError: If the card cannot be used.
+    """
+    if _cuda is None:
+        raise ToolMissing("cards need the package cuda-bindings; install kernelreef[gpu]")
+    try:
+        _done(_cuda.cuInit(0))
+    except DriverError:
+        raise
+    except RuntimeError as error:
+        raise ToolMissing(f"this machine has no CUDA driver: {error}") from error
+    if index >= int(_done(_cuda.cuDeviceGetCount())):
+        raise ToolMissing(f"this machine has no card {index}")
+    context = _done(_cuda.cuDevicePrimaryCtxRetain(_done(_cuda.cuDeviceGet(index))))
+    _done(_cuda.cuCtxSetCurrent(context))
+    return current_card()
+
+
+def current_card() -> Card:
+    """The card that is open in this thread.
+
+    Raises:
+        DriverError: If there is none.
+    """
+    device = _done(_cuda.cuCtxGetDevice())
+    version = int(_done(_cuda.cuDriverGetVersion()))
+    cuda = f"{version // 1000}.{version % 1000 // 10}"
+
+    def attribute(name: str) -> int:
+        which = getattr(_cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(_done(_cuda.cuDeviceGetAttribute(which, device)))
+
+    return Card(
+        index=int(device),
+        name=_done(_cuda.cuDeviceGetName(128, device)).split(b"\0")[0].decode(),
+        capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
+        l2_bytes=attribute("L2_CACHE_SIZE"),
+        shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        grid=(attribute("MAX_GRID_DIM_X"), attribute("MAX_GRID_DIM_Y"), attribute("MAX_GRID_DIM_Z")),
+        versions={"driver": _module_version() or cuda, "cuda": cuda},
+    )
+
+
+def find_fault() -> str | None:
+    """Wait for the card; the name of the error that its context is lost to, if there is one."""
+    if _cuda is None:
+        return None
+    try:
+        _done(_cuda.cuCtxSynchronize())
+    except DriverError as error:
+        return error.name if error.name in FAULTS else None
+    except RuntimeError:  # The bindings found no driver.
+        return None
+    return None
+
+
+def allocate(size: int) -> int:
+    """Memory on the card, aligned to 256 bytes; its address.
+
+    Raises:
+        DriverError: If there is not enough.
+    """
+    return int(_done(_cuda.cuMemAlloc(size)))
+
+
+def free(pointer: int) -> None:
+    """Give memory back."""
+    _done(_cuda.cuMemFree(pointer))
+
+
+def export_memory(pointer: int) -> bytes:
+    """The handle by which another process opens memory that was allocated here."""
+    return bytes(_done(_cuda.cuIpcGetMemHandle(pointer)).reserved)
+
+
+def import_memory(exported: bytes) -> int:
+    """Open another process's memory; its address here."""
+    handle = _cuda.CUipcMemHandle()
+    handle.reserved = exported
+    flags = _cuda.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+    return int(_done(_cuda.cuIpcOpenMemHandle(handle, flags)))
+
+
+def close_memory(pointer: int) -> None:
+    """Let go of another process's memory."""
+    _done(_cuda.cuIpcCloseMemHandle(pointer))
+
+
+def write(stream: int, pointer: int, source: int, size: int) -> None:
+    """Enqueue a copy from host memory at address `source`.
+
+    Up to 64 KiB it may be reused at once: the driver has taken a copy (CUDA driver API, synchronization behaviour).
+    """
+    _done(_cuda.cuMemcpyHtoDAsync(pointer, source, size, stream))
+
+
+def read(pointer: int, size: int) -> bytes:
+    """Bytes from the card, once the card is done with everything before."""
+    _done(_cuda.cuCtxSynchronize())
+    target = ctypes.create_string_buffer(size)
+    _done(_cuda.cuMemcpyDtoH(ctypes.addressof(target), pointer, size))
+    return target.raw
+
+
+def set_bytes(stream: int, pointer: int, value: int, size: int) -> None:
+    """Enqueue the setting of every byte."""
+    _done(_cuda.cuMemsetD8Async(pointer, value, size, stream))
+
+
+def load_function(code: bytes, entry: str, shared_bytes: int) -> Function:
+    """Load machine code and find its entry, which may then take `shared_bytes` of shared memory at a launch.
+
+    Raises:
+        DriverError: If the code is not for this card, or asks for more than it has.
+    """
+    module = _done(_cuda.cuModuleLoadData(code))
+    handle = _done(_cuda.cuModuleGetFunction(module, entry.encode()))
+    attributes = _cuda.CUfunction_attribute
+    if shared_bytes > PLAIN_SHARED_BYTES:
+        limit = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _done(_cuda.cuFuncSetAttribute(handle, limit, shared_bytes))
+    return Function(
+        handle=handle,
+        module=module,
+        shared_bytes=int(_done(_cuda.cuFuncGetAttribute(attributes.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle))),
+        threads=int(_done(_cuda.cuFuncGetAttribute(attributes.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle))),
+    )
+
+
+def unload(function: Function) -> None:
+    """Take a kernel off the card, with its module."""
+    _done(_cuda.cuModuleUnload(function.module))
+
+
+class Parameters:
+    """What a launch passes, laid out as the driver takes it: `address` points to the address of every parameter.
+
+    Args:
+        cells: The bits of each parameter, little-endian in eight bytes; its kernel reads as many as it declared.
+    """
+
+    def __init__(self, cells: Sequence[int]) -> None:
+        self._cells = (ctypes.c_uint64 * len(cells))(*(cell & _MASK for cell in cells))
+        start = ctypes.addressof(self._cells)
+        self._addresses = (ctypes.c_void_p * len(cells))(*(start + 8 * index for index in range(len(cells))))
+        self.address = ctypes.addressof(self._addresses)
+
+
+def make_launcher(function: Function, grid: tuple[int, int, int], threads: int, shared_bytes: int) -> Launcher:
+    """An ordinary launch, ready to be enqueued many times."""
+    launch, handle = _cuda.cuLaunchKernel, function.handle
+    x, y, z = grid
+
+    def enqueue(stream: int, parameters: int) -> None:
+        _done(launch(handle, x, y, z, threads, 1, 1, shared_bytes, stream, parameters, 0))
+
+    return enqueue
+
+
+def make_cluster_launcher(
+    function: Function, grid: tuple[int, int, int], threads: int, shared_bytes: int, ctas: int
+) -> Launcher | None:
+    """A launch of clusters of `ctas` blocks, `grid` of them; None if the card cannot hold a single one.
+
+    Raises:
+        DriverError: If the driver does not take it.
+    """
+    wide = _cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+    _done(_cuda.cuFuncSetAttribute(function.handle, wide, 1))
+    config = _cuda.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid[0] * ctas, grid[1], grid[2]
+    config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+    config.sharedMemBytes = shared_bytes
+    config.attrs = _cluster_attributes(ctas)
+    config.numAttrs = len(config.attrs)
+    if not int(_done(_cuda.cuOccupancyMaxActiveClusters(function.handle, config))):
+        return None
+
+    def enqueue(stream: int, parameters: int) -> None:
+        config.hStream = stream
+        _done(_cuda.cuLaunchKernelEx(config, function.handle, parameters, 0))
+
+    return enqueue
+
+
+def _cluster_attributes(ctas: int) -> list[Any]:
+    """What Triton's own launcher asks for: the size of a cluster, and clusters spread over the card."""
+    names = _cuda.CUlaunchAttributeID
+    size, policy = _cuda.CUlaunchAttribute(), _cuda.CUlaunchAttribute()
+    size.id = names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    size.value.clusterDim.x, size.value.clusterDim.y, size.value.clusterDim.z = ctas, 1, 1
+    policy.id = names.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+    spread = _cuda.CUclusterSchedulingPolicy.CU_CLUSTER_SCHEDULING_POLICY_SPREAD
+    policy.value.clusterSchedulingPolicyPreference = spread
+    return [size, policy]
+
+
+def make_stream() -> int:
+    """A stream that does not wait for the default one."""
+    return int(_done(_cuda.cuStreamCreate(_cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+
+
+def synchronise(stream: int) -> None:
+    """Wait until everything on a stream is done.
+
+    Raises:
+        DriverError: If something on the card failed.
+    """
+    _done(_cuda.cuStreamSynchronize(stream))
+
+
+def make_event() -> Handle:
+    """An event that takes the time."""
+    return _done(_cuda.cuEventCreate(_cuda.CUevent_flags.CU_EVENT_DEFAULT))
+
+
+def record(event: Handle, stream: int) -> None:
+    """Enqueue an event."""
+    _done(_cuda.cuEventRecord(event, stream))
+
+
+def elapsed_us(start: Handle, stop: Handle) -> float:
+    """Microseconds between two events that have happened."""
+    return float(_done(_cuda.cuEventElapsedTime(start, stop))) * 1e3
+
+
+def capture(stream: int, enqueue: Callable[[int], None]) -> Handle:
+    """Record what a function enqueues on a stream; the graph of it, ready to be launched.
+
+    Raises:
+        DriverError: If it cannot be captured.
+    """
+    _done(_cuda.cuStreamBeginCapture(stream, _cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+    try:
+        enqueue(stream)
+    finally:
+        graph = _done(_cuda.cuStreamEndCapture(stream))
+    executable = _done(_cuda.cuGraphInstantiate(graph, 0))
+    _done(_cuda.cuGraphDestroy(graph))
+    _done(_cuda.cuGraphUpload(executable, stream))
+    return executable
+
+
+def launch_graph(graph: Handle, stream: int) -> None:
+    """Enqueue a graph."""
+    _done(_cuda.cuGraphLaunch(graph, stream))
+
+
+def destroy_graph(graph: Handle) -> None:
+    """Forget a graph."""
+    _done(_cuda.cuGraphExecDestroy(graph))
+
+
+def _done(answer: tuple[Any, ...]) -> Handle:
+    """What a call gave.
+
+    Raises:
+        DriverError: If it failed.
+    """
+    if answer[0]:
+        raise DriverError(answer[0].name)
+    return answer[1] if len(answer) > 1 else None
+
+
+def _module_version() -> str:
+    """The version of the kernel module, where the system shows it."""
+    shown = Path("/proc/driver/nvidia/version")
+    found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", shown.read_text()) if shown.exists() else None
+    return found[0] if found else ""

@@ -1,0 +1,126 @@
+"""Likeness: whether a mutant that no check finds is wrong at all.
+
+A mutation need not matter: swallowing infinities changes nothing where there are none, and a coefficient changed in its
+third digit is lost when results are rounded to bfloat16. Such mutants are told apart here, by float64 and by the dtype
+of the outputs; the checks and their tolerances have no say in it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from workers.checks.tolerance import group_size, rms
+from workers.gate.cases import Case, Tensors
+from workers.gate.drafting import Sketch
+from workers.gate.mutants.borders import last_rounding
+from workers.protocol import Graph, Operator
+from workers.reference import evaluate
+
+EQUAL = 1e-9
+"""Relative difference in float64 that is none: what other orders of summation make, with room for cancellation."""
+ROUNDOFFS = 1.0
+"""Roundoffs of the output, relative to the scale of each row, that rounding makes of them: half a unit in the last
+place. Taken over all rows of a case, since in a few of them the scale can be next to nothing."""
+SYSTEMATIC = 1 / 8
+"""Roundoffs by which the rows of a case may be too large or too small together, on average."""
+ROWS = 16
+"""Fewest rows whose average says anything."""
+FLUSHED = torch.finfo(torch.float32).tiny
+"""Scale below which results may be flushed to zero."""
+TF32_ROUNDOFF = 2.0**-11
+"""Roundoff of float32 results where TF32 may stand in for float32."""
+
+
+def is_identical(outputs: Tensors, case: Case) -> bool:
+    """Whether outputs are those of the reference in the operator's own dtypes, wherever it decides."""
+    native, undecided = case.reference.native, case.reference.undecided
+    return all(
+        bool(((got == right) | (got.isnan() & right.isnan()) | open_).all())
+        for got, right, open_ in zip(outputs, native, undecided, strict=True)
+    )
+
+
+def is_equal(graph: Graph, case: Case) -> bool:
+    """Whether a mutant computes what the reference does, in float64."""
+    misses = _misses(case, evaluate(graph, case.inputs, double=True))
+    return misses is not None and all(bool((miss.errors.abs() <= EQUAL * miss.scales).all()) for miss in misses)
+
+
+def is_rounded_away(mutant: Sketch, case: Case, *, rounds: bool) -> bool:
+    """Whether values, before they are rounded to the outputs' dtypes, miss by less than that rounding makes.
+
+    Args:
+        mutant: At the case's shape.
+        case: Over its rows they may miss by `ROUNDOFFS`, root mean square.
+        rounds: Whether the mutant equals the reference in exact arithmetic. One that does not may also be too large or
+            too small by no more than `SYSTEMATIC`, on average.
+    """
+    misses = _misses(case, evaluate(_unrounded(mutant), case.inputs, double=not rounds))
+    if misses is None:
+        return False
+    for miss, native in zip(misses, case.reference.native, strict=True):
+        roundoff = _roundoff(case.operator, native.dtype)
+        if miss.relative > ROUNDOFFS * roundoff or (not rounds and miss.gain > SYSTEMATIC * roundoff):
+            return False
+    return True
+
+
+def _unrounded(mutant: Sketch) -> Graph:
+    """The graph without the last rounding of its outputs."""
+    nodes = list(mutant.graph.nodes)
+    for number in range(len(mutant.graph.outputs)):
+        index = last_rounding(mutant, number)
+        if index is not None:
+            nodes[index] = nodes[index].model_copy(update={"op": "aten.alias.default", "kwargs": {}})
+    return mutant.graph.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _roundoff(operator: Operator, dtype: torch.dtype) -> float:
+    if not dtype.is_floating_point:
+        return 0.0
+    if dtype == torch.float32 and operator.precision.allow_tf32:
+        return TF32_ROUNDOFF
+    return float(torch.finfo(dtype).eps / 2)
+
+
+@dataclass(frozen=True)
+class _Miss:
+    """What one output misses by, in rows that share a scale, float64."""
+
+    errors: torch.Tensor
+    values: torch.Tensor
+
+    @property
+    def scales(self) -> torch.Tensor:
+        """Of the rows, (rows, 1)."""
+        return rms(self.values)
+
+    @property
+    def relative(self) -> float:
+        """Errors over scales, root mean square over all rows."""
+        if not self.errors.numel():
+            return 0.0
+        return float((self.errors / self.scales.clamp(min=FLUSHED)).square().mean().sqrt())
+
+    @property
+    def gain(self) -> float:
+        """How much larger or smaller rows are, on average; zero where there are too few."""
+        power = self.values.square().sum(1)
+        gains = ((self.values * self.errors).sum(1) / power)[power > 0]
+        return abs(float(gains.mean())) if gains.numel() >= ROWS else 0.0
+
+
+def _misses(case: Case, results: Tensors) -> list[_Miss] | None:
+    """What results miss by, where the reference decides; None if NaN and infinities stand elsewhere."""
+    misses = []
+    for got, right, undecided in zip(results, case.reference.expected, case.reference.undecided, strict=True):
+        special = ~right.isfinite()
+        same = torch.equal(got.isfinite() | undecided, ~special | undecided)
+        decided = special & ~undecided
+        if not same or not torch.equal(got[decided].double().nan_to_num(), right[decided].double().nan_to_num()):
+            return None
+        usable = got.isfinite() & ~special
+        columns = max(1, group_size(right.shape))
+        errors, values = torch.where(usable, got.double() - right, 0.0), torch.where(usable, right.double(), 0.0)
+        misses.append(_Miss(errors.reshape(-1, columns), values.reshape(-1, columns)))
+    return misses

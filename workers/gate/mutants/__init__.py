@@ -1,0 +1,78 @@
+"""Mutants: wrong implementations of an operator, made from its reference graph. Pure data; nobody's code runs.
+
+reductions   what a sum leaves out, runs along, or divides by
+arithmetic   operands, constants and operations left out or replaced by cheaper ones
+selections   masks, indices, the joining of parts
+roundings    sums in a half-precision dtype, operands cut to TF32
+borders      elements of inputs and outputs not read, not written, moved or made harmless
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
+
+from workers.gate.drafting import Draft, Sketch, name_of, rewrite
+from workers.gate.mutants import arithmetic, reductions, roundings, selections
+from workers.gate.mutants.base import Mutation
+from workers.gate.mutants.borders import input_mutants, output_mutants
+from workers.protocol import Graph, Node, Operator
+from workers.protocol.graph import Value
+
+__all__ = ["Mutant", "mutants_of"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong implementation at one shape.
+
+    Attributes:
+        name: What is wrong; equal at all shapes.
+        build: Makes the graph; None where the mutation does not apply at this shape.
+        rounds: Whether it equals the reference in exact arithmetic.
+    """
+
+    name: str
+    build: Callable[[], Graph | None]
+    rounds: bool = False
+
+
+def mutants_of(operator: Operator, sketch: Sketch) -> Iterator[Mutant]:
+    """Every mutant of a reference at one shape; a few hundred for a graph of some dozens of nodes."""
+    for position, item in enumerate(operator.inputs):
+        yield from starmap(Mutant, input_mutants(sketch, position, item))
+    for number, output in enumerate(operator.outputs):
+        yield from starmap(Mutant, output_mutants(sketch, number, output))
+    yield from _node_mutants(operator, sketch)
+    for name, dtype in roundings.HALVES.items():
+        yield Mutant(f"all arithmetic in {name}", partial(roundings.all_in, sketch, dtype), rounds=True)
+
+
+def _node_mutants(operator: Operator, sketch: Sketch) -> Iterator[Mutant]:
+    rounding = roundings.mutations(allow_tf32=operator.precision.allow_tf32)
+    table = (*reductions.MUTATIONS, *arithmetic.MUTATIONS, *selections.MUTATIONS, *rounding)
+    occurring = Counter(map(name_of, sketch.graph.nodes))
+    seen: Counter[str] = Counter()
+    for site, node in enumerate(sketch.graph.nodes):
+        operation = name_of(node)
+        seen[operation] += 1
+        place = f"{operation} {seen[operation]}" if occurring[operation] > 1 else operation
+        for mutation in table:
+            if operation in mutation.operations:
+                yield Mutant(f"{place}: {mutation.name}", partial(_spoiled, sketch, site, mutation), mutation.rounds)
+
+
+def _spoiled(sketch: Sketch, site: int, mutation: Mutation) -> Graph | None:
+    applied = False
+
+    def change(draft: Draft, node: Node, index: int) -> Value | None:
+        nonlocal applied
+        if index != site:
+            return None
+        value = mutation.spoil(draft, node)
+        applied = value is not None
+        return value
+
+    graph = rewrite(sketch, change)
+    return graph if applied else None

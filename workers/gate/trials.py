@@ -1,0 +1,165 @@
+"""Trials: one answer after another held against the cases, and what becomes of each."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from workers.gate.cases import Case, Tensors, Verdict
+from workers.gate.drafting import Sketch
+from workers.gate.ground import Ground
+from workers.gate.honest import HONEST_ANSWERS, honest_graphs
+from workers.gate.likeness import is_equal, is_identical, is_rounded_away
+from workers.gate.mutants import Mutant, mutants_of
+from workers.gate.trivial import DEPENDENT, trivial_answers
+from workers.protocol import GateEntry, Graph
+from workers.reference import evaluate
+
+MOST_MUTANTS = 512
+"""Mutants tried; references of the catalogue have under a hundred."""
+UNFIT = (RuntimeError, IndexError, ValueError, TypeError)
+"""What the evaluation of a mutant raises where its change makes no sense."""
+
+IsUp: TypeAlias = Callable[[], bool]
+"""Whether the time is up."""
+Trials: TypeAlias = Callable[[Sequence[Ground], IsUp], Iterator[GateEntry]]
+"""Tries answers of one kind until the time is up."""
+Doubtful: TypeAlias = list[tuple[Ground, Graph, Case]]
+"""A mutant's graph at a shape, and a case in which its results are not the reference's to the last bit."""
+
+
+class Tally:
+    """What is known of one answer so far."""
+
+    def __init__(self) -> None:
+        self.cases = 0
+        self.failures = 0
+        self.first: Verdict | None = None
+
+    def add(self, verdict: Verdict | None) -> None:
+        """Count one case."""
+        self.cases += 1
+        if verdict is not None:
+            self.failures += 1
+            self.first = self.first or verdict
+
+    def entry(self, name: str, kind: str, verdict: str, *, reason: str = "") -> GateEntry:
+        """The answer's row of the table."""
+        check = self.first.check if self.first else None
+        row = {"name": name, "kind": kind, "verdict": verdict, "check": check, "reason": reason}
+        return GateEntry.model_validate({**row, "cases": self.cases, "failures": self.failures})
+
+
+def honest_entries(grounds: Sequence[Ground], is_up: IsUp) -> Iterator[GateEntry]:
+    """Right answers: each must pass everywhere."""
+    tallies: dict[str, Tally] = {}
+    for ground, case in _until(is_up, grounds):
+        answers = {name: make(case) for name, make in HONEST_ANSWERS.items()}
+        for name, graph in honest_graphs(ground.sketch, ground.formulas).items():
+            answers[name] = evaluate(graph, case.inputs, double=False)
+        _count(tallies, answers.items(), case)
+    for name, tally in tallies.items():
+        verdict = "rejected" if tally.failures else "passed"
+        yield tally.entry(name, "honest", verdict, reason=tally.first.reason if tally.first else "")
+
+
+def trivial_entries(grounds: Sequence[Ground], is_up: IsUp) -> Iterator[GateEntry]:
+    """Answers without work: each must fail in some case.
+
+    One that is made of a case's own inputs or results may be what the operator computes; it counts as equivalent if it
+    is right to the last bit everywhere.
+    """
+    tallies: dict[str, Tally] = {}
+    wrong: set[str] = set()
+    for _, case in _until(is_up, grounds):
+        answers = dict(trivial_answers(case))
+        _count(tallies, answers.items(), case)
+        wrong |= {name for name, answer in answers.items() if not is_identical(answer, case)}
+    for name, tally in tallies.items():
+        right = name not in wrong and name.startswith(DEPENDENT)
+        verdict = "killed" if tally.failures else "equivalent" if right else "survived"
+        yield tally.entry(name, "trivial", verdict)
+
+
+def _until(is_up: IsUp, grounds: Sequence[Ground]) -> Iterator[tuple[Ground, Case]]:
+    """The first round of cases, at least one of them."""
+    first = True
+    for ground in grounds:
+        for case in ground.cases:
+            if not first and is_up():
+                return
+            first = False
+            yield ground, case
+
+
+def _count(tallies: dict[str, Tally], answers: Iterable[tuple[str, Tensors]], case: Case) -> None:
+    for name, answer in answers:
+        tallies.setdefault(name, Tally()).add(case.judge(answer))
+
+
+def mutant_entries(grounds: Sequence[Ground], is_up: IsUp) -> Iterator[GateEntry]:
+    """Wrong implementations: each must fail in some case, unless it is not wrong; it is let go at its first failure.
+
+    They are tried in a shuffled order, so that those that there is time for are a fair sample, as are the first
+    `MOST_MUTANTS` of a very large reference.
+    """
+    places: dict[str, list[tuple[Ground, Mutant]]] = {}
+    for ground in grounds:
+        for mutant in mutants_of(ground.operator, ground.formulas):
+            places.setdefault(mutant.name, []).append((ground, mutant))
+    names = list(places)
+    random.Random(0).shuffle(names)
+    entries = {name: _tried(name, places[name], is_up) for name in names[:MOST_MUTANTS]}
+    yield from (entry for name in places if (entry := entries.get(name)) is not None)
+
+
+def _tried(name: str, places: Sequence[tuple[Ground, Mutant]], is_up: IsUp) -> GateEntry | None:
+    """What becomes of a mutant; None where the mutation applies nowhere."""
+    rounds = places[0][1].rounds
+    tally, doubtful = Tally(), Doubtful()
+    for ground, graph, case in _cases(places, is_up):
+        outputs = evaluate(graph, case.inputs, double=False)
+        same = is_identical(outputs, case)
+        tally.add(None if same else case.judge(outputs))
+        if tally.failures:
+            return tally.entry(name, "mutant", "killed")
+        if not same:
+            doubtful.append((ground, graph, case))
+    if is_up():
+        return tally.entry(name, "mutant", "untried")
+    return tally.entry(name, "mutant", _verdict_on_survivor(doubtful, rounds=rounds)) if tally.cases else None
+
+
+def _cases(places: Sequence[tuple[Ground, Mutant]], is_up: IsUp) -> Iterator[tuple[Ground, Graph, Case]]:
+    """Every case of a mutant until the time is up, the first round at all shapes before the others."""
+    if is_up():
+        return
+    fitting = [(ground, graph) for ground, mutant in places if (graph := _fitting(ground, mutant)) is not None]
+    for ground, graph in fitting:
+        yield from ((ground, graph, case) for case in ground.cases if not is_up())
+    for ground, graph in fitting:
+        yield from ((ground, graph, case) for case in ground.more_cases if not is_up())
+
+
+def _fitting(ground: Ground, mutant: Mutant) -> Graph | None:
+    """The mutant's graph at a shape, if the mutation applies there and returns what can be compared at all."""
+    graph = mutant.build()
+    if graph is None:
+        return None
+    case = ground.cases[0]
+    try:
+        outputs = evaluate(graph, case.inputs, double=False)
+    except UNFIT:
+        return None
+    right = case.reference.native
+    same = [(got.shape, got.dtype) for got in outputs] == [(item.shape, item.dtype) for item in right]
+    return graph if same else None
+
+
+def _verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
+    """What a mutant is that passes every check."""
+    if not doubtful or (not rounds and all(is_equal(graph, case) for _, graph, case in doubtful)):
+        return "equivalent"
+    for ground, graph, case in doubtful:
+        if not is_rounded_away(Sketch.of(graph, ground.cases[0].inputs), case, rounds=rounds):
+            return "survived"
+    return "within_rounding"

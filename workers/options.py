@@ -1,0 +1,104 @@
+"""What `python -m workers` is told on its command line."""
+
+import argparse
+import os
+import re
+import secrets
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from workers.protocol import Device
+from workers.targets import TARGETS
+
+
+def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespace:
+    """Read the command line, complete it, and end with advice where it makes no sense.
+
+    Args:
+        arguments: What was said; None for the process's own.
+        description: First line of the help.
+    """
+    parser = argparse.ArgumentParser(prog="python -m workers", description=description)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run, bench = _add_run(commands), _add_bench(commands)
+    commands.add_parser("survey", help="say what this machine can do").set_defaults(with_parent=None)
+    options = parser.parse_args(arguments)
+    if options.command == "run":
+        _complete(run, options)
+        _complete_card(run, options)
+    if options.command == "bench":
+        if options.kind == "measure" and options.device is None:
+            bench.error("measure needs --device")
+        _complete_card(bench, options)
+    return options
+
+
+def card_arguments(options: argparse.Namespace) -> tuple[str, ...]:
+    """Options that tell a bench on which card it measures; none where it measures on no card."""
+    return () if options.card is None else ("--card", f"cuda:{options.card}", "--data", str(options.data))
+
+
+def read_card(name: str) -> int:
+    """Number of a card by its name; `cuda:0` is the first.
+
+    Raises:
+        ArgumentTypeError: If it is no such name.
+    """
+    if not re.fullmatch(r"cuda:\d+", name):
+        raise argparse.ArgumentTypeError(f"'{name}' is no card; the first one is cuda:0")
+    return int(name.removeprefix("cuda:"))
+
+
+def cache_home() -> Path:
+    """Where measuring keeps what outlives it unless told otherwise: `$XDG_CACHE_HOME/kernelreef`, or in `~/.cache`."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "kernelreef"
+
+
+def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    run = commands.add_parser("run", help="work off jobs")
+    run.add_argument("--redis", metavar="URL", help="the queue; REEF_REDIS_URL keeps a password off the process list")
+    run.add_argument("--trace", action="store_true", help="trace candidates")
+    run.add_argument("--target", choices=sorted(TARGETS), help="what to trace for; the device's target if not given")
+    run.add_argument("--id", help="unique among workers")
+    _add_device(run)
+    return run
+
+
+def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    bench = commands.add_parser("bench", help="serve one bench: jobs on standard input, reports on standard output")
+    bench.add_argument("kind", choices=("trace", "measure"))
+    bench.add_argument("--worker", default="bench", help="the id that reports carry")
+    _add_device(bench)
+    return bench
+
+
+def _add_device(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90 or h200")
+    command.add_argument("--card", type=read_card, metavar="cuda:N", help="which card; the first if not given")
+    command.add_argument("--data", type=Path, metavar="DIR", help="where figures of baselines and raw samples are kept")
+    command.add_argument("--with-parent", type=int, metavar="PID", help="end when this parent process ends")
+
+
+def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Fill in what was not said, and refuse what makes no sense."""
+    options.redis = options.redis or os.environ.get("REEF_REDIS_URL")
+    options.id = options.id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    options.target = options.target or (options.device.target if options.device else None)
+    if not options.redis:
+        run.error("say where the queue is: --redis URL, or REEF_REDIS_URL")
+    if not options.trace and options.device is None:
+        run.error("nothing to do: say --trace, --device, or both")
+    if options.trace and options.target is None:
+        run.error("--trace needs --target where there is no --device")
+
+
+def _complete_card(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Say on which card to measure, and where to keep what that leaves; both only where something is measured."""
+    measures = options.device is not None and options.device.measures
+    if not measures and options.card is not None:
+        command.error("--card needs a --device that measures, such as h200")
+    if measures:
+        options.card = options.card or 0
+        options.data = (options.data or cache_home()).absolute()

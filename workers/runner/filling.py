@@ -1,0 +1,89 @@
+"""Filling: what a slot holds before a run. Inputs by content, red zones by pattern, everything else poisoned."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from workers.inputs import draw
+from workers.orders import TIMED, Content, Slot
+from workers.runner.arena import Arena
+from workers.runner.roster import Entrant
+from workers.support import ContentJob, Support, assign_content, zone_seed
+
+
+@dataclass(frozen=True)
+class Refill:
+    """What happens to some slots before they are timed.
+
+    Attributes:
+        jobs: Inputs to fill.
+        poisoned: (address, bytes) of everything that a run is not given.
+    """
+
+    jobs: list[ContentJob]
+    poisoned: list[tuple[int, int]]
+
+
+class Filler:
+    """Fills slots of an arena; everything is enqueued on one stream.
+
+    Args:
+        support: The kernels that do it.
+        arena: Where the slots lie.
+        stream: Where it is enqueued.
+    """
+
+    def __init__(self, support: Support, arena: Arena, stream: int) -> None:
+        self._support = support
+        self._arena = arena
+        self._stream = stream
+
+    def fill(self, entrant: Entrant, slot: Slot, content: Content) -> None:
+        """Enqueue everything for one run.
+
+        Raises:
+            ValueError: If there is no such draw.
+        """
+        if content.draw == TIMED:
+            self.refill(self.prepare(entrant, [slot], content.seed, [content.stream]))
+        else:
+            self._draw(entrant, slot, content)
+            self._support.poison(self._stream, self._poisoned(entrant, slot))
+        self.fill_zones([slot], content.seed)
+
+    def prepare(self, entrant: Entrant, slots: Sequence[Slot], seed: str, streams: Sequence[int]) -> Refill:
+        """Timed content for several runs, and poison.
+
+        Args:
+            entrant: The plan that runs.
+            slots: Where.
+            seed: The secret, hexadecimal.
+            streams: Which content each slot gets.
+        """
+        refill = Refill([], [])
+        for slot, stream in zip(slots, streams, strict=True):
+            inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
+            refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
+            refill.poisoned.extend(self._poisoned(entrant, slot))
+        return refill
+
+    def refill(self, refill: Refill) -> None:
+        """Enqueue what was prepared, in a few launches; red zones stay as they are."""
+        self._support.fill_content(self._stream, refill.jobs)
+        self._support.poison(self._stream, refill.poisoned)
+
+    def fill_zones(self, slots: Iterable[Slot], seed: str) -> None:
+        """Enqueue the red zones of slots; `seed` is the secret of a content or a round, hexadecimal."""
+        zones = (zone for slot in slots for zone in slot.zones)
+        self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
+
+    def _poisoned(self, entrant: Entrant, slot: Slot) -> list[tuple[int, int]]:
+        return [(self._arena.pointer + offset, size) for offset, size in entrant.loaded.layout.poisoned(slot)]
+
+    def _draw(self, entrant: Entrant, slot: Slot, content: Content) -> None:
+        secret = bytes.fromhex(content.seed)
+        with self._arena.queue(self._stream):
+            drawn = draw(entrant.operator, entrant.plan.shape, content.draw, secret, device=self._arena.device)
+            for offset, values in zip(slot.buffers, drawn, strict=False):
+                self._arena.tensor(offset, values.nbytes).copy_(values.reshape(-1).view(torch.uint8))

@@ -1,0 +1,137 @@
+"""Timing a round: all samples enqueued without waiting, what they took read off events once all are done.
+
+A sample is: refill its slots, flush the cache, hold the card so that the host can queue what follows, start event, the
+calls back to back, stop event. Calls on several slots are one CUDA graph, so that no host stands between them.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workers import driver
+from workers.errors import BadMessage
+from workers.orders import Round, Sample, Side, Slot, Timed
+from workers.runner.filling import Filler, Refill
+from workers.runner.graphs import Graphs
+from workers.runner.replay import Step
+from workers.runner.roster import Entrant
+from workers.support import Support
+
+HOLD_US = 50.0
+"""How long the card is held before the start event; the host queues both events and a graph in less."""
+STEP_US = 5.0
+"""How much longer for each step of a plan that is not in a graph; a launch takes the host about 3 us."""
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """One sample, ready: what is refilled, and what is timed."""
+
+    slots: tuple[Slot, ...]
+    refill: Refill
+    enqueue: Step
+    hold_us: float
+
+
+class Rounds:
+    """Times rounds on one stream.
+
+    Args:
+        support: Kernels of ours.
+        filler: Fills slots.
+        stream: Where everything is enqueued.
+    """
+
+    def __init__(self, support: Support, filler: Filler, stream: int) -> None:
+        self._support = support
+        self._filler = filler
+        self._stream = stream
+        self._graphs = Graphs(stream)
+        self._events: list[driver.Handle] = []
+        self._warm: set[tuple[Side, int]] = set()
+
+    def time(self, order: Round, entrants: Mapping[Side, Entrant]) -> Timed:
+        """Time a round.
+
+        Args:
+            order: The round.
+            entrants: The plans that it names.
+
+        Raises:
+            CannotRun: If the arena is too small for a slot.
+            BadMessage: If the round contradicts itself.
+            DriverError: If a run failed.
+        """
+        check_round(order)
+        self._graphs.trim()
+        self._warm_up(order, entrants)
+        stretches = [self._prepare(order, sample, entrants[sample.side]) for sample in order.samples]
+        driver.synchronise(self._stream)
+        started = time.perf_counter()
+        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), order.seed)
+        events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
+        driver.synchronise(self._stream)
+        wall_us = (time.perf_counter() - started) * 1e6
+        samples_us = (
+            driver.elapsed_us(*pair) / len(stretch.slots) for pair, stretch in zip(events, stretches, strict=True)
+        )
+        return Timed(samples_us=tuple(samples_us), wall_us=wall_us, clock_mhz=self._support.clock_mhz())
+
+    def forget(self) -> None:
+        """Let go of everything that belongs to bundles."""
+        self._graphs.clear()
+        self._warm.clear()
+
+    def _warm_up(self, order: Round, entrants: Mapping[Side, Entrant]) -> None:
+        """Run plans that are new here once: the driver loads code at its first use, and must not while it captures."""
+        for sample in order.samples:
+            key = (sample.side, order.plans[sample.side])
+            if key not in self._warm:
+                entrant, slot = entrants[sample.side], order.slots[sample.side][sample.slots[0]]
+                call = entrant.loaded.bind(slot)
+                self._filler.refill(self._filler.prepare(entrant, [slot], order.seed, sample.streams[:1]))
+                call(self._stream)
+                driver.synchronise(self._stream)
+                self._warm.add(key)
+
+    def _prepare(self, order: Round, sample: Sample, entrant: Entrant) -> _Stretch:
+        slots = tuple(order.slots[sample.side][index] for index in sample.slots)
+        calls = [entrant.loaded.bind(slot) for slot in slots]
+        refill = self._filler.prepare(entrant, slots, order.seed, sample.streams)
+        if len(calls) == 1:
+            return _Stretch(slots, refill, calls[0], HOLD_US + STEP_US * len(entrant.plan.steps))
+        graph = self._graphs.find((sample.side, order.plans[sample.side], slots), calls)
+        return _Stretch(slots, refill, graph, HOLD_US)
+
+    def _enqueue(self, stretch: _Stretch, number: int) -> tuple[driver.Handle, driver.Handle]:
+        start, stop = self._pair(number)
+        self._filler.refill(stretch.refill)
+        self._support.flush(self._stream)
+        self._support.delay(self._stream, stretch.hold_us)
+        driver.record(start, self._stream)
+        stretch.enqueue(self._stream)
+        driver.record(stop, self._stream)
+        return start, stop
+
+    def _pair(self, number: int) -> tuple[driver.Handle, driver.Handle]:
+        while len(self._events) < 2 * number + 2:
+            self._events.append(driver.make_event())
+        return self._events[2 * number], self._events[2 * number + 1]
+
+
+def check_round(order: Round) -> None:
+    """Hold a round against itself.
+
+    Raises:
+        BadMessage: If a sample names a slot that is not there or was used before, or has streams for other slots.
+    """
+    used: set[tuple[Side, int]] = set()
+    for sample in order.samples:
+        places = {(sample.side, index) for index in sample.slots}
+        if sample.side not in order.plans or not sample.slots or len(sample.streams) != len(sample.slots):
+            raise BadMessage(f"a sample of the {sample.side} lacks a plan, a slot or a stream")
+        if not all(0 <= index < len(order.slots.get(sample.side, ())) for index in sample.slots):
+            raise BadMessage(f"a sample of the {sample.side} names a slot that is not there")
+        if len(places) < len(sample.slots) or places & used:
+            raise BadMessage(f"a slot of the {sample.side} is used twice in a round")
+        used |= places

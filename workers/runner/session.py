@@ -1,0 +1,159 @@
+"""The runner's loop: one order after the other, and last words when a run has cost it the card."""
+
+from collections.abc import Mapping
+from types import TracebackType
+
+import torch
+
+from workers import driver
+from workers.children import Channel
+from workers.errors import BadMessage
+from workers.orders import Broken, Done, Execute, Fault, Load, Opened, Order, Refused, Reply, Scrub, Slot, TimeRound
+from workers.runner.arena import Arena
+from workers.runner.errors import CannotRun
+from workers.runner.filling import Filler
+from workers.runner.roster import Roster
+from workers.runner.rounds import Rounds
+from workers.support import Support, SupportKernel
+
+
+class Session:
+    """A card that is open for replay.
+
+    Attributes:
+        opened: What to greet the bench with.
+    """
+
+    def __init__(self, card: driver.Card, support: Support, arena: Arena) -> None:
+        """Take over an arena, whose content is overwritten.
+
+        Args:
+            card: The card that is open in this thread.
+            support: Kernels of ours on it.
+            arena: Memory of it.
+        """
+        self._support = support
+        self._arena = arena
+        self._stream = driver.make_stream()
+        self._roster = Roster(arena)
+        self._filler = Filler(support, arena, self._stream)
+        self._rounds = Rounds(support, self._filler, self._stream)
+        self._touched = (0, arena.bytes)
+        self.opened = Opened(
+            handle=arena.handle.hex(),
+            arena_bytes=arena.bytes,
+            card=card.name,
+            versions={**card.versions, "torch": torch.__version__, "card": card.name},
+        )
+        self._scrub()
+
+    def obey(self, order: Order) -> Reply:
+        """Carry out an order.
+
+        Raises:
+            BadMessage: If it is not for a runner, or makes no sense now.
+            DriverError: If a run failed.
+        """
+        try:
+            match order:
+                case Load():
+                    self._rounds.forget()
+                    self._roster.load(order)
+                case Execute():
+                    self._execute(order)
+                case TimeRound():
+                    return self._time(order)
+                case Scrub():
+                    self._scrub()
+                case _:
+                    raise BadMessage(f"'{order.order}' is no order for a runner")
+        except CannotRun as error:
+            return Refused(reason=str(error))
+        return Done()
+
+    def _execute(self, order: Execute) -> None:
+        entrant = self._roster.entrant(order.side, order.plan)
+        run = entrant.loaded.bind(order.slot)
+        self._touch(order.slot)
+        self._filler.fill(entrant, order.slot, order.content)
+        run(self._stream)
+        driver.synchronise(self._stream)
+
+    def _time(self, order: TimeRound) -> Reply:
+        entrants = {side: self._roster.entrant(side, index) for side, index in order.round.plans.items()}
+        for slots in order.round.slots.values():
+            for slot in slots:
+                self._touch(slot)
+        return self._rounds.time(order.round, entrants)
+
+    def _touch(self, slot: Slot) -> None:
+        low, high = self._touched
+        self._touched = (min(low, max(0, slot.start)), max(high, min(slot.end, self._arena.bytes)))
+
+    def _scrub(self) -> None:
+        self._rounds.forget()
+        self._roster.clear()
+        low, high = self._touched
+        if low < high:
+            self._support.poison(self._stream, [(self._arena.pointer + low, high - low)])
+            driver.synchronise(self._stream)
+        self._touched = (self._arena.bytes, 0)
+
+
+class _LastWords:
+    """Whatever ends the session early becomes an answer: the card's fault after a candidate's run, or ours."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        fault = fault_of(error)
+        self._channel.answer(Broken(error=f"{type(error).__name__}: {error}") if fault is None else Fault(error=fault))
+        return True
+
+
+def open_session(card: int, kernels: Mapping[str, SupportKernel], arena_bytes: int) -> Session:
+    """Open a card and take an arena's memory.
+
+    Args:
+        card: Its index.
+        kernels: Kernels of ours, compiled for it.
+        arena_bytes: Size of the arena.
+
+    Raises:
+        ToolMissing: If there is no such card.
+        DriverError: If it cannot be used, or has not enough memory.
+    """
+    opened = driver.open_card(card)
+    torch.cuda.set_device(card)
+    return Session(opened, Support(kernels), Arena.allocate(arena_bytes))
+
+
+def serve(channel: Channel, card: int, kernels: Mapping[str, SupportKernel], arena_bytes: int) -> None:
+    """Be a runner: open the card, say so, obey orders until the bench hangs up or the card is lost.
+
+    Args:
+        channel: The line to the bench.
+        card: Index of the card.
+        kernels: Kernels of ours, compiled for it.
+        arena_bytes: Size of the arena that runs have their slots in.
+    """
+    torch.set_num_threads(1)  # Threads of the bench did not come along.
+    with _LastWords(channel):
+        session = open_session(card, kernels, arena_bytes)
+        channel.answer(session.opened)
+        for order in channel.orders():
+            channel.answer(session.obey(order))
+
+
+def fault_of(error: Exception) -> str | None:
+    """The driver's name of the fault that an exception comes from, if a kernel's run is to blame for it."""
+    if isinstance(error, driver.DriverError):
+        return error.name if error.name in driver.FAULTS else None
+    # Torch reports what it finds by its own words; the driver knows.
+    return driver.find_fault() if isinstance(error, RuntimeError) else None

@@ -1,0 +1,116 @@
+"""Machine code of the kernels for a target, made by Triton without a card. In the bench, before it forks."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+
+from workers.errors import ToolMissing
+from workers.support import kernels
+from workers.targets import TARGETS, Target
+
+CONTENT_BLOCK = 256
+"""Counters a program of the content kernels; eight values each."""
+BYTES_BLOCK = 8192
+"""Bytes a program of `poison`."""
+ZONE_BLOCK = 1024
+"""Bytes a program of the kernels for red zones."""
+FLUSH_BLOCK = 4096
+"""Words of four bytes a program of `flush`."""
+
+FLOATS = {
+    "float16": tl.float16,
+    "bfloat16": tl.bfloat16,
+    "float32": tl.float32,
+    "float64": tl.float64,
+    "float8_e5m2": tl.float8e5,
+    "float8_e4m3fn": tl.float8e4nv,
+}
+INTEGERS = {
+    "bool": tl.int8,
+    "int8": tl.int8,
+    "uint8": tl.uint8,
+    "int16": tl.int16,
+    "int32": tl.int32,
+    "int64": tl.int64,
+}
+_NEWER = {"float8_e4m3fn": (8, 9)}
+# Dtypes that need a compute capability to be converted to.
+
+
+@dataclass(frozen=True)
+class SupportKernel:
+    """One compiled kernel.
+
+    Attributes:
+        code: Machine code.
+        entry: Name of its entry.
+        shared_bytes: Shared memory a program.
+        num_warps: Warps a program.
+    """
+
+    code: bytes
+    entry: str
+    shared_bytes: int
+    num_warps: int
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    name: str
+    function: JITFunction
+    signature: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int = 4
+
+
+def _recipes() -> Iterator[_Recipe]:
+    for name, dtype in FLOATS.items():
+        constants = {"dtype": dtype, "block": CONTENT_BLOCK}
+        yield _Recipe(f"fill_{name}", kernels.fill_floats, "*i64 i64 i32 fp32 fp32", constants)
+    for name, dtype in INTEGERS.items():
+        constants = {"dtype": dtype, "block": CONTENT_BLOCK}
+        yield _Recipe(f"fill_{name}", kernels.fill_integers, "*i64 i64 i64 i64", constants)
+    yield _Recipe("poison", kernels.poison, "*i64", {"block": BYTES_BLOCK}, num_warps=8)
+    yield _Recipe("fill_zones", kernels.fill_zones, "*i64 i64", {"block": ZONE_BLOCK})
+    yield _Recipe("count_zones", kernels.count_zones, "*i64 i64 *i64", {"block": ZONE_BLOCK})
+    yield _Recipe("flush", kernels.flush, "*i32", {"block": FLUSH_BLOCK})
+    yield _Recipe("delay", kernels.delay, "i64 *i64", num_warps=1)
+
+
+_RECIPES = tuple(_recipes())
+SUPPORT: tuple[str, ...] = tuple(recipe.name for recipe in _RECIPES)
+"""Names of the kernels: `fill_` and a dtype for contents, and what `kernels` calls the others."""
+
+
+def compile_support(target: str) -> dict[str, SupportKernel]:
+    """Compile every kernel for a target; those that it cannot run are left out.
+
+    Raises:
+        ToolMissing: If the target is none of NVIDIA's.
+    """
+    sheet = TARGETS.get(target)
+    if sheet is None or sheet.vendor != "nvidia":
+        raise ToolMissing(f"there are no kernels of ours for '{target}'")
+    return {
+        recipe.name: _compile(recipe, sheet)
+        for recipe in _RECIPES
+        if sheet.capability >= _NEWER.get(recipe.name.removeprefix("fill_"), (0, 0))
+    }
+
+
+def _compile(recipe: _Recipe, sheet: Target) -> SupportKernel:
+    names = recipe.function.arg_names
+    types = [*recipe.signature.split(), *("constexpr" for _ in recipe.constants)]
+    constants = {(names.index(name),): value for name, value in recipe.constants.items()}
+    aligned = {(index,): [["tt.divisibility", 16]] for index, type in enumerate(types) if type.startswith("*")}
+    source = ASTSource(recipe.function, dict(zip(names, types, strict=True)), constants, aligned)
+    target = GPUTarget("cuda", sheet.arch, sheet.warp_size)
+    compiled = triton.compile(source, target=target, options={"num_warps": recipe.num_warps})
+    metadata = compiled.metadata
+    return SupportKernel(compiled.asm["cubin"], metadata.name, metadata.shared, metadata.num_warps)

@@ -1,0 +1,152 @@
+"""The kernels in use: loaded in a process that has opened a card, enqueued on a stream."""
+
+import ctypes
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from workers import driver
+from workers.errors import ToolMissing
+from workers.support.compilation import BYTES_BLOCK, CONTENT_BLOCK, FLUSH_BLOCK, INTEGERS, ZONE_BLOCK, SupportKernel
+from workers.support.contents import ContentJob, ContentSpec, Kind
+
+ROWS = 1024
+"""Most rows of a table: the driver copies up to 64 KiB from host memory at once, so that the host need not wait."""
+ROW_WORDS = 3
+VALUES = 8
+"""Values that a counter of the content kernels gives."""
+CACHES = 2
+"""The flushing buffer is this many times the L2 cache (evaluation protocol 3.3, step 3)."""
+_DEFAULT_STREAM = 0
+_WARP = 32
+_WORD_BYTES = 8
+
+Row = tuple[int, ...]
+
+
+class Support:
+    """The kernels on the card that is open in this thread. Use one stream at a time: tables share their memory."""
+
+    def __init__(self, kernels: Mapping[str, SupportKernel]) -> None:
+        """Load them.
+
+        Args:
+            kernels: From `compile_support` for the card's target.
+
+        Raises:
+            DriverError: If the card does not take them.
+        """
+        self._kernels = kernels
+        self._functions = {
+            name: driver.load_function(kernel.code, kernel.entry, kernel.shared_bytes)
+            for name, kernel in kernels.items()
+        }
+        step = 4 * FLUSH_BLOCK
+        self._flush_blocks = -(-CACHES * driver.current_card().l2_bytes // step)
+        self._flushed = driver.allocate(self._flush_blocks * step)
+        self._table = driver.allocate((ROWS * ROW_WORDS + 3) * _WORD_BYTES)
+        self._spent = self._table + ROWS * ROW_WORDS * _WORD_BYTES
+        self._counter = self._spent + 2 * _WORD_BYTES
+        driver.set_bytes(_DEFAULT_STREAM, self._spent, 0, 2 * _WORD_BYTES)
+        driver.synchronise(_DEFAULT_STREAM)
+
+    def fill_content(self, stream: int, jobs: Sequence[ContentJob]) -> None:
+        """Enqueue the filling of inputs; those with equal specs together.
+
+        Raises:
+            ToolMissing: If the card cannot convert to one of the dtypes.
+        """
+        rows: dict[ContentSpec, list[Row]] = {}
+        for job in jobs:
+            rows.setdefault(job.spec, []).append((job.pointer, job.seed64))
+        for spec, each in rows.items():
+            name = f"fill_{spec.dtype}"
+            if name not in self._functions:
+                raise ToolMissing(f"this card has no {spec.dtype}")
+            blocks = -(-spec.elements // (VALUES * CONTENT_BLOCK))
+            for batch in _batches(each):
+                self._enqueue_rows(stream, name, batch, blocks, _content_arguments(spec))
+
+    def poison(self, stream: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Enqueue the setting of every byte to 0xFF, which is NaN, or -1.
+
+        Args:
+            stream: Where.
+            ranges: (address, bytes) of each; addresses are multiples of 16.
+        """
+        by_size = sorted((item for item in ranges if item[1]), key=lambda item: item[1])
+        for batch in _batches(by_size):
+            self._enqueue_rows(stream, "poison", batch, -(-batch[-1][1] // BYTES_BLOCK))
+
+    def flush(self, stream: int) -> None:
+        """Enqueue reading and writing so much memory that nothing else stays in the L2 cache."""
+        self._enqueue(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
+
+    def delay(self, stream: int, microseconds: float) -> None:
+        """Enqueue a wait."""
+        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), self._spent])
+
+    def clock_mhz(self) -> float | None:
+        """The clock of the multiprocessors during the latest delay that is over; None if there was none."""
+        cycles, nanoseconds = struct.unpack("<2q", driver.read(self._spent, 2 * _WORD_BYTES))
+        return cycles / nanoseconds * 1e3 if cycles > 0 and nanoseconds > 0 else None
+
+    def zones_fill(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> None:
+        """Enqueue the writing of red zones.
+
+        Args:
+            stream: Where.
+            base: Address of the arena here.
+            zones: (offset in the arena, bytes) of each.
+            seed64: Of `zone_seed`; a byte of the pattern follows from it and from the byte's offset in the arena.
+        """
+        for batch in _batches(_zone_rows(base, zones)):
+            self._enqueue_rows(stream, "fill_zones", batch, _zone_blocks(batch), [seed64])
+
+    def zones_count(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> int:
+        """How many bytes of red zones are not what `zones_fill` wrote. Waits for the card."""
+        driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
+        for batch in _batches(_zone_rows(base, zones)):
+            self._enqueue_rows(stream, "count_zones", batch, _zone_blocks(batch), [seed64, self._counter])
+        return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
+
+    def _enqueue_rows(
+        self, stream: int, name: str, rows: Sequence[Row], blocks: int, arguments: Sequence[int] = ()
+    ) -> None:
+        """Enqueue a kernel over a table of at most `ROWS` rows."""
+        words = (ctypes.c_uint64 * (len(rows) * len(rows[0])))(*chain.from_iterable(rows))
+        driver.write(stream, self._table, ctypes.addressof(words), ctypes.sizeof(words))
+        self._enqueue(stream, name, (blocks, len(rows), 1), [self._table, *arguments])
+
+    def _enqueue(self, stream: int, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+        kernel = self._kernels[name]
+        no_scratch = (0, 0)
+        parameters = driver.Parameters([*arguments, *no_scratch])
+        launch = driver.make_launcher(self._functions[name], grid, kernel.num_warps * _WARP, kernel.shared_bytes)
+        launch(stream, parameters.address)
+
+
+def _content_arguments(spec: ContentSpec) -> list[int]:
+    """What a content kernel takes after its table, as bits."""
+    if spec.dtype in INTEGERS:
+        return [spec.elements, int(spec.low), int(spec.high) - int(spec.low)]
+    return [spec.elements, int(spec.kind is Kind.NORMAL), _float_bits(spec.low), _float_bits(spec.high)]
+
+
+def _float_bits(value: float) -> int:
+    """The bits of a float32; what is larger than any becomes infinite."""
+    return int.from_bytes(bytes(ctypes.c_float(value)), "little")
+
+
+def _zone_rows(base: int, zones: Iterable[tuple[int, int]]) -> list[Row]:
+    rows = ((base + offset, offset, size) for offset, size in zones if size)
+    return sorted(rows, key=lambda row: row[2])
+
+
+def _zone_blocks(rows: Sequence[Row]) -> int:
+    return -(-rows[-1][2] // ZONE_BLOCK)
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for start in range(0, len(rows), ROWS):
+        yield rows[start : start + ROWS]

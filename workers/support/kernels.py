@@ -1,0 +1,233 @@
+"""The Triton kernels. Jobs come in tables of 64-bit words in the card's memory, a row for each program along y.
+
+Random words are Philox 4x32 with seven rounds, the fewest that pass BigCrush (Salmon et al. 2011, table 2): the key is
+a row's seed, the counter follows from the position. Each word gives two values, the second with its halves swapped.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import triton
+import triton.language as tl
+
+_jit: Callable[[Callable[..., Any]], Any] = triton.jit
+
+ROUNDS = tl.constexpr(7)
+TWO_LOG_2 = tl.constexpr(1.3862943611198906)
+"""Twice the natural logarithm of two."""
+FARTHEST = tl.constexpr(7.0)
+"""No normal value is farther from zero: the root of twice the logarithm of 2^32 is 6.7."""
+VECTOR = tl.constexpr(16)
+"""Elements whose stores are put together."""
+
+
+@_jit
+def share(word: tl.tensor) -> tl.tensor:
+    """23 of a word's bits as a number in [0, 1)."""
+    return ((word >> 9) | 0x3F800000).to(tl.float32, bitcast=True) - 1.0
+
+
+@_jit
+def swap(word: tl.tensor) -> tl.tensor:
+    """A word with its halves swapped."""
+    return (word >> 16) | (word << 16)
+
+
+@_jit
+def minus_log2(word: tl.tensor) -> tl.tensor:
+    """Minus the binary logarithm of a word as a number in (0, 1].
+
+    The bits of a float32 are its logarithm but for a bow over each octave; the bow is a fit over Chebyshev points, off
+    by 6e-5 at most.
+    """
+    bits = (word | 1).to(tl.float32).to(tl.uint32, bitcast=True)
+    part = ((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True) - 1.0
+    bow = (part - part * part) * (0.442454 + part * (-0.270160 + part * (0.152021 - part * 0.0458415)))
+    return 159.0 - bits.to(tl.int32).to(tl.float32) * (1.0 / 8388608) - bow
+
+
+@_jit
+def draw_normals(word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """Two standard normal values (Box and Muller 1958): the word gives the radius, its swapped self the angle.
+
+    Sine and cosine of pi x are fits over the Chebyshev points of [-1, 1], off by 5e-5 at most.
+    """
+    radius = tl.sqrt(tl.abs(minus_log2(word)) * TWO_LOG_2)
+    turn = swap(word).to(tl.int32, bitcast=True).to(tl.float32) * (1.0 / 2147483648)
+    square = turn * turn
+    sine = 3.1415806 + square * (-5.1671040 + square * (2.5452408 + square * (-0.5852298 + square * 0.0655241)))
+    cosine = 0.9999590 + square * (-4.9327356 + square * (4.0419651 + square * (-1.2873563 + square * 0.1782072)))
+    return radius * (turn * sine), radius * cosine
+
+
+@_jit
+def draw_floats(word: tl.tensor, normal: tl.tensor, low: tl.tensor, high: tl.tensor) -> tl.tensor:
+    """Two values of each word side by side, (block, 2)."""
+    if normal:
+        one, other = draw_normals(word)
+    else:
+        one = low + (high - low) * share(word)
+        other = low + (high - low) * share(swap(word))
+    values = tl.join(one, other)
+    if (low > -FARTHEST) | (high < FARTHEST):
+        values = tl.clamp(values, low, high)
+    return values
+
+
+@_jit
+def draw_integers(word: tl.tensor, low: tl.tensor, span: tl.tensor) -> tl.tensor:
+    """Two values of each word side by side, (block, 2) int64."""
+    return low + tl.join(tl.umulhi(word, span), tl.umulhi(swap(word), span)).to(tl.int64)
+
+
+@_jit
+def draw_words(seed: tl.tensor, counter: tl.tensor) -> tl.tensor:
+    """Four random words for each counter (uint32)."""
+    one_key, other_key = seed.to(tl.uint32), (seed.to(tl.uint64) >> 32).to(tl.uint32)
+    one, two, three, four = counter, counter * 0, counter * 0, counter * 0
+    for _ in tl.static_range(ROUNDS):
+        low, high = one.to(tl.uint64) * 0xD2511F53, three.to(tl.uint64) * 0xCD9E8D57
+        one = (high >> 32).to(tl.uint32) ^ two ^ one_key
+        three = (low >> 32).to(tl.uint32) ^ four ^ other_key
+        two, four = high.to(tl.uint32), low.to(tl.uint32)
+        one_key = tl.add(one_key, 0x9E3779B9, sanitize_overflow=False)
+        other_key = tl.add(other_key, 0xBB67AE85, sanitize_overflow=False)
+    return one, two, three, four
+
+
+@_jit
+def count_up(block: tl.constexpr) -> tl.tensor:
+    """Counters of this program."""
+    return (tl.program_id(0) * block + tl.arange(0, block)).to(tl.uint32)
+
+
+@_jit
+def line_up(one: tl.tensor, two: tl.tensor, three: tl.tensor, four: tl.tensor) -> tl.tensor:
+    """Four blocks of pairs as one, the eight values of a counter side by side."""
+    return tl.reshape(tl.join(tl.join(one, two), tl.join(three, four)), (8 * one.shape[0],))
+
+
+@_jit
+def put(target: tl.tensor, elements: tl.tensor, values: tl.tensor, block: tl.constexpr) -> None:
+    """Store a program's share of the elements: whole vectors, then what is left over at the end."""
+    start = tl.program_id(0).to(tl.int64) * block
+    left = tl.minimum(elements - start, block).to(tl.int32)
+    vectors = left // VECTOR * VECTOR
+    lane = tl.arange(0, block)
+    tl.store(target + start + lane, values, mask=lane < vectors)
+    if vectors < left:
+        tl.store(target + start + lane, values, mask=(lane >= vectors) & (lane < left))
+
+
+@_jit
+def fill_floats(
+    table: tl.tensor,
+    elements: tl.tensor,
+    normal: tl.tensor,
+    low: tl.tensor,
+    high: tl.tensor,
+    dtype: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    """Rows of (address, seed): normal values clamped to [low, high], or even ones between them."""
+    row = table + 2 * tl.program_id(1)
+    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
+    one, two, three, four = draw_words(tl.load(row + 1), count_up(block))
+    values = line_up(
+        draw_floats(one, normal, low, high),
+        draw_floats(two, normal, low, high),
+        draw_floats(three, normal, low, high),
+        draw_floats(four, normal, low, high),
+    )
+    put(target, elements, values.to(dtype), 8 * block)
+
+
+@_jit
+def fill_integers(
+    table: tl.tensor,
+    elements: tl.tensor,
+    low: tl.tensor,
+    span: tl.tensor,
+    dtype: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    """Rows of (address, seed): even over low, low + 1, ..., low + span - 1."""
+    row = table + 2 * tl.program_id(1)
+    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
+    one, two, three, four = draw_words(tl.load(row + 1), count_up(block))
+    wide = tl.zeros((block,), tl.uint32) + span.to(tl.uint32)
+    values = line_up(
+        draw_integers(one, low, wide).to(dtype),
+        draw_integers(two, low, wide).to(dtype),
+        draw_integers(three, low, wide).to(dtype),
+        draw_integers(four, low, wide).to(dtype),
+    )
+    put(target, elements, values, 8 * block)
+
+
+@_jit
+def poison(table: tl.tensor, block: tl.constexpr) -> None:
+    """Rows of (address, bytes): sets every byte to 0xFF."""
+    row = table + 2 * tl.program_id(1)
+    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.int8)), 16)
+    put(target, tl.load(row + 1), tl.full((block,), -1, tl.int8), block)
+
+
+@_jit
+def expect_zone(seed: tl.tensor, offsets: tl.tensor) -> tl.tensor:
+    """The byte that a red zone has at an offset in the arena."""
+    word, _, _, _ = draw_words(seed, (offsets >> 2).to(tl.uint32))
+    return (word >> ((offsets & 3) * 8).to(tl.uint32)).to(tl.uint8)
+
+
+@_jit
+def fill_zones(table: tl.tensor, seed: tl.tensor, block: tl.constexpr) -> None:
+    """Rows of (address, offset in the arena, bytes)."""
+    row = table + 3 * tl.program_id(1)
+    target = tl.load(row).to(tl.pointer_type(tl.uint8))
+    lane = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = lane < tl.load(row + 2)
+    tl.store(target + lane, expect_zone(seed, tl.load(row + 1) + lane), mask=inside)
+
+
+@_jit
+def count_zones(table: tl.tensor, seed: tl.tensor, differing: tl.tensor, block: tl.constexpr) -> None:
+    """Rows as above: adds the bytes that are not what `fill_zones` wrote to a 64-bit counter."""
+    row = table + 3 * tl.program_id(1)
+    target = tl.load(row).to(tl.pointer_type(tl.uint8))
+    lane = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = lane < tl.load(row + 2)
+    differs = inside & (tl.load(target + lane, mask=inside, other=0) != expect_zone(seed, tl.load(row + 1) + lane))
+    count = tl.sum(differs.to(tl.int32), 0)
+    if count > 0:
+        tl.atomic_add(differing, count.to(tl.int64))
+
+
+@_jit
+def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
+    """Reads and writes every word of a buffer."""
+    words = buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    tl.store(words, tl.load(words) + 1)
+
+
+@_jit
+def read_timer() -> tl.tensor:
+    """Nanoseconds."""
+    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], tl.int64, is_pure=False, pack=1)
+
+
+@_jit
+def read_clock() -> tl.tensor:
+    """Cycles of this multiprocessor."""
+    return tl.inline_asm_elementwise("mov.u64 $0, %clock64;", "=l", [], tl.int64, is_pure=False, pack=1)
+
+
+@_jit
+def delay(nanoseconds: tl.tensor, spent: tl.tensor) -> None:
+    """Spins, then writes how many cycles and nanoseconds it took."""
+    begin, cycles = read_timer(), read_clock()
+    now = begin
+    while now - begin < nanoseconds:
+        now = read_timer()
+    tl.store(spent, read_clock() - cycles)
+    tl.store(spent + 1, now - begin)

@@ -1,0 +1,156 @@
+"""What this machine can do: its jail, its tools, and what its cards are good for. Prints one JSON object.
+
+    python -m workers survey
+
+A process of its own, because looking at a card opens it. What cannot be tried is said, with the reason.
+"""
+
+import argparse
+import importlib.metadata
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from triton.backends.nvidia.compiler import get_ptxas
+
+from workers import driver, jail
+from workers.errors import ToolMissing, WorkerError
+from workers.protocol import device_of_card
+from workers.protocol.survey import CardSurvey, Survey
+
+PACKAGES = ("kernelreef", "torch", "triton", "cuda-bindings", "liger-kernel")
+"""Packages that decide about verdicts and figures."""
+PROBE_BYTES = 4096
+"""Memory that is written and read to see whether something works."""
+WRITTEN, REPLAYED = 0x5A, 0xA5
+"""What is written to it: by an ordinary order, and by a graph."""
+ASK_S = 60.0
+"""Seconds for another process to look; on a host that has just started it opens the card for the first time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the survey; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m workers.survey", description=__doc__.splitlines()[0])
+    parser.add_argument("--read", nargs=2, metavar=("CARD", "HANDLE"), help="print a byte of another process's memory")
+    options = parser.parse_args(arguments)
+    if options.read is not None:
+        sys.stdout.write(f"{_first_byte(int(options.read[0]), bytes.fromhex(options.read[1]))}\n")
+    else:
+        sys.stdout.write(survey().model_dump_json() + "\n")
+    return 0
+
+
+def survey() -> Survey:
+    """Look at everything. The jail comes first, because no process that has opened a card may fork."""
+    jailed = _jail()
+    cards, no_card = _cards()
+    return Survey(jail=jailed, versions=_versions(), cards=cards, no_card=no_card)
+
+
+def _jail() -> str:
+    try:
+        return jail.probe()
+    except WorkerError as error:
+        return f"none: {error}"
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    tool = get_ptxas(90)
+    return {**versions, "ptxas": "not installed" if tool is None else str(tool.version)}
+
+
+def _cards() -> tuple[tuple[CardSurvey, ...], str]:
+    """The cards, and why there are no more."""
+    cards: list[CardSurvey] = []
+    while True:
+        try:
+            cards.append(_card(len(cards)))
+        except ToolMissing as missing:
+            return tuple(cards), "" if cards else f"not tried: {missing}"
+        except driver.DriverError as error:
+            return tuple(cards), f"card {len(cards)} cannot be opened: {error}"
+
+
+def _card(number: int) -> CardSurvey:
+    card = driver.open_card(number)
+    device = device_of_card(card.name)
+    memory_mib, clock_mhz, memory_clock_mhz = _told(number)
+    return CardSurvey(
+        number=number,
+        name=card.name,
+        device=None if device is None else device.name,
+        capability=".".join(map(str, card.capability)),
+        memory_bytes=None if memory_mib is None else memory_mib * 2**20,
+        l2_bytes=card.l2_bytes,
+        clock_mhz=clock_mhz,
+        memory_clock_mhz=memory_clock_mhz,
+        driver=card.versions["driver"],
+        cuda=card.versions["cuda"],
+        sharing=_try_sharing(number),
+        graphs=_try_graph(),
+    )
+
+
+def _told(number: int) -> tuple[int | None, int | None, int | None]:
+    """Memory in MiB, SM clock and memory clock in MHz, by the driver's tool; None for what it does not tell."""
+    query = "--query-gpu=memory.total,clocks.max.sm,clocks.max.memory"
+    command = ("nvidia-smi", query, "--format=csv,noheader,nounits", "-i", str(number))
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=True).stdout.split(",")
+    except (OSError, subprocess.SubprocessError):
+        told = []
+    memory, clock, memory_clock = (part.strip() for part in (told if len(told) == 3 else ["", "", ""]))
+    return _whole(memory), _whole(clock), _whole(memory_clock)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+def _try_sharing(number: int) -> str:
+    """Whether another process sees what this one wrote."""
+    try:
+        pointer = driver.allocate(PROBE_BYTES)
+        stream = driver.make_stream()
+        driver.set_bytes(stream, pointer, WRITTEN, PROBE_BYTES)
+        driver.synchronise(stream)
+        exported = driver.export_memory(pointer).hex()
+    except driver.DriverError as error:
+        return f"fails: {error}"
+    command = (sys.executable, "-m", "workers.survey", "--read", str(number), exported)
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"fails: the other process gave no answer in {ASK_S:g} s"
+    if answer.returncode != 0:
+        return f"fails: {(answer.stderr.strip().splitlines() or ['the other process died'])[-1]}"
+    return "works" if answer.stdout.strip() == str(WRITTEN) else f"fails: it read {answer.stdout.strip()!r}"
+
+
+def _first_byte(number: int, exported: bytes) -> int:
+    driver.open_card(number)
+    return driver.read(driver.import_memory(exported), 1)[0]
+
+
+def _try_graph() -> str:
+    """Whether a captured graph does what was captured."""
+    try:
+        pointer, stream = driver.allocate(PROBE_BYTES), driver.make_stream()
+        graph = driver.capture(stream, lambda where: driver.set_bytes(where, pointer, REPLAYED, PROBE_BYTES))
+        driver.launch_graph(graph, stream)
+        driver.synchronise(stream)
+        found = driver.read(pointer, PROBE_BYTES)
+    except driver.DriverError as error:
+        return f"fails: {error}"
+    return "works" if set(found) == {REPLAYED} else "fails: it wrote something else"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
