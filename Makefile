@@ -33,8 +33,10 @@ test-all: $(STAMP) ## Also the long suites
 gpu-check:       ## On a host with a card: the tests that need it, then its figures (docs/gpu.md)
 	test ! -d $(WHEELS) || $(PYTHON) -m pip install --quiet --no-index --no-deps --upgrade --target $(SITE) $(WHEELS)/*.whl
 	status=0; export PYTHONPATH=$(CURDIR):$(abspath $(SITE)); \
-	$(PYTHON) -m pytest -m gpu --confcutdir tests/gpu tests/gpu || status=$$?; \
+	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(PYTHON) -m pytest -p pytest_timeout -p pytest_asyncio.plugin -m gpu \
+		--confcutdir tests/gpu tests/gpu || status=$$?; \
 	$(PYTHON) -m benchmarks.card --out $(RESULTS) || status=$$?; \
+	$(PYTHON) -m benchmarks.searches --out $(RESULTS) || status=$$?; \
 	exit $$status
 
 check: $(STAMP)  ## ruff, mypy, import directions, house rules, alembic check

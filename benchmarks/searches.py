@@ -58,14 +58,17 @@ async def run(name: str, wanted: Wanted, folder: Path) -> dict[str, Any]:
             operator=document, devices=(wanted.device,), budget=wanted.evaluations, seed=wanted.seed
         )
         search = await coordinator.submit(request)
-        started = time.monotonic()
+        begun = time.monotonic()
+        started = None
         while search.state not in (SearchState.DONE, SearchState.FAILED):
             await asyncio.sleep(POLL_S)
             search = await coordinator.store.searches.get(search.id)
-            if time.monotonic() - started > wanted.seconds:
+            if started is None and search.state is SearchState.RUNNING:
+                started = time.monotonic()
+            if started is not None and time.monotonic() - started > wanted.seconds:
                 search = await coordinator.stop(search.id)
                 break
-        seconds = time.monotonic() - started
+        ended = time.monotonic()
         best = await coordinator.store.elites.best(search.id, wanted.device)
         progress = await coordinator.store.elites.progress(search.id, wanted.device, 240)
         row: dict[str, Any] = {
@@ -76,7 +79,8 @@ async def run(name: str, wanted: Wanted, folder: Path) -> dict[str, Any]:
             "evaluations": progress.evaluations,
             "correct": progress.correct,
             "elites": progress.elites,
-            "search_s": round(seconds, 1),
+            "ready_s": None if started is None else round(started - begun, 1),
+            "search_s": None if started is None else round(ended - started, 1),
             "seed": wanted.seed,
         }
         if best is not None:
@@ -125,7 +129,7 @@ def main() -> None:
     parser.add_argument("--operators", default=",".join(SHAPES))
     parser.add_argument("--device", default="h200")
     parser.add_argument("--evaluations", type=int, default=2000)
-    parser.add_argument("--minutes", type=float, default=3.0, help="for each search")
+    parser.add_argument("--minutes", type=float, default=3.0, help="for each search, from when its baselines are known")
     parser.add_argument("--workers", type=int, default=14, help="that trace")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a folder to write the rows to as they come, besides the results")

@@ -96,7 +96,7 @@ class TimeRound(Wire):
 
 
 class Scrub(Wire):
-    """To the runner: forget all bundles and overwrite everything that runs have touched."""
+    """To the runner: forget all bundles and overwrite the whole arena."""
 
     order: Literal["scrub"] = "scrub"
 
@@ -177,7 +177,7 @@ class Timed(Wire):
     wall_us: float
     """The whole round by the host's clock."""
     clock_mhz: float | None = None
-    """SM clock right after the round, where the driver tells."""
+    """SM clock while the card was held before the last sample, by its own cycle counter."""
 
 
 class Examined(Wire):

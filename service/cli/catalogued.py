@@ -98,20 +98,22 @@ def _print(gates: Mapping[str, Gate]) -> None:
     for heading in ("operator", "verdict", "trivial killed", "mutants killed", "right ones passed", "seconds"):
         table.add_column(heading)
     for name, gate in gates.items():
-        found = Counter((entry.kind, entry.verdict) for entry in gate.entries)
-        wrong = [f"{found[kind, 'killed']} of {_counted(found, kind)}" for kind in ("trivial", "mutant")]
-        right = f"{found['honest', 'passed']} of {found['honest', 'passed'] + found['honest', 'rejected']}"
-        table.add_row(name, gate.verdict, *wrong, right, f"{gate.seconds:.1f}")
+        found = Counter(f"{entry.kind} {entry.verdict}" for entry in gate.entries)
+        shares = (
+            _share(found["trivial killed"], found["trivial survived"]),
+            _share(found["mutant killed"], found["mutant survived"]),
+            _share(found["honest passed"], found["honest rejected"]),
+        )
+        table.add_row(name, gate.verdict, *shares, f"{gate.seconds:.1f}")
     out.print(table)
     for name, gate in gates.items():
         if gate.reason:
             out.print(f"{name}: {gate.reason}", highlight=False, markup=False)
         for verdict in UNTOLD:
-            named = [f"'{entry.name}'" for entry in gate.entries if entry.verdict == verdict]
+            named = "; ".join(entry.name for entry in gate.entries if entry.verdict == verdict)
             if named:
-                out.print(f"  {name}, {verdict.replace('_', ' ')}: {', '.join(named)}", highlight=False, markup=False)
+                out.print(f"  {name}, {verdict.replace('_', ' ')}: {named}", highlight=False, markup=False)
 
 
-def _counted(found: Mapping[tuple[str, str], int], kind: str) -> int:
-    """Wrong answers of a kind that count: all but those that are not wrong, and those not tried."""
-    return found[kind, "killed"] + found[kind, "survived"]
+def _share(count: int, others: int) -> str:
+    return f"{count} of {count + others}"

@@ -276,9 +276,16 @@ class Paper:
 
 
 @contextmanager
+def bound_to(bindings: object) -> Iterator[None]:
+    """While it is entered, `workers.driver` finds these bindings, or None."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "_cuda", bindings)
+        yield
+
+
+@contextmanager
 def on_paper() -> Iterator[Paper]:
     """While it is entered, `workers.driver` talks to a driver on paper."""
-    with pytest.MonkeyPatch.context() as patch:
-        paper = Paper()
-        patch.setattr(driver, "_cuda", paper)
+    paper = Paper()
+    with bound_to(paper):
         yield paper

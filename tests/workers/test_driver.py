@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.workers.paper_driver import Paper, Result, code, on_paper
+from tests.workers.paper_driver import Paper, Result, bound_to, code, on_paper
 from workers import driver
 from workers.driver import DriverError, Parameters
 from workers.errors import ToolMissing
@@ -15,11 +15,11 @@ def paper() -> Iterator[Paper]:
         yield found
 
 
-def test_a_machine_without_the_bindings_has_no_card(monkeypatch) -> None:
-    monkeypatch.setattr(driver, "_cuda", None)
-    with pytest.raises(ToolMissing, match="cuda-bindings"):
-        driver.open_card(0)
-    assert driver.find_fault() is None
+def test_a_machine_without_the_bindings_has_no_card() -> None:
+    with bound_to(None):
+        with pytest.raises(ToolMissing, match="cuda-bindings"):
+            driver.open_card(0)
+        assert driver.find_fault() is None
 
 
 def test_a_machine_without_a_driver_has_no_card(paper: Paper, monkeypatch) -> None:

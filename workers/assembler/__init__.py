@@ -21,8 +21,8 @@ however many elements it handles:
     other                       moves, selects, shuffles, parameters, local memory
 """
 
-from workers.assembler.assembly import Assembled, assemble, assemble_kernel
+from workers.assembler.assembly import Assembled, Assembler, assemble, assemble_kernel
 from workers.assembler.machine import CLASSES, MachineCode
 from workers.assembler.refusal import Refused
 
-__all__ = ["CLASSES", "Assembled", "MachineCode", "Refused", "assemble", "assemble_kernel"]
+__all__ = ["CLASSES", "Assembled", "Assembler", "MachineCode", "Refused", "assemble", "assemble_kernel"]

@@ -1,8 +1,10 @@
 """A traced bundle to an assembled one: rules, machine code, and readings of every plan."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeAlias
 
 from workers.assembler.amd.hsaco import assemble_amdgcn
 from workers.assembler.machine import MachineCode
@@ -18,6 +20,8 @@ _CACHED_KERNELS = 64
 """Variants of one candidate share most kernels; 16 variants with four kernels each fit."""
 BUDGET_S = 60.0
 """Seconds after which no further kernel of a bundle is assembled; honest bundles take a tenth of it."""
+Assembler: TypeAlias = Callable[[Kernel], MachineCode]
+"""Lints and assembles one kernel; raises `Refused` if it breaks a rule or does not assemble."""
 _GRID_LIMIT = {"nvidia": 65535, "amd": 2**31 - 1}
 # Most programs along y and z: CUDA programming guide, compute capabilities; HIP device limits.
 
@@ -33,6 +37,7 @@ class Assembled:
         reason: A sentence that a person or an LLM can act on; empty if it was not refused.
         line: The candidate's line that the reason is about, where known.
         seconds: Wall time of the whole.
+        codes: Machine code of each kernel by its digest; empty if it was refused.
     """
 
     bundle: Bundle | None
@@ -41,10 +46,16 @@ class Assembled:
     reason: str
     line: int | None
     seconds: float
+    codes: Mapping[str, MachineCode] = field(default_factory=dict)
 
 
-def assemble(bundle: Bundle, operator: Operator) -> Assembled:
+def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = None) -> Assembled:
     """Lint and assemble a bundle's kernels and read what its plans will do.
+
+    Args:
+        bundle: As it was traced.
+        operator: The contract.
+        assembler: What assembles one kernel as `assemble_kernel` does, which it is if None.
 
     Raises:
         ToolMissing: If this machine cannot assemble for the bundle's target.
@@ -55,7 +66,7 @@ def assemble(bundle: Bundle, operator: Operator) -> Assembled:
     if target is None:
         raise ToolMissing(f"there is no sheet for the target '{bundle.target}'; known: {', '.join(TARGETS)}")
     try:
-        codes = _assemble_kernels(bundle, target, started + BUDGET_S)
+        codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_kernel)
     except Refused as refused:
         seconds = time.perf_counter() - started
         return Assembled(None, (), refused.outcome, refused.reason, refused.line, seconds)
@@ -63,10 +74,10 @@ def assemble(bundle: Bundle, operator: Operator) -> Assembled:
     kernels = {digest: bundle.kernels[digest] for digest in codes}
     assembled = bundle.model_copy(update={"kernels": kernels, "cubins": cubins})
     readings = read_plans(assembled, operator, codes, target)
-    return Assembled(assembled, readings, None, "", None, time.perf_counter() - started)
+    return Assembled(assembled, readings, None, "", None, time.perf_counter() - started, codes)
 
 
-def _assemble_kernels(bundle: Bundle, target: Target, until: float) -> dict[str, MachineCode]:
+def _assemble_kernels(bundle: Bundle, target: Target, until: float, assembler: Assembler) -> dict[str, MachineCode]:
     codes: dict[str, MachineCode] = {}
     for plan in bundle.plans:
         for launch in plan.launches:
@@ -78,16 +89,16 @@ def _assemble_kernels(bundle: Bundle, target: Target, until: float) -> dict[str,
                     Outcome.COMPILE_ERROR,
                 )
             if launch.kernel not in codes:
-                codes[launch.kernel] = _assemble_fitting(kernel, target, launch)
+                codes[launch.kernel] = _assemble_fitting(kernel, target, launch, assembler)
             check_launch(launch, codes[launch.kernel].parameters)
             _check_grid(launch, target)
     return codes
 
 
-def _assemble_fitting(kernel: Kernel, target: Target, launch: Launch) -> MachineCode:
+def _assemble_fitting(kernel: Kernel, target: Target, launch: Launch, assembler: Assembler) -> MachineCode:
     if kernel.target != target.name:
         raise Refused(f"'{launch.function}' was compiled for {kernel.target}, the bundle is for {target.name}")
-    code = assemble_kernel(kernel)
+    code = assembler(kernel)
     shared = code.shared_bytes
     if shared > target.shared_block_bytes or not resident_of(kernel, code, target):
         raise Refused(

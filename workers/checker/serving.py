@@ -12,8 +12,8 @@ from workers.errors import WorkerError
 from workers.orders import Broken, Examined, Opened, Order
 from workers.support import SupportKernel
 
-MEMORY_PARTS = 8
-"""Answers to timed content may take this part of the card's memory: sixteen of any benchmark shape fit twice."""
+MEMORY_PARTS = 5
+"""Answers to timed content may take this part of the card's memory: two races over 4096 x 4096 fit."""
 
 
 def serve(channel: Channel, card: int, kernels: Mapping[str, SupportKernel]) -> None:

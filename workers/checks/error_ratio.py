@@ -12,6 +12,8 @@ from workers.protocol import Outcome
 
 FRACTION = 1e-3
 """Share of elements that may miss more than half of the worst element's bound."""
+TYPICAL = 1 - 1e-6
+"""Share of its row's root mean square from which on an error is named; less than 1, since all may be equal."""
 COARSE_HALF, COARSE_SINGLE = 0.03, 0.004
 """Up to this error relative to the scale, in every row, the arithmetic is too coarse, beyond it the formula is wrong:
 eight roundoffs of bfloat16 for outputs narrower than float32, one for others."""
@@ -60,7 +62,7 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
     limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
     coarse = bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
     outcome = Outcome.PRECISION if coarse else Outcome.WRONG_RESULT
-    wrong = (weighed.elements > 0.5) | (weighed.rows > 1) & (errors.error.abs() >= rms(errors.error))
+    wrong = (weighed.elements > 0.5) | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
     return Finding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
 
 

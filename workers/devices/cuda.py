@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers.baselines import Baseline, measure_baselines
+from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
 from workers.devices.measurement import Measurement, Setting
@@ -56,9 +57,10 @@ class CudaDevice(DeviceBench):
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
         self._jobs = 0
+        self._assemblers = Assemblers()
         self._crew = Crew(card, self._target)
         samples = None if folder is None else folder / "samples"
-        self._setting = Setting(self._crew, self._target, self._baselines, self._seed, samples)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -91,8 +93,9 @@ class CudaDevice(DeviceBench):
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def close(self) -> None:
-        """End the crew."""
+        """End the crew and the assemblers."""
         self._crew.close()
+        self._assemblers.close()
 
     def _judge(self, job: Job, measurement: Measurement, incumbent: Bundle | None, pairs: int) -> Report:
         bundle = measurement.bundle

@@ -7,8 +7,9 @@ from math import hypot, log
 from pathlib import Path
 from statistics import NormalDist, median
 
-from workers.assembler import assemble
+from workers.assembler import MachineCode, assemble
 from workers.baselines import Baseline
+from workers.devices.assembling import Assemblers
 from workers.devices.crew import CardFailed, Crew
 from workers.devices.race import Race, Track, reject_below_floor
 from workers.devices.trial import Trial, benchmarks
@@ -38,6 +39,7 @@ class Setting:
 
     Attributes:
         crew: The processes that use the card.
+        assemblers: The processes that assemble kernels.
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
         seed: Secret of the timed content of an operator at a shape, hexadecimal.
@@ -45,6 +47,7 @@ class Setting:
     """
 
     crew: Crew
+    assemblers: Assemblers
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
     seed: Callable[[Operator, str], str]
@@ -76,6 +79,7 @@ class Measurement:
     related: bool = True
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
+    _codes: dict[str, MachineCode] = field(default_factory=dict, init=False)
 
     def run(self, incumbent: Bundle | None, pairs: int) -> dict[str, object]:
         """Judge; the fields of a report about a correct variant.
@@ -112,12 +116,13 @@ class Measurement:
         Raises:
             Ended: If it is refused, or gives other machine code than on the trace side.
         """
-        assembled = assemble(bundle, self.operator)
+        assembled = assemble(bundle, self.operator, self.setting.assemblers.start(bundle))
         if assembled.outcome is not None or assembled.bundle is None:
             raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
         if assembled.bundle.cubins != bundle.cubins:
             reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
             raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+        self._codes.update(assembled.codes)
         return {plan.shape.key: found for plan, found in zip(bundle.plans, assembled.readings, strict=True)}
 
     def _assemble_judged(self, bundle: Bundle) -> None:
@@ -135,7 +140,7 @@ class Measurement:
         """Race every benchmark shape against another bundle, after checking the candidate if that is still to do."""
         with timed(self.stages_s, "load"):
             bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
-            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles)
+            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes)
         try:
             if not checked:
                 with timed(self.stages_s, "check"):

@@ -19,9 +19,11 @@ MAX_CALLS = 64
 PAIRS_A_ROUND = 8
 WARM_PAIRS = 2
 """Pairs at the start of a race that do not count: the clock is still rising."""
-MIN_STREAMS = 16
-"""Least different contents that calls are given; a call's content is never that of its neighbours."""
-ROUND_S = 20.0
+PACER_STREAM = 2**32
+"""First of the pacer's streams of content, far from the candidate's."""
+PACER_STREAMS = 16
+"""Least different contents that the pacer's calls are given."""
+ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 FLOOR_SHARE = 0.95
 """Share of the floor below which a time is not believed (evaluation protocol 3.3, step 7)."""
@@ -64,6 +66,7 @@ class Track:
         self._trial = trial
         self._plans = plans
         self._seed = seed
+        self._next_stream = 0
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
     def race(self, pairs: int) -> Race:
@@ -123,20 +126,31 @@ class Track:
         for side in sides:
             slots[side] = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
             start = slots[side][-1].end
-        return Round(plans=self._plans, slots=slots, samples=pair_up(pairs, calls, random), seed=self._seed)
+        samples = pair_up(pairs, calls, self._next_stream, random)
+        self._next_stream += pairs * calls
+        return Round(plans=self._plans, slots=slots, samples=samples, seed=self._seed)
 
 
-def pair_up(pairs: int, calls: int, random: Random) -> tuple[Sample, ...]:
-    """Samples of a round: pair after pair, who goes first by lot, all calls of a pair on different contents."""
+def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[Sample, ...]:
+    """Samples of a round: pair after pair, who goes first by lot.
+
+    The candidate's calls get contents that nobody has been given before: an answer that it finds somewhere, its own of
+    an earlier call or the pacer's, is never the one it is asked for. The pacer is ours, and its contents may return.
+
+    Args:
+        pairs: How many.
+        calls: In each sample.
+        first_stream: First stream that the candidate has not been given.
+        random: Seeded with a secret.
+    """
     samples: list[Sample] = []
     for pair in range(pairs):
-        streams = random.sample(range(max(MIN_STREAMS, 2 * calls)), 2 * calls)
         places = tuple(range(pair * calls, (pair + 1) * calls))
-        halves = (tuple(streams[:calls]), tuple(streams[calls:]))
-        samples += [
-            Sample(side=side, slots=places, streams=half)
-            for side, half in zip(random.sample(list(Side), 2), halves, strict=True)
-        ]
+        streams = {
+            Side.CANDIDATE: tuple(first_stream + place for place in places),
+            Side.PACER: tuple(PACER_STREAM + n for n in random.sample(range(max(PACER_STREAMS, calls)), calls)),
+        }
+        samples += [Sample(side=side, slots=places, streams=streams[side]) for side in random.sample(list(Side), 2)]
     return tuple(samples)
 
 

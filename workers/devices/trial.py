@@ -6,10 +6,10 @@ frozen, in a process that no candidate's code runs in.
 
 import secrets
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import SystemRandom
 
-from workers.assembler import assemble_kernel
+from workers.assembler import MachineCode
 from workers.devices.crew import Crew
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
@@ -22,7 +22,7 @@ SECRET_BYTES = 16
 LARGE_PLAN_BYTES = 64 * 2**20
 """Bytes of buffers from which a plan is run on `LARGE_DRAWS` only: float64 references of larger ones take 10 ms."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
-EXECUTE_S = 10.0
+EXECUTE_S = 5.0
 """Seconds for one run with the loading of its kernels; the slowest honest one takes under one."""
 START_STEPS = 4096
 """Most multiples of 256 bytes by which the first buffer is moved on."""
@@ -35,8 +35,15 @@ class Trial:
         checks: What the checks found so far.
     """
 
-    def __init__(self, crew: Crew, operator: Operator, graphs: Sequence[Graph], bundles: dict[Side, Bundle]) -> None:
-        """Load the bundles and tell the checker what is right.
+    def __init__(
+        self,
+        crew: Crew,
+        operator: Operator,
+        graphs: Sequence[Graph],
+        bundles: dict[Side, Bundle],
+        codes: Mapping[str, MachineCode],
+    ) -> None:
+        """Load the bundles, with the machine code of their kernels by digest, and tell the checker what is right.
 
         Raises:
             Ended: If a plan does not fit the card.
@@ -51,7 +58,7 @@ class Trial:
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
-            code = {digest: _machine_code(bundle, digest) for digest in bundle.kernels}
+            code = {digest: b64encode(codes[digest].code).decode() for digest in bundle.kernels}
             order = Load(side=side, operator=operator, bundle=bundle, machine_code=code)
             crew.replay(order, EXECUTE_S, Stage.CHECK)
 
@@ -135,7 +142,3 @@ def plan_bytes(plan: Plan) -> int:
 def draws_for(plan: Plan) -> tuple[str, ...]:
     """Which draws a plan is run on."""
     return tuple(DRAWS) if plan_bytes(plan) <= LARGE_PLAN_BYTES else LARGE_DRAWS
-
-
-def _machine_code(bundle: Bundle, digest: str) -> str:
-    return b64encode(assemble_kernel(bundle.kernels[digest]).code).decode()

@@ -5,10 +5,12 @@ third digit is lost when results are rounded to bfloat16. Such mutants are told 
 of the outputs; the checks and their tolerances have no say in it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 
+from workers.checks.bias import DRAWS as VARIED
 from workers.checks.tolerance import group_size, rms
 from workers.gate.cases import Case, Tensors
 from workers.gate.drafting import Sketch
@@ -19,10 +21,11 @@ from workers.reference import evaluate
 EQUAL = 1e-9
 """Relative difference in float64 that is none: what other orders of summation make, with room for cancellation."""
 ROUNDOFFS = 1.0
-"""Roundoffs of the output, relative to the scale of each row, that rounding makes of them: half a unit in the last
-place. Taken over all rows of a case, since in a few of them the scale can be next to nothing."""
+"""Roundoffs of the output, relative to the scale of each row, that its last rounding makes at most: half a unit in the
+last place. Root mean square over all rows, since in a few of them the scale is next to nothing."""
 SYSTEMATIC = 1 / 8
-"""Roundoffs by which the rows of a case may be too large or too small together, on average."""
+"""Roundoffs by which the rows of a case may be too large or too small on average, in draws whose values differ enough
+for that to mean something."""
 ROWS = 16
 """Fewest rows whose average says anything."""
 FLUSHED = torch.finfo(torch.float32).tiny
@@ -46,23 +49,27 @@ def is_equal(graph: Graph, case: Case) -> bool:
     return misses is not None and all(bool((miss.errors.abs() <= EQUAL * miss.scales).all()) for miss in misses)
 
 
-def is_rounded_away(mutant: Sketch, case: Case, *, rounds: bool) -> bool:
+def are_rounded_away(found: Iterable[tuple[Sketch, Case]], *, rounds: bool) -> bool:
     """Whether values, before they are rounded to the outputs' dtypes, miss by less than that rounding makes.
 
     Args:
-        mutant: At the case's shape.
-        case: Over its rows they may miss by `ROUNDOFFS`, root mean square.
+        found: A mutant at a shape, with a case.
         rounds: Whether the mutant equals the reference in exact arithmetic. One that does not may also be too large or
-            too small by no more than `SYSTEMATIC`, on average.
+            too small by no more than `SYSTEMATIC`.
     """
-    misses = _misses(case, evaluate(_unrounded(mutant), case.inputs, double=not rounds))
-    if misses is None:
-        return False
-    for miss, native in zip(misses, case.reference.native, strict=True):
-        roundoff = _roundoff(case.operator, native.dtype)
-        if miss.relative > ROUNDOFFS * roundoff or (not rounds and miss.gain > SYSTEMATIC * roundoff):
+    rows = [torch.zeros(1, dtype=torch.float64)]
+    for mutant, case in found:
+        misses = _misses(case, evaluate(_unrounded(mutant), case.inputs, double=not rounds))
+        if misses is None:
             return False
-    return True
+        for miss, native in zip(misses, case.reference.native, strict=True):
+            roundoff = _roundoff(case.operator, native.dtype)
+            if not roundoff and bool(miss.errors.any()):
+                return False
+            if not rounds and case.draw in VARIED and miss.gain > SYSTEMATIC * roundoff:
+                return False
+            rows.append(miss.relative / max(roundoff, EQUAL))
+    return bool(torch.cat(rows).square().mean().sqrt() <= ROUNDOFFS)
 
 
 def _unrounded(mutant: Sketch) -> Graph:
@@ -96,11 +103,9 @@ class _Miss:
         return rms(self.values)
 
     @property
-    def relative(self) -> float:
-        """Errors over scales, root mean square over all rows."""
-        if not self.errors.numel():
-            return 0.0
-        return float((self.errors / self.scales.clamp(min=FLUSHED)).square().mean().sqrt())
+    def relative(self) -> torch.Tensor:
+        """Errors over scales, root mean square of every row."""
+        return (rms(self.errors) / self.scales.clamp(min=FLUSHED)).flatten()
 
     @property
     def gain(self) -> float:

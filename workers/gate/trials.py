@@ -8,9 +8,10 @@ from workers.gate.cases import Case, Tensors, Verdict
 from workers.gate.drafting import Sketch
 from workers.gate.ground import Ground
 from workers.gate.honest import HONEST_ANSWERS, honest_graphs
-from workers.gate.likeness import is_equal, is_identical, is_rounded_away
+from workers.gate.likeness import are_rounded_away, is_equal, is_identical
 from workers.gate.mutants import Mutant, mutants_of
 from workers.gate.trivial import DEPENDENT, trivial_answers
+from workers.inputs import PLANTED
 from workers.protocol import GateEntry, Graph
 from workers.reference import evaluate
 
@@ -65,12 +66,15 @@ def honest_entries(grounds: Sequence[Ground], is_up: IsUp) -> Iterator[GateEntry
 def trivial_entries(grounds: Sequence[Ground], is_up: IsUp) -> Iterator[GateEntry]:
     """Answers without work: each must fail in some case.
 
-    One that is made of a case's own inputs or results may be what the operator computes; it counts as equivalent if it
-    is right to the last bit everywhere.
+    Planted values do not count: any of them is missed there, however small or meaningless other results may be. An
+    answer that is made of a case's own inputs or results may be what the operator computes; it counts as equivalent if
+    it is right to the last bit everywhere.
     """
     tallies: dict[str, Tally] = {}
     wrong: set[str] = set()
     for _, case in _until(is_up, grounds):
+        if case.draw in PLANTED:
+            continue
         answers = dict(trivial_answers(case))
         _count(tallies, answers.items(), case)
         wrong |= {name for name, answer in answers.items() if not is_identical(answer, case)}
@@ -159,7 +163,5 @@ def _verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:
     """What a mutant is that passes every check."""
     if not doubtful or (not rounds and all(is_equal(graph, case) for _, graph, case in doubtful)):
         return "equivalent"
-    for ground, graph, case in doubtful:
-        if not is_rounded_away(Sketch.of(graph, ground.cases[0].inputs), case, rounds=rounds):
-            return "survived"
-    return "within_rounding"
+    found = ((Sketch.of(graph, ground.cases[0].inputs), case) for ground, graph, case in doubtful)
+    return "within_rounding" if are_rounded_away(found, rounds=rounds) else "survived"

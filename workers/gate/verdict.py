@@ -48,18 +48,22 @@ def _failure(operator: Operator, entries: Sequence[GateEntry], rate: float | Non
         )
     accepted = [entry for entry in entries if entry.kind == "trivial" and entry.verdict == "survived"]
     if accepted:
-        dtypes = ", ".join(dict.fromkeys(output.dtype for output in operator.outputs))
         return (
             f"the checks take {_names(accepted)} for right in every case. Results must depend on the inputs, and be "
-            f"neither NaN throughout nor so small that {dtypes} has no digits for them"
+            f"neither NaN throughout nor so small that {_dtypes(operator)} has no digits for them"
         )
     if rate is not None and rate < LEAST_KILL_RATE:
         missed = [entry for entry in entries if entry.verdict == "survived"]
         return (
             f"the checks find {rate:.1%} of the wrong kernels that were tried, and {LEAST_KILL_RATE:.0%} are needed. "
-            f"Not found: {_names(missed)}. Does every input matter at small shapes, and do draws reach where it does?"
+            f"Not found: {_names(missed)}. Does every input matter at small shapes, do its bounds let values reach "
+            f"where it does, and has {_dtypes(operator)} digits for the results?"
         )
     return ""
+
+
+def _dtypes(operator: Operator) -> str:
+    return ", ".join(dict.fromkeys(output.dtype for output in operator.outputs))
 
 
 def _names(entries: Sequence[GateEntry]) -> str:

@@ -8,7 +8,7 @@ import torch
 from workers import driver
 from workers.children import Channel
 from workers.errors import BadMessage
-from workers.orders import Broken, Done, Execute, Fault, Load, Opened, Order, Refused, Reply, Scrub, Slot, TimeRound
+from workers.orders import Broken, Done, Execute, Fault, Load, Opened, Order, Refused, Reply, Scrub, TimeRound
 from workers.runner.arena import Arena
 from workers.runner.errors import CannotRun
 from workers.runner.filling import Filler
@@ -38,7 +38,6 @@ class Session:
         self._roster = Roster(arena)
         self._filler = Filler(support, arena, self._stream)
         self._rounds = Rounds(support, self._filler, self._stream)
-        self._touched = (0, arena.bytes)
         self.opened = Opened(
             handle=arena.handle.hex(),
             arena_bytes=arena.bytes,
@@ -74,30 +73,20 @@ class Session:
     def _execute(self, order: Execute) -> None:
         entrant = self._roster.entrant(order.side, order.plan)
         run = entrant.loaded.bind(order.slot)
-        self._touch(order.slot)
         self._filler.fill(entrant, order.slot, order.content)
         run(self._stream)
         driver.synchronise(self._stream)
 
     def _time(self, order: TimeRound) -> Reply:
         entrants = {side: self._roster.entrant(side, index) for side, index in order.round.plans.items()}
-        for slots in order.round.slots.values():
-            for slot in slots:
-                self._touch(slot)
         return self._rounds.time(order.round, entrants)
 
-    def _touch(self, slot: Slot) -> None:
-        low, high = self._touched
-        self._touched = (min(low, max(0, slot.start)), max(high, min(slot.end, self._arena.bytes)))
-
     def _scrub(self) -> None:
+        """Overwrite the whole arena: what a kernel left outside of its slots must not be there for the next one."""
         self._rounds.forget()
         self._roster.clear()
-        low, high = self._touched
-        if low < high:
-            self._support.poison(self._stream, [(self._arena.pointer + low, high - low)])
-            driver.synchronise(self._stream)
-        self._touched = (self._arena.bytes, 0)
+        self._support.poison(self._stream, [(self._arena.pointer, self._arena.bytes)])
+        driver.synchronise(self._stream)
 
 
 class _LastWords:

@@ -23,7 +23,7 @@ from workers.support import Support, SupportKernel, compile_support, content_job
 
 TARGET = "sm_90"
 DIMS = ({"M": 64, "N": 4096}, {"M": 4096, "N": 4096})
-ARENA_BYTES = 4 * 2**30
+ARENA_BYTES = 6 * 2**30
 T = TypeVar("T")
 
 

@@ -12,19 +12,21 @@ from workers.protocol import Outcome
 
 
 @pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
-def test_no_slot_is_used_twice_and_no_content_is_shared_within_a_pair(pairs: int, calls: int) -> None:
-    samples = pair_up(pairs, calls, Random(3))
+def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(pairs: int, calls: int) -> None:
+    samples = pair_up(pairs, calls, 5, Random(3))
     assert len(samples) == 2 * pairs
     for side in Side:
         used = [slot for sample in samples if sample.side is side for slot in sample.slots]
         assert sorted(used) == list(range(pairs * calls))
-    for first, second in zip(samples[::2], samples[1::2], strict=True):
-        assert {first.side, second.side} == set(Side)
-        assert len({*first.streams, *second.streams}) == 2 * calls
+    given = {side: [n for sample in samples if sample.side is side for n in sample.streams] for side in Side}
+    assert sorted(given[Side.CANDIDATE]) == list(range(5, 5 + pairs * calls))
+    assert not set(given[Side.CANDIDATE]) & set(given[Side.PACER])
+    for sample in samples:
+        assert len(set(sample.streams)) == calls
 
 
 def test_who_goes_first_is_drawn() -> None:
-    firsts = [sample.side for sample in pair_up(200, 1, Random(4))[::2]]
+    firsts = [sample.side for sample in pair_up(200, 1, 0, Random(4))[::2]]
     assert 70 < firsts.count(Side.PACER) < 130
 
 

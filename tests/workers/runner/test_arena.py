@@ -1,11 +1,9 @@
 import pytest
 import torch
 
-from tests.workers.paper_driver import on_paper
 from tests.workers.runner.plans import arena
 from workers.protocol import View
-from workers.runner import arena as module
-from workers.runner.arena import ALIGNMENT, Arena
+from workers.runner.arena import Arena
 
 
 def view(dtype: str = "float32", offset: int = 0, shape=(2, 3), strides=(3, 1)) -> View:
@@ -63,38 +61,6 @@ def test_a_closed_arena_is_seen_no_more() -> None:
         memory.tensor(0, 1)
     with pytest.raises(ValueError, match="closed"):
         memory.view(view(), 0)
-
-
-@pytest.fixture
-def host_tensors(monkeypatch) -> list[tuple[int, int]]:
-    """Memory as tensors of the host, since there is no card to see it on."""
-    asked = []
-
-    def as_tensor(pointer: int, size: int) -> torch.Tensor:
-        asked.append((pointer, size))
-        return torch.zeros(size, dtype=torch.uint8)
-
-    monkeypatch.setattr(module, "_as_tensor", as_tensor)
-    return asked
-
-
-def test_an_arena_is_allocated_exported_and_freed(host_tensors) -> None:
-    with on_paper() as paper:
-        memory = Arena.allocate(1000)
-        assert memory.bytes == 1024 and memory.bytes % ALIGNMENT == 0
-        assert host_tensors == [(pointer, 1024) for pointer in paper.memory]
-        assert len(memory.handle) == 64
-        memory.close()
-        assert not paper.memory
-
-
-def test_another_processs_arena_is_opened_and_let_go_of(host_tensors) -> None:
-    with on_paper() as paper:
-        memory = Arena.open((4096).to_bytes(64, "little"), 512)
-        assert host_tensors == [(4096, 512)]
-        assert memory.handle == b""
-        memory.close()
-        assert paper.log == ["close"]
 
 
 def test_on_the_host_there_is_no_stream_to_wait_in() -> None:

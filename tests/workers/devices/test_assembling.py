@@ -1,0 +1,41 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.workers.devices.kernels import PLAIN, job_for
+from workers.assembler import Refused, assemble, assemble_kernel
+from workers.devices.assembling import Assemblers
+
+
+@pytest.fixture(scope="module")
+def assemblers() -> Iterator[Assemblers]:
+    found = Assemblers()
+    yield found
+    found.close()
+
+
+def test_a_bundle_comes_out_as_it_does_one_after_the_other(assemblers):
+    job = job_for(PLAIN)
+    at_once = assemble(job.bundle, job.operator, assemblers.start(job.bundle))
+    assert at_once.outcome is None and at_once.bundle.cubins == assemble(job.bundle, job.operator).bundle.cubins
+    assert at_once.codes.keys() == job.bundle.kernels.keys()
+
+
+def test_a_kernel_is_assembled_once(assemblers):
+    bundle = job_for(PLAIN).bundle
+    kernel = next(iter(bundle.kernels.values()))
+    first = assemblers.start(bundle)(kernel)
+    assert assemblers.start(bundle)(kernel) is first
+    assert first.code == assemble_kernel(kernel).code
+
+
+def test_a_refusal_says_what_it_says_without_help(assemblers):
+    bundle = job_for(PLAIN).bundle
+    kernel = next(iter(bundle.kernels.values()))
+    broken = kernel.model_copy(update={"assembly": kernel.assembly.replace(".entry", ".func", 1)})
+    with pytest.raises(Refused) as alone:
+        assemble_kernel(broken)
+    odd = bundle.model_copy(update={"kernels": {broken.digest: broken}})
+    with pytest.raises(Refused) as helped:
+        assemblers.start(odd)(broken)
+    assert (helped.value.reason, helped.value.outcome) == (alone.value.reason, alone.value.outcome)

@@ -1,0 +1,65 @@
+"""Orders and answers survive the line between two processes, and nothing else passes."""
+
+import pytest
+from pydantic import ValidationError
+
+from workers.orders import (
+    ORDER,
+    REPLY,
+    TIMED,
+    Attend,
+    Content,
+    Done,
+    Examined,
+    Execute,
+    Fault,
+    Round,
+    Sample,
+    Scrub,
+    Side,
+    Slot,
+    Timed,
+    TimeRound,
+)
+from workers.protocol import CheckResult, Outcome
+
+SLOT = Slot(start=0, end=1024, buffers=(256, 512), scratch=((-1, 768),), zones=((0, 256), (300, 212)))
+CONTENT = Content(draw=TIMED, seed="00ff", stream=7)
+ROUND = Round(
+    plans={Side.CANDIDATE: 0, Side.PACER: 2},
+    slots={Side.CANDIDATE: (SLOT,), Side.PACER: (SLOT,)},
+    samples=(Sample(side=Side.PACER, slots=(0,), streams=(2**32,)),),
+    seed="00ff",
+)
+ORDERS = (
+    Execute(side=Side.CANDIDATE, plan=1, slot=SLOT, content=CONTENT),
+    TimeRound(round=ROUND),
+    Scrub(),
+    Attend(handle="ab", arena_bytes=1024),
+)
+REPLIES = (
+    Done(),
+    Timed(samples_us=(1.5, 2.5), wall_us=9.0, clock_mhz=1980.0),
+    Examined(
+        outcome=Outcome.WRONG_RESULT, reason="no", checks=(CheckResult(name="bias", verdict="failed", worst=2.0),)
+    ),
+    Fault(error="CUDA_ERROR_ILLEGAL_ADDRESS"),
+)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.order)
+def test_an_order_arrives_as_it_was_given(order):
+    line = ORDER.dump_json(order)
+    assert b"\n" not in line and ORDER.validate_json(line) == order
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: reply.answer)
+def test_an_answer_arrives_as_it_was_said(reply):
+    line = REPLY.dump_json(reply)
+    assert b"\n" not in line and REPLY.validate_json(line) == reply
+
+
+@pytest.mark.parametrize("line", ['{"order": "obey"}', '{"order": "scrub", "all": true}', "[]", '{"answer": "done"}'])
+def test_what_is_no_order_is_refused(line):
+    with pytest.raises(ValidationError):
+        ORDER.validate_json(line)
