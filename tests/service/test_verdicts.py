@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from archive.records import EMPTY_CELL, CandidateState, Placement, Search, SearchState
-from service.jobs import confirm_id, measure_id
+from service.jobs import confirm_id, measure_id, reference_job
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant
 from tests.service.test_evolution import TUNABLE
 from tests.service.workbench import Answers, Judging, Workbench, bundle_of
-from workers.protocol import ConfirmJob, MeasureJob, Outcome
+from workers.protocol import ConfirmJob, Gate, MeasureJob, Outcome, TraceReport
 
 FIRST, SECOND, THIRD, ELSEWHERE = 10, 15, 20, 11
 """Sizes of seeds: all but the last lie in one cell."""
@@ -84,6 +84,23 @@ async def test_a_report_about_nothing_we_know_is_let_go(bench: Workbench) -> Non
     await bench.evolution.tick()
     assert len(await bench.store.candidates.list(search.id)) == 3
     assert await bench.dispatcher.outstanding(search.id) == set()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state"), [("failed", "failed"), ("passed", "preparing"), ("untried", "preparing")]
+)
+async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
+    bench: Workbench, verdict: str, state: str
+) -> None:
+    search = await bench.begin(budget=3)
+    reference = bench.answers.to(reference_job(search, records.OPERATOR))
+    assert isinstance(reference, TraceReport) and reference.graphs
+    gate = Gate.model_validate({"verdict": verdict, "reason": "the checks take 'zeros' for right"})
+    await bench.evolution.verdicts.apply_reference(search, reference.model_copy(update={"gate": gate}))
+    search = await bench.store.searches.get(search.id)
+    assert search.state.value == state
+    assert bool(search.graphs) == (state != "failed")
+    assert (search.reason == "the operator is not admitted: the checks take 'zeros' for right") == (state == "failed")
 
 
 async def test_an_empty_cell_is_won_by_being_correct_twice(card: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,7 @@ def test_the_verdict_is_the_same_every_time():
 def test_without_time_trivial_answers_are_tried_all_the_same():
     of = operator("softmax")
     gate = admit(of, graphs_at_points(of), limit_s=0.0)
-    assert gate.verdict == "passed"
+    assert gate.verdict == "untried"
     assert "no time" in gate.reason
     assert {entry.verdict for entry in gate.entries if entry.kind == "trivial"} == {"killed"}
+    assert admit(operator("zeros"), graphs_at_points(operator("zeros")), limit_s=0.0).verdict == "failed"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workers.inputs import DRAWS, EXTREME, draw
+from workers.inputs import DRAWS, EXTREME, FAINT, PLANTED, draw, takes_specials
 from workers.protocol import Operator, Shape
 
 SHAPE = Shape(dims={"M": 64, "N": 48})
@@ -70,12 +70,30 @@ def test_structured_holds_every_pattern():
     assert (rows.abs() == EXTREME).all(1).any(), "extreme rows"
     assert ((rows != 0) & (rows.abs() < torch.finfo(torch.bfloat16).tiny)).any(), "denormals"
     assert ((rows[:, ::2] > 0).all(1) & (rows[:, 1::2] < 0).all(1)).any(), "alternating signs"
+    scale = rows.abs().mean(1)
+    assert ((scale > FAINT / 4) & (scale < FAINT * 4)).any(), "faint rows"
 
 
 def test_planted_puts_all_three_specials_into_one_input():
     tensors = draw(operator(), SHAPE, "planted", 3)
     counts = [(t.isnan().sum().item(), t.isposinf().sum().item(), t.isneginf().sum().item()) for t in tensors]
     assert sorted(counts) == [(0, 0, 0), (1, 1, 1)]
+
+
+def test_lone_puts_one_special_into_one_input_each_kind_in_turn():
+    kinds = set()
+    for seed in range(24):
+        tensors = draw(operator(), SHAPE, "lone", seed)
+        (special,) = [tensor[~tensor.isfinite()] for tensor in tensors if not tensor.isfinite().all()]
+        kinds.add(str(special.item()))
+    assert kinds == {"nan", "inf", "-inf"}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_pinned_inputs_take_no_specials(name):
+    pinned = operator(low=0.0)
+    assert not takes_specials(pinned.inputs[0]) and takes_specials(pinned.inputs[1])
+    assert all(draw(pinned, SHAPE, name, seed)[0].isfinite().all() for seed in range(8))
 
 
 @pytest.mark.parametrize("name", DRAWS)
@@ -106,6 +124,11 @@ def test_half_precision_stays_finite():
     for name in ("heavy", "shifted", "structured"):
         assert x_of(name, dtype="float16").isfinite().all()
         assert x_of(name, dtype="float8_e5m2").float().isfinite().all()
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_float64_can_be_drawn(name):
+    assert x_of(name, dtype="float64").dtype == torch.float64
 
 
 def test_an_unknown_draw_is_refused():

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from workers.protocol import REASON_CHARS, Gate, GateEntry, Operator
 
 LEAST_KILL_RATE = 0.99
 """Share of wrong answers that the checks must find."""
+KINDS = frozenset({"honest", "trivial", "mutant"})
+"""Kinds of answers that must have been tried."""
 NAMED = 5
 """Survivors that a reason names."""
 
@@ -17,23 +20,20 @@ def summed_up(operator: Operator, shapes: Sequence[str], entries: Sequence[GateE
     counts = Counter(entry.verdict for entry in wrong)
     counted = counts["killed"] + counts["survived"]
     rate = counts["killed"] / counted if counted else None
-    verdict, reason = "passed", _left_untried(counts["untried"], len(entries))
-    if not {"honest", "trivial"} <= {entry.kind for entry in entries}:
-        verdict, reason = "untried", "the reference takes too long, even at the smallest shape, to be tried"
-    elif failure := _failure(operator, entries, rate):
+    verdict: Literal["passed", "failed", "untried"] = "passed"
+    reason = f"there was no time for {counts['untried']} of {len(entries)} answers" if counts["untried"] else ""
+    if failure := _failure(operator, entries, rate):
         verdict, reason = "failed", failure
+    elif KINDS - {entry.kind for entry in entries if entry.verdict != "untried"}:
+        verdict, reason = "untried", f"{reason or 'nothing was tried'}; ranges with smaller sizes make it possible"
     return Gate(
-        verdict="passed" if verdict == "passed" else "failed" if verdict == "failed" else "untried",
+        verdict=verdict,
         reason=reason[:REASON_CHARS],
         shapes=tuple(shapes),
         entries=tuple(entries),
         kill_rate=rate,
         seconds=round(seconds, 3),
     )
-
-
-def _left_untried(count: int, of: int) -> str:
-    return f"there was no time for {count} of {of} answers" if count else ""
 
 
 def _failure(operator: Operator, entries: Sequence[GateEntry], rate: float | None) -> str:

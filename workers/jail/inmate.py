@@ -5,6 +5,7 @@ On its pipe it writes one byte `READY` once it is shut in, then one frame: a sta
 """
 
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -127,6 +128,8 @@ def _close(descriptor: int) -> None:
 
 
 def _forget_parent(directory: str) -> None:
+    gc.freeze()  # The parent's garbage stays where it is: its finalizers are not for this process to run.
+    sys.unraisablehook = sys.__unraisablehook__
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")

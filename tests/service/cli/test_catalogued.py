@@ -22,6 +22,51 @@ def test_one_operator_shows_its_arguments_and_reference() -> None:
     assert "causal" in shown and "def attention" in shown
 
 
+SPEC = """
+name = "{name}"
+entry = "f"
+reference = "reference.py"
+[[inputs]]
+name = "x"
+shape = ["M", "N"]
+dtype = "float32"
+[[outputs]]
+name = "y"
+dtype = "float32"
+[[shapes]]
+M = 64
+N = 64
+[ranges]
+M = [1, 64]
+"""
+
+
+def spec(folder: Path, name: str, result: str) -> str:
+    (folder / name).mkdir()
+    (folder / name / "operator.toml").write_text(SPEC.format(name=name))
+    (folder / name / "reference.py").write_text(f"def f(x):\n    return {result}\n")
+    return str(folder / name)
+
+
+def test_a_check_tells_what_was_tried_and_what_survived(tmp_path: Path) -> None:
+    double, nothing, broken = (
+        spec(tmp_path, name, text)
+        for name, text in {"double": "x * 2", "nothing": "x * 0", "broken": "x.item()"}.items()
+    )
+    result = CliRunner().invoke(app, ["operators", "check", double, nothing, broken, "--json"])
+    assert result.exit_code == 4
+    gates = {gate["operator"]: gate for gate in json.loads(result.stdout)}
+    assert {name: gate["verdict"] for name, gate in gates.items()} == {
+        "double": "passed", "nothing": "failed", "broken": "failed"
+    }  # fmt: skip
+    survived = {entry["name"] for entry in gates["nothing"]["entries"] if entry["verdict"] == "survived"}
+    assert survived == {"zeros", "right answer to other inputs"}
+    assert "does not export" in gates["broken"]["reason"]
+    shown = CliRunner().invoke(app, ["operators", "check", double], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    assert "passed" in shown.stdout and "mutants killed" in shown.stdout
+
+
 def test_a_wrong_spec_names_the_field(tmp_path: Path) -> None:
     (tmp_path / "operator.toml").write_text('name = "Bad Name"\nentry = "f"\n')
     result = CliRunner().invoke(app, ["operators", "show", str(tmp_path / "operator.toml")])

@@ -4,7 +4,7 @@ import torch
 
 from tests.workers.checks.cases import graph_of, operator
 from workers.checks import Expectation
-from workers.protocol import Shape
+from workers.protocol import InputRef, Shape
 
 SHAPE = Shape(dims={"M": 4, "N": 64})
 
@@ -48,3 +48,24 @@ def test_only_independent_special_values_are_undecided():
     undecided = Expectation(op, graph_of(op, shape), (q, k, v), "planted").undecided[0]
     assert undecided[0, 0, :5, 2].all(), "queries before the planted key only multiply it by zero"
     assert undecided.sum() == 5
+
+
+def test_sums_in_another_order_are_within_the_sensitivity_of_what_they_feed():
+    """Scores of a thousand, summed up in float32, differ by a thousandth; so do probabilities."""
+    op, shape = operator("attention", "float32"), Shape(dims={"H": 2, "M": 48, "N": 96})
+    x = [torch.randn(1, 2, 48, 96, generator=torch.Generator().manual_seed(seed)) + 30 for seed in range(3)]
+    reference = Expectation(op, graph_of(op, shape), x, "shifted")
+    q, k, v = x
+    scores = torch.zeros(1, 2, 48, 48)
+    for column in range(96):
+        scores += q[..., column, None] * k[..., None, :, column]
+    masked = (scores * 96**-0.5).masked_fill(~torch.ones(48, 48, dtype=torch.bool).tril(), float("-inf"))
+    moved = (torch.softmax(masked, -1) @ v).double() - reference.expected[0]
+    rows = (moved.square().mean(-1) / reference.sensitivity[0].square().mean(-1)).sqrt()
+    assert rows.max() < 4
+
+
+def test_a_single_number_can_be_nudged():
+    same = graph_of(operator("softmax"), SHAPE).model_copy(update={"nodes": (), "outputs": (InputRef(input=0),)})
+    moved = Expectation(operator("softmax"), same, (torch.tensor(2.0),), "normal").sensitivity[0]
+    assert moved.shape == () and 0 < moved < 1e-5

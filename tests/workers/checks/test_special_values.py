@@ -29,3 +29,29 @@ def test_a_nan_of_its_own_is_refused():
 @pytest.mark.parametrize("change", [lambda y: y.nan_to_num(0.0), lambda y: -y])
 def test_a_swallowed_nan_or_a_turned_infinity_is_refused(change):
     assert _after(change, "planted").outcome is Outcome.WRONG_RESULT
+
+
+def test_a_kernel_may_keep_what_float64_keeps_where_the_reference_overflows():
+    overflowing = operator("softmax").model_copy(
+        update={"reference": "def softmax(x):\n    e = x.exp()\n    return e / e.sum(-1, keepdim=True)\n"}
+    )
+    evidence = gather(overflowing, "structured", 0, HONEST["softmax"])
+    assert evidence.reference.native[0].isnan().any(), "exp(128) is beyond float32"
+    assert CHECK.examine(evidence).outcome is None
+    assert (
+        CHECK.examine(gather(overflowing, "structured", 0, lambda x: x * float("nan"))).outcome is Outcome.WRONG_RESULT
+    )
+
+
+def test_what_it_keeps_there_must_be_right():
+    overflowing = operator("softmax").model_copy(
+        update={"reference": "def softmax(x):\n    e = x.exp()\n    return e / e.sum(-1, keepdim=True)\n"}
+    )
+
+    def keep(x):
+        result = HONEST["softmax"](x)
+        lost = gather(overflowing, "structured", 0, HONEST["softmax"]).reference.native[0].isnan()
+        return result.masked_fill(lost, 0.25)
+
+    assert CHECKS["error_ratio"].examine(gather(overflowing, "structured", 0, HONEST["softmax"])).outcome is None
+    assert CHECKS["error_ratio"].examine(gather(overflowing, "structured", 0, keep)).outcome is Outcome.WRONG_RESULT

@@ -67,6 +67,12 @@ def test_what_there_was_no_time_for_is_said():
     assert gate.reason == "there was no time for 3 of 10 answers"
 
 
+def test_no_mutant_tried_is_no_verdict():
+    gate = verdict(*mutants(0, untried=3))
+    assert gate.verdict == "untried"
+    assert "no time for 3 of 5 answers" in gate.reason and "ranges" in gate.reason
+
+
 def test_nothing_tried_is_no_verdict():
     gate = summed_up(operator("added"), [], [], 9.0)
     assert (gate.verdict, gate.kill_rate) == ("untried", None)
