@@ -140,6 +140,8 @@ class Judge:
         exported = await self._tracer.run(self._trace_job(None), TraceReport)
         if not exported.graphs:
             raise BadInput(f"the reference does not export: {exported.reason}", "reference")
+        if exported.gate is not None and exported.gate.verdict == "failed":
+            raise BadInput(f"the operator is not admitted: {exported.gate.reason}", "operator")
         self._graphs = exported.graphs
         if not self._operator.seeds:
             return

@@ -77,6 +77,13 @@ async def test_on_a_card_the_seed_is_judged_first_and_paces_the_candidate(
     assert len(others) == 2 and all(f"beside {seed.reduced().identity} within 900" in line for line in others)
 
 
+async def test_an_operator_that_anything_passes_for_is_refused() -> None:
+    nothing = SOFTMAX.model_copy(update={"reference": "def softmax(x):\n    return x * 0\n"})
+    async with Judge(nothing, DEVICE) as judge:
+        with pytest.raises(BadInput, match="not admitted: .*zeros"):
+            await judge.judge(SEED)
+
+
 async def test_an_operator_whose_seed_is_wrong_is_refused() -> None:
     broken = SOFTMAX.model_copy(update={"seeds": (SEED.replace("tl.exp(", "tl.exp2("),)})
     async with Judge(broken, DEVICE) as judge:

@@ -62,9 +62,9 @@ def test_a_check_tells_what_was_tried_and_what_survived(tmp_path: Path) -> None:
     survived = {entry["name"] for entry in gates["nothing"]["entries"] if entry["verdict"] == "survived"}
     assert survived == {"zeros", "right answer to other inputs"}
     assert "does not export" in gates["broken"]["reason"]
-    shown = CliRunner().invoke(app, ["operators", "check", double], env={"COLUMNS": "200"})
+    shown = CliRunner().invoke(app, ["operators", "check", double])
     assert shown.exit_code == 0
-    assert "passed" in shown.stdout and "mutants killed" in shown.stdout
+    assert {"double", "passed", "mutants"} <= set(shown.stdout.split())  # However narrow the terminal is.
 
 
 def test_a_wrong_spec_names_the_field(tmp_path: Path) -> None:
