@@ -80,7 +80,7 @@ async def test_on_a_card_the_seed_is_judged_first_and_paces_the_candidate(
 async def test_an_operator_that_anything_passes_for_is_refused() -> None:
     nothing = SOFTMAX.model_copy(update={"reference": "def softmax(x):\n    return x * 0\n"})
     async with Judge(nothing, DEVICE) as judge:
-        with pytest.raises(BadInput, match="not admitted: .*zeros"):
+        with pytest.raises(BadInput, match=r"not admitted: .*zeros"):
             await judge.judge(SEED)
 
 

@@ -64,7 +64,7 @@ def test_a_check_tells_what_was_tried_and_what_survived(tmp_path: Path) -> None:
     assert "does not export" in gates["broken"]["reason"]
     shown = CliRunner().invoke(app, ["operators", "check", double])
     assert shown.exit_code == 0
-    assert {"double", "passed", "mutants"} <= set(shown.stdout.split())  # However narrow the terminal is.
+    assert {"double", "passed", "mutants"} <= set(shown.stdout.split())  # Headers wrap in narrow terminals.
 
 
 def test_a_wrong_spec_names_the_field(tmp_path: Path) -> None:
