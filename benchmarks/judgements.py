@@ -21,7 +21,8 @@ from tests.workers.test_tracing import EXPECTED
 from tests.workers.tracer.jobs import candidate, operator
 from workers.protocol import Device, Operator, Outcome
 
-ROGUES = Path(__file__).parents[1] / "tests" / "workers" / "rogues"
+ROOT = Path(__file__).resolve().parents[1]
+ROGUES = ROOT / "tests" / "workers" / "rogues"
 DEVICE = Device.parse("model:sm_90")
 
 
@@ -49,7 +50,7 @@ async def judge_all(spec: Operator, items: Iterable[Item]) -> list[dict[str, Any
                     "outcome": judgement.outcome.value,
                     "expected": None if item.expected is None else sorted(item.expected),
                     "as_expected": item.expected is None or judgement.outcome in item.expected,
-                    "reason": judgement.reason,
+                    "reason": judgement.reason.replace(f"{ROOT}/", ""),
                     "line": judgement.line,
                     "seconds": round(time.perf_counter() - started, 3),
                     "stages_s": {stage: round(spent, 3) for stage, spent in judgement.stages_s.items()},
