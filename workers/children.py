@@ -6,7 +6,6 @@ import signal
 import socket
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from workers.errors import BadMessage, Transient
 from workers.jail.inmate import close_all_but
-from workers.jail.kernel import die_with_parent
+from workers.jail.kernel import die_with_parent, fork
 from workers.orders import ORDER, REPLY, Order, Reply
 
 FAREWELL_S = 2.0
@@ -75,7 +74,7 @@ class Child:
         self._heard = bytearray()
         self._ended: str | None = None
         parent = os.getpid()
-        self.pid = _fork()
+        self.pid = fork()
         if self.pid == 0:
             _live(target, other, parent)
         other.close()
@@ -160,13 +159,6 @@ class Child:
         if pid:
             code = os.waitstatus_to_exitcode(status)
             self._ended = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        # Newer Pythons warn of threads; the child takes no lock that another thread of ours could hold.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
 
 
 def _live(target: Callable[[Channel], None], end: socket.socket, parent: int) -> NoReturn:

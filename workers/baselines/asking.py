@@ -18,7 +18,7 @@ from workers.assembler import assemble_kernel
 from workers.baselines.cache import Cache, Key
 from workers.baselines.messages import Baseline, Reply, Request
 from workers.errors import Transient
-from workers.protocol import Bundle, Device, Graph, Operator, Plan, ShapeRole
+from workers.protocol import Bundle, Device, Graph, Operator, Plan
 
 COMMAND = (sys.executable, "-m", "workers.baselines")
 """The process; it takes `--card`, a request on standard input, and says a reply on standard output."""
@@ -63,7 +63,7 @@ def measure_baselines(
     keys = _keys(operator, pacer, device, versions)
     cache = None if folder is None else Cache(folder / "baselines")
     found = {shape: kept for shape, key in keys.items() if cache and (kept := cache.find(key))}
-    missing = [plan for plan in _benchmarks(pacer) if plan.shape.key not in found]
+    missing = [plan for plan in pacer.benchmarks if plan.shape.key not in found]
     if missing:
         for baseline in ask(request_for(operator, graphs, pacer, missing), card).baselines:
             found[baseline.shape] = baseline
@@ -74,7 +74,7 @@ def measure_baselines(
 
 def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> Request:
     """The request about some of a pacer's plans, with their kernels assembled anew."""
-    reduced = _bundle_of(pacer, plans)
+    reduced = pacer.restricted(plans)
     by_shape = {graph.shape.key: graph for graph in graphs}
     return Request(
         operator=operator,
@@ -126,27 +126,11 @@ def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[s
             operator=operator.digest,
             shape=plan.shape.key,
             device=device,
-            pacer=_bundle_of(pacer, [plan]).identity,
+            pacer=pacer.restricted([plan]).identity,
             versions={**versions, "liger": liger_version()},
         )
-        for plan in _benchmarks(pacer)
+        for plan in pacer.benchmarks
     }
-
-
-def _benchmarks(bundle: Bundle) -> list[Plan]:
-    return [plan for plan in bundle.plans if plan.shape.role is ShapeRole.BENCHMARK]
-
-
-def _bundle_of(bundle: Bundle, plans: Sequence[Plan]) -> Bundle:
-    """A bundle of some of its plans, with the kernels they launch."""
-    launched = {launch.kernel for plan in plans for launch in plan.launches}
-    return bundle.model_copy(
-        update={
-            "plans": tuple(plans),
-            "kernels": {digest: kernel for digest, kernel in bundle.kernels.items() if digest in launched},
-            "cubins": {digest: cubin for digest, cubin in bundle.cubins.items() if digest in launched},
-        }
-    )
 
 
 def _keep(cache: Cache, key: Key, baseline: Baseline) -> None:

@@ -17,7 +17,7 @@ from workers.assembler import assemble
 from workers.checks import CHECKS, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
 from workers.devices.interpretation import Result, Unusable, interpret
-from workers.devices.selection import Case, benchmark_plans, select_cases
+from workers.devices.selection import Case, select_cases
 from workers.devices.verdict import Ended, timed
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
@@ -118,7 +118,7 @@ class ModelDevice(DeviceBench):
         """Nothing is held."""
 
     def _predict(self, job: MeasureJob, known: KnownTraffic, stages_s: dict[str, float]) -> tuple[ShapeResult, ...]:
-        benchmarked = job.bundle.model_copy(update={"plans": benchmark_plans(job.bundle)})
+        benchmarked = job.bundle.model_copy(update={"plans": job.bundle.benchmarks})
         with timed(stages_s, "assemble"):
             assembled = assemble(benchmarked, job.operator)
         if assembled.outcome is not None or assembled.bundle is None:
@@ -165,7 +165,7 @@ def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> Known
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
     seed = secrets.token_bytes(SEED_BYTES)
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
-    plans = [plan for plan in benchmark_plans(job.bundle) if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
+    plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     try:
         with timed(stages_s, "interpret"):
             interpretation = interpret(job, cases, drawn, plans, min(WALL_S, job.deadline_s))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workers.inputs import DRAWS
-from workers.protocol import Bundle, Graph, Plan, ShapeRole
+from workers.protocol import Bundle, Graph, Plan
 
 LARGEST_PLAN_BYTES = 4 * 2**20
 """Bytes of a plan's buffers up to which it is executed: about half a second for five draws on one core."""
@@ -55,8 +55,3 @@ def plan_bytes(plan: Plan) -> int:
     """What a plan costs to execute once, in bytes of buffers."""
     programs = sum(launch.grid[0] * launch.grid[1] * launch.grid[2] for launch in plan.launches)
     return sum(buffer.bytes for buffer in plan.buffers) + programs * PROGRAM_BYTES
-
-
-def benchmark_plans(bundle: Bundle) -> tuple[Plan, ...]:
-    """Plans whose time counts."""
-    return tuple(plan for plan in bundle.plans if plan.shape.role is ShapeRole.BENCHMARK)

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import warnings
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -161,3 +162,15 @@ def drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     _checked(_libc.capset(header, nothing), "capset")
+
+
+def fork() -> int:
+    """Fork; the process id of the child, or 0 in it.
+
+    Raises:
+        OSError: If there can be no further process.
+    """
+    with warnings.catch_warnings():
+        # Newer Pythons warn of threads; the child takes no lock that another thread of ours could hold.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()

@@ -8,7 +8,6 @@ import shutil
 import signal
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 
 from workers.errors import JailFailed, JailUnsafe
@@ -16,6 +15,7 @@ from workers.jail import inmate
 from workers.jail.base import Ending, JailResult, Limits
 from workers.jail.inmate import HEADER, READY, Status
 from workers.jail.keeper import MAP_REQUEST, MAPPED, Death, Order, Pipes, keep
+from workers.jail.kernel import fork
 from workers.jail.walls import NOBODY, LayerMissing, Walls, own_user_namespace, putting_up
 
 DIRECTORY_PREFIX = "reef-jail-"
@@ -78,7 +78,7 @@ class _Run:
         self._reply_end, reply = os.pipe()
         self._report_end, report = os.pipe()
         lifeline, self._lifeline_end = os.pipe()
-        self._keeper = _fork()
+        self._keeper = fork()
         if self._keeper == 0:
             keep(order, Pipes(reply, report, lifeline))
         for descriptor in (reply, report, lifeline):
@@ -189,13 +189,6 @@ def execute(walls: Walls, function: Callable[[bytes], bytes], request: bytes, li
         return _judge(run, death)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        # Newer Pythons warn of threads; the child takes no lock that another thread of ours could hold.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
 
 
 def _judge(run: _Run, death: Death) -> JailResult:

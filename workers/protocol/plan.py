@@ -6,6 +6,7 @@ sizes, counts and offsets are limited here, references are checked by `Plan`, an
 
 import hashlib
 import json
+from collections.abc import Sequence
 from math import isfinite, prod
 from typing import Annotated, Literal, Self
 
@@ -298,22 +299,34 @@ class Bundle(Wire):
                     )
         return self
 
-    def reduced(self) -> "Bundle":
-        """The plans of the benchmark shapes alone, with the kernels that they launch: what candidates are paced by.
+    @property
+    def benchmarks(self) -> tuple[Plan, ...]:
+        """The plans whose time counts."""
+        return tuple(plan for plan in self.plans if plan.shape.role is ShapeRole.BENCHMARK)
+
+    def restricted(self, plans: Sequence[Plan]) -> "Bundle":
+        """Some of the plans alone, with the kernels that they launch.
 
         Raises:
-            ValueError: If no plan is one of a benchmark shape.
+            ValueError: If there is none.
         """
-        plans = tuple(plan for plan in self.plans if plan.shape.role is ShapeRole.BENCHMARK)
         launched = {launch.kernel for plan in plans for launch in plan.launches}
         return Bundle(
             target=self.target,
             operator=self.operator,
             configuration=self.configuration,
             kernels={digest: kernel for digest, kernel in self.kernels.items() if digest in launched},
-            plans=plans,
+            plans=tuple(plans),
             cubins={digest: code for digest, code in self.cubins.items() if digest in launched},
         )
+
+    def reduced(self) -> "Bundle":
+        """The plans of the benchmark shapes alone: what candidates are paced by.
+
+        Raises:
+            ValueError: If no plan is one of a benchmark shape.
+        """
+        return self.restricted(self.benchmarks)
 
     def _scratch_bytes(self, launch: Launch) -> int:
         kernel = self.kernels[launch.kernel]

@@ -1,7 +1,8 @@
 """Machine code of the kernels for a target, made by Triton without a card. In the bench, before it forks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import triton
@@ -94,23 +95,57 @@ def compile_support(target: str) -> dict[str, SupportKernel]:
     Raises:
         ToolMissing: If the target is none of NVIDIA's.
     """
-    sheet = TARGETS.get(target)
-    if sheet is None or sheet.vendor != "nvidia":
-        raise ToolMissing(f"there are no kernels of ours for '{target}'")
+    sheet = sheet_of(target)
     return {
-        recipe.name: _compile(recipe, sheet)
+        recipe.name: compile_kernel(
+            sheet, recipe.function, recipe.signature, recipe.constants, num_warps=recipe.num_warps
+        )
         for recipe in _RECIPES
         if sheet.capability >= _NEWER.get(recipe.name.removeprefix("fill_"), (0, 0))
     }
 
 
-def _compile(recipe: _Recipe, sheet: Target) -> SupportKernel:
-    names = recipe.function.arg_names
-    types = [*recipe.signature.split(), *("constexpr" for _ in recipe.constants)]
-    constants = {(names.index(name),): value for name, value in recipe.constants.items()}
-    aligned = {(index,): [["tt.divisibility", 16]] for index, type in enumerate(types) if type.startswith("*")}
-    source = ASTSource(recipe.function, dict(zip(names, types, strict=True)), constants, aligned)
+def sheet_of(target: str) -> Target:
+    """The sheet of a target that our kernels can be compiled for.
+
+    Raises:
+        ToolMissing: If the target is none of NVIDIA's.
+    """
+    sheet = TARGETS.get(target)
+    if sheet is None or sheet.vendor != "nvidia":
+        raise ToolMissing(f"there are no kernels of ours for '{target}'")
+    return sheet
+
+
+def compile_kernel(
+    sheet: Target,
+    function: JITFunction,
+    types: str,
+    constants: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    even: Sequence[str] = (),
+    num_warps: int = 4,
+) -> SupportKernel:
+    """Compile one kernel; all pointers, and the numbers named `even`, are multiples of 16.
+
+    Args:
+        sheet: Of the target.
+        function: A jit function, its constants last.
+        types: Triton's names of the types of its other parameters, in order, with spaces between.
+        constants: Values of its constants, by name.
+        even: Names of parameters.
+        num_warps: Warps a program.
+    """
+    names = function.arg_names
+    kinds = dict(zip(names, [*types.split(), *("constexpr" for _ in constants)], strict=True))
+    aligned = [index for index, name in enumerate(names) if kinds[name].startswith("*") or name in even]
+    source = ASTSource(
+        function,
+        kinds,
+        {(names.index(name),): value for name, value in constants.items()},
+        {(index,): [["tt.divisibility", 16]] for index in aligned},
+    )
     target = GPUTarget("cuda", sheet.arch, sheet.warp_size)
-    compiled = triton.compile(source, target=target, options={"num_warps": recipe.num_warps})
+    compiled = triton.compile(source, target=target, options={"num_warps": num_warps})
     metadata = compiled.metadata
     return SupportKernel(compiled.asm["cubin"], metadata.name, metadata.shared, metadata.num_warps)

@@ -1,7 +1,7 @@
 """Which plans are executed on which draws."""
 
 from tests.workers.devices.kernels import PLAIN, graphs, job_for
-from workers.devices.selection import ALL_DRAWS_BYTES, LARGEST_PLAN_BYTES, benchmark_plans, plan_bytes, select_cases
+from workers.devices.selection import ALL_DRAWS_BYTES, LARGEST_PLAN_BYTES, plan_bytes, select_cases
 from workers.inputs import DRAWS
 from workers.protocol import Buffer, Shape
 
@@ -24,7 +24,7 @@ def test_small_plans_come_first_and_get_every_draw():
     cases = select_cases(bundle, graphs("softmax"))
     assert [case.plan.shape.key for case in cases] == ["M=1,N=1", "M=37,N=129", "M=64,N=128"]
     assert all(case.draws == tuple(DRAWS) and case.graph.shape.key == case.plan.shape.key for case in cases)
-    assert [plan.shape.key for plan in benchmark_plans(bundle)] == ["M=2048,N=1024"]
+    assert [plan.shape.key for plan in bundle.benchmarks] == ["M=2048,N=1024"]
 
 
 def test_larger_plans_share_the_draws():
