@@ -1,6 +1,7 @@
 """The database underneath: connections, transactions, and the one place where its errors become ours."""
 
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields
@@ -14,6 +15,8 @@ from archive.errors import ArchiveError, Conflict, Unavailable
 
 BUSY_TIMEOUT_MS = 10_000
 """How long SQLite waits for another process's write; ours take milliseconds."""
+BUSY_PAUSE_S = 0.01
+"""Before what SQLite turned away is tried again."""
 READERS = 5
 """Connections for reading, SQLAlchemy's own default."""
 
@@ -109,7 +112,7 @@ def tune_sqlite(engine: Engine, *, begin: str) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(cursor)
         cursor.execute("PRAGMA synchronous = NORMAL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -117,6 +120,23 @@ def tune_sqlite(engine: Engine, *, begin: str) -> None:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
+
+
+def _write_ahead(cursor: sqlite3.Cursor) -> None:
+    """Switch the database to write-ahead logging, which it then stays with.
+
+    Of several connections that switch a new database at once SQLite turns all but one away, timeout or not.
+    """
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(BUSY_PAUSE_S)
+        else:
+            return
 
 
 def upsert(connection: AsyncConnection, table: Table) -> Upsert:

@@ -26,8 +26,8 @@ READY = b"+"
 """Written once the inmate is shut in, before the first instruction of the work."""
 HEADER = struct.Struct(">BQ")
 """Status and length of the payload that follows."""
-_DETAIL_CHARS = 8000
-# Longest traceback text that is sent.
+DETAIL_BYTES = 8192
+"""Longest traceback that is sent; its end, where the error is named, is kept."""
 _LAST_WORDS_AT = 0.9
 # Share of the time left after which the inmate prints where it is.
 
@@ -64,7 +64,7 @@ class _Edge:
         if isinstance(error, MemoryError):
             return Status.MEMORY, b""
         text = "".join(traceback.format_exception(error))
-        return Status.RAISED, text[-_DETAIL_CHARS:].encode(errors="replace")
+        return Status.RAISED, text.encode(errors="replace")[-DETAIL_BYTES:]
 
 
 def live(walls: Walls, limits: Limits, directory: str, work: Callable[[int], None], ends: tuple[int, int]) -> None:

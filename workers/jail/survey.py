@@ -50,19 +50,22 @@ def _missing_layer(walls: Walls) -> str | None:
         if missing.layer not in walls.layers:
             raise JailFailed(str(missing)) from missing
         return missing.layer
-    if result.ending is Ending.RETURNED:
+    if result.ending is Ending.RETURNED and not result.reply:
         return None
-    if "nobody" in walls.layers and "PermissionError" in result.detail:
+    if result.ending is Ending.RETURNED and "nobody" in walls.layers:
         return "nobody"
-    raise JailFailed(f"a jail that should return nothing ended otherwise: {result.detail}")
+    raise JailFailed(f"a jail that should only look around cannot: {result.reply.decode() or result.detail}")
 
 
-def _look_around(request: bytes) -> bytes:
-    """Read what imports will need: as nobody, a checkout below a private home is out of reach."""
-    for directory in _code_directories():
-        list(directory.iterdir())
-    Path(__file__).read_bytes()
-    return request
+def _look_around(_: bytes) -> bytes:
+    """Read what imports will need and say what cannot be: as nobody, a checkout below a private home is out of reach."""
+    try:
+        for directory in _code_directories():
+            list(directory.iterdir())
+        Path(__file__).read_bytes()
+    except OSError as error:
+        return str(error).encode(errors="replace")[-_LIMITS.reply_bytes :]
+    return b""
 
 
 def _leave_orphan(request: bytes) -> bytes:

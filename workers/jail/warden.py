@@ -13,13 +13,15 @@ from collections.abc import Callable
 from workers.errors import JailFailed, JailUnsafe
 from workers.jail import inmate
 from workers.jail.base import Ending, JailResult, Limits
-from workers.jail.inmate import HEADER, READY, Status
+from workers.jail.inmate import DETAIL_BYTES, HEADER, READY, Status
 from workers.jail.keeper import MAP_REQUEST, MAPPED, Death, Order, Pipes, keep
 from workers.jail.kernel import fork
 from workers.jail.walls import NOBODY, LayerMissing, Walls, own_user_namespace, putting_up
 
 DIRECTORY_PREFIX = "reef-jail-"
 """What the temporary directories of jails are called."""
+_OVERHEAD = len(READY) + HEADER.size
+# Bytes of an answer before its payload.
 _BURIAL_S = 20.0
 # Until then the keeper must have reported after the parent's word; it gives up itself after ten.
 _MEMORY_SIGNS = ("bad_alloc", "out of memory", "Cannot allocate memory", "MemoryError")
@@ -27,14 +29,15 @@ _MEMORY_SIGNS = ("bad_alloc", "out of memory", "Cannot allocate memory", "Memory
 
 
 class _Answer:
-    """What has been read of an inmate's answer, never more than the limit."""
+    """What has been read of an inmate's answer, never more than the limit: that of a reply, or that of a traceback."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, reply_bytes: int) -> None:
         self._data = bytearray()
-        self._limit = limit + len(READY) + HEADER.size
+        self._reply_bytes = reply_bytes
 
     def feed(self, chunk: bytes) -> None:
-        self._data += chunk[: self._limit + 1 - len(self._data)]
+        longest = _OVERHEAD + max(self._reply_bytes, DETAIL_BYTES)
+        self._data += chunk[: longest + 1 - len(self._data)]
 
     @property
     def is_ready(self) -> bool:
@@ -43,15 +46,16 @@ class _Answer:
     @property
     def length(self) -> int | None:
         """Bytes of the whole answer as its header announces them."""
-        start = len(READY) + HEADER.size
-        if len(self._data) < start:
+        if len(self._data) < _OVERHEAD:
             return None
         _, payload = HEADER.unpack_from(self._data, len(READY))
-        return start + int(payload)
+        return _OVERHEAD + int(payload)
 
     @property
     def is_flooded(self) -> bool:
-        return self.length is not None and self.length > self._limit
+        if self.length is None:
+            return False
+        return self.length > _OVERHEAD + (self._reply_bytes if self.status == Status.RETURNED else DETAIL_BYTES)
 
     @property
     def is_complete(self) -> bool:
@@ -63,7 +67,7 @@ class _Answer:
 
     @property
     def payload(self) -> bytes:
-        return bytes(self._data[len(READY) + HEADER.size : self.length])
+        return bytes(self._data[_OVERHEAD : self.length])
 
 
 class _Run:

@@ -2,6 +2,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from workers.jail import Limits
 from workers.jail.survey import strongest_walls
 from workers.jail.warden import execute
@@ -22,6 +24,18 @@ def test_the_code_can_be_imported_inside():
         return workers.targets.TARGETS["sm_90"].card.encode()
 
     assert execute(strongest_walls(), imports, b"", Limits()).reply == b"NVIDIA H200"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+@pytest.mark.parametrize("name", ["code", "a-name-that-makes-every-message-long-" * 6])
+def test_nobody_is_given_up_where_the_code_is_private(tmp_path, monkeypatch, name):
+    if "tmpfs" not in strongest_walls().layers:
+        pytest.skip("this machine has no temporary filesystem")
+    private = tmp_path / name / name
+    private.mkdir(parents=True)
+    private.parent.chmod(0o700)
+    monkeypatch.syspath_prepend(str(private))
+    assert "nobody" not in strongest_walls.__wrapped__().layers
 
 
 def test_what_killed_parents_left_is_removed_a_day_later(tmp_path, monkeypatch):

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -5,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from workers.errors import JailFailed
-from workers.jail import Limits
+from workers.jail import Ending, Limits, inmate
+from workers.jail.inmate import DETAIL_BYTES, HEADER, Status
 from workers.jail.survey import strongest_walls
 from workers.jail.walls import LAYERS, LayerMissing, Walls
 from workers.jail.warden import execute
@@ -26,6 +28,36 @@ def test_a_layer_that_only_root_has_is_named():
         pytest.skip("for users that are not root")
     with pytest.raises((LayerMissing, JailFailed)):
         execute(Walls(frozenset(LAYERS)), lambda request: request, b"", Limits())
+
+
+def test_a_traceback_may_be_longer_than_a_reply():
+    def fails(_):
+        raise ValueError("x" * 2000)
+
+    result = execute(strongest_walls(), fails, b"", Limits(reply_bytes=10))
+    assert result.ending is Ending.RAISED
+    assert result.detail.endswith("x" * 2000 + "\n")
+
+
+def test_a_traceback_is_cut_at_its_beginning():
+    def fails(_):
+        raise ValueError("é" * DETAIL_BYTES + " the end")
+
+    result = execute(strongest_walls(), fails, b"", Limits())
+    assert result.ending is Ending.RAISED
+    assert len(result.detail.encode()) <= DETAIL_BYTES + 8
+    assert result.detail.endswith("the end\n")
+
+
+@pytest.mark.parametrize(("status", "length"), [(Status.RETURNED, 11), (Status.RAISED, DETAIL_BYTES + 1)])
+def test_no_frame_is_longer_than_its_kind_may_be(status, length):
+    def forges(_):
+        for descriptor in range(3, 64):
+            with contextlib.suppress(OSError):
+                inmate.write(descriptor, HEADER.pack(status, length) + bytes(length))
+        os._exit(0)
+
+    assert execute(strongest_walls(), forges, b"", Limits(reply_bytes=10)).ending is Ending.FLOODED
 
 
 def test_a_run_leaves_nothing_behind():
