@@ -58,7 +58,7 @@ def _missing_layer(walls: Walls) -> str | None:
 
 
 def _look_around(_: bytes) -> bytes:
-    """Read what imports will need and say what cannot be: as nobody, a checkout below a private home is out of reach."""
+    """Read what imports will need; say what cannot be read, as nobody cannot a checkout below a private home."""
     try:
         for directory in _code_directories():
             list(directory.iterdir())
