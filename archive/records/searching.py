@@ -1,8 +1,4 @@
-"""The frozen values that leave the archive. No SQL, no ORM objects: what a caller holds never changes under it.
-
-Documents of the other room (operator, bundle, report) are kept as JSON text or mappings; the archive stores them and
-never looks inside, except for readings, which descriptors map to coordinates.
-"""
+"""Records of searches: what was asked, proposed, reported and kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

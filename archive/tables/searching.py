@@ -1,8 +1,4 @@
-"""The tables, private to the archive.
-
-Columns are named like the fields of the records that leave the room. Whatever is asked often has an index that answers
-it, and whatever is counted has a counter: no query's cost grows with the number of candidates.
-"""
+"""Tables of searches: what was asked, proposed, reported and kept."""
 
 from typing import Any
 
@@ -13,7 +9,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     Table,
     Text,
     UniqueConstraint,
@@ -22,15 +17,7 @@ from sqlalchemy import (
 
 from archive.columns import Compressed, Json, Moment, Prose, Word
 from archive.records import Axis, CandidateState, Placement, SearchState
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+from archive.tables.schema import metadata, sequence
 
 UNFINISHED = text("state <> 'judged'")
 """Condition of the partial index on candidates; queries must repeat it word for word for the index to be used."""
@@ -38,11 +25,6 @@ UNFINISHED = text("state <> 'judged'")
 
 def _axes(parsed: list[dict[str, Any]]) -> tuple[Axis, ...]:
     return tuple(Axis(**axis) for axis in parsed)
-
-
-def _sequence() -> Column[int]:
-    """A number that grows with every row; SQLite counts only plain integer keys by itself."""
-    return Column("seq", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=True)
 
 
 def _challenger() -> list[Column[Any]]:
@@ -163,7 +145,7 @@ variants = Table(
 reports = Table(
     "reports",
     metadata,
-    _sequence(),
+    sequence(),
     Column("job", Text, nullable=False, unique=True),
     Column("search", Text, ForeignKey("searches.id"), nullable=False),
     Column("candidate", Text, ForeignKey("candidates.id"), nullable=False),
@@ -199,7 +181,7 @@ elites = Table(
 placements = Table(
     "placements",
     metadata,
-    _sequence(),
+    sequence(),
     Column("search", Text, ForeignKey("searches.id"), nullable=False),
     Column("device", Text, nullable=False),
     Column("axes_version", Integer, nullable=False),
