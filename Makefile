@@ -7,7 +7,7 @@ WHEELS ?= dist/wheels
 SITE ?= dist/site
 RESULTS ?= benchmarks/results
 
-.PHONY: help install demo test test-all gpu-check check format wheel clean
+.PHONY: help install demo test test-all peers gpu-check check format wheel clean
 help:            ## Show this help
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -e 's/:.*## */\t/' | expand -t 14
 
@@ -27,7 +27,15 @@ test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
 
 test-all: $(STAMP) ## Also the long suites
+	-$(MAKE) peers
 	$(BIN)/python -m pytest -n 2 -m "not gpu"
+
+# A hundred packages that must not mix with ours.
+peers: $(VENV)/peers/.installed ## Install servers of other makers that the long suites talk to
+$(VENV)/peers/.installed: tests/journeys/peers.txt | $(STAMP)
+	$(BIN)/python -m venv $(VENV)/peers
+	$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/journeys/peers.txt
+	touch $@
 
 # Needs no .venv and no network: torch with CUDA on the host, and what docs/gpu.md has carried there in $(WHEELS).
 gpu-check:       ## On a host with a card: the tests that need it, then its figures (docs/gpu.md)

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, LargeBinary, Text
+from sqlalchemy import BigInteger, DateTime, Dialect, LargeBinary, Text
 from sqlalchemy.types import TypeDecorator
 
 COMPRESSION_LEVEL = 6
 """zlib's own default: PTX shrinks about eightfold, at tens of megabytes a second."""
+NANO = 1_000_000_000
+"""Parts of a dollar that are kept: a token of the cheapest models costs some tens of them."""
 
 
 def now() -> datetime:
@@ -92,6 +94,21 @@ class Json(TypeDecorator[Any]):
         return None if value is None else self.read(json.loads(value))
 
 
+class Dollars(TypeDecorator[float]):
+    """US dollars, kept as whole billionths, so that sums and limits are exact however often they are added to."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> int | None:
+        """Round to a billionth."""
+        return None if value is None else round(value * NANO)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> float | None:
+        """As a number of dollars; sums come as decimals from PostgreSQL."""
+        return None if value is None else int(value) / NANO
+
+
 class Compressed(TypeDecorator[str]):
     """Text as zlib-compressed UTF-8, for documents of tens of kilobytes and more."""
 
@@ -99,8 +116,8 @@ class Compressed(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
-        """Compress."""
-        return None if value is None else zlib.compress(value.encode(), COMPRESSION_LEVEL)
+        """Compress; lone surrogates, which have no UTF-8 form, are replaced."""
+        return None if value is None else zlib.compress(value.encode(errors="replace"), COMPRESSION_LEVEL)
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
         """Decompress."""

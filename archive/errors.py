@@ -3,6 +3,7 @@
 ArchiveError
 ├── NotFound       the archive holds no such thing
 ├── Conflict       the state it is in does not allow the change
+├── Unreadable     a file is no archive
 └── Unavailable    the database did not answer; the same call may succeed later
 """
 
@@ -17,6 +18,10 @@ class NotFound(ArchiveError):
 
 class Conflict(ArchiveError):
     """The state of a thing does not allow the change asked for."""
+
+
+class Unreadable(ArchiveError):
+    """A file that should hold an archive does not, or not all of it."""
 
 
 class Unavailable(ArchiveError):

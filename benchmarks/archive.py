@@ -126,9 +126,8 @@ class Growth:
 
     async def select(self) -> None:
         """Choose a parent: read the grid and its visits, draw one."""
-        elites = await self.store.elites.list(self.search, DEVICE, 1)
-        visits = await self.store.elites.visits(self.search, DEVICE, 1)
-        select(elites, self.rng, visits)
+        elites = await self.store.elites.holders(self.search, DEVICE, 1)
+        select(elites, self.rng, {holder.cell: holder.visits for holder in elites})
 
     async def grow(self, size: int, database: Database) -> None:
         """Bring the search to that many judged candidates, each with a variant and a placement, in bulk."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from archive.store import Store
+from service.api.schemas import Archive
 from service.cli.pictures import elite_table, heat_map
 from service.settings import Settings
 
@@ -25,8 +26,9 @@ async def draw(search_id: str | None) -> Path:
     finally:
         await store.close()
     console = Console(record=True, width=110, quiet=False)
-    console.print(heat_map(search, elites))
-    console.print(elite_table(search, elites, limit=6))
+    archive = Archive.of(search, search.devices[0], elites)
+    console.print(heat_map(archive))
+    console.print(elite_table(archive, limit=6))
     PICTURES.mkdir(exist_ok=True)
     path = PICTURES / f"{search.operator_name}.svg"
     console.save_svg(str(path), title=f"reef search {search.operator_name}")

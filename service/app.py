@@ -1,69 +1,57 @@
 """The app: REST over one coordinator. Wiring only."""
 
-import re
 import signal
-from collections.abc import AsyncIterator
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import FastAPI
+from starlette.middleware import Middleware
 
 import service
-from service.api import routes
-from service.api.limits import BodyLimit
-from service.api.problems import Problem, install
+from archive.errors import Conflict
+from archive.store import Store
+from service.api.document import describe
+from service.api.forgery import ForgeryGuard
+from service.api.gate import Gate
+from service.api.limits import Bodies, HeaderLimit
+from service.api.lingering import Lingering
+from service.api.problems import install
+from service.api.recording import Recorder
+from service.api.replies import Once
+from service.api.routing import routes
 from service.coordinator import Coordinator
+from service.dashboard import install_pages
 from service.errors import BadInput
+from service.events import Events
+from service.heads import server_options
+from service.security.authentication import FIRST_TOKEN, issue, utc_now
+from service.security.doors import Doors, Login, doors_for
+from service.security.scopes import EVERY_SCOPE, Scope
 from service.settings import Settings
 
 STOP_S = 3
-"""Seconds that open connections get at the end; event streams never end by themselves."""
+"""Seconds that open connections get at the end."""
 MAX_BODY_BYTES = 4 * 2**20
 """Largest body taken, in bytes: the longest operator spec there is, twice over for JSON's escapes."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def require_loopback(host: str) -> None:
-    """Refuse to serve where strangers could reach us, as long as there is no login.
-
-    Raises:
-        BadInput: If the address is not loopback.
-    """
-    if not is_loopback(host):
-        raise BadInput(f"'{host}' can be reached from outside, and there is no login yet; serve on 127.0.0.1", "host")
-
-
-async def local_host_only(request: Request) -> None:
-    """Answer only to this machine's own names.
-
-    Without it a web page could point a name of its own at 127.0.0.1 and steer searches from a visitor's browser.
-
-    Raises:
-        HTTPException: 421 if the request names another host.
-    """
-    host = re.sub(r":\d+$", "", request.headers.get("host", "")).strip("[]")
-    if not is_loopback(host):
-        raise HTTPException(421, "this service answers to 127.0.0.1 and localhost only")
+BODY_S = 30.0
+"""Seconds until a body must have come: the largest one at 140 kB a second."""
+MAX_HEAD_BYTES = 32 * 2**10
+"""Of a request's head that the server holds before it gives up; above what `HeaderLimit` answers with a problem."""
 
 
 class Api(FastAPI):
-    """FastAPI whose document also describes the problems that every route may answer."""
+    """FastAPI whose document also says what problems look like and what each route asks of its caller."""
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, with the schema that error answers refer to."""
-        document = super().openapi()
-        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        document["components"]["schemas"].update(problem.pop("$defs"), Problem=problem)
-        return document
+        """The OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            describe(super().openapi(), self.routes)
+        assert self.openapi_schema is not None
+        return self.openapi_schema
 
 
 @asynccontextmanager
@@ -83,38 +71,131 @@ async def running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
         await coordinator.close()
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI app, for a server that runs its lifespan."""
+def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
+    """The service as an ASGI app, for a server that runs its lifespan.
+
+    Args:
+        settings: What the coordinator needs.
+        doors: What it asks of those who come; nothing but the right host name if left out, for use within a program.
+    """
     app = Api(
         title="Kernelreef",
         description=service.__doc__ or "",
         version="1",
         lifespan=lambda app: running(app, settings),
-        dependencies=[Depends(local_host_only)],
         docs_url=None,
         redoc_url=None,
+        middleware=[
+            Middleware(HeaderLimit),
+            Middleware(Recorder),
+            Middleware(Gate, doors=doors or Doors()),
+            Middleware(Lingering),
+            Middleware(Bodies, most_bytes=MAX_BODY_BYTES, longest_s=BODY_S),
+            Middleware(ForgeryGuard),
+            Middleware(Once),
+        ],
     )
-    app.add_middleware(BodyLimit, most_bytes=MAX_BODY_BYTES)
     install(app)
     app.include_router(routes())
+    install_pages(app)
     return app
 
 
-async def serve(settings: Settings, host: str, port: int) -> None:
+class Server(uvicorn.Server):
+    """A server that ends event streams before it waits for open connections: they never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+        """Prepare to serve an app whose streams `events` feeds."""
+        super().__init__(config)
+        self._events = events
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then everything else."""
+        self._events.close()
+        await super().shutdown(sockets)
+
+
+async def serve(settings: Settings, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM. What fails at the start is raised here, for a server would only print its trace.
 
+    Args:
+        settings: What the environment says.
+        host: Address to listen on.
+        port: Port to listen on; 0 for any.
+        announce: Shows a person the first token of an archive, which is the one time that anybody can see it.
+
     Raises:
-        BadInput: If the address is not loopback.
+        BadInput: If others could reach the service and nobody could log in, or the certificate cannot be read.
         ServiceError: If something we stand on does not start.
         ArchiveError: If the database does not.
     """
-    require_loopback(host)
-    app = create_app(settings)
+    doors = doors_for(host, settings.allowed_hosts or (), settings.requests_per_s)
+    app = create_app(settings, doors)
     config = uvicorn.Config(
-        app, host, port, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=STOP_S
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=STOP_S,
+        **server_options(MAX_HEAD_BYTES),
+        **tls_files(settings),
     )
-    async with running(app, settings):
-        # The server sends itself the signal again when it has stopped; it must not end us before we are closed.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
-        await uvicorn.Server(config).serve()
+    with listen(host, port) as listening:
+        async with running(app, settings):
+            if doors.login is Login.ALWAYS:
+                await require_admin(app.state.coordinator.store, announce)
+            # The server sends itself the signal again when it has stopped; it must not end us before we are closed.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: None)
+            await Server(config, app.state.coordinator.events).serve([listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections.
+
+    Raises:
+        BadInput: If the address is not this machine's, or the port is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", "host") from error
+
+
+def tls_files(settings: Settings) -> dict[str, Any]:
+    """What the server is told of TLS; nothing without a certificate.
+
+    Raises:
+        BadInput: If there is a key alone, or the files are no certificate with its key.
+    """
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None:
+        if key is not None:
+            raise BadInput("there is a key and no certificate; set REEF_TLS_CERTIFICATE too", "REEF_TLS_KEY")
+        return {}
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except OSError as error:
+        raise BadInput(f"{certificate} is no certificate with its key: {error}", "REEF_TLS_CERTIFICATE") from error
+    return {"ssl_certfile": certificate, "ssl_keyfile": key}
+
+
+async def require_admin(store: Store, announce: Callable[[str], None]) -> None:
+    """Have somebody who can log in: the first start of an archive makes a token that may do everything.
+
+    Raises:
+        BadInput: If there were tokens before and none that may make others is left.
+    """
+    if await store.tokens.usable(Scope.ADMIN, utc_now()):
+        return
+    try:
+        _, text = await issue(store, "first", EVERY_SCOPE, id=FIRST_TOKEN)
+    except Conflict as error:
+        # Either it was revoked or has expired, or another service made it just now.
+        if not await store.tokens.usable(Scope.ADMIN, utc_now()):
+            detail = "no token is left that may administer; make one on this machine: reef token create --scope admin"
+            raise BadInput(detail, "host") from error
+        return
+    announce(text)

@@ -15,7 +15,7 @@ from service.errors import BadInput
 from service.specs import nearest, parse_operator
 from workers.protocol import Operator
 
-__all__ = ["load_catalogue", "load_operator", "parse_operator"]
+__all__ = ["catalogue_names", "load_catalogue", "load_operator", "parse_operator"]
 
 SPEC_FILE = "operator.toml"
 """The spec's name in a folder that holds one operator."""
@@ -28,6 +28,11 @@ def load_catalogue() -> dict[str, Operator]:
     """The operators that come with Kernelreef, by name."""
     operators = [_load(folder / SPEC_FILE) for folder in _folders().values()]
     return {operator.name: operator for operator in operators}
+
+
+def catalogue_names() -> list[str]:
+    """Names of the operators that come with Kernelreef."""
+    return list(_folders())
 
 
 def load_operator(spec: str | Path) -> Operator:

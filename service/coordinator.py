@@ -6,8 +6,8 @@ machine. With addresses given, the same code stands on PostgreSQL and Redis.
 
 import contextlib
 import secrets
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Collection, Mapping
+from typing import Any, Self
 
 from uuid6 import uuid7
 
@@ -16,22 +16,33 @@ from archive.errors import Conflict as ArchiveConflict
 from archive.errors import NotFound as Gone
 from archive.records import NewSearch, Search, SearchState
 from archive.store import Store, migrate
+from service.asking import Asking
 from service.catalogue import load_catalogue, parse_operator
 from service.devices import require_judgeable
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
+from service.emitters.llm.strategies import STRATEGIES
 from service.errors import BadInput, Conflict, NotFound
 from service.events import Events, SearchChanged
 from service.evolution import ACTIVE, OPEN, Evolution
+from service.flow import Limits
+from service.hosts import Hosts, address_for_hosts
+from service.learning import Learning
+from service.metrics import METRICS
+from service.naming import find_operator
 from service.pool import WorkerPool
+from service.relay import Relay
 from service.requests import SearchRequest
 from service.settings import Settings
 from service.shapes import all_shapes
+from service.tenure import Holdings
 from workers.protocol import Device, Operator
-from workers.queue import Dispatcher, WorkerStatus
+from workers.queue import Dispatcher, Porter, WorkerStatus
 
 HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from: secret, so that no author of a candidate can know them."""
+NO_QUEUE = "redis://127.0.0.1:0"
+"""Where nobody answers: the queue of a coordinator that only reads an embedded archive."""
 AXES_VERSION = 1
 """Version of the axes of new searches; raised when edges change."""
 
@@ -42,11 +53,23 @@ class Coordinator:
     def __init__(self, settings: Settings, store: Store, dispatcher: Dispatcher, pool: WorkerPool) -> None:
         self.settings = settings
         self.store = store
-        self.events = Events()
+        self.events = Events(observe=METRICS.published)
         self._dispatcher = dispatcher
         self._pool = pool
         self._catalogue = load_catalogue()
-        self._evolution = Evolution(store, dispatcher, self.events, in_flight=settings.in_flight_per_search)
+        self.asking = Asking(store, settings.data_dir)
+        limits = Limits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
+        self._evolution = Evolution(
+            store,
+            dispatcher,
+            self.events,
+            limits=limits,
+            holdings=Holdings(store, alone=settings.alone),
+            workers_for=self._require_workers,
+            ask=self.asking,
+        )
+        porter = Porter(dispatcher.redis_url)
+        self.hosts = Hosts(store, dispatcher, porter, self._evolution.vetting, self.events)
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
@@ -61,10 +84,10 @@ class Coordinator:
             await migrate(settings.database)
             store = await Store.open(settings.database)
             stack.push_async_callback(store.close)
-            redis_url = settings.redis_url
+            redis_url = settings.queue
             if redis_url is None:
-                redis_url = (await stack.enter_async_context(EmbeddedServer(settings.data_dir / "redis"))).url
-            dispatcher = Dispatcher(redis_url)
+                redis_url = (await stack.enter_async_context(_embedded(settings))).url
+            dispatcher = Dispatcher(redis_url, alone=settings.alone)
             stack.push_async_callback(dispatcher.close)
             pool = WorkerPool(
                 redis_url,
@@ -74,9 +97,38 @@ class Coordinator:
             )
             stack.push_async_callback(pool.close)
             coordinator = cls(settings, store, dispatcher, pool)
-            await coordinator._go_on(alone=settings.redis_url is None)
+            stack.push_async_callback(coordinator.asking.close)
+            await coordinator._go_on()
+            relay = Relay(redis_url, coordinator.events)
+            await relay.start()
+            stack.push_async_callback(relay.close)
             coordinator._evolution.start()
             stack.push_async_callback(coordinator._evolution.stop)
+            coordinator.hosts.start()
+            stack.push_async_callback(coordinator.hosts.stop)
+            learning = Learning(store, coordinator.events)
+            learning.start()
+            stack.push_async_callback(learning.stop)
+            coordinator._resources = stack.pop_all()
+            return coordinator
+
+    @classmethod
+    async def reading(cls, settings: Settings) -> Self:
+        """Open the archive alone, for who only looks: nothing is started, and what needs the queue is unavailable.
+
+        Raises:
+            ArchiveError: If the database does not answer.
+        """
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        await migrate(settings.database)
+        async with contextlib.AsyncExitStack() as stack:
+            store = await Store.open(settings.database)
+            stack.push_async_callback(store.close)
+            queue = settings.queue or NO_QUEUE
+            dispatcher = Dispatcher(queue, alone=settings.alone)
+            stack.push_async_callback(dispatcher.close)
+            coordinator = cls(settings, store, dispatcher, WorkerPool(queue, size=0))
+            stack.push_async_callback(coordinator.asking.close)
             coordinator._resources = stack.pop_all()
             return coordinator
 
@@ -84,24 +136,30 @@ class Coordinator:
         """Stop everything; open searches go on at the next start."""
         await self._resources.aclose()
 
-    async def submit(self, request: SearchRequest) -> Search:
+    async def submit(self, request: SearchRequest, id: str | None = None, *, owner: str = "") -> Search:
         """Store a search and start it.
+
+        Args:
+            request: What a person asks for.
+            id: The search's id, if it was chosen before. A second call with it changes nothing.
+            owner: Id of the token that asks; empty for the machine's own user.
 
         Raises:
             BadInput: If a name or the operator cannot be right; names the field.
         """
-        operator = self._resolve(request)
+        operator = await self._resolve(request)
         devices = _devices(request.devices)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
         axes = request.axes or DEFAULT_AXES
         for name in axes:
             _known(name, DESCRIPTORS, "axes")
+        terms = self._terms(request)
         await self.store.operators.put(operator.digest, operator.name, operator.model_dump_json())
         shapes = all_shapes(operator, secrets.randbits(HELD_OUT_BITS))
-        search = await self.store.searches.create(
+        search = await self._create(
             NewSearch(
-                id=str(uuid7()),
+                id=id or str(uuid7()),
                 operator=operator.digest,
                 operator_name=operator.name,
                 devices=tuple(device.name for device in devices),
@@ -111,11 +169,20 @@ class Coordinator:
                 budget=request.budget,
                 seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
+                llm=terms,
+                owner=owner,
+                priority=request.priority,
             )
         )
-        await self._require_workers(search)
         await self._evolution.sweep(search)
         return search
+
+    async def _create(self, new: NewSearch) -> Search:
+        try:
+            return await self.store.searches.create(new)
+        except ArchiveConflict:
+            # Made before by a request that is sent again because its answer was lost.
+            return await self._find(new.id)
 
     async def pause(self, search_id: str) -> Search:
         """Propose nothing more; what is in flight still counts.
@@ -146,6 +213,7 @@ class Coordinator:
         """
         search = await self._move(search_id, SearchState.STOPPED, OPEN)
         await self._dispatcher.cancel(search_id)
+        await self.asking.answering.withdraw(search_id)
         return search
 
     def operators(self) -> Mapping[str, Operator]:
@@ -156,6 +224,15 @@ class Coordinator:
         """Workers seen lately."""
         return await self._dispatcher.workers()
 
+    def queue_for_hosts(self) -> tuple[str, str | None]:
+        """Where workers that join find the queue, and certificates that vouch for it, PEM, if it needs our own.
+
+        Raises:
+            Conflict: If only this machine can reach it.
+        """
+        where = self.settings.worker_redis_url or self._dispatcher.redis_url
+        return address_for_hosts(where), self.settings.redis_ca.read_text() if self.settings.redis_ca else None
+
     async def unserved(self, search: Search) -> list[str]:
         """Devices of a search that no worker judges on at the moment."""
         served = {worker.device for worker in await self.workers()}
@@ -165,22 +242,41 @@ class Coordinator:
         """Jobs queued or leased, by stream."""
         return await self._dispatcher.depth()
 
-    def _resolve(self, request: SearchRequest) -> Operator:
-        if isinstance(request.operator, str):
-            _known(request.operator, self._catalogue, "operator")
-            return self._catalogue[request.operator]
-        return parse_operator(request.operator)
+    async def _resolve(self, request: SearchRequest) -> Operator:
+        if not isinstance(request.operator, str):
+            return parse_operator(request.operator)
+        try:
+            return await find_operator(self.store, self._catalogue, request.operator)
+        except NotFound as error:
+            raise BadInput(
+                f"'{request.operator}' was not handed in, and is not one of: {', '.join(self._catalogue)}", "operator"
+            ) from error
 
-    async def _go_on(self, *, alone: bool) -> None:
-        """Take up open searches.
+    def _terms(self, request: SearchRequest) -> dict[str, Any] | None:
+        """What a search may ask models, checked, as it is stored.
+
+        Raises:
+            BadInput: If a name is unknown, prices are missing, or an emitter asks models and nothing is said of them.
+        """
+        if request.llm is None:
+            asking = [name for name in request.emitters if EMITTERS[name].asks]
+            if asking:
+                raise BadInput(f"the emitter '{asking[0]}' asks models; say here which, as in docs/llm.md", "llm")
+            return None
+        for name in request.llm.strategies:
+            _known(name, STRATEGIES, "llm.strategies")
+        self.asking.require(request.llm)
+        return request.llm.model_dump(mode="json")
+
+    async def _go_on(self) -> None:
+        """Make ready to take up open searches.
 
         Whoever is alone with the queue starts it afresh: workers that died with us do not
         count against the jobs they held, and reports that were handed in stay.
         """
-        for search in await self.store.searches.list(states=OPEN, limit=1000):
-            if alone:
-                await self._dispatcher.cancel(search.id)
-            await self._require_workers(search)
+        if self.settings.alone:
+            for mark in await self.store.tenures.marks():
+                await self._dispatcher.cancel(mark.id)
 
     async def _require_workers(self, search: Search) -> None:
         for name in search.devices:
@@ -202,7 +298,11 @@ class Coordinator:
         return search
 
 
-def _known(name: str, table: Mapping[str, object], field: str) -> None:
+def _embedded(settings: Settings) -> EmbeddedServer:
+    return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url)
+
+
+def _known(name: str, table: Collection[str], field: str) -> None:
     if name not in table:
         raise BadInput(f"'{name}' is not one of: {', '.join(table)}", field)
 

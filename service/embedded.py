@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 import structlog
 from redis.asyncio import Redis
@@ -21,7 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from service.errors import Conflict, Unavailable
+from service.errors import BadInput, Conflict, Unavailable
 from service.tasks import end
 
 START_S = 30.0
@@ -35,8 +36,14 @@ RESTART_S = 0.2
 """Pause before a server that ended by itself is started again."""
 LAST_LINES = 3
 """Lines of the server's log that an error quotes; the cause stands a line or two above the end."""
+MOST_BULK = "64mb"
+"""Longest value that anybody may send: more than the largest trace of sixteen variants, and little enough that a host
+cannot fill our memory with one command."""
 PORT_TRIES = 3
 """Ports tried when somebody else takes the free one first."""
+
+REDIS_PORT = 6379
+"""Port of an address that names none."""
 
 TETHER = """
 import ctypes, os, signal, sys
@@ -62,14 +69,20 @@ class EmbeddedServer:
     started it.
     """
 
-    def __init__(self, folder: Path, *, program: Path | None = None) -> None:
+    def __init__(self, folder: Path, *, program: Path | None = None, public: str | None = None) -> None:
         """Prepare a server.
 
         Args:
             folder: Where its data is; made if it is not there, for this user alone.
             program: The server to run; found if not given.
+            public: Address, `redis://name:port`, under which workers on other machines find it; it then listens on that
+                port of every interface, and lets in nobody without a password. None to listen on loopback only.
+
+        Raises:
+            BadInput: If it cannot be served under that address.
         """
         self._folder = folder
+        self._public_port = None if public is None else _public_port(public)
         self._program = program
         self._password = secrets.token_urlsafe(32)
         self._port = 0
@@ -123,7 +136,7 @@ class EmbeddedServer:
     async def _start(self) -> None:
         """Start on a free port; another one if somebody else was faster."""
         for attempt in range(1, PORT_TRIES + 1):
-            self._port = _free_port()
+            self._port = self._public_port or _free_port()
             try:
                 return await self._spawn()
             except Unavailable as error:
@@ -133,7 +146,8 @@ class EmbeddedServer:
     async def _spawn(self) -> None:
         program = self._program or server_program()
         options = {
-            "bind": "127.0.0.1",
+            "bind": "127.0.0.1" if self._public_port is None else "* -::*",
+            "proto-max-bulk-len": MOST_BULK,
             "port": str(self._port),
             "dir": str(self._folder),
             "aclfile": str(self._folder / "users.acl"),
@@ -227,6 +241,15 @@ async def _locked(path: Path) -> int:
                     f"another process uses {path.parent}; stop it, or give this one another REEF_DATA_DIR"
                 ) from error
         await asyncio.sleep(POLL_S)
+
+
+def _public_port(address: str) -> int:
+    parts = urlsplit(address)
+    if parts.scheme != "redis":
+        raise BadInput(
+            "the embedded server speaks no TLS: give REEF_REDIS_URL of a server that does", "worker_redis_url"
+        )
+    return parts.port or REDIS_PORT
 
 
 def _free_port() -> int:

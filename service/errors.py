@@ -4,6 +4,9 @@ ServiceError            500
 ├── BadInput            422  what was sent cannot be right; names the field and what would be
 ├── NotFound            404  no such thing
 ├── Conflict            409  the state of the thing does not allow it
+├── Unauthenticated     401  nobody knows who is calling
+├── Forbidden           403  the caller may not do this
+├── TooMany             429  too many requests; says when to try again
 └── Unavailable         503  something we stand on did not answer; try again
 """
 
@@ -41,6 +44,31 @@ class Conflict(ServiceError):
 
     status = 409
     title = "Conflict"
+
+
+class Unauthenticated(ServiceError):
+    """Nobody knows who is calling."""
+
+    status = 401
+    title = "Unauthenticated"
+
+
+class Forbidden(ServiceError):
+    """The caller may not do this."""
+
+    status = 403
+    title = "Forbidden"
+
+
+class TooMany(ServiceError):
+    """Too many requests of one caller; after `retry_after_s` seconds the next will be taken."""
+
+    status = 429
+    title = "Too many requests"
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
 
 
 class Unavailable(ServiceError):

@@ -7,7 +7,7 @@ is also how every watch begins: **read the state on `stream.reread`, then follow
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -56,18 +56,32 @@ class ElitePromoted:
 
 
 @dataclass(frozen=True)
+class WorkerChanged:
+    """A host joined, entered a state, or said something else than a trusted worker; about no search.
+
+    `state` is that of the host, `trusted`, `untrusted` or `disagreed`; `reason` says more.
+    """
+
+    kind: ClassVar[str] = "worker.changed"
+    worker: str
+    state: str
+    reason: str = ""
+    search: str = ""
+
+
+@dataclass(frozen=True)
 class Reread:
     """Events before this point are not to be had: read the state, then follow what comes."""
 
     kind: ClassVar[str] = "stream.reread"
 
 
-Event = SearchChanged | CandidateJudged | ElitePromoted | Reread
+Event = SearchChanged | CandidateJudged | ElitePromoted | WorkerChanged | Reread
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """An event as watchers get it. `id` resumes a watch, in the process that gave it; `at` is UTC."""
+    """An event as watchers get it. `id` resumes a watch, at every coordinator with the same queue; `at` is UTC."""
 
     id: str
     at: datetime
@@ -112,12 +126,17 @@ class _Watcher:
 class Events:
     """The bus of one coordinator. Everything here runs on one event loop."""
 
-    def __init__(self, *, history: int = HISTORY, backlog: int = BACKLOG) -> None:
+    def __init__(
+        self, *, history: int = HISTORY, backlog: int = BACKLOG, observe: Callable[[Event], None] = lambda event: None
+    ) -> None:
+        """Open the bus; `observe` sees each event that is published here, once."""
+        self._observe = observe
         self._history: deque[Announcement] = deque(maxlen=history)
         self._backlog = backlog
         self._watchers: set[_Watcher] = set()
         self._life = secrets.token_hex(4)
         self._count = 0
+        self._way: Callable[[Event], None] | None = None
         self._closed = False
 
     @property
@@ -133,7 +152,18 @@ class Events:
     def publish(self, event: Event) -> None:
         """Tell every watcher. Call it after the commit, never before."""
         self._count += 1
-        announcement = self._announce(self._count, event)
+        self._observe(event)
+        if self._way is not None:
+            self._way(event)
+        else:
+            self.deliver(self._announce(self._count, event))
+
+    def route(self, way: Callable[[Event], None] | None) -> None:
+        """Send what is published from now on another way, which brings it back to `deliver`; None for none."""
+        self._way = way
+
+    def deliver(self, announcement: Announcement) -> None:
+        """Put an announcement before every watcher, and into history."""
         self._history.append(announcement)
         for watcher in self._watchers:
             watcher.put(announcement)
@@ -175,4 +205,5 @@ class Events:
         for position, announcement in enumerate(kept):
             if announcement.id == after:
                 return kept[position + 1 :]
-        return [self._announce(self._count, Reread())]
+        last = kept[-1].id if kept else f"{self._life}-{self._count}"
+        return [Announcement(last, datetime.now(UTC), Reread())]

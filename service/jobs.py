@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archive.records import EMPTY_CELL, Candidate, Search
+from archive.records import EMPTY_CELL, SEED_EMITTER, Candidate, Search
 from workers.protocol import (
     MEASURED_DEADLINE_S,
     PROTOCOL_VERSION,
@@ -21,6 +21,9 @@ from workers.protocol import (
     TraceJob,
 )
 
+AGAIN = "again"
+"""Stands where a confirm's incumbent would, for a measure job that repeats what an untrusted host reported."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -33,11 +36,22 @@ class Case:
     bundle: str
     device: Device
 
+    @property
+    def is_yardstick(self) -> bool:
+        """Whether all others are held against it, so that only trusted workers may judge it."""
+        return is_yardstick(self.candidate)
+
     def job(self, incumbent: str | None = None) -> str:
-        """Id of the job that measures it, or that confirms it against an incumbent (`EMPTY_CELL` for none)."""
-        if incumbent is None:
-            return measure_id(self.candidate.id, self.variant, self.device.name)
+        """Id of the job that measures it, `AGAIN` or for the first time, or that confirms it against an incumbent."""
+        if incumbent is None or incumbent == AGAIN:
+            id = measure_id(self.candidate.id, self.variant, self.device.name)
+            return id if incumbent is None else f"{id}:{AGAIN}"
         return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
+
+
+def is_yardstick(candidate: Candidate) -> bool:
+    """Whether a candidate is its search's first seed."""
+    return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
 
 
 def reference_id(search: str) -> str:
@@ -48,6 +62,11 @@ def reference_id(search: str) -> str:
 def trace_id(candidate: str) -> str:
     """Id of the job that traces a candidate."""
     return f"{candidate}:trace"
+
+
+def retrace_id(candidate: str) -> str:
+    """Id of the job that repeats an untrusted host's trace of a candidate."""
+    return f"{candidate}:retrace"
 
 
 def measure_id(candidate: str, variant: int, device: str) -> str:
@@ -61,8 +80,12 @@ def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str
 
 
 def incumbent_of(report: Report) -> str | None:
-    """The bundle that a report confirms its challenger against, `EMPTY_CELL` if there was none; None if it measures."""
-    return report.job.rpartition(":")[2] if report.kind == "confirm" else None
+    """The bundle that a report confirms its challenger against, `EMPTY_CELL` if there was none; None if it measures.
+
+    `AGAIN` where it repeats what an untrusted host reported.
+    """
+    last = report.job.rpartition(":")[2]
+    return last if report.kind == "confirm" or last == AGAIN else None
 
 
 def target_of(search: Search) -> str:
@@ -101,10 +124,15 @@ def trace_job(search: Search, operator: Operator, candidate: Candidate) -> Trace
     )
 
 
-def measure_job(case: Case, bundle: Bundle, pacer: Bundle | None) -> MeasureJob:
+def retrace_job(search: Search, operator: Operator, candidate: Candidate) -> TraceJob:
+    """Turn a candidate into bundles once more, because the first time was an untrusted host's word."""
+    return trace_job(search, operator, candidate).model_copy(update={"id": retrace_id(candidate.id)})
+
+
+def measure_job(case: Case, bundle: Bundle, pacer: Bundle | None, errand: str | None = None) -> MeasureJob:
     """Judge one variant on one device; only `model` devices are sent the source, only those that measure a pacer."""
     job = MeasureJob(
-        id=case.job(),
+        id=case.job(errand),
         search=case.search.id,
         candidate=case.candidate.id,
         variant=case.variant,

@@ -1,7 +1,7 @@
 """An elite as a file to run, read and ship: the kernel, where it came from, and a check of its own."""
 
 import json
-from pathlib import Path
+from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -14,17 +14,29 @@ from workers.protocol import Device, Operator, Report, Shape, ShapeRole
 _TEMPLATES = Environment(loader=PackageLoader("service"), undefined=StrictUndefined, autoescape=False)  # writes Python
 
 
-async def write_kernel(store: Store, search: Search, elite: Elite, folder: Path) -> Path:
-    """Write an elite's candidate as `<folder>/<operator>_<candidate>.py`; returns the path."""
+@dataclass(frozen=True)
+class KernelFile:
+    """An elite with what it is made of. `report` is what its speedup rests on, where that is known."""
+
+    name: str
+    text: str
+    candidate: Candidate
+    variant: Variant
+    report: Report | None
+
+
+async def read_kernel(store: Store, search: Search, operator: Operator, elite: Elite) -> KernelFile:
+    """An elite out of the archive, as a file called `<operator>_<candidate>.py`.
+
+    Raises:
+        NotFound: If the archive has lost its candidate.
+    """
     candidate = await store.candidates.get(elite.candidate)
     variants = await store.candidates.variants(elite.candidate)
-    operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
     variant = next(item for item in variants if item.index == elite.variant)
     report = next((item for item in await reports_on(store, candidate.id) if item.job == elite.job), None)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{operator.name}_{candidate.id}.py"
-    path.write_text(kernel_file(search, operator, candidate, variant, elite, report))
-    return path.resolve()
+    text = kernel_file(search, operator, candidate, variant, elite, report)
+    return KernelFile(f"{operator.name}_{candidate.id}.py", text, candidate, variant, report)
 
 
 def kernel_file(

@@ -6,10 +6,13 @@ from typing import Any
 
 import structlog
 
+from service.security.redaction import redact
 from service.settings import Settings
 
 CHATTY = ("alembic",)
 """Libraries that say at `info` what only somebody who debugs wants to know."""
+TELLTALE = ("aiosqlite",)
+"""Libraries that write down every value they are given when they debug; what we keep may be somebody's source."""
 
 
 def configure(settings: Settings) -> None:
@@ -28,15 +31,18 @@ def configure(settings: Settings) -> None:
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(settings.log_json)],
-        )
-    )
+    formatter = structlog.stdlib.ProcessorFormatter
+    last: list[Any] = [formatter.remove_processors_meta, *_renderers(settings.log_json), _mask]
+    handler.setFormatter(formatter(foreign_pre_chain=shared, processors=last))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in CHATTY:
         logging.getLogger(name).setLevel(max(level, logging.WARNING) if level > logging.DEBUG else level)
+    for name in TELLTALE:
+        logging.getLogger(name).setLevel(max(level, logging.INFO))
+
+
+def _mask(logger: object, method: str, line: str) -> str:
+    return redact(line)
 
 
 def _renderers(as_json: bool) -> list[Any]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,7 @@ import structlog
 
 from service.devices import find_card
 from workers.protocol import Device
+from workers.queue import DISMISSED
 
 COMMAND = (sys.executable, "-m", "workers", "run")
 STOP_S = 15.0
@@ -27,6 +29,19 @@ STABLE_S = 60.0
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class Invitation:
+    """A service to join, for workers that hold no credential of the queue.
+
+    Attributes:
+        url: Of the service.
+        token: To show it; workers get it by their environment.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+
 class WorkerPool:
     """Local workers for what the running searches need. They end with this process, however it ends.
 
@@ -35,7 +50,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        redis_url: str,
+        queue: str | Invitation,
         *,
         size: int,
         output: Path | None = None,
@@ -46,14 +61,15 @@ class WorkerPool:
         """Prepare a pool; nothing is started yet.
 
         Args:
-            redis_url: Address of the queue; workers get it by their environment, where other users cannot read it.
+            queue: Its address, or how to join; workers get secrets by their environment, where other users cannot read.
             size: Workers for each need, 0 for none: one a core is right, for a worker does one job at a time.
             output: File that workers log to; None for this process's standard error.
             data: Folder for what measuring on a card leaves; None for the worker's own.
             command: What starts a worker, without its options.
             first_pause_s: Seconds before a crashed worker is started again; doubles with every crash in a row.
         """
-        self._redis_url = redis_url
+        self._options = () if isinstance(queue, str) else ("--join", queue.url)
+        self._secret = {"REEF_REDIS_URL": queue} if isinstance(queue, str) else {"REEF_TOKEN": queue.token}
         self._size = size
         self._output = output
         self._data = data
@@ -100,6 +116,10 @@ class WorkerPool:
         if options not in self._tasks:
             self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
 
+    async def dismissed(self) -> None:
+        """Wait until none of the workers that were asked for so far is wanted any more."""
+        await asyncio.gather(*(task for crew in self._tasks.values() for task in crew))
+
     async def close(self) -> None:
         """Stop all workers: they finish or give back their jobs; those that take too long are killed."""
         tasks = [task for crew in self._tasks.values() for task in crew]
@@ -118,6 +138,9 @@ class WorkerPool:
                 status = await process.wait()
             finally:
                 await self._stop(process)
+            if status == DISMISSED:
+                log.warning("worker ended: the service does not want it", pid=process.pid)
+                return
             pause_s = self._first_pause_s if time.monotonic() - began > STABLE_S else min(2 * pause_s, LAST_PAUSE_S)
             log.warning("worker ended; starting it again", pid=process.pid, status=status, pause_s=pause_s)
             await asyncio.sleep(pause_s)
@@ -125,8 +148,8 @@ class WorkerPool:
     async def _start(self, need: Sequence[str]) -> asyncio.subprocess.Process:
         with self._errors() as errors:
             process = await asyncio.create_subprocess_exec(
-                *(*self._command, *need, "--with-parent", str(os.getpid())),
-                env={**os.environ, "REEF_REDIS_URL": self._redis_url},
+                *(*self._command, *need, *self._options, "--with-parent", str(os.getpid())),
+                env={**os.environ, **self._secret},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

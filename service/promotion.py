@@ -18,6 +18,7 @@ from archive.records import EMPTY_CELL, Elite, Offer, Placement, Search
 from archive.store import Store
 from service.events import ElitePromoted, Events
 from service.jobs import Case, incumbent_of
+from service.reports import doubtful
 from workers.protocol import Outcome, Ratio, Report, Shape, ShapeRole, Trust
 
 PRACTICAL_MARGIN = 0.005
@@ -67,9 +68,10 @@ def gain(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str,
 def outdoes(confirm: Report) -> bool:
     """Whether a confirm gives its challenger the cell.
 
-    An empty cell takes whoever is still correct. An incumbent has to be beaten by more than the practical margin.
+    An empty cell takes whoever is still correct. An incumbent has to be beaten by more than the practical margin. Only
+    the word of a trusted worker counts here, whoever measured the challenger before.
     """
-    if _known(confirm) is None:
+    if _known(confirm) is None or doubtful(confirm):
         return False
     if incumbent_of(confirm) == EMPTY_CELL:
         return True
@@ -108,6 +110,12 @@ class Promotion:
         if place is not None:
             await self._offer(case, place, report, speedup)
 
+    async def would_win(self, case: Case, speedup: Ratio) -> bool:
+        """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
+        place = await self._place(case)
+        holder = None if place is None else await self._holder(case, place)
+        return place is not None and (holder is None or speedup.low > holder.objective)
+
     async def contest(self, case: Case, measured: Report, confirms: Sequence[Report]) -> str | None:
         """Take a variant on a device that measures as far as its reports go. Idempotent.
 
@@ -136,7 +144,7 @@ class Promotion:
         return None if loses or incumbent in met else incumbent
 
     async def _place(self, case: Case) -> _Place | None:
-        readings = (await self._store.bundles.get(case.bundle)).readings[first_benchmark(case.search)]
+        readings = (await self._store.bundles.readings(case.bundle))[first_benchmark(case.search)]
         where = coordinates(readings)
         cell = Grid(case.search.axes).index(where)
         return None if cell is None else _Place(cell, where)

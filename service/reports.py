@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from archive.records import NewReport
 from archive.store import Store
-from service.jobs import Case, incumbent_of
-from workers.protocol import Outcome, Report
+from service.jobs import Case
+from workers.protocol import Outcome, Report, Trust
 
 
 async def reports_on(store: Store, candidate: str) -> list[Report]:
@@ -13,11 +13,22 @@ async def reports_on(store: Store, candidate: str) -> list[Report]:
     return [Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate)]
 
 
-def addressed(report: Report, case: Case) -> Report:
-    """The same verdict, for a case with an equal bundle."""
+def doubtful(report: Report) -> bool:
+    """Whether a report is the word of an untrusted host, or of one that could guarantee as little."""
+    return report.trust in (Trust.C, Trust.D)
+
+
+def addressed(report: Report, case: Case, errand: str | None) -> Report:
+    """The same verdict, for a case with an equal bundle, as the answer to what is asked about that.
+
+    Args:
+        report: On the equal bundle.
+        case: Whom it is for.
+        errand: What `incumbent_of` will find in it.
+    """
     return report.model_copy(
         update={
-            "job": case.job(incumbent_of(report)),
+            "job": case.job(errand),
             "search": case.search.id,
             "candidate": case.candidate.id,
             "variant": case.variant,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from service.devices import local_cards, require_judgeable
 from service.errors import BadInput
-from service.pool import COMMAND, WorkerPool
+from service.pool import COMMAND, Invitation, WorkerPool
+from service.tasks import end
 from workers.protocol import Device, device_of_card
 from workers.targets import TARGETS
 
@@ -52,25 +53,32 @@ def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: 
     return Staff(tracing, trace or int(model is not None), measuring)
 
 
-async def run_staff(staff: Staff, redis_url: str, data: Path, *, command: Sequence[str] = COMMAND) -> None:
+async def run_staff(staff: Staff, queue: str | Invitation, data: Path, *, command: Sequence[str] = COMMAND) -> bool:
     """Keep the workers running until SIGINT or SIGTERM; they then finish or give back their jobs.
 
     Args:
         staff: Which workers.
-        redis_url: Where the queue is.
+        queue: Where the queue is, or how to join.
         data: Folder for what measuring leaves.
         command: What starts a worker, without its options.
+
+    Returns:
+        Whether somebody asked to stop; False if the service wants none of the workers any more.
     """
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    pool = WorkerPool(redis_url, size=staff.tracers, data=data, command=command)
+    pool = WorkerPool(queue, size=staff.tracers, data=data, command=command)
     try:
         if staff.tracers:
             pool.keep(staff.tracing, staff.tracers)
         for device, card in staff.cards:
             pool.keep_measuring(device, card)
-        await stop.wait()
+        asked = asyncio.create_task(stop.wait())
+        unwanted = asyncio.create_task(pool.dismissed())
+        await asyncio.wait((asked, unwanted), return_when=asyncio.FIRST_COMPLETED)
+        await end([task for task in (asked, unwanted) if not task.done()])
+        return stop.is_set()
     finally:
         await pool.close()
 

@@ -5,16 +5,28 @@ Every method may run twice for the same report; the archive's writes are idempot
 
 from collections.abc import Collection, Sequence
 
-from archive.records import SEED_EMITTER, Candidate, NewVariant, Search, SearchState, Traced, Variant
+import structlog
+
+from archive.errors import Conflict
+from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Variant
 from archive.store import Store
 from service.assignments import Assignments
 from service.events import CandidateJudged, Events, SearchChanged
-from service.jobs import Case, trace_job
+from service.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
 from service.promotion import Promotion, benchmark_weights, gain
-from service.reports import addressed, last_words, record, reports_on
+from service.reports import addressed, doubtful, last_words, record, reports_on
+from service.retraces import Retraces
 from service.yardstick import Yardstick
 from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
+
+OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States that a search may fail in."""
+
+MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
+"""Why a candidate is let go of whose bundles nobody vouches for."""
+
+log = structlog.get_logger(__name__)
 
 
 class Verdicts:
@@ -31,12 +43,14 @@ class Verdicts:
         self._promotion = Promotion(store, events)
         self.yardstick = Yardstick(store)
         self._assignments = Assignments(store, dispatcher, self.yardstick)
+        self._retraces = Retraces(store, dispatcher)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
         earlier = await self._store.candidates.find_traced(candidate.trace_key)
-        if earlier is None:
-            await self._dispatcher.submit(trace_job(search, operator, candidate))
+        if earlier is None or await self._store.hosts.doubted(earlier.id):
+            job = trace_job(search, operator, candidate)
+            await self._dispatcher.submit(job, reserved=is_yardstick(candidate))
             return
         variants = await self._store.candidates.variants(earlier.id)
         traced = Traced(
@@ -50,6 +64,8 @@ class Verdicts:
 
     async def apply_reference(self, search: Search, report: TraceReport) -> None:
         """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
+        if report.gate is not None:
+            await self._store.operators.keep_gate(search.operator, report.gate.verdict, report.gate.model_dump_json())
         if not report.graphs:
             await self.fail(search, f"the reference does not export: {report.reason}")
         elif report.gate is not None and report.gate.verdict == "failed":
@@ -60,10 +76,17 @@ class Verdicts:
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
         candidate = await self._store.candidates.get(report.candidate or "")
+        if report.job == retrace_id(candidate.id):
+            await self._settle_retrace(search, operator, candidate, report)
+            return
         variants = tuple(_record(variant) for variant in report.variants)
-        whole = None if report.outcome is Outcome.CORRECT else report.outcome.value
         traced = Traced(
-            outcome=whole, reason=report.reason, line=report.line, stages_s=report.stages_s, variants=variants
+            outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
+            reason=report.reason,
+            line=report.line,
+            stages_s=report.stages_s,
+            variants=variants,
+            sure=await self._store.hosts.doubted(candidate.id) is None,
         )
         await self._settle_trace(search, operator, candidate, traced)
 
@@ -72,26 +95,32 @@ class Verdicts:
         candidate = await self._store.candidates.get(report.candidate)
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
-            await self._take(case, addressed(report, case), ())
+            await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(search, operator, case.candidate, ())
 
     async def order_verdicts(
         self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
     ) -> None:
         """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
-        known = {report.job for report in await reports_on(self._store, candidate.id)}
+        known = await reports_on(self._store, candidate.id)
         for case in await self._cases(search, operator, candidate):
-            if case.device.measures and case.job() in known:
-                await self._contest(case, queued)
+            mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
+            if mine:
+                await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
 
-    def forget(self, search: Search) -> None:
+    def forget(self, search: str) -> None:
         """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
-        self._assignments.forget(search.id)
+        self._assignments.forget(search)
+        self._retraces.forget(search)
 
     async def fail(self, search: Search, reason: str) -> None:
-        """End a search that cannot go on."""
-        await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason)
+        """End a search that cannot go on, unless it has ended."""
+        try:
+            await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason, only_from=OPEN)
+        except Conflict as error:
+            log.info("search changed meanwhile", search=search.id, detail=str(error))
+            return
         self._events.publish(SearchChanged(search=search.id, state=SearchState.FAILED.value, reason=reason))
 
     async def _settle_trace(self, search: Search, operator: Operator, candidate: Candidate, traced: Traced) -> None:
@@ -107,13 +136,33 @@ class Verdicts:
     async def _take(self, case: Case, report: Report, queued: Collection[str]) -> None:
         """Keep a report, and let its variant try for its cell."""
         await self._store.reports.save(record(case, report))
+        await self._promote(case, report, queued)
+
+    async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
+        """Let a variant try for its cell; what an untrusted host said of a winner is found out anew first."""
         if case.device.measures:
             await self._contest(case, queued)
             return
         baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
-        if speedup is not None:
+        if speedup is None:
+            return
+        doubted = doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None
+        if not doubted:
             await self._promotion.consider(case, report, speedup)
+        elif await self._promotion.would_win(case, speedup) and await self._retraces.is_believed(case, queued):
+            found = await self._assignments.obtain(case, AGAIN, queued)
+            if found is not None:
+                await self._take(case, found, queued)
+
+    async def _settle_retrace(
+        self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
+    ) -> None:
+        """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
+        if await self._retraces.settle(candidate, [_record(variant) for variant in report.variants]):
+            await self.order_verdicts(search, operator, candidate, set())
+        else:
+            await self._judge(search, candidate, Outcome.WORKER_LOST.value, f"{MISTRACED}: {report.reason}", None)
 
     async def _contest(self, case: Case, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
@@ -121,7 +170,7 @@ class Verdicts:
             reports = await reports_on(self._store, case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
             incumbent = await self._promotion.contest(case, mine[0], mine[1:])
-            if incumbent is None:
+            if incumbent is None or not await self._retraces.is_believed(case, queued):
                 return
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
@@ -131,14 +180,19 @@ class Verdicts:
     async def _advance(self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]) -> None:
         """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
         cases = await self._cases(search, operator, candidate)
-        known = {report.job for report in await reports_on(self._store, candidate.id)}
-        for name in search.devices:
-            lacking = [case for case in cases if case.device.name == name and case.job() not in known]
-            await self._measure(lacking, queued)
         reports = await reports_on(self._store, candidate.id)
+        known = {report.job for report in reports}
+        lacking = [case for case in cases if case.job() not in known]
+        for name in search.devices if lacking else ():
+            await self._measure([case for case in lacking if case.device.name == name], queued)
+        if lacking:
+            reports = await reports_on(self._store, candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
-        if cases and measured and not self._assignments.awaits(candidate.id):
+        if cases and measured and not self._awaits(candidate.id):
             await self._conclude(search, candidate, last_words(reports))
+
+    def _awaits(self, candidate: str) -> bool:
+        return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
 
     async def _measure(self, cases: Sequence[Case], queued: Collection[str]) -> None:
         """Have one candidate's variants judged on one device."""
@@ -164,7 +218,7 @@ class Verdicts:
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
         objective = await self._objective(search, reports)
         first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objective)
-        if first and _is_first_seed(candidate) and best.outcome is Outcome.CORRECT:
+        if first and is_yardstick(candidate) and best.outcome is Outcome.CORRECT:
             await self._require_pacers(search, reports)
 
     async def _require_pacers(self, search: Search, reports: Sequence[Report]) -> None:
@@ -209,13 +263,9 @@ class Verdicts:
                 objective=objective,
             )
         )
-        if _is_first_seed(candidate) and outcome != Outcome.CORRECT:
+        if is_yardstick(candidate) and outcome != Outcome.CORRECT:
             await self.fail(search, f"the operator's seed kernel is not correct ({outcome}): {reason}")
         return True
-
-
-def _is_first_seed(candidate: Candidate) -> bool:
-    return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
 
 
 def _record(variant: TracedVariant) -> NewVariant:

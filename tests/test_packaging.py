@@ -4,22 +4,28 @@ and containers whose commands exist."""
 import json
 import os
 import pkgutil
+import re
 import shlex
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 import yaml
+from redis import AuthenticationError, Redis
 
 import archive
 import service
 import workers
 from service.cli import app as command_line
+from service.embedded import server_program
 from service.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -159,9 +165,103 @@ def test_every_variable_in_compose_is_a_setting(name: str) -> None:
     assert given <= {f"REEF_{field.upper()}" for field in Settings.model_fields}
 
 
-@pytest.mark.parametrize("name", ours())
+@pytest.mark.parametrize("name", compose()["services"])
 def test_containers_can_do_little(name: str) -> None:
-    container = ours()[name]
+    container = compose()["services"][name]
     assert container["read_only"] is True
     assert container["cap_drop"] == ["ALL"]
     assert container["security_opt"] == ["no-new-privileges:true"]
+    assert "build" in container or container["user"] not in ("root", "0")
+
+
+@pytest.mark.parametrize("name", compose()["services"])
+def test_no_secret_is_in_an_environment_or_on_a_command_line(name: str) -> None:
+    container = compose()["services"][name]
+    said = [*container.get("environment", {}), *container.get("command", [])]
+    assert [word for word in said if re.search("(?i)password(?!_file)|token|_url", word)] == []
+
+
+def test_only_the_service_is_published_and_on_loopback_unless_somebody_says_otherwise() -> None:
+    published = {name: each["ports"] for name, each in compose()["services"].items() if "ports" in each}
+    assert published == {"service": ["${REEF_PUBLISH:-127.0.0.1:8700}:8700"]}
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    """What `deploy/secrets.sh` makes."""
+    subprocess.run([ROOT / "deploy" / "secrets.sh", tmp_path / "secrets"], check=True)
+    return tmp_path / "secrets"
+
+
+def test_every_secret_is_made_once_and_stays_shut_in(secrets: Path) -> None:
+    named = {name: each["file"] for name, each in compose()["secrets"].items()}
+    assert named == {name: f"./secrets/{name}" for name in named}
+    assert {path.name for path in secrets.iterdir()} == set(named)
+    used = {name for each in compose()["services"].values() for name in each.get("secrets", [])}
+    assert used == set(named)
+    assert secrets.stat().st_mode & 0o077 == 0
+    again = subprocess.run([ROOT / "deploy" / "secrets.sh", secrets], capture_output=True, text=True)
+    assert (again.returncode, "nothing was changed" in again.stderr) == (1, True)
+
+
+def test_secrets_are_settings(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REEF_DATABASE_URL", raising=False)
+    settings = Settings(_secrets_dir=secrets)
+    password = (secrets / "postgres_password").read_text()
+    assert settings.database_url == f"postgresql+psycopg://reef:{password}@db:5432/reef"
+    assert settings.redis_url == f"redis://:{(secrets / 'redis_password').read_text()}@redis:6379/0"
+    assert password not in repr(settings)
+
+
+@contextmanager
+def serving(configuration: Path, socket: Path) -> Iterator[None]:
+    """A queue with a configuration of its own."""
+    with subprocess.Popen([server_program(), configuration], stdout=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + 20
+            while not socket.exists():
+                assert process.poll() is None, "the server did not start"
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            yield
+        finally:
+            process.terminate()
+
+
+def test_the_queue_takes_its_configuration(secrets: Path, tmp_path: Path) -> None:
+    configuration = secrets / "valkey.conf"
+    text = configuration.read_text().replace("dir /data", f"dir {tmp_path}")
+    own = tmp_path / "own.conf"
+    own.write_text(f"{text}port 0\nunixsocket {tmp_path / 'queue.sock'}\n")
+    password = (secrets / "redis_password").read_text()
+    with serving(own, tmp_path / "queue.sock"):
+        with pytest.raises(AuthenticationError):
+            Redis(unix_socket_path=str(tmp_path / "queue.sock")).ping()
+        with Redis(unix_socket_path=str(tmp_path / "queue.sock"), password=password) as redis:
+            assert redis.config_get("appendonly") == {"appendonly": "yes"}
+
+
+UNITS = sorted((ROOT / "deploy").glob("*.service"))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_start_what_exists(unit: Path) -> None:
+    lines = [line.partition("=") for line in unit.read_text().splitlines() if line.startswith("ExecStart")]
+    assert lines
+    for _, _, command in lines:
+        program, *arguments = shlex.split(command)
+        assert program.startswith("/opt/kernelreef/bin/")
+        if program.endswith("/reef"):
+            assert arguments[0] in typer.main.get_command(command_line).commands
+        else:
+            assert arguments[:3] == ["-m", "workers", "run"]
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="this machine has no container engine")
+def test_an_engine_accepts_the_file(secrets: Path) -> None:
+    if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode != 0:
+        pytest.skip("this machine's engine knows no compose files")
+    done = subprocess.run(
+        ["docker", "compose", "-f", ROOT / "docker-compose.yml", "config", "--quiet"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ A candidate that fails is data (an `Outcome`), never one of these.
     └── Permanent            a retry cannot help
         ├── JailUnsafe       this machine cannot kill a jail as a tree
         ├── BadMessage       a message does not follow the protocol
+        ├── Dismissed        the service wants this worker to work no longer
         └── ToolMissing      ptxas, a target or a device is not to be had here
 """
 
@@ -44,6 +45,10 @@ class JailUnsafe(Permanent):
 
 class BadMessage(Permanent):
     """A message does not follow the protocol."""
+
+
+class Dismissed(Permanent):
+    """The service wants this worker to work no longer, or not as it is; the message says why."""
 
 
 class ToolMissing(Permanent):

@@ -3,6 +3,7 @@
     python -m workers run --trace --target sm_90            trace
     python -m workers run --trace --device model:sm_90      trace and measure, one job at a time
     python -m workers run --device h200 --card cuda:0       measure on a card
+    python -m workers run --join URL --trace …              the same as a host, with a token in REEF_TOKEN
     python -m workers bench trace|measure …                 one bench, in the environment it needs
     python -m workers survey                                what this machine can do, as one JSON object
 
@@ -17,21 +18,25 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NoReturn
 
 import structlog
 
 from workers.benches import Bench, bench_environment
-from workers.errors import BenchDied, QueueUnavailable, Transient, WorkerError
+from workers.errors import BenchDied, Dismissed, QueueUnavailable, Transient, WorkerError
 from workers.jail.kernel import die_with_parent
+from workers.joining import Service
 from workers.options import card_arguments, parse
 from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob
-from workers.queue import Lease, Lessee, lost_report
+from workers.queue import DISMISSED, HostLessee, Lease, Lessee, WorkerStatus, lost_report
 
 WARM_S = 300.0
 """Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
 BEATS_PER_LEASE = 3
 """Heartbeats in the time after which a lease lapses."""
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
+"""Pauses before the service is asked again, seconds; each is twice the one before."""
 LOOK_S = 0.2
 """Seconds between two looks at whether to stop."""
 CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -61,7 +66,7 @@ class Pace:
 class Worker:
     """Works off jobs, one at a time, until it is asked to stop."""
 
-    def __init__(self, lessee: Lessee, commands: Mapping[str, Sequence[str]], pace: Pace = Pace()) -> None:
+    def __init__(self, lessee: Lessee | HostLessee, commands: Mapping[str, Sequence[str]], pace: Pace = Pace()) -> None:
         """Prepare to work.
 
         Args:
@@ -211,7 +216,11 @@ class Worker:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `python -m workers`; returns the exit status: 0 stopped, 1 our machine failed, 2 wrong usage."""
+    """Run `python -m workers`.
+
+    Returns:
+        The exit status: 0 stopped, 1 our machine failed, 2 wrong usage, `DISMISSED` where the service wants no worker.
+    """
     options = parse(arguments, __doc__.splitlines()[0])
     if options.with_parent is not None:
         _tie_to(options.with_parent)
@@ -222,6 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         _run(options)
+    except Dismissed as error:
+        log.error("worker is not wanted", reason=str(error))
+        return DISMISSED
     except WorkerError as error:
         log.error("worker failed", worker=options.id, reason=str(error))
         return 1
@@ -229,19 +241,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    device, target = options.device, options.target if options.trace else None
-    common = ("--worker", options.id, "--with-parent", str(os.getpid()))
+    device = options.device
+    lessee = _join(options) if options.join is not None else _lessee(options)
+    common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
     commands: dict[str, Sequence[str]] = {}
     if options.trace:
         commands["trace"] = (sys.executable, "-m", "workers", "bench", "trace", *common)
     if device is not None:
         measure = ("measure", "--device", device.name, *card_arguments(options), *common)
         commands["measure"] = (sys.executable, "-m", "workers", "bench", *measure)
-    lessee = Lessee(options.redis, options.id, target=target, device=device.name if device else None)
     worker = Worker(lessee, commands)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
+
+
+def _lessee(options: argparse.Namespace) -> Lessee:
+    """The queue, for a worker that holds the service's own credential."""
+    target = options.target if options.trace else None
+    return Lessee(options.redis, options.id, target=target, device=options.device.name if options.device else None)
+
+
+def _join(options: argparse.Namespace) -> HostLessee:
+    """The queue, for a worker that joins with a token; the service is waited for."""
+    service = Service(options.join, options.token)
+    if service.exposes_token:
+        log.warning("the token travels unprotected: use https", service=options.join)
+    target, device = options.target if options.trace else None, options.device.name if options.device else None
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            credential = service.join(target=target, device=device)
+            break
+        except QueueUnavailable as error:
+            log.warning("the service does not answer; trying again", reason=str(error), pause_s=pause_s)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+    log.info("joined", worker=credential.worker, service=options.join)
+    kinds = (*(("measure",) if device else ()), *(("trace",) if target else ()))
+    status = WorkerStatus(id=credential.worker, target=target, device=device, kinds=kinds, seen=datetime.now(UTC))
+    return HostLessee(credential, lambda: service.standing(credential.worker), status=status)
 
 
 def _become_bench(options: argparse.Namespace) -> NoReturn:

@@ -11,6 +11,9 @@ from pathlib import Path
 from workers.protocol import Device
 from workers.targets import TARGETS
 
+SECRETS = Path("/run/secrets")
+"""Where container engines put secrets, one a file named like its variable, in small letters."""
+
 
 def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespace:
     """Read the command line, complete it, and end with advice where it makes no sense.
@@ -61,7 +64,9 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--redis", metavar="URL", help="the queue; REEF_REDIS_URL keeps a password off the process list")
     run.add_argument("--trace", action="store_true", help="trace candidates")
     run.add_argument("--target", choices=sorted(TARGETS), help="what to trace for; the device's target if not given")
-    run.add_argument("--id", help="unique among workers")
+    run.add_argument("--id", help="unique among workers; one that joins gets its own")
+    run.add_argument("--join", metavar="URL", help="the service to join; the queue is then what it says")
+    run.add_argument("--token", metavar="T", help="what to show it; REEF_TOKEN keeps it off the process list")
     _add_device(run)
     return run
 
@@ -83,15 +88,35 @@ def _add_device(command: argparse.ArgumentParser) -> None:
 
 def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Fill in what was not said, and refuse what makes no sense."""
-    options.redis = options.redis or os.environ.get("REEF_REDIS_URL")
+    if options.join is None:
+        options.redis = options.redis or _told("REEF_REDIS_URL")
+    options.token = options.token or _told("REEF_TOKEN")
     options.id = options.id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     options.target = options.target or (options.device.target if options.device else None)
-    if not options.redis:
-        run.error("say where the queue is: --redis URL, or REEF_REDIS_URL")
+    if options.join is not None:
+        _complete_join(run, options)
+    elif not options.redis:
+        run.error("say where the queue is: --redis URL, or REEF_REDIS_URL; or --join URL")
     if not options.trace and options.device is None:
         run.error("nothing to do: say --trace, --device, or both")
     if options.trace and options.target is None:
         run.error("--trace needs --target where there is no --device")
+
+
+def _told(variable: str) -> str | None:
+    """What the environment says, or else the file of that name among a container's secrets."""
+    path = SECRETS / variable.lower()
+    return os.environ.get(variable) or (path.read_text().strip() if path.is_file() else None)
+
+
+def _complete_join(run: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse what makes no sense of somebody who wants to join."""
+    if options.redis is not None:
+        run.error("--join and --redis exclude each other: who joins is told where the queue is")
+    if not options.token:
+        run.error("--join needs a token: --token T, or REEF_TOKEN")
+    if not options.join.startswith(("http://", "https://")):
+        run.error("--join needs an address such as https://reef.example:8700")
 
 
 def _complete_card(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:

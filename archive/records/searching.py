@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 SEED_EMITTER = "seed"
 """Stands in place of an emitter's name on the kernels that an operator brings along."""
 
 EMPTY_CELL = ""
 """Stands in place of an incumbent's bundle where a challenger was confirmed for a cell that nobody held."""
+
+PRIORITY = 5
+"""Share of a search that asks for none: the middle of 1 to 9."""
 
 
 class SearchState(StrEnum):
@@ -73,6 +76,9 @@ class NewSearch:
     budget: int
     seed: int
     shapes: tuple[Mapping[str, Any], ...]
+    owner: str = ""
+    priority: int = PRIORITY
+    llm: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,9 @@ class Search:
         reason: Why it failed or stopped.
         created_at: UTC.
         updated_at: UTC.
+        owner: Id of the token that asked for it; empty for the machine's own user.
+        priority: Its share beside its owner's other searches, 1 to 9.
+        llm: Which models it may ask, how, and what they may cost, as a JSON object; None if it asks none.
     """
 
     id: str
@@ -112,6 +121,9 @@ class Search:
     reason: str
     created_at: datetime
     updated_at: datetime
+    owner: str = ""
+    priority: int = PRIORITY
+    llm: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -189,13 +201,17 @@ class NewVariant:
 
 @dataclass(frozen=True)
 class Traced:
-    """What came out of a trace. `outcome`, `reason` and `line` are about the candidate as a whole."""
+    """What came out of a trace. `outcome`, `reason` and `line` are about the candidate as a whole.
+
+    `sure` says whether a trusted worker traced it: its word on a bundle replaces that of others.
+    """
 
     outcome: str | None
     reason: str
     line: int | None
     stages_s: Mapping[str, float]
     variants: tuple[NewVariant, ...]
+    sure: bool = True
 
 
 @dataclass(frozen=True)
@@ -309,6 +325,17 @@ class Elite:
     high: float
     revision: int
     placed_at: datetime
+
+
+class Holder(NamedTuple):
+    """As much of an elite as choosing a parent takes. `visits` counts how often its candidate was one."""
+
+    cell: int
+    candidate: str
+    variant: int
+    bundle: str
+    objective: float
+    visits: int
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,30 @@ twice: each is idempotent by the id, digest or job it carries.
 from typing import Self
 
 from archive.errors import ArchiveError
+from archive.store.attempts import Attempts
+from archive.store.audit import Audit
 from archive.store.bundles import Bundles
 from archive.store.candidates import Candidates
+from archive.store.copies import Copies
 from archive.store.elites import Elites
 from archive.store.engine import Database
+from archive.store.exchanges import Exchanges
+from archive.store.hints import Hints
+from archive.store.hosts import Hosts
+from archive.store.knowledge import Knowledge
+from archive.store.lineage import Lineage
 from archive.store.migration import migrate
 from archive.store.operators import Operators
+from archive.store.pins import Pins
+from archive.store.replies import Replies
 from archive.store.reports import Reports
+from archive.store.retention import Retention
 from archive.store.searches import Searches
+from archive.store.sessions import Sessions
+from archive.store.spending import Spending
+from archive.store.tenures import Tenures
+from archive.store.tokens import Tokens
+from archive.store.views import Views
 
 __all__ = ["Store", "migrate"]
 
@@ -33,6 +49,22 @@ class Store:
         self.bundles = Bundles(database)
         self.reports = Reports(database)
         self.elites = Elites(database)
+        self.copies = Copies(database)
+        self.retention = Retention(database)
+        self.views = Views(database)
+        self.knowledge = Knowledge(database)
+        self.exchanges = Exchanges(database)
+        self.attempts = Attempts(database)
+        self.spending = Spending(database)
+        self.lineage = Lineage(database)
+        self.tenures = Tenures(database)
+        self.pins = Pins(database)
+        self.hints = Hints(database)
+        self.tokens = Tokens(database)
+        self.sessions = Sessions(database)
+        self.audit = Audit(database)
+        self.replies = Replies(database)
+        self.hosts = Hosts(database)
 
     @classmethod
     async def open(cls, url: str) -> Self:

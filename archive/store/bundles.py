@@ -1,14 +1,17 @@
 """Bundles, by content: however many variants come to the same plans, they are kept once."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
 from archive.errors import NotFound
+from archive.progress import CORRECT
 from archive.records import BundleRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import bundles
+from archive.tables import bundles, candidates, reports
 
 
 class Bundles:
@@ -16,6 +19,20 @@ class Bundles:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def readings(self, identity: str) -> tuple[Mapping[str, Any], ...]:
+        """Readings of one bundle, one mapping a plan, without its long document.
+
+        Raises:
+            NotFound: If none has that identity.
+        """
+        async with self._database.read() as connection:
+            found: tuple[Mapping[str, Any], ...] | None = await connection.scalar(
+                select(bundles.c.readings).where(bundles.c.identity == identity)
+            )
+        if found is None:
+            raise NotFound(f"there is no bundle {identity}")
+        return found
 
     async def get(self, identity: str) -> BundleRecord:
         """One bundle with its readings.
@@ -30,9 +47,37 @@ class Bundles:
             raise NotFound(f"there is no bundle {identity}")
         return BundleRecord(**row._asdict())
 
+    async def replace(self, records: Iterable[BundleRecord]) -> None:
+        """Keep what a trusted worker found about bundles, in place of what others said. Twice changes nothing."""
+        async with self._database.write() as connection:
+            await add_bundles(connection, records, sure=True)
 
-async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecord]) -> None:
-    """Keep bundles within the caller's transaction; known ones are left as they are."""
+    async def readings_of_correct(self, search: str, device: str) -> AsyncIterator[tuple[Mapping[str, Any], ...]]:
+        """Readings, one mapping a plan, of every distinct bundle that was correct on a device in a search.
+
+        Reads as it goes: memory does not grow with the search. The cost does.
+        """
+        found = (
+            select(reports.c.bundle)
+            .join(candidates, candidates.c.id == reports.c.candidate)
+            .where(candidates.c.search == search, candidates.c.outcome == CORRECT)
+            .where(reports.c.device == device, reports.c.outcome == CORRECT)
+        )
+        statement = select(bundles.c.readings).where(bundles.c.identity.in_(found))
+        async with self._database.read(steady=True) as connection, connection.stream(statement) as rows:
+            async for row in rows.scalars():
+                yield row
+
+
+async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecord], *, sure: bool) -> None:
+    """Keep bundles within the caller's transaction.
+
+    Args:
+        connection: Of the transaction.
+        records: What was traced.
+        sure: Whether a trusted worker said so: known bundles then get these documents and readings, and stay as they
+            are otherwise. An identity covers neither the text of a kernel nor its readings.
+    """
     # In one order everywhere, so that two transactions with the same bundles wait for each other and never deadlock.
     for record in sorted(records, key=lambda record: record.identity):
         values = {
@@ -41,4 +86,10 @@ async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecor
             "readings": record.readings,
             "created_at": now(),
         }
-        await connection.execute(upsert(connection, bundles).values(values).on_conflict_do_nothing())
+        statement = upsert(connection, bundles).values(values)
+        if sure:
+            said = {"document": statement.excluded.document, "readings": statement.excluded.readings}
+            statement = statement.on_conflict_do_update(index_elements=["identity"], set_=said)
+        else:
+            statement = statement.on_conflict_do_nothing()
+        await connection.execute(statement)

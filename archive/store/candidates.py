@@ -20,7 +20,9 @@ from archive.records import (
     Variant,
 )
 from archive.store.engine import Database, select_record, upsert
+from archive.store.milestones import mark_milestone
 from archive.store.tallies import count_event
+from archive.store.tenures import require_held
 from archive.store.traces import add_trace
 from archive.tables import UNFINISHED, candidates, counters, variants
 
@@ -34,19 +36,24 @@ class Candidates:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, new: NewCandidate) -> Candidate | None:
+    async def add(self, new: NewCandidate, *, holder: str | None = None) -> Candidate | None:
         """Store a proposal. Idempotent by id.
+
+        Args:
+            new: The proposal.
+            holder: Who must hold its search's tenure; None if nobody need.
 
         Returns:
             The candidate, or None if its search has one with an equal digest; the proposal counts all the same.
 
         Raises:
-            Conflict: If the search is unknown, or has another candidate of that ordinal.
+            Conflict: If the search is unknown or run by another coordinator, or has another candidate of that ordinal.
         """
         async with self._database.write() as connection:
             earlier = await _find(connection, new.id)
             if earlier is not None:
                 return earlier
+            await require_held(connection, new.search, holder)
             await _count_children(connection, new.parents)
             stored = await _insert(connection, new)
             await _count_proposal(connection, new, stored=stored is not None)
@@ -158,8 +165,9 @@ class Candidates:
                     raise NotFound(f"there is no candidate {id}")
                 return False
             judged = update(counters).where(counters.c.search == row.search).values(judged=counters.c.judged + 1)
-            await connection.execute(judged)
+            evaluations = (await connection.execute(judged.returning(counters.c.judged))).scalar_one()
             await count_event(connection, row.search, row.emitter, outcome)
+            await mark_milestone(connection, row.search, evaluations)
             return True
 
     async def _all(self, statement: Select[Any]) -> list[Candidate]:
@@ -168,7 +176,13 @@ class Candidates:
 
     # Last, because from here on `list` means this method.
     async def list(
-        self, search: str, *, limit: int = 100, before: str | None = None, outcome: str | None = None
+        self,
+        search: str,
+        *,
+        limit: int = 100,
+        before: str | None = None,
+        outcome: str | None = None,
+        emitter: str | None = None,
     ) -> list[Candidate]:
         """A search's candidates, newest first.
 
@@ -177,6 +191,7 @@ class Candidates:
             limit: Most to return.
             before: Only those proposed before the candidate of this id.
             outcome: Only those judged so.
+            emitter: Only those that it proposed.
         """
         statement = _of(search).order_by(candidates.c.ordinal.desc()).limit(limit)
         if before is not None:
@@ -184,6 +199,8 @@ class Candidates:
             statement = statement.where(candidates.c.ordinal < ordinal)
         if outcome is not None:
             statement = statement.where(candidates.c.outcome == outcome)
+        if emitter is not None:
+            statement = statement.where(candidates.c.emitter == emitter)
         return await self._all(statement)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from archive.columns import now
 from archive.errors import NotFound
 from archive.progress import PROMOTED, Filled, Tally, summarise
-from archive.records import EMPTY_CELL, Elite, Offer, Placement, PlacementRecord, Progress
+from archive.records import EMPTY_CELL, Elite, Holder, Offer, Placement, PlacementRecord, Progress
 from archive.store.engine import Database, Upsert, select_record, upsert
 from archive.store.tallies import count_event
 from archive.tables import candidates, elites, placements, searches, tallies
@@ -93,6 +93,18 @@ class Elites:
         async with self._database.read() as connection:
             return {cell: children for cell, children in await connection.execute(statement)}
 
+    async def holders(self, search: str, device: str, axes_version: int) -> list[Holder]:
+        """As much of the holders of all filled cells as choosing a parent takes; a twentieth of what `list` costs."""
+        columns = (elites.c.cell, elites.c.candidate, elites.c.variant, elites.c.bundle, elites.c.objective)
+        statement = (
+            select(*columns, candidates.c.children)
+            .join(candidates, candidates.c.id == elites.c.candidate)
+            .where(*_grid(search, device, axes_version))
+            .order_by(elites.c.cell)
+        )
+        async with self._database.read() as connection:
+            return [Holder(*row) for row in await connection.execute(statement)]
+
     async def history(
         self, search: str, device: str, *, cell: int | None = None, limit: int = 100, before: int | None = None
     ) -> list[PlacementRecord]:
@@ -124,6 +136,13 @@ class Elites:
             here = Filled(*(await connection.execute(filled)).one())
             events = [Tally(*row) for row in await connection.execute(counts)]
         return summarise(cells, here, events)
+
+    async def version(self, search: str, device: str, axes_version: int) -> str:
+        """A word that changes whenever a holder does: how many cells are held, and how many promotions led there."""
+        statement = select(func.count(), func.coalesce(func.sum(elites.c.revision), 0))
+        async with self._database.read() as connection:
+            held, promotions = (await connection.execute(statement.where(*_grid(search, device, axes_version)))).one()
+        return f"{held}-{promotions}"
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[Elite]:

@@ -4,9 +4,9 @@ from sqlalchemy import func, select
 
 from archive.columns import now
 from archive.errors import NotFound
-from archive.records import OperatorRecord
+from archive.records import GateRecord, OperatorRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import operators
+from archive.tables import gates, operators
 
 
 class Operators:
@@ -48,8 +48,38 @@ class Operators:
             raise NotFound(f"there is no operator called '{name}'")
         return OperatorRecord(**row._asdict())
 
-    async def list(self) -> list[OperatorRecord]:
-        """The newest operator of each name, by name."""
+    async def keep_gate(self, digest: str, verdict: str, document: str) -> None:
+        """Keep what the gate said of an operator; it replaces what it said before. Idempotent.
+
+        Raises:
+            Conflict: If the operator is unknown.
+        """
+        said = {"verdict": verdict, "document": document, "created_at": now()}
+        async with self._database.write() as connection:
+            statement = upsert(connection, gates).values(operator=digest, **said)
+            await connection.execute(statement.on_conflict_do_update(index_elements=["operator"], set_=said))
+
+    async def gate(self, digest: str) -> GateRecord:
+        """What the gate said last of an operator.
+
+        Raises:
+            NotFound: If it was never tried.
+        """
+        async with self._database.read() as connection:
+            statement = select_record(gates, GateRecord).where(gates.c.operator == digest)
+            row = (await connection.execute(statement)).one_or_none()
+        if row is None:
+            raise NotFound("the gate has not tried this operator yet; a search does, and so does reef operators check")
+        return GateRecord(**row._asdict())
+
+    # Last, because from here on `list` means this method.
+    async def list(self, *, limit: int | None = None, after: str | None = None) -> list[OperatorRecord]:
+        """The newest operator of each name, by name.
+
+        Args:
+            limit: Most to return; all if None.
+            after: Only names after this one.
+        """
         age = func.row_number().over(
             partition_by=operators.c.name, order_by=(operators.c.created_at.desc(), operators.c.digest)
         )
@@ -59,7 +89,10 @@ class Operators:
             .join(aged, aged.c.digest == operators.c.digest)
             .where(aged.c.age == 1)
             .order_by(operators.c.name)
+            .limit(limit)
         )
+        if after is not None:
+            statement = statement.where(operators.c.name > after)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
         return [OperatorRecord(**row._asdict()) for row in rows]

@@ -13,6 +13,9 @@ from archive.tables import reports
 LOST = "worker_lost"
 """The outcome that says nothing about the bundle, so that it is never reused."""
 
+MEASURES = 16
+"""Most reports on one bundle that are looked at for one to use again; a repeat comes right behind what it repeats."""
+
 
 class Reports:
     """What was judged."""
@@ -35,12 +38,13 @@ class Reports:
             )
             return await connection.scalar(statement) is not None
 
-    async def find(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> str | None:
-        """Document of the first `measure` report on an equal bundle, or None. Lost workers' reports do not count."""
-        statement = _about(operator, bundle, device, protocol_version).where(reports.c.kind == "measure").limit(1)
+    async def measures(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
+        """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
+        statement = (
+            _about(operator, bundle, device, protocol_version).where(reports.c.kind == "measure").limit(MEASURES)
+        )
         async with self._database.read() as connection:
-            document: str | None = await connection.scalar(statement)
-        return document
+            return list((await connection.scalars(statement)).all())
 
     async def confirms(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
         """Documents of the `confirm` reports on equal bundles, oldest first. Lost workers' reports do not count."""

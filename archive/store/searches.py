@@ -11,6 +11,7 @@ from archive.columns import now
 from archive.errors import Conflict, NotFound
 from archive.records import NewSearch, Search, SearchState
 from archive.store.engine import Database, select_record
+from archive.store.tenures import require_held
 from archive.tables import counters, searches
 
 
@@ -51,7 +52,13 @@ class Searches:
             return await _get(connection, id)
 
     async def set_state(
-        self, id: str, state: SearchState, *, reason: str = "", only_from: Collection[SearchState] = ()
+        self,
+        id: str,
+        state: SearchState,
+        *,
+        reason: str = "",
+        only_from: Collection[SearchState] = (),
+        holder: str | None = None,
     ) -> Search:
         """Move a search to a state.
 
@@ -60,15 +67,17 @@ class Searches:
             state: Where to.
             reason: Why, for a person.
             only_from: States it may come from; any if empty.
+            holder: Who must hold its tenure; None if nobody need.
 
         Raises:
             NotFound: If there is no such search.
-            Conflict: If it is in a state not among `only_from`.
+            Conflict: If it is in a state not among `only_from`, or another coordinator runs it.
         """
         statement = _change(id).values(state=state, reason=reason)
         if only_from:
             statement = statement.where(searches.c.state.in_(only_from))
         async with self._database.write() as connection:
+            await require_held(connection, id, holder)
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
@@ -85,19 +94,36 @@ class Searches:
             if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
                 raise NotFound(f"there is no search {id}")
 
-    async def set_budget(self, id: str, budget: int) -> Search:
+    async def set_budget(self, id: str, budget: int, *, only_in: Collection[SearchState] = ()) -> Search:
         """Allow a search this many evaluations in all.
+
+        Args:
+            id: Which search.
+            budget: Evaluations.
+            only_in: States in which it may be changed; any if empty.
 
         Raises:
             NotFound: If there is no such search.
+            Conflict: If it is in a state not among `only_in`.
         """
+        statement = _change(id).values(budget=budget)
+        if only_in:
+            statement = statement.where(searches.c.state.in_(only_in))
         async with self._database.write() as connection:
-            await connection.execute(_change(id).values(budget=budget))
-            return await _get(connection, id)
+            changed = (await connection.execute(statement)).rowcount
+            search = await _get(connection, id)
+        if not changed:
+            raise Conflict(f"search {id} is {search.state.value}; its budget is what it is")
+        return search
 
     # Last, because from here on `list` means this method.
     async def list(
-        self, *, limit: int = 50, before: str | None = None, states: Collection[SearchState] = ()
+        self,
+        *,
+        limit: int = 50,
+        before: str | None = None,
+        states: Collection[SearchState] = (),
+        operator: str | None = None,
     ) -> list[Search]:
         """Searches, newest first.
 
@@ -105,12 +131,15 @@ class Searches:
             limit: Most to return.
             before: Only those older than the search of this id.
             states: Only those in one of these states; all if empty.
+            operator: Only those for operators of this name.
         """
         statement = select_record(searches, Search).order_by(searches.c.id.desc()).limit(limit)
         if before is not None:
             statement = statement.where(searches.c.id < before)
         if states:
             statement = statement.where(searches.c.state.in_(states))
+        if operator is not None:
+            statement = statement.where(searches.c.operator_name == operator)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
         return [Search(**row._asdict()) for row in rows]

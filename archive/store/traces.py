@@ -15,7 +15,9 @@ async def add_trace(connection: AsyncConnection, candidate: str, traced: Traced)
     A candidate that is traced or judged already is left as it is.
     """
     judgeable = any(variant.bundle is not None for variant in traced.variants)
-    await add_bundles(connection, (record for variant in traced.variants if (record := _bundle(variant))))
+    await add_bundles(
+        connection, (record for variant in traced.variants if (record := _bundle(variant))), sure=traced.sure
+    )
     for variant in traced.variants:
         await connection.execute(upsert(connection, variants).values(_row(candidate, variant)).on_conflict_do_nothing())
     await connection.execute(

@@ -4,6 +4,11 @@ Columns are named like the fields of the records that leave the room. Whatever i
 it, and whatever is counted has a counter: no query's cost grows with the number of candidates.
 """
 
+from archive.tables.access import audit, replies, sessions, tokens
+from archive.tables.hosts import doubts, hosts
+from archive.tables.knowledge import distillations, findings, knowledge
+from archive.tables.milestones import milestones
+from archive.tables.prompting import RESERVED, arms, charges, conclusions, exchanges, purses
 from archive.tables.schema import metadata
 from archive.tables.searching import (
     UNFINISHED,
@@ -18,18 +23,40 @@ from archive.tables.searching import (
     tallies,
     variants,
 )
+from archive.tables.steering import gates, hints, pins
+from archive.tables.tenure import tenures
 
 __all__ = [
+    "RESERVED",
     "UNFINISHED",
+    "arms",
+    "audit",
     "bundles",
     "candidates",
+    "charges",
+    "conclusions",
     "counters",
+    "distillations",
+    "doubts",
     "elites",
+    "exchanges",
+    "findings",
+    "gates",
+    "hints",
+    "hosts",
+    "knowledge",
     "metadata",
+    "milestones",
     "operators",
+    "pins",
     "placements",
+    "purses",
+    "replies",
     "reports",
     "searches",
+    "sessions",
     "tallies",
+    "tenures",
+    "tokens",
     "variants",
 ]

@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from archive.columns import Compressed, Json, Moment, Prose, Word
-from archive.records import Axis, CandidateState, Placement, SearchState
+from archive.records import PRIORITY, Axis, CandidateState, Placement, SearchState
 from archive.tables.schema import metadata, sequence
 
 UNFINISHED = text("state <> 'judged'")
@@ -66,11 +66,15 @@ searches = Table(
     Column("seed", BigInteger, nullable=False),
     Column("shapes", Json(tuple), nullable=False),
     Column("graphs", Json(tuple), nullable=False),
+    Column("llm", Json(dict)),
     Column("state", Word(SearchState), nullable=False),
     Column("reason", Prose, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
+    Column("owner", Text, nullable=False, server_default=""),
+    Column("priority", Integer, nullable=False, server_default=str(PRIORITY)),
     Index(None, "state", "id"),
+    Index(None, "operator_name", "id"),
 )
 
 # Apart from searches, whose rows are wide: SQLite would write the graphs again with every candidate.
@@ -191,6 +195,7 @@ placements = Table(
     Column("revision", Integer),
     Column("offered_at", Moment, nullable=False),
     UniqueConstraint("job", "axes_version", "cell"),
+    Index(None, "search", "emitter", "seq"),
     Index(None, "search", "device", "seq"),
     Index(None, "search", "device", "cell", "seq"),
 )

@@ -1,19 +1,21 @@
 """What a search has found: its archive, its elites and its progress, each on one device at a time."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Header, Query, Response
 
 from archive.grid import Grid
 from archive.records import Search
 from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Named, Running
+from service.api.wiring import Named, Running, needs
 from service.errors import BadInput
-from service.figures import provenance, relative_to
+from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
+
+NOT_MODIFIED: dict[str, Any] = {"description": "The archive is what the client has"}
 
 
 def device_of(
@@ -34,24 +36,25 @@ def device_of(
 OnDevice = Annotated[str, Depends(device_of)]
 
 
-@router.get("/archive")
-async def archive(search: Named, device: OnDevice, running: Running) -> schemas.Archive:
-    """The map: axes with their labels, and every cell that is held."""
-    grid = Grid(search.axes)
+@router.head("/archive", response_model=None, include_in_schema=False, dependencies=[needs(Scope.READ)])
+@router.get("/archive", response_model=schemas.Archive, responses={304: NOT_MODIFIED}, dependencies=[needs(Scope.READ)])
+async def archive(
+    search: Named,
+    device: OnDevice,
+    running: Running,
+    response: Response,
+    if_none_match: Annotated[str | None, Header(max_length=1024, description="ETags of answers that you have.")] = None,
+) -> schemas.Archive | Response:
+    """The map: axes with their labels, and every cell that is held. 304 if it is as the `If-None-Match` given."""
+    version = await running.store.elites.version(search.id, device, search.axes_version)
+    response.headers["ETag"] = f'"{search.axes_version}-{version}"'
+    if if_none_match and response.headers["ETag"] in [tag.strip() for tag in if_none_match.split(",")]:
+        return Response(status_code=304, headers={"ETag": response.headers["ETag"]})
     elites = await running.store.elites.list(search.id, device, search.axes_version)
-    return schemas.Archive(
-        search=search.id,
-        device=device,
-        provenance=provenance(device),
-        relative_to=relative_to(device),
-        axes_version=search.axes_version,
-        axes=tuple(schemas.Axis.of(axis) for axis in search.axes),
-        cells=grid.cells,
-        elites=tuple(schemas.Elite.of(elite, grid) for elite in elites),
-    )
+    return schemas.Archive.of(search, device, elites)
 
 
-@router.get("/elites")
+@router.get("/elites", dependencies=[needs(Scope.READ)])
 async def elites(
     search: Named, device: OnDevice, running: Running, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[schemas.Elite]:
@@ -68,7 +71,7 @@ async def elites(
     return page(ranked, limit, lambda elite: (elite.objective, elite.cell), lambda elite: schemas.Elite.of(elite, grid))
 
 
-@router.get("/progress")
+@router.get("/progress", dependencies=[needs(Scope.READ)])
 async def progress(search: Named, running: Running) -> schemas.Progress:
     """How far the search is, and what came of its candidates."""
     counts = await running.store.candidates.count(search.id)

@@ -7,26 +7,34 @@ from fastapi import APIRouter, Query
 from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Id, Named, Running
-from workers.protocol import Outcome
+from service.api.wiring import Id, Named, Running, needs
+from service.errors import NotFound
+from service.security.scopes import Scope
+from workers.protocol import Bundle, Outcome
 
 router = APIRouter(tags=["candidates"], responses=PROBLEMS)
 
+EMITTER = r"^[a-z][a-z0-9_]{0,63}$"
+"""What names of emitters look like."""
 
-@router.get("/searches/{id}/candidates")
+
+@router.get("/searches/{id}/candidates", dependencies=[needs(Scope.READ)])
 async def find(
     search: Named,
     running: Running,
     outcome: Annotated[Outcome | None, Query(description="Only candidates with this outcome.")] = None,
+    emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only those that it proposed.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[schemas.CandidateSummary]:
     """Candidates of a search, newest first."""
-    found = await running.store.candidates.list(search.id, limit=limit + 1, before=decode_id(cursor), outcome=outcome)
+    found = await running.store.candidates.list(
+        search.id, limit=limit + 1, before=decode_id(cursor), outcome=outcome, emitter=emitter
+    )
     return page(found, limit, lambda candidate: (candidate.id,), schemas.CandidateSummary.model_validate)
 
 
-@router.get("/candidates/{id}")
+@router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])
 async def show(id: Id, running: Running) -> schemas.Candidate:
     """One candidate: source, variants with their plans in words, and every report."""
     store = running.store
@@ -36,3 +44,18 @@ async def show(id: Id, running: Running) -> schemas.Candidate:
         stored = await store.bundles.get(variant.bundle) if variant.bundle else None
         variants.append(schemas.Variant.of(variant, stored))
     return schemas.Candidate.of(candidate, variants, await store.reports.of_candidate(id))
+
+
+@router.get("/candidates/{id}/bundle", dependencies=[needs(Scope.READ)])
+async def bundle(
+    id: Id,
+    running: Running,
+    variant: Annotated[int, Query(ge=0, lt=2**31, description="Which of its variants.")] = 0,
+) -> Bundle:
+    """The launch plans of one variant with their kernels, as they are replayed."""
+    variants = await running.store.candidates.variants(id)
+    chosen = next((item for item in variants if item.index == variant), None)
+    if chosen is None or chosen.bundle is None:
+        found = await running.store.candidates.get(id)
+        raise NotFound(f"candidate {id} has no plan for variant {variant}: {found.outcome or found.state.value}")
+    return Bundle.model_validate_json((await running.store.bundles.get(chosen.bundle)).document)

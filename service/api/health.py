@@ -8,8 +8,10 @@ from pydantic import BaseModel
 
 from archive.records import SearchState
 from service.api.problems import PROBLEMS
-from service.api.wiring import Running
+from service.api.wiring import Running, needs
 from service.coordinator import Coordinator
+from service.metrics import METRICS
+from service.security.scopes import Scope
 
 router = APIRouter(tags=["health"], responses=PROBLEMS)
 
@@ -39,10 +41,11 @@ async def ready(running: Running) -> Health:
     return Health()
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, dependencies=[needs(Scope.READ)])
 async def metrics(running: Running) -> Response:
-    """Gauges in the Prometheus text format, read at the moment of the scrape."""
-    return Response(generate_latest(await _gauges(running)), media_type=CONTENT_TYPE_LATEST)
+    """Gauges read at the moment of the scrape, and what was counted since the start, in the Prometheus text format."""
+    scraped = generate_latest(await _gauges(running)) + generate_latest(METRICS.registry)
+    return Response(scraped, media_type=CONTENT_TYPE_LATEST)
 
 
 async def _gauges(running: Coordinator) -> CollectorRegistry:
@@ -60,5 +63,5 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
         jobs.labels(stream.rpartition(":")[0]).inc(depth)
     Gauge("reef_workers", "Workers seen lately.", registry=registry).set(len(await running.workers()))
     Gauge("reef_events", "Events published since the start.", registry=registry).set(running.events.published)
-    Gauge("reef_watchers", "Event streams open.", registry=registry).set(running.events.watchers)
+    Gauge("reef_watchers", "Event streams open, one of them our own.", registry=registry).set(running.events.watchers)
     return registry

@@ -1,40 +1,79 @@
-"""Operators: the catalogue, and those that were submitted with a search."""
+"""Operators: the catalogue, those that were handed in, and whether their checks tell right from wrong."""
 
+from itertools import islice
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query, Request, Response, status
 
+from archive.errors import NotFound as Gone
 from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Running
+from service.api.wiring import Running, needs
+from service.catalogue import parse_operator
+from service.errors import NotFound
+from service.naming import find_operator, keep_operator
+from service.requests import OperatorSubmission
+from service.security.scopes import Scope
 from workers.protocol import Operator
 
 router = APIRouter(prefix="/operators", tags=["operators"], responses=PROBLEMS)
 
+SHOW = "operator"
+"""Name of the route that shows one operator."""
 
-@router.get("")
-async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[schemas.OperatorSummary]:
+Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_]{0,63}$", description="A name, or a digest.")]
+
+
+@router.get("", dependencies=[needs(Scope.READ)])
+async def find(
+    running: Running,
+    catalogue: Annotated[bool | None, Query(description="Only those of the catalogue, or only the others.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[schemas.OperatorSummary]:
     """Operators by name. A catalogue name always means the catalogue's."""
-    catalogue = running.operators()
-    submitted = {
-        record.name: Operator.model_validate_json(record.document) for record in await running.store.operators.list()
-    }
-    after = decode(cursor, str)
-    named = sorted({**submitted, **catalogue}.items())
-    rest = [operator for name, operator in named if after is None or name > after[0]]
+    key = decode(cursor, str)
+    after = key[0] if key else None
+    own = running.operators()
+    found: dict[str, Operator] = {}
+    if not catalogue:
+        records = await running.store.operators.list(limit=limit + 1 + len(own), after=after)
+        found |= {r.name: Operator.model_validate_json(r.document) for r in records if r.name not in own}
+    if catalogue is not False:
+        found |= {name: operator for name, operator in own.items() if after is None or name > after}
+    named = islice(sorted(found.items()), limit + 1)
     return page(
-        rest,
+        [operator for _, operator in named],
         limit,
         lambda operator: (operator.name,),
-        lambda operator: schemas.OperatorSummary.of(operator, catalogue=operator.name in catalogue),
+        lambda operator: schemas.OperatorSummary.of(operator, catalogue=operator.name in own),
     )
 
 
-@router.get("/{name}")
-async def show(name: Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}$")], running: Running) -> Operator:
+@router.post("", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.SUBMIT)])
+async def submit(
+    body: OperatorSubmission, request: Request, response: Response, running: Running
+) -> schemas.OperatorSummary:
+    """Keep an operator, to be searched for by its name or digest later. The newest of a name is what the name means."""
+    operator = parse_operator(body.root)
+    await keep_operator(running.store, running.operators(), operator)
+    response.headers["Location"] = request.app.url_path_for(SHOW, name=operator.digest)
+    return schemas.OperatorSummary.of(operator, catalogue=operator.name in running.operators())
+
+
+@router.get("/{name}", name=SHOW, dependencies=[needs(Scope.READ)])
+async def show(name: Name, running: Running) -> Operator:
     """One operator in full, with its reference and seed kernels."""
-    catalogue = running.operators()
-    if name in catalogue:
-        return catalogue[name]
-    return Operator.model_validate_json((await running.store.operators.latest(name)).document)
+    return await find_operator(running.store, running.operators(), name)
+
+
+@router.get("/{name}/gate", dependencies=[needs(Scope.READ)])
+async def gate(name: Name, running: Running) -> schemas.GateResult:
+    """What came of trying the operator's checks with trivial answers, mutants and right answers, at the last search."""
+    operator = await find_operator(running.store, running.operators(), name)
+    try:
+        record = await running.store.operators.gate(operator.digest)
+    except Gone as error:
+        raise NotFound(str(error)) from error
+    return schemas.GateResult.of(operator, record)

@@ -13,15 +13,35 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from archive import errors as archive_errors
-from service.errors import BadInput, Conflict, NotFound, ServiceError, Unavailable
+from service.errors import (
+    BadInput,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServiceError,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
 from workers.queue import QueueUnavailable
 
-TITLES = {400: "Bad request", 405: "Method not allowed", 413: "Too large", 421: "Wrong host"}
+TITLES = {
+    400: "Bad request",
+    405: "Method not allowed",
+    408: "Too slow",
+    413: "Too large",
+    421: "Wrong host",
+    431: "Headers too large",
+}
 """Titles of the statuses that no `ServiceError` stands for."""
-TITLES |= {error.status: error.title for error in (ServiceError, BadInput, NotFound, Conflict, Unavailable)}
+TITLES |= {
+    error.status: error.title
+    for error in (ServiceError, BadInput, NotFound, Conflict, Unauthenticated, Forbidden, TooMany, Unavailable)
+}
 ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
     archive_errors.NotFound: 404,
     archive_errors.Conflict: 409,
+    archive_errors.Unreadable: 422,
     archive_errors.Unavailable: 503,
 }
 """What the archive's errors become. A test holds this against the archive's error tree."""
@@ -80,8 +100,8 @@ def install(app: FastAPI) -> None:
     """Make every error of an app a problem document."""
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(ServiceError, _on_service)
-    app.add_exception_handler(archive_errors.ArchiveError, _on_archive)
+    app.add_exception_handler(ServiceError, answer_service_error)
+    app.add_exception_handler(archive_errors.ArchiveError, answer_archive_error)
     app.add_exception_handler(QueueUnavailable, _on_queue)
     app.add_exception_handler(Exception, _on_failure)
 
@@ -106,16 +126,27 @@ def _on_http(request: Request, error: Exception) -> Response:
     return problem(error.status_code, detail, headers=error.headers)
 
 
-def _on_service(request: Request, error: Exception) -> Response:
+def answer_service_error(request: Request, error: Exception) -> Response:
+    """The problem that one of the service's errors becomes. Refusals are remembered for the audit log."""
     assert isinstance(error, ServiceError)
+    if error.status in (401, 403):
+        request.state.refusal = error.detail
     if error.status >= 500:
         log.error("request failed", path=request.scope["path"], detail=error.detail)
     place = "query" if request.method == "GET" else "body"
     fields = [FieldProblem(field=f"{place}.{error.field}", detail=error.detail)] if error.field else []
-    return problem(error.status, error.detail, fields)
+    return problem(error.status, error.detail, fields, _headers(error))
 
 
-def _on_archive(request: Request, error: Exception) -> Response:
+def _headers(error: ServiceError) -> Mapping[str, str]:
+    """What clients must be told besides: when to try again (RFC 9110, 10.2.3), and how to say who they are (11.6.1)."""
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(error.retry_after_s)}
+    return {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
+
+
+def answer_archive_error(request: Request, error: Exception) -> Response:
+    """The problem that one of the archive's errors becomes; what it says of a failure stays in the log."""
     assert isinstance(error, archive_errors.ArchiveError)
     status = next((status for kind, status in ARCHIVE_STATUS.items() if isinstance(error, kind)), 500)
     if status >= 500:

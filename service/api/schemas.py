@@ -3,15 +3,17 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, JsonValue
+from pydantic_core import CoreSchema
 
 from archive import records
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
+from service.api.examples import EXAMPLES
 from service.figures import Provenance, provenance, relative_to
-from workers.protocol import Bundle, Operator
+from workers.protocol import Bundle, Gate, Operator
 from workers.protocol.words import describe_plan
 
 
@@ -19,6 +21,14 @@ class Resource(BaseModel):
     """Something that REST shows; never changes once read."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema, with an example where `examples` has one."""
+        schema = handler(core)
+        if cls.__name__ in EXAMPLES:
+            handler.resolve_ref_schema(schema)["examples"] = [EXAMPLES[cls.__name__]]
+        return schema
 
 
 class Axis(Resource):
@@ -57,7 +67,9 @@ class Search(Resource):
     axes_version: int
     budget: int
     seed: int
+    priority: int
     shapes: tuple[Mapping[str, JsonValue], ...]
+    llm: Mapping[str, JsonValue] | None = None
     state: records.SearchState
     reason: str
     created_at: datetime
@@ -76,7 +88,9 @@ class Search(Resource):
             axes_version=search.axes_version,
             budget=search.budget,
             seed=search.seed,
+            priority=search.priority,
             shapes=search.shapes,
+            llm=search.llm,
             state=search.state,
             reason=search.reason,
             created_at=search.created_at,
@@ -100,14 +114,19 @@ class Coordinate(Resource):
 
 
 class Elite(Resource):
-    """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions."""
+    """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions.
 
+    `job` is that of the report which its speedup rests on.
+    """
+
+    device: str
     cell: int
     bins: tuple[int, ...]
     coordinates: Mapping[str, Coordinate]
     candidate: str
     variant: int
     bundle: str
+    job: str
     emitter: str
     objective: float
     speedup: Speedup
@@ -118,12 +137,14 @@ class Elite(Resource):
     def of(cls, elite: records.Elite, grid: Grid) -> Self:
         """An elite with its place in the grid."""
         return cls(
+            device=elite.device,
             cell=elite.cell,
             bins=tuple(grid.bins(elite.cell)),
             coordinates={name: Coordinate.model_validate(place) for name, place in elite.coordinates.items()},
             candidate=elite.candidate,
             variant=elite.variant,
             bundle=elite.bundle,
+            job=elite.job,
             emitter=elite.emitter,
             objective=elite.objective,
             speedup=Speedup(low=elite.low, mid=elite.mid, high=elite.high),
@@ -146,6 +167,21 @@ class Archive(Resource):
     axes: tuple[Axis, ...]
     cells: int
     elites: tuple[Elite, ...]
+
+    @classmethod
+    def of(cls, search: records.Search, device: str, elites: Sequence[records.Elite]) -> Self:
+        """The map of a search on one of its devices."""
+        grid = Grid(search.axes)
+        return cls(
+            search=search.id,
+            device=device,
+            provenance=provenance(device),
+            relative_to=relative_to(device),
+            axes_version=search.axes_version,
+            axes=tuple(Axis.of(axis) for axis in search.axes),
+            cells=grid.cells,
+            elites=tuple(Elite.of(elite, grid) for elite in elites),
+        )
 
 
 class DeviceProgress(Resource):
@@ -283,3 +319,40 @@ class OperatorSummary(Resource):
             dimensions=operator.dimensions,
             shapes=len(operator.shapes),
         )
+
+
+class GateResult(Resource):
+    """What the gate said last of an operator: whether its checks tell right from wrong, and what was tried."""
+
+    operator: str
+    digest: str
+    gate: Gate
+    tried_at: datetime
+
+    @classmethod
+    def of(cls, operator: Operator, record: records.GateRecord) -> Self:
+        """A stored gate with the name of its operator."""
+        gate = Gate.model_validate_json(record.document)
+        return cls(operator=operator.name, digest=operator.digest, gate=gate, tried_at=record.created_at)
+
+
+class Pin(Resource):
+    """A cell whose holder is preferred as a parent, or a candidate that is while it holds a cell."""
+
+    id: str
+    search: str
+    device: str
+    cell: int | None
+    candidate: str | None
+    author: str
+    created_at: datetime
+
+
+class Hint(Resource):
+    """What a person told the models that write a search's candidates."""
+
+    id: str
+    search: str
+    text: str
+    author: str
+    created_at: datetime

@@ -9,54 +9,62 @@ from archive import records
 from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Id, Named, Running
+from service.api.wiring import Caller, Id, Named, NewId, Running, needs
 from service.requests import SearchRequest
+from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches", tags=["searches"], responses=PROBLEMS)
 
+NAME = r"^[a-z][a-z0-9_]{0,63}$"
+"""What names of operators look like."""
 SHOW = "search"
 """Name of the route that shows one search."""
 
 
-@router.post("", status_code=status.HTTP_202_ACCEPTED)
-async def submit(body: SearchRequest, request: Request, response: Response, running: Running) -> schemas.Search:
+@router.post("", status_code=status.HTTP_202_ACCEPTED, dependencies=[needs(Scope.SUBMIT)])
+async def submit(
+    body: SearchRequest, request: Request, response: Response, running: Running, id: NewId, caller: Caller
+) -> schemas.Search:
     """Start a search; it runs on after this answer. Its address is in `Location`."""
-    search = await running.submit(body)
+    search = await running.submit(body, id, owner=caller.token or "")
     response.headers["Location"] = request.app.url_path_for(SHOW, id=search.id)
     return schemas.Search.of(search)
 
 
-@router.get("")
+@router.get("", dependencies=[needs(Scope.READ)])
 async def find(
     running: Running,
     state: Annotated[Sequence[records.SearchState], Query(description="Only searches in these states.")] = (),
+    operator: Annotated[str | None, Query(pattern=NAME, description="Only for operators of this name.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[schemas.Search]:
     """Searches, newest first."""
-    found = await running.store.searches.list(limit=limit + 1, before=decode_id(cursor), states=state)
+    found = await running.store.searches.list(
+        limit=limit + 1, before=decode_id(cursor), states=state, operator=operator
+    )
     return page(found, limit, lambda search: (search.id,), schemas.Search.of)
 
 
-@router.get("/{id}", name=SHOW)
+@router.get("/{id}", name=SHOW, dependencies=[needs(Scope.READ)])
 async def show(search: Named) -> schemas.Search:
     """One search."""
     return schemas.Search.of(search)
 
 
-@router.post("/{id}/pause")
+@router.post("/{id}/pause", dependencies=[needs(Scope.STEER)])
 async def pause(id: Id, running: Running) -> schemas.Search:
     """Propose nothing more; what is in flight still counts."""
     return schemas.Search.of(await running.pause(id))
 
 
-@router.post("/{id}/resume")
+@router.post("/{id}/resume", dependencies=[needs(Scope.STEER)])
 async def resume(id: Id, running: Running) -> schemas.Search:
     """Let a paused search go on."""
     return schemas.Search.of(await running.resume(id))
 
 
-@router.post("/{id}/stop")
+@router.post("/{id}/stop", dependencies=[needs(Scope.STEER)])
 async def stop(id: Id, running: Running) -> schemas.Search:
     """End a search for good; what it found stays."""
     return schemas.Search.of(await running.stop(id))

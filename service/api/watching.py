@@ -8,8 +8,9 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import TypeAdapter
 
 from service.api.problems import PROBLEMS
-from service.api.wiring import Named, Running
+from service.api.wiring import Named, Running, needs
 from service.events import Announcement
+from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["searches"], responses=PROBLEMS)
 
@@ -23,7 +24,7 @@ def _sent(announcement: Announcement) -> ServerSentEvent:
     return ServerSentEvent(id=announcement.id, event=announcement.event.kind, data=data)
 
 
-@router.get("/events", response_class=EventSourceResponse)
+@router.get("/events", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
 async def events(
     search: Named, running: Running, last_event_id: Annotated[str | None, Header(max_length=64)] = None
 ) -> AsyncIterator[ServerSentEvent]:

@@ -1,37 +1,52 @@
 """The `reef` command. Each module holds the commands of one kind of user; this one puts them together."""
 
+import importlib
 import sys
 
 import typer
 from pydantic import ValidationError
 
 from archive.errors import ArchiveError
-from service.cli import archived, catalogued, hosted, judged, searched
 from service.cli.console import complain
+from service.cli.loading import Place, group_of
 from service.errors import ServiceError
 from service.logs import configure
 from service.settings import Settings
-from workers.queue import QueueUnavailable
 
 OUR_FAILURE = 1
 BAD_INPUT = 2
 
+COMMANDS = {
+    "search": Place("service.cli.searched", "search", "Search for a faster kernel for SPEC."),
+    "submit": Place("service.cli.watched", "submit", "Start a search for SPEC and leave it to the coordinator."),
+    "watch": Place("service.cli.watched", "watch", "Look on until a search ends."),
+    "judge": Place("service.cli.judged", "judge", "Judge one CANDIDATE against SPEC."),
+    "best": Place("service.cli.archived", "best", "Show the best elites of a search."),
+    "export": Place("service.cli.archived", "export", "Write everything that a search found into a zip file."),
+    "plan": Place("service.cli.archived", "plan", "Launch plans."),
+    "operators": Place("service.cli.catalogued", "operators", "The operator catalogue."),
+    "descriptors": Place("service.cli.described", "descriptors", "The axes that grids are made of."),
+    "serve": Place("service.cli.hosted", "serve", "Run the coordinator with its REST interface."),
+    "worker": Place("service.cli.hosted", "worker", "Run workers on this machine until stopped."),
+    "knowledge": Place("service.cli.learned", "knowledge", "What was learned across searches."),
+    "prompts": Place("service.cli.prompted", "prompts", "What models were asked, and what waits for an answer."),
+    "backends": Place("service.cli.prompted", "backends", "Language models that can be asked."),
+    "archive": Place("service.cli.kept", "archive", "Copy the archive, and forget what is old."),
+    "token": Place("service.cli.secured", "tokens", "API tokens: who may come in."),
+    "audit": Place("service.cli.secured", "audit", "What was changed and what was refused."),
+    "migrate": Place("service.cli.hosted", "migrate_archive", "Bring the archive's schema up to date."),
+    "doctor": Place("service.cli.hosted", "doctor", "Say what works on this machine."),
+}
+"""Every command: its module, its name there, and what `reef --help` says. A module is imported when it is called."""
+
 app = typer.Typer(
-    name="reef",
-    help="Search for fast, verified Triton kernels.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+    name="reef", cls=group_of(COMMANDS), no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
 )
-app.command("search")(searched.search)
-app.command("judge")(judged.judge)
-app.command("best")(archived.best)
-app.add_typer(archived.plan, name="plan")
-app.add_typer(catalogued.operators, name="operators")
-app.command("serve")(hosted.serve)
-app.command("worker")(hosted.worker)
-app.command("migrate")(hosted.migrate_archive)
-app.command("doctor")(hosted.doctor)
+
+
+@app.callback()
+def reef() -> None:
+    """Search for fast, verified Triton kernels."""
 
 
 def main() -> None:
@@ -46,6 +61,12 @@ def main() -> None:
     except ServiceError as error:
         complain(error.detail, error.field)
         sys.exit(BAD_INPUT if error.status < 500 else OUR_FAILURE)
-    except (ArchiveError, QueueUnavailable) as error:
+    except (ArchiveError, queue_unavailable()) as error:
         complain(str(error))
         sys.exit(OUR_FAILURE)
+
+
+def queue_unavailable() -> type[Exception]:
+    """What the queue raises; looked up only when something was raised, because the queue takes long to import."""
+    found: type[Exception] = importlib.import_module("workers.queue").QueueUnavailable
+    return found

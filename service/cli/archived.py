@@ -1,35 +1,83 @@
-"""`reef best` and `reef plan show`: look at what searches on this machine have found."""
+"""`reef best`, `reef export` and `reef plan show`: look at what searches have found, and take it away."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from archive.records import Search
-from archive.store import Store, migrate
+from service.api.schemas import Candidate, Elite, Search
 from service.cli.console import emit_json, out
+from service.cli.learned import write_steps
 from service.cli.pictures import elite_table
+from service.cli.reached import AsJson, Token, Url, reach
+from service.cli.watched import find_search, write_kernel
 from service.errors import BadInput, NotFound
 from service.figures import best_baselines, in_words
-from service.kernels import write_kernel
-from service.reports import reports_on
-from service.settings import Settings
-from workers.protocol import Bundle, Readings
+from service.trajectories import Which
+from workers.protocol import Readings, Report
 from workers.protocol.words import describe
 
-T = TypeVar("T")
 plan = typer.Typer(help="Launch plans.", no_args_is_help=True)
+
+WhichSearch = Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")]
 
 
 def best(
-    search: Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")] = "",
+    search: WhichSearch = "",
     write: Annotated[Path | None, typer.Option("--out", help="Also write the best kernel into this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    device: Annotated[str | None, typer.Option(help="Which of its devices; the first if left out.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Show the best elites of a search."""
-    asyncio.run(_with_store(lambda store: _best(store, search, write, as_json=as_json)))
+
+    async def shown() -> None:
+        async with reach(url, token) as reef:
+            found = await find_search(reef, search)
+            leader = await reef.best(found.id, device)
+            if leader is None:
+                raise NotFound(f"search {found.id} has no elite yet")
+            path = await write_kernel(reef, leader, found.id, write) if write else None
+            candidate = await reef.candidate(leader.candidate)
+            if as_json:
+                emit_json(_document(found, leader, candidate, path))
+                return
+            out.print(elite_table(await reef.archive(found.id, device)))
+        if path:
+            out.print(f"The best kernel is in {path}")
+        else:
+            out.print(candidate.source, highlight=False, markup=False)
+
+    asyncio.run(shown())
+
+
+def export(
+    search: WhichSearch = "",
+    write: Annotated[Path | None, typer.Option("--out", help="The file; OPERATOR_SEARCH.zip if left out.")] = None,
+    trajectories: Annotated[bool, typer.Option("--trajectories", help="Its steps, as .jsonl or .parquet.")] = False,
+    which: Annotated[Which, typer.Option("--filter", help="Of the steps: all, or certain gains.")] = "all",
+    rewards: Annotated[bool, typer.Option("--rewards", help="Steps with rewards only.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Write everything that a search found into a zip file, or its steps into one to learn from."""
+
+    async def exported() -> tuple[Search, Path]:
+        async with reach(url, token) as reef:
+            found = await find_search(reef, search)
+            if trajectories:
+                path = write or Path(f"{found.operator}_{found.id}.jsonl")
+                return found, await write_steps(reef, found.id, path, which, rewards=rewards)
+            return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip"))
+
+    found, path = asyncio.run(exported())
+    if as_json:
+        emit_json({"search": found.id, "operator": found.operator, "file": str(path)})
+    else:
+        out.print(f"Everything that search {found.id} found is in {path}", highlight=False)
 
 
 @plan.command("show")
@@ -37,81 +85,43 @@ def show(
     candidate: Annotated[str, typer.Argument(help="Id of a candidate.")],
     variant: Annotated[int, typer.Option(help="Which of its variants.")] = 0,
     shape: Annotated[int, typer.Option(help="Which of its plans, from 0; all if left out.")] = -1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the bundle as it is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole bundle.")] = False,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Say in words what a candidate's plans will do."""
-    asyncio.run(_with_store(lambda store: _show(store, candidate, variant, shape, as_json=as_json)))
+
+    async def shown() -> None:
+        async with reach(url, token) as reef:
+            bundle = await reef.bundle(candidate, variant)
+            if as_json:
+                emit_json(bundle.model_dump(mode="json"))
+                return
+            if shape >= len(bundle.plans):
+                raise BadInput(f"the bundle has {len(bundle.plans)} plans, numbered from 0", "--shape")
+            variants = (await reef.candidate(candidate)).variants
+        plans = next(item for item in variants if item.index == variant).plans
+        for index in range(len(bundle.plans)) if shape < 0 else [shape]:
+            for line in describe(bundle, index, Readings.model_validate(plans[index].readings)):
+                out.print(line, highlight=False, markup=False)
+            out.print()
+
+    asyncio.run(shown())
 
 
-async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
-    settings = Settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    await migrate(settings.database)
-    store = await Store.open(settings.database)
-    try:
-        return await use(store)
-    finally:
-        await store.close()
-
-
-async def _find(store: Store, search: str) -> Search:
-    if search:
-        return await store.searches.get(search)
-    newest = await store.searches.list(limit=1)
-    if not newest:
-        raise NotFound("there is no search yet; start one with: reef search rmsnorm")
-    return newest[0]
-
-
-async def _best(store: Store, search: str, write: Path | None, *, as_json: bool) -> None:
-    found = await _find(store, search)
-    elites = await store.elites.list(found.id, found.devices[0], found.axes_version)
-    if not elites:
-        raise NotFound(f"search {found.id} has no elite yet")
-    leader = max(elites, key=lambda elite: elite.objective)
-    path = await write_kernel(store, found, leader, write) if write else None
-    candidate = await store.candidates.get(leader.candidate)
-    reports = [report for report in await reports_on(store, leader.candidate) if report.job == leader.job]
-    if as_json:
-        emit_json(
-            {
-                "search": found.id,
-                "operator": found.operator_name,
-                "device": leader.device,
-                "candidate": leader.candidate,
-                "variant": leader.variant,
-                "plan": leader.bundle,
-                "speedup": {"low": leader.low, "mid": leader.mid, "high": leader.high},
-                "figures": in_words(leader.device),
-                "baselines": best_baselines(reports[0]) if reports else {},
-                "coordinates": leader.coordinates,
-                "source": candidate.source,
-                "file": str(path) if path else None,
-            }
-        )
-        return
-    out.print(elite_table(found, elites))
-    if path:
-        out.print(f"The best kernel is in {path}")
-    else:
-        out.print(candidate.source, highlight=False, markup=False)
-
-
-async def _show(store: Store, candidate: str, variant: int, shape: int, *, as_json: bool) -> None:
-    variants = await store.candidates.variants(candidate)
-    chosen = next((item for item in variants if item.index == variant), None)
-    if chosen is None or chosen.bundle is None:
-        found = await store.candidates.get(candidate)
-        raise NotFound(f"candidate {candidate} has no plan for variant {variant}: {found.outcome or found.state.value}")
-    record = await store.bundles.get(chosen.bundle)
-    if as_json:
-        emit_json(Bundle.model_validate_json(record.document).model_dump(mode="json"))
-        return
-    bundle = Bundle.model_validate_json(record.document)
-    if shape >= len(bundle.plans):
-        raise BadInput(f"the bundle has {len(bundle.plans)} plans, numbered from 0", "--shape")
-    for index in range(len(bundle.plans)) if shape < 0 else [shape]:
-        readings = Readings.model_validate(record.readings[index])
-        for line in describe(bundle, index, readings):
-            out.print(line, highlight=False, markup=False)
-        out.print()
+def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | None) -> dict[str, object]:
+    report = next((report for report in candidate.reports if report["job"] == leader.job), None)
+    return {
+        "search": search.id,
+        "operator": search.operator,
+        "device": leader.device,
+        "candidate": leader.candidate,
+        "variant": leader.variant,
+        "plan": leader.bundle,
+        "speedup": leader.speedup.model_dump(),
+        "figures": in_words(leader.device),
+        "baselines": best_baselines(Report.model_validate(report)) if report else {},
+        "coordinates": {name: place.model_dump() for name, place in leader.coordinates.items()},
+        "source": candidate.source,
+        "file": str(path) if path else None,
+    }

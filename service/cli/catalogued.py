@@ -9,8 +9,13 @@ import typer
 from rich.table import Table
 
 from service.benches import Bench
-from service.catalogue import load_catalogue, load_operator
+from service.catalogue import catalogue_names, load_operator
 from service.cli.console import emit_json, out
+from service.cli.reached import Token, Url, reach
+from service.cli.watched import operator_of
+from service.client import AsyncReef
+from service.errors import NotFound
+from service.settings import Settings
 from service.shapes import all_shapes
 from workers.protocol import Gate, Operator, TraceJob, TraceReport
 from workers.targets import TARGETS
@@ -21,24 +26,27 @@ HERE = "check"
 UNTOLD = ("equivalent", "within_rounding", "survived", "rejected", "untried")
 """Verdicts on single answers that the table names."""
 
-operators = typer.Typer(help="The operator catalogue.", invoke_without_command=True)
+operators = typer.Typer(help="The operator catalogue, and what was handed in besides.", invoke_without_command=True)
 
 
 @operators.callback()
 def listing(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
-    """List the catalogue."""
+    """The operator catalogue, and what was handed in besides."""
     if context.invoked_subcommand is not None:
         return
-    catalogue = load_catalogue()
+    known = asyncio.run(_listed(url, token))
     if as_json:
-        emit_json([operator.model_dump(mode="json") for operator in catalogue.values()])
+        emit_json([operator.model_dump(mode="json") for operator in known])
         return
     table = Table(title="Operators")
     for heading in ("name", "signature", "benchmark shapes", "seeds"):
         table.add_column(heading)
-    for operator in catalogue.values():
+    for operator in known:
         arguments = ", ".join([item.name for item in operator.inputs] + [scalar.name for scalar in operator.scalars])
         shapes = "; ".join(",".join(f"{k}={v}" for k, v in shape.dims.items()) for shape in operator.shapes)
         table.add_row(operator.name, f"{operator.entry}({arguments})", shapes, str(len(operator.seeds)))
@@ -49,9 +57,11 @@ def listing(
 def show(
     spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole operator.")] = False,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Show one operator, or say what is wrong with its spec."""
-    operator = load_operator(spec)
+    operator = asyncio.run(_found(spec, url, token))
     if as_json:
         emit_json(operator.model_dump(mode="json"))
         return
@@ -69,15 +79,49 @@ def show(
 def check(
     specs: Annotated[list[str] | None, typer.Argument(help="Catalogue names or paths; all of the catalogue.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with all that was tried.")] = False,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
-    """Try trivial answers, mutants and right answers on the checks of operators; see what survives."""
-    chosen = [load_operator(spec) for spec in specs] if specs else list(load_catalogue().values())
-    gates = asyncio.run(_check(chosen))
+    """Try trivial answers, mutants and right answers on the checks of operators; see what survives.
+
+    Of a coordinator elsewhere, show what came of it there when the operators were last searched for.
+    """
+    where = url or Settings().url
+    if where is None:
+        gates = asyncio.run(_check([load_operator(spec) for spec in specs or catalogue_names()]))
+    else:
+        gates = asyncio.run(_told(specs or catalogue_names(), where, token))
     if as_json:
         emit_json([{"operator": name, **gate.model_dump(mode="json")} for name, gate in gates.items()])
     else:
         _print(gates)
     raise typer.Exit(0 if all(gate.verdict == "passed" for gate in gates.values()) else NOT_ADMITTED)
+
+
+async def _listed(url: str | None, token: str | None) -> list[Operator]:
+    async with reach(url, token) as reef:
+        return [await reef.operator(summary.name) async for summary in reef.operators()]
+
+
+async def _found(spec: str, url: str | None, token: str | None) -> Operator:
+    named = operator_of(spec)
+    if isinstance(named, Operator):
+        return named
+    async with reach(url, token) as reef:
+        return await reef.operator(named)
+
+
+async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, Gate]:
+    """What a coordinator elsewhere knows of operators' checks, by name."""
+    async with reach(url, token) as reef:
+        return {name: await _known(reef, name) for name in names}
+
+
+async def _known(reef: AsyncReef, name: str) -> Gate:
+    try:
+        return (await reef.gate(name)).gate
+    except NotFound as error:
+        return Gate(verdict="untried", reason=error.detail)
 
 
 async def _check(chosen: Sequence[Operator]) -> dict[str, Gate]:

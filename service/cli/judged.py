@@ -8,7 +8,10 @@ import typer
 
 from service.catalogue import load_operator
 from service.cli.console import emit_json, out
+from service.cli.reached import Token, Url, reach
+from service.cli.watched import operator_of
 from service.devices import find_card, local_cards, require_judgeable
+from service.elsewhere import judge_elsewhere
 from service.errors import BadInput
 from service.judgement import Judge, Judgement, VariantJudgement
 from service.settings import Settings
@@ -22,11 +25,16 @@ def judge(
     candidate: Annotated[Path, typer.Argument(help="The candidate: a Python file.")],
     device: Annotated[str, typer.Option(help="What to judge on, such as model:sm_90 or h200.")] = "model:sm_90",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on one line.")] = False,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Judge one CANDIDATE against SPEC."""
-    operator = load_operator(spec)
     source = _read(candidate)
-    judgement = asyncio.run(_judge(operator, source, _device(device)))
+    where = url or Settings().url
+    if where is None:
+        judgement = asyncio.run(_judge(load_operator(spec), source, _device(device)))
+    else:
+        judgement = asyncio.run(_judge_there(spec, source, _device(device), where, token))
     if as_json:
         emit_json(_document(judgement))
     else:
@@ -38,6 +46,13 @@ async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
     card = _card(device) if device.measures else 0
     async with Judge(operator, device, card=card, data=Settings().measured_dir) as judge:
         return await judge.judge(source)
+
+
+async def _judge_there(spec: str, source: str, device: Device, url: str, token: str | None) -> Judgement:
+    async with reach(url, token) as reef:
+        named = operator_of(spec)
+        operator = named if isinstance(named, Operator) else await reef.operator(named)
+        return await judge_elsewhere(reef, operator, device, source)
 
 
 def _device(name: str) -> Device:

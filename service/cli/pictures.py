@@ -1,27 +1,21 @@
 """The archive as a terminal can show it: a heat map over two axes, and a table of elites."""
 
-from collections.abc import Sequence
-
 from rich.table import Table
 from rich.text import Text
 
-from archive.descriptors import DESCRIPTORS
-from archive.grid import Grid
-from archive.records import Elite, Search
+from service.api.schemas import Archive, Axis, Elite
 from service.figures import in_words
 
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
 
 
-def heat_map(search: Search, elites: Sequence[Elite]) -> Table:
+def heat_map(archive: Archive) -> Table:
     """The first two axes; a cell shows the best objective over all further axes, or a dot if it is empty."""
-    rows, columns = search.axes[0], search.axes[1 if len(search.axes) > 1 else 0]
-    grid = Grid(search.axes)
+    rows, columns = archive.axes[0], archive.axes[1 if len(archive.axes) > 1 else 0]
     best: dict[tuple[int, int], float] = {}
-    for elite in elites:
-        bins = grid.bins(elite.cell)
-        place = (bins[0], bins[1 if len(bins) > 1 else 0])
+    for elite in archive.elites:
+        place = (elite.bins[0], elite.bins[1 if len(elite.bins) > 1 else 0])
         best[place] = max(best.get(place, 0.0), elite.objective)
     top = max(best.values(), default=1.0)
     bottom = min(best.values(), default=1.0)
@@ -29,32 +23,30 @@ def heat_map(search: Search, elites: Sequence[Elite]) -> Table:
         title=f"{rows.descriptor} (down) by {columns.descriptor} (across)", title_style="bold", padding=(0, 1)
     )
     table.add_column("", justify="right")
-    for label in DESCRIPTORS[columns.descriptor].labels:
+    for label in columns.labels:
         table.add_column(label, justify="center")
-    for row, label in enumerate(DESCRIPTORS[rows.descriptor].labels):
+    for row, label in enumerate(rows.labels):
         cells = [_shade(best.get((row, column)), bottom, top) for column in range(columns.bins)]
         table.add_row(Text(label), *cells)
     return table
 
 
-def elite_table(search: Search, elites: Sequence[Elite], *, limit: int = 12) -> Table:
+def elite_table(archive: Archive, *, limit: int = 12) -> Table:
     """The best elites, one a row, with their place on the search's axes."""
-    axes = [axis.descriptor for axis in search.axes]
+    elites = archive.elites
     table = Table(title=f"Elites, best {min(limit, len(elites))} of {len(elites)}", title_style="bold")
-    for heading in ("speedup", "emitter", "candidate", *axes):
+    for heading in ("speedup", "emitter", "candidate", *(axis.descriptor for axis in archive.axes)):
         table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=heading == "candidate")
     for elite in sorted(elites, key=lambda item: -item.objective)[:limit]:
-        places = [_words(elite, name) for name in axes]
+        places = [_words(elite, axis) for axis in archive.axes]
         table.add_row(f"{elite.objective:.3f}x", elite.emitter, elite.candidate, *places)
-    table.caption = in_words(search.devices[0])
+    table.caption = in_words(archive.device)
     return table
 
 
-def _words(elite: Elite, descriptor: str) -> str:
-    where = elite.coordinates.get(descriptor)
-    if where is None:
-        return "?"
-    return DESCRIPTORS[descriptor].labels[int(where["bin"])]
+def _words(elite: Elite, axis: Axis) -> str:
+    where = elite.coordinates.get(axis.descriptor)
+    return "?" if where is None else axis.labels[where.bin]
 
 
 def _shade(value: float | None, bottom: float, top: float) -> Text:

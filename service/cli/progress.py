@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from archive.records import Progress, Search
+from service.api.schemas import DeviceProgress, Progress, Search
 from service.cli.console import err
-from service.events import CandidateJudged, ElitePromoted, Event
+from service.client import Event
 
 RECENT = 6
 """Events shown at a time."""
@@ -49,21 +49,23 @@ class ProgressView:
 
     def note(self, event: Event) -> None:
         """Take in one event."""
-        if isinstance(event, ElitePromoted):
-            self.recent.append(Text(f"{event.placement:>9}  cell {event.cell:<4} {event.objective:.3f}x", "green"))
-        elif isinstance(event, CandidateJudged) and event.outcome != "correct":
-            reason = event.reason.splitlines()[0][:90] if event.reason else ""
-            self.recent.append(Text(f"{event.emitter:>9}  {event.outcome}: {reason}", "yellow"))
+        said = event.data
+        if event.kind == "elite.promoted":
+            self.recent.append(
+                Text(f"{said['placement']:>9}  cell {said['cell']:<4} {said['objective']:.3f}x", "green")
+            )
+        elif event.kind == "candidate.judged" and said["outcome"] != "correct":
+            reason = str(said["reason"] or "").partition("\n")[0][:90]
+            self.recent.append(Text(f"{said['emitter']:>9}  {said['outcome']}: {reason}", "yellow"))
 
-    def show(self, search: Search, progress: Progress, unserved: Sequence[str] = ()) -> None:
-        """Draw where the search stands; `unserved` are devices that no worker judges on now."""
-        self._search = search
-        waiting = self._waiting(unserved)
+    def show(self, progress: Progress) -> None:
+        """Draw where the search stands, by the figures of its first device."""
+        waiting = self._waiting(progress.unserved)
         if self._live:
             self._live.update(self._picture(progress, waiting))
         elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
             self._last_line = time.monotonic()
-            sys.stderr.write(self._line(progress) + "\n")
+            sys.stderr.write(self._line(progress, progress.devices[0]) + "\n")
             if waiting:
                 sys.stderr.write(waiting + "\n")
 
@@ -78,20 +80,20 @@ class ProgressView:
             "workers.log in the data folder says what became of those on this machine"
         )
 
-    def _line(self, progress: Progress) -> str:
+    def _line(self, whole: Progress, progress: DeviceProgress) -> str:
         best = "none yet" if progress.best is None else f"{progress.best:.3f}x"
         emitters = ", ".join(f"{name} {counts.get('judged', 0)}" for name, counts in progress.emitters.items())
         failed = ", ".join(f"{reason} {count}" for reason, count in progress.outcomes.items() if reason != "correct")
         return (
-            f"[{time.monotonic() - self._started:5.0f} s] {self._search.state.value}: "
-            f"{progress.evaluations}/{self._search.budget} evaluations, {progress.correct} correct, "
+            f"[{time.monotonic() - self._started:5.0f} s] {whole.state.value}: "
+            f"{progress.evaluations}/{whole.budget} evaluations, {progress.correct} correct, "
             f"{progress.elites} of {progress.cells} cells, best {best}; {emitters or 'no emitter yet'}"
             f"{'; failed: ' + failed if failed else ''}"
         )
 
     def _picture(self, progress: Progress, waiting: str) -> Group:
-        bar = ProgressBar(total=self._search.budget, completed=progress.evaluations, width=48)
+        bar = ProgressBar(total=progress.budget, completed=progress.judged, width=48)
         head = Table.grid(padding=(0, 2))
-        head.add_row(Text(f"{self._search.operator_name} on {', '.join(self._search.devices)}", "bold"), bar)
+        head.add_row(Text(f"{self._search.operator} on {', '.join(self._search.devices)}", "bold"), bar)
         warning = [Text(waiting, "bold yellow")] if waiting else []
-        return Group(head, Text(self._line(progress)), *warning, *self.recent)
+        return Group(head, Text(self._line(progress, progress.devices[0])), *warning, *self.recent)

@@ -1,10 +1,11 @@
 """Where candidates come from. To add an emitter: a file with an `Emitter`, and a line in the table below."""
 
-from service.emitters.base import Brief, Emitter, Parent, Proposal, Trial
+from service.emitters.base import Brief, Emitter, Parent, Proposal, Spent, Trial
+from service.emitters.llm import Llm
 from service.emitters.rewrite import Rewrite
 from service.emitters.tune import Tune
 
-EMITTERS: dict[str, Emitter] = {"tune": Tune(), "rewrite": Rewrite()}
+EMITTERS: dict[str, Emitter] = {"tune": Tune(), "rewrite": Rewrite(), "llm": Llm()}
 """Every emitter, by the name that specs use."""
 
-__all__ = ["EMITTERS", "Brief", "Emitter", "Parent", "Proposal", "Trial"]
+__all__ = ["EMITTERS", "Brief", "Emitter", "Parent", "Proposal", "Spent", "Trial"]

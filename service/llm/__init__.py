@@ -1,26 +1,44 @@
 """Language models behind one interface. To add one: a file with a `Backend`, and a line in the table below."""
 
+from service.llm.anthropic import Anthropic
 from service.llm.base import (
+    Answer,
+    Ask,
     Backend,
     BackendError,
+    BudgetSpent,
     Completion,
     PermanentFailure,
     Prompt,
+    Purpose,
     Refused,
     TransientFailure,
+    digest,
 )
+from service.llm.manual import Manual
+from service.llm.openai import Openai
 from service.llm.replay import Replay
 
-BACKENDS: dict[str, type[Backend]] = {Replay.kind: Replay}
+BACKENDS: dict[str, type[Backend]] = {
+    Openai.kind: Openai,
+    Anthropic.kind: Anthropic,
+    Manual.kind: Manual,
+    Replay.kind: Replay,
+}
 """Every kind of backend, by the name that `backends.toml` uses."""
 
 __all__ = [
     "BACKENDS",
+    "Answer",
+    "Ask",
     "Backend",
     "BackendError",
+    "BudgetSpent",
     "Completion",
     "PermanentFailure",
     "Prompt",
+    "Purpose",
     "Refused",
     "TransientFailure",
+    "digest",
 ]

@@ -4,11 +4,15 @@ Every vendor failure is one of three: transient (may succeed later), permanent (
 reason), or refused (the model would not answer this prompt).
 """
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Protocol, Self
 
 from service.errors import ServiceError
+from service.llm.options import Options, Surroundings
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,11 @@ class Prompt:
     system: str
     user: str
     max_tokens: int = 8192
+
+
+def digest(prompt: Prompt) -> str:
+    """SHA-256 of everything that a prompt says."""
+    return hashlib.sha256(json.dumps(asdict(prompt), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -32,24 +41,75 @@ class Completion:
     truncated: bool = False
 
 
+@dataclass(frozen=True)
+class Purpose:
+    """What a prompt is for: kept with the exchange, never sent to a backend.
+
+    Attributes:
+        search: Id of the search.
+        ordinal: Number of the proposal that asks.
+        step: Number of the prompt within that proposal, from 0.
+        strategy: What is tried, such as `improve` or `repair`.
+        template: Name and version of the file that the prompt was made from.
+        claims: By the key of each statement in the prompt, the id of the job whose report it can be traced to.
+        parents: Ids of the candidates that the prompt shows.
+        cell: The cell that is aimed at, None for any.
+    """
+
+    search: str
+    ordinal: int
+    step: int
+    strategy: str
+    template: str
+    claims: Mapping[str, str]
+    parents: tuple[str, ...]
+    cell: int | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A completion, with the backend that gave it and the id of the stored exchange."""
+
+    exchange: str
+    backend: str
+    completion: Completion
+
+
 class BackendError(ServiceError):
     """Root of what a backend may raise."""
 
 
 class TransientFailure(BackendError):
-    """The same call may succeed later; `retry_after_s` if the vendor said when."""
+    """The same call may succeed later; `retry_after_s` if the vendor said when.
 
-    def __init__(self, detail: str, retry_after_s: float | None = None) -> None:
+    `paid` says that the vendor may charge for the call all the same: it was sent, and what became of it is unknown.
+    Such a call is not repeated for the same prompt.
+    """
+
+    def __init__(self, detail: str, retry_after_s: float | None = None, *, paid: bool = False) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
+        self.paid = paid
 
 
 class PermanentFailure(BackendError):
-    """No call to this backend can succeed until a person changes something."""
+    """No call to this backend can succeed until a person changes something. `paid` as in `TransientFailure`."""
+
+    def __init__(self, detail: str, *, paid: bool = False) -> None:
+        super().__init__(detail)
+        self.paid = paid
 
 
 class Refused(BackendError):
-    """The model would not answer this prompt; another prompt may do."""
+    """The model would not answer this prompt; another prompt may do. `completion` holds what it said, and the cost."""
+
+    def __init__(self, detail: str, completion: Completion | None = None) -> None:
+        super().__init__(detail)
+        self.completion = completion
+
+
+class BudgetSpent(BackendError):
+    """The search may not spend what this prompt could cost; nothing was asked."""
 
 
 class Backend(ABC):
@@ -57,16 +117,54 @@ class Backend(ABC):
 
     Attributes:
         kind: What `backends.toml` calls it; also its key in the table.
+        options: What `backends.toml` may say of one.
+        waits: Whether answers come from somebody who has to claim the prompt first, in minutes or days.
     """
 
     kind: ClassVar[str]
+    options: ClassVar[type[Options]]
+    waits: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+        """Make one of its options and what it is given besides; nothing is called yet."""
 
     @abstractmethod
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
         """Answer one prompt.
+
+        Args:
+            prompt: What is asked.
+            key: Names the exchange; the same whenever the same prompt is sent again.
 
         Raises:
             TransientFailure: The same call may succeed later.
             PermanentFailure: No call can succeed until a person changes something.
             Refused: The model would not answer this prompt.
         """
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        return None
+
+
+class Ask(Protocol):
+    """How an emitter asks a model. Whoever implements it pays, limits and remembers; see `service.asking`."""
+
+    async def __call__(self, prompt: Prompt, purpose: Purpose, backend: str | None = None) -> Answer:
+        """Have a prompt answered by a backend, any that the search may use if none is named.
+
+        A prompt of the same search, ordinal and step that was answered before gets the same answer, and costs nothing.
+
+        Raises:
+            BudgetSpent: The budget does not allow it.
+            TransientFailure: No answer came, after repetitions where these were sure to cost nothing.
+            PermanentFailure: The backend is parked, or no backend is left that is not.
+            Refused: The model would not answer.
+        """
+        ...
+
+    def available(self, backends: Sequence[str]) -> tuple[str, ...]:
+        """Those of some backends that take calls now."""
+        ...

@@ -1,22 +1,23 @@
 """The backend `replay`: answers that were recorded once, word for word. Needs no network, no key and no model."""
 
 import asyncio
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from service.llm.base import Backend, Completion, PermanentFailure, Prompt
+from service.llm.base import Backend, Completion, PermanentFailure, Prompt, Refused, digest
+from service.llm.options import Options, Surroundings
 
 _COMPLETION = TypeAdapter(Completion)
 
 
-def digest(prompt: Prompt) -> str:
-    """SHA-256 of everything that a prompt says."""
-    return hashlib.sha256(json.dumps(asdict(prompt), sort_keys=True).encode()).hexdigest()
+class ReplayOptions(Options):
+    """`path` is the recording, relative to the data folder."""
+
+    path: Path
 
 
 class Replay(Backend):
@@ -26,21 +27,29 @@ class Replay(Backend):
     """
 
     kind: ClassVar[str] = "replay"
+    options: ClassVar[type[Options]] = ReplayOptions
 
     def __init__(self, path: Path) -> None:
         """Read from and record to the file at `path`, which need not exist yet."""
         self._path = path
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    @classmethod
+    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+        """Make one of the recording that the options name."""
+        assert isinstance(options, ReplayOptions)
+        return cls(surroundings.folder / options.path)
+
+    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
         """Answer a recorded prompt.
 
         Raises:
-            PermanentFailure: If the prompt was not recorded, or the recording cannot be read.
+            PermanentFailure: If the recording cannot be read.
+            Refused: If the prompt was not recorded.
         """
-        key = digest(prompt)
-        found = (await asyncio.to_thread(self._read)).get(key)
+        name = digest(prompt)
+        found = (await asyncio.to_thread(self._read)).get(name)
         if found is None:
-            raise PermanentFailure(f"{self._path} holds no answer to prompt {key}; record one first")
+            raise Refused(f"{self._path} holds no answer to prompt {name}; record one first")
         return found
 
     async def record(self, prompt: Prompt, completion: Completion) -> None:

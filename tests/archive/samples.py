@@ -3,7 +3,17 @@
 from itertools import count
 from typing import Any
 
-from archive.records import Axis, NewCandidate, NewReport, NewSearch, NewVariant, Offer, Search, Traced
+from archive.records import (
+    Axis,
+    NewCandidate,
+    NewExchange,
+    NewReport,
+    NewSearch,
+    NewVariant,
+    Offer,
+    Search,
+    Traced,
+)
 from archive.store import Store
 
 AXES = (Axis("num_warps", 3), Axis("registers", 4))
@@ -94,6 +104,24 @@ def offer(search: str, candidate: str, objective: float = 1.0, **changes: Any) -
         "high": objective,
     }
     return Offer(search=search, candidate=candidate, objective=objective, **{**values, **changes})
+
+
+def new_exchange(search: str, ordinal: int = 0, **changes: Any) -> NewExchange:
+    values: dict[str, Any] = {
+        "id": unique_id(),
+        "step": 0,
+        "digest": f"{ordinal:064x}",
+        "backend": "local",
+        "strategy": "improve",
+        "template": "improve@1",
+        "claims": {"time": "job"},
+        "parents": (),
+        "cell": None,
+        "max_tokens": 1000,
+        "system": "You write kernels.",
+        "user": "Make it faster.",
+    }
+    return NewExchange(search=search, ordinal=ordinal, **{**values, **changes})
 
 
 async def stored_search(store: Store, **changes: Any) -> Search:

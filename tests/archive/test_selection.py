@@ -4,8 +4,8 @@ import random
 from collections import Counter
 from datetime import UTC, datetime
 
-from archive.records import Elite
-from archive.selection import curious, select, uniform
+from archive.records import Elite, Pin
+from archive.selection import curious, preferred, select, uniform
 
 DRAWS = 4000
 
@@ -67,3 +67,30 @@ def test_the_same_seed_selects_the_same() -> None:
     visits = {0: 3}
     first = [select(ELITES, random.Random(seed), visits) for seed in range(20)]
     assert first == [select(ELITES, random.Random(seed), visits) for seed in range(20)]
+
+
+def test_holders_of_pinned_cells_and_pinned_candidates_are_preferred() -> None:
+    pins = [
+        Pin("p", "s", "d", ELITES[0].cell, None),
+        Pin("q", "s", "d", None, ELITES[2].candidate),
+        Pin("r", "s", "d", 10_000, None),
+        Pin("t", "s", "d", None, "gone"),
+    ]
+    held = {elite.candidate for elite in (ELITES[0], ELITES[2])}
+    assert {elite.candidate for elite in preferred(ELITES, pins)} >= held
+    assert [elite.cell for elite in preferred(ELITES, pins[:1])] == [ELITES[0].cell]
+    assert preferred(ELITES, pins[2:]) == []
+
+
+def test_pinned_elites_get_their_share() -> None:
+    rng = random.Random(5)
+    drawn = Counter(elite.cell for _ in range(DRAWS) if (elite := select(ELITES, rng, None, [ELITES[1]])))
+    # Half, and a quarter of the other half.
+    assert 0.57 < drawn[ELITES[1].cell] / DRAWS < 0.68
+    assert len(drawn) == len(ELITES)
+
+
+def test_without_pins_nothing_changes() -> None:
+    visits = {0: 3}
+    for seed in range(20):
+        assert select(ELITES, random.Random(seed), visits, []) == select(ELITES, random.Random(seed), visits)

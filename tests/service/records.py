@@ -43,6 +43,9 @@ OPERATOR = Operator.model_validate(
     }
 )
 DEVICE = "model:sm_90"
+SEARCH_ID = "0190a000-0000-7000-8000-000000000001"
+"""Where tests need ids that REST takes."""
+CANDIDATE_ID = "0190a000-0000-7000-8000-000000000002"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 

@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from service import embedded
 from service.embedded import EmbeddedServer, server_program
-from service.errors import Conflict, Unavailable
+from service.errors import BadInput, Conflict, Unavailable
 
 OWNER = """
 import asyncio, sys
@@ -143,3 +143,19 @@ async def test_a_program_that_is_no_server_says_so(tmp_path: Path) -> None:
 
 def test_a_server_is_found_here() -> None:
     assert os.access(server_program(), os.X_OK)
+
+
+async def test_workers_elsewhere_find_it_under_its_public_address_and_need_a_password(tmp_path: Path) -> None:
+    port = embedded._free_port()
+    async with EmbeddedServer(tmp_path, public=f"redis://reef.example:{port}") as server:
+        assert f":{port}/" in server.url
+        for address in ("127.0.0.1", "127.0.0.2"):
+            with redis.Redis(host=address, port=port) as stranger, pytest.raises(AuthenticationError):
+                stranger.ping()
+        with redis.Redis.from_url(server.url) as ours:
+            assert ours.ping() and ours.config_get("proto-max-bulk-len") == {"proto-max-bulk-len": str(64 << 20)}
+
+
+def test_an_address_that_it_cannot_serve_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="speaks no TLS"):
+        EmbeddedServer(tmp_path, public="rediss://reef.example:6380")

@@ -164,3 +164,42 @@ async def test_a_paused_search_proposes_nothing(bench: Workbench) -> None:
         bench.work()
     after = await bench.store.candidates.count(search.id)
     assert (after.proposals, after.in_flight) == (before, 0)
+
+
+async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Workbench) -> None:
+    search = await bench.begin(budget=6)
+    for _ in range(5):
+        await bench.evolution.tick()
+        bench.work(most=2)
+    in_flight = (await bench.store.candidates.count(search.id)).in_flight
+    with redis.Redis.from_url(bench.redis_url) as client:
+        client.flushall()
+    bench.evolution._doubt()  # as after a restart of the server
+    ended = await bench.run(search)
+    assert in_flight > 0 and ended.state is SearchState.DONE
+    candidates = await bench.store.candidates.list(search.id)
+    assert [len(await bench.store.reports.of_candidate(item.id)) for item in candidates] == [1] * 6
+
+
+async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbench) -> None:
+    search = await bench.begin(budget=50)
+    for _ in range(4):
+        await bench.evolution.tick()
+        bench.work(most=2)
+    await bench.evolution.tick()
+    assert await bench.dispatcher.outstanding(search.id)
+    await bench.store.searches.set_state(search.id, SearchState.STOPPED)
+    await bench.evolution.tick()
+    assert await bench.dispatcher.outstanding(search.id) == set()
+    assert bench.evolution.holdings.held == frozenset()
+
+
+async def test_nobody_waits_for_a_tick_that_has_much_to_propose(bench: Workbench) -> None:
+    search = await bench.begin(budget=100)
+    await bench.evolution.tick()
+    while (await bench.store.searches.get(search.id)).state is not SearchState.RUNNING:
+        bench.work()
+        await bench.evolution.tick()
+    before = (await bench.store.candidates.count(search.id)).candidates
+    await bench.evolution.tick()
+    assert (await bench.store.candidates.count(search.id)).candidates - before <= 4

@@ -2,15 +2,21 @@
 
 from dataclasses import replace
 
+import pytest
+
 from archive.records import EMPTY_CELL
 from service.jobs import (
+    AGAIN,
     Case,
     confirm_id,
     confirm_job,
     incumbent_of,
+    is_yardstick,
     measure_id,
     measure_job,
     reference_job,
+    retrace_id,
+    retrace_job,
     target_of,
     trace_job,
     trace_key,
@@ -77,3 +83,18 @@ def test_the_trace_key_changes_with_everything_that_changes_a_trace() -> None:
 
 def test_the_target_is_that_of_the_first_device() -> None:
     assert target_of(replace(records.search(), devices=("h200",))) == "sm_90"
+
+
+def test_what_is_done_again_has_an_id_of_its_own() -> None:
+    again = retrace_job(case().search, records.OPERATOR, case().candidate)
+    assert again.id == retrace_id("candidate-1") != trace_job(case().search, records.OPERATOR, case().candidate).id
+    job = measure_job(case(), records.bundle(1), None, AGAIN)
+    assert job.id == case().job(AGAIN) == f"{case().job()}:{AGAIN}"
+    report = records.report({}, job=job.id, device=job.device)
+    assert incumbent_of(report) == AGAIN and incumbent_of(report.model_copy(update={"job": case().job()})) is None
+
+
+@pytest.mark.parametrize(("emitter", "ordinal", "first"), [("seed", 0, True), ("seed", 1, False), ("tune", 0, False)])
+def test_only_the_first_seed_is_what_others_are_held_against(emitter: str, ordinal: int, first: bool) -> None:
+    candidate = replace(case().candidate, emitter=emitter, ordinal=ordinal)
+    assert is_yardstick(candidate) is replace(case(), candidate=candidate).is_yardstick is first

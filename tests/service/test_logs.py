@@ -72,3 +72,18 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "queue lost" in line
     assert "jobs=3" in line
     assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_line_holds_a_token_or_a_password(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    configure(Settings(log_json=as_json, log_level="debug"))
+    token = "reef_" + "A" * 71
+    try:
+        raise ValueError(f"redis://:hunter2@queue {token}")
+    except ValueError:
+        structlog.get_logger().exception("it burns", place=f"/{token}")
+    logging.getLogger("some.library").warning("cannot reach %s", "postgresql://reef:hunter2@db")
+    logging.getLogger("aiosqlite").debug("executing %s", "the source of a kernel")
+    text = capsys.readouterr().err
+    assert "it burns" in text and "cannot reach" in text
+    assert not any(secret in text for secret in (token, "hunter2", "the source"))

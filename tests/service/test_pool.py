@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.pool import WorkerPool
+from service.pool import Invitation, WorkerPool
 from tests.service.listing import list_cards
 from tests.workers.queue.samples import trace_job
-from workers.queue import Dispatcher
+from workers.queue import DISMISSED, Dispatcher
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = (sys.executable, str(ROOT / "tests/workers/stand_in_worker.py"))
@@ -23,7 +23,7 @@ WAIT_S = 60.0
 
 OWNER = """
 import asyncio, sys
-from service.pool import WorkerPool
+from service.pool import Invitation, WorkerPool
 
 async def main():
     pool = WorkerPool(sys.argv[1], size=1, command=sys.argv[2:])
@@ -175,3 +175,29 @@ async def test_what_workers_log_goes_where_it_is_wanted(redis_url: str, tmp_path
             await asyncio.sleep(0.02)
     await pool.close()
     assert pool.pids == set()
+
+
+async def test_a_worker_that_the_service_does_not_want_is_not_started_again(redis_url: str) -> None:
+    refused = (sys.executable, "-c", f"raise SystemExit({DISMISSED})")
+    pool = WorkerPool(Invitation("https://reef.example", "reef_token"), size=2, command=refused, first_pause_s=0.05)
+    pool.keep((), 2)
+    async with asyncio.timeout(WAIT_S):
+        await pool.dismissed()
+    assert pool.pids == set()
+    await pool.close()
+
+
+async def test_who_joins_gets_the_token_and_no_address_of_the_queue(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    text = (
+        "import os, sys; open(sys.argv[1], 'w').write(f\"{sys.argv[2:]} {os.environ.get('REEF_TOKEN')}\"); sys.exit(4)"
+    )
+    pool = WorkerPool(Invitation("https://reef.example", "reef_secret"), size=1, command=(sys.executable, "-c", text))
+    pool.keep((str(told), "--trace"), 1)
+    async with asyncio.timeout(WAIT_S):
+        await pool.dismissed()
+    await pool.close()
+    said = told.read_text()
+    assert "'--join', 'https://reef.example'" in said and said.endswith("reef_secret")
+    assert "reef_secret" not in said.removesuffix("reef_secret")
+    assert "reef_secret" not in repr(Invitation("https://reef.example", "reef_secret"))

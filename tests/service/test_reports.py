@@ -1,11 +1,11 @@
 """Reports in the archive: addressed to whoever waits, and which of several counts."""
 
 from archive.records import EMPTY_CELL
-from service.jobs import confirm_id, measure_id
-from service.reports import addressed, last_words, record
+from service.jobs import AGAIN, confirm_id, measure_id
+from service.reports import addressed, doubtful, last_words, record
 from tests.service import records
 from tests.service.test_jobs import case
-from workers.protocol import Device, Outcome, Report
+from workers.protocol import Device, Outcome, Report, Trust
 
 H200 = Device.parse("h200")
 
@@ -16,7 +16,9 @@ def report(kind: str = "measure", **changes: object) -> Report:
 
 
 def test_a_report_goes_to_another_case_under_that_ones_job() -> None:
-    measured, confirmed = (addressed(report(kind), case()) for kind in ("measure", "confirm"))
+    measured = addressed(report(), case(), None)
+    confirmed = addressed(report("confirm"), case(), EMPTY_CELL)
+    assert addressed(report(), case(), AGAIN).job == f"{case().job()}:{AGAIN}"
     assert (measured.job, confirmed.job) == (case().job(), case().job(EMPTY_CELL))
     assert (measured.candidate, measured.variant, measured.search) == ("candidate-1", 2, "search-1")
     kept = record(case(), confirmed)
@@ -37,3 +39,13 @@ def test_a_confirm_has_the_last_word_unless_it_got_lost() -> None:
     assert last_words([lost]) == [lost]
     elsewhere = report(device=Device.parse("h100"))
     assert last_words([measured, elsewhere]) == [measured, elsewhere]
+
+
+def test_the_word_of_who_is_not_trusted_is_doubtful() -> None:
+    assert [doubtful(report(trust=trust)) for trust in (None, Trust.A, Trust.B, Trust.C, Trust.D)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from redis import ConnectionPool
 
 from service.settings import Settings, data_home, usable_cores
 
@@ -45,6 +46,24 @@ def test_the_environment_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.redis_url == "redis://redis:6379/0"
     assert settings.local_workers == 0
     assert settings.log_json
+
+
+def test_names_stand_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().allowed_hosts is None
+    monkeypatch.setenv("REEF_ALLOWED_HOSTS", "reef.example, reef.internal,")
+    assert Settings().allowed_hosts == ("reef.example", "reef.internal")
+
+
+def test_the_queues_address_says_whom_to_trust(tmp_path: Path) -> None:
+    assert Settings().queue is None
+    assert Settings(redis_url="rediss://queue:6379/0").queue == "rediss://queue:6379/0"
+    with pytest.raises(ValidationError, match="rediss"):
+        Settings(redis_url="redis://queue/0", redis_ca=tmp_path / "ca.pem")
+    for url, address in (("rediss://queue/0", "rediss://queue/0?"), ("rediss://queue?db=1", "rediss://queue?db=1&")):
+        settings = Settings(redis_url=url, redis_ca=tmp_path / "a b.pem")
+        assert settings.queue == f"{address}ssl_ca_certs={tmp_path}/a%20b.pem"
+        told = ConnectionPool.from_url(settings.queue).connection_kwargs
+        assert told["ssl_ca_certs"] == str(tmp_path / "a b.pem")
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from archive.records import NewSearch, Search, SearchState
 from archive.store import Store, migrate
 from service.events import Events
 from service.evolution import Evolution
+from service.flow import Limits
+from service.tenure import Holdings
 from tests.service import records
 from workers.protocol import (
     AnyReport,
@@ -133,13 +135,16 @@ class Workbench:
     devices: tuple[str, ...] = (records.DEVICE,)
 
     @classmethod
-    async def open(cls, folder: Path, redis_url: str, *, in_flight: int = 4) -> "Workbench":
-        """Open an archive in `folder` and a queue at `redis_url`; opening again is a restart."""
+    async def open(cls, folder: Path, redis_url: str, *, in_flight: int = 4, alone: bool = True) -> "Workbench":
+        """Open an archive in `folder` and a queue at `redis_url`; again: a restart or a second coordinator."""
         url = f"sqlite+aiosqlite:///{folder / 'reef.db'}"
         await migrate(url)
         store = await Store.open(url)
-        dispatcher, events = Dispatcher(redis_url), Events()
-        return cls(store, dispatcher, events, Evolution(store, dispatcher, events, in_flight=in_flight), redis_url)
+        dispatcher, events = Dispatcher(redis_url, alone=alone), Events()
+        limits = Limits(per_search=in_flight, per_owner=100, in_all=100)
+        holdings = Holdings(store, alone=alone)
+        evolution = Evolution(store, dispatcher, events, limits=limits, holdings=holdings)
+        return cls(store, dispatcher, events, evolution, redis_url)
 
     async def close(self) -> None:
         """What a clean end does; a kill is not calling it."""

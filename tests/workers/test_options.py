@@ -46,6 +46,8 @@ def test_a_survey_takes_nothing() -> None:
         (f"run {QUEUE} --device h200 --card 0", "the first one is cuda:0"),
         ("bench trace --card cuda:0", "--card needs a --device that measures"),
         ("bench measure", "measure needs --device"),
+        (f"run {QUEUE} --join https://reef --token t --trace --target sm_90", "exclude each other"),
+        ("run --join reef.example --token t --trace --target sm_90", "an address such as https://"),
     ],
 )
 def test_wrong_usage_is_answered_with_advice(text: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +67,16 @@ def test_the_cache_is_where_the_desktop_specification_puts_it(monkeypatch: pytes
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/somebody")
     assert cache_home() == Path("/home/somebody/.cache/kernelreef")
+
+
+def test_who_joins_needs_a_token_and_no_queue(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REEF_REDIS_URL", "redis://ours")
+    monkeypatch.delenv("REEF_TOKEN", raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        options("run --join https://reef --trace --target sm_90")
+    assert "--join needs a token" in capsys.readouterr().err
+    monkeypatch.setenv("REEF_TOKEN", "reef_token")
+    said = options("run --join https://reef --trace --target sm_90")
+    assert (said.join, said.token, said.redis) == ("https://reef", "reef_token", None)

@@ -9,10 +9,18 @@ they hold; the ids of searches and workers hold no colon.
     reef:jobs:{lane}:{search}       stream  group `workers`; fields `id` and `job` (JSON)
     reef:ids:{lane}:{search}        hash    id of each job queued or leased -> its entry in the stream
     reef:mishaps:{lane}:{search}    hash    id of a job that was given back -> why, the last time
-    reef:served:{lane}              zset    search -> jobs served to it; every search with a stream is a member
-    reef:turn:{lane}                string  count at which the lane last served; newcomers start here
+    reef:served:{lane}              zset    search -> jobs served to it / priority; all with a stream are members
+    reef:owners:{lane}              zset    owner of searches -> jobs served to them
+    reef:shares:{lane}              hash    search -> its priority and its owner
+    reef:turns:{lane}               hash    counts at which `owners`, and `of {owner}` a search, last had a turn;
+                                            newcomers start there
     reef:wake:{lane}                list    one token a new job, for workers that sleep
     reef:dead:{lane}                stream  jobs that follow no protocol we know; fields `search`, `id`, `job`, `error`
+
+    reef:ask:{host}                 string  what a host asks of the porter (JSON); lapses
+    reef:inbox:{host}               list    what the porter answers: number of the ask, and one job (JSON)
+    reef:held:{host}                string  id of the job that the host holds
+    reef:porter:{host}                hash    id of each job it was handed -> where it is; "" -> last ask answered
 
     reef:workers                    set     workers that may have reports waiting
     reef:worker:{worker}            string  its status (JSON); expires when it stops renewing
@@ -22,13 +30,39 @@ A job is *queued* (`submit.lua`), *leased* to the worker whose turn it is (`leas
 (`renew.lua`) and settled with its report in one transaction. A lease that is not renewed lapses, and another worker
 takes the job with its count of deliveries one higher. Reports stay until the service has committed and acknowledged
 them. Everything here can be made again from the archive.
+
+Jobs in lanes whose kind begins with `reserved-`, and confirms, are for trusted workers only. A *host*, which is a
+worker that joined with a token, sees no lane: the *porter* (`hand.lua`) leases for it, and its reports are collected
+only while the lease is its own (`accept.lua`).
 """
 
 from workers.errors import QueueUnavailable
+from workers.queue.asking import Ask
 from workers.queue.dispatch import Delivery, Dispatcher
-from workers.queue.keys import Lane
+from workers.queue.handover import Handed
+from workers.queue.hosted import DISMISSED, Credential, HostLessee
+from workers.queue.keys import Lane, is_host, lanes_of
 from workers.queue.lease import Lease, Lessee
 from workers.queue.loss import lost_report
+from workers.queue.porter import Porter, Seat
 from workers.queue.status import WorkerStatus
 
-__all__ = ["Delivery", "Dispatcher", "Lane", "Lease", "Lessee", "QueueUnavailable", "WorkerStatus", "lost_report"]
+__all__ = [
+    "DISMISSED",
+    "Ask",
+    "Credential",
+    "Delivery",
+    "Dispatcher",
+    "Handed",
+    "HostLessee",
+    "Lane",
+    "Lease",
+    "Lessee",
+    "Porter",
+    "QueueUnavailable",
+    "Seat",
+    "WorkerStatus",
+    "is_host",
+    "lanes_of",
+    "lost_report",
+]

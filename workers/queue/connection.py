@@ -26,9 +26,9 @@ def backoff() -> ExponentialWithJitterBackoff:
     return ExponentialWithJitterBackoff(base=0.02, cap=0.3)
 
 
-def script(name: str) -> str:
-    """Text of one of the package's Lua scripts."""
-    return files("workers.queue").joinpath(f"{name}.lua").read_text()
+def script(*names: str) -> str:
+    """Text of the package's Lua scripts of these names, one after the other."""
+    return "\n".join(files("workers.queue").joinpath(f"{name}.lua").read_text() for name in names)
 
 
 @contextlib.contextmanager

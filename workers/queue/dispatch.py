@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,20 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.exceptions import ResponseError
 
-from workers.protocol import REASON_CHARS, REPORT, AnyReport, ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import JOB, REASON_CHARS, REPORT, AnyReport, ConfirmJob, MeasureJob, TraceJob
+from workers.queue.addressing import answer_to
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.keys import LANES, REPORT_GROUP, WORKERS, Lane, reports_key, worker_key, worker_of
+from workers.queue.handover import Handover
+from workers.queue.keys import LANES, REPORT_GROUP, WORKERS, Lane, is_host, reports_key, worker_key, worker_of
 from workers.queue.status import WorkerStatus
+from workers.queue.vitals import Vitals
 
 REDELIVER_MS = 5_000
 """A report not acknowledged for this long is delivered again: longer than the commits of one collection."""
+NO_SHARE = ("", 5)
+"""Owner and priority of a search about which nothing was said."""
+STATUS_BYTES = 1 << 16
+"""Longest status that is read, bytes; what a worker says of itself takes a few hundred."""
 CONSUMER = "coordinator"
 """One name for every coordinator: what one leaves behind is the next one's own."""
 
@@ -27,10 +35,17 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Delivery:
-    """A report and the receipt to acknowledge it by, once what it says is committed."""
+    """A report and the receipt to acknowledge it by, once what it says is committed.
+
+    Attributes:
+        report: What the worker says.
+        receipt: To acknowledge it by.
+        known: What was known of the answer before, where the job was planted; such a report is for no search.
+    """
 
     report: AnyReport
     receipt: str
+    known: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,20 +58,26 @@ class _Entry:
 
     @property
     def receipt(self) -> str:
-        return f"{self.worker}:{self.id}"
+        return f"{self.worker}:{self.id}:"
 
 
 class Dispatcher:
-    """Sends jobs to workers and collects their reports."""
+    """Sends jobs to workers and collects their reports.
 
-    def __init__(self, redis_url: str, *, redeliver_ms: int = REDELIVER_MS) -> None:
+    Attributes:
+        redis_url: Address of Redis, with its credential.
+    """
+
+    def __init__(self, redis_url: str, *, redeliver_ms: int = REDELIVER_MS, alone: bool = True) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             redis_url: Address of Redis, with its credential.
-            redeliver_ms: Milliseconds after which an unacknowledged report is delivered again. The first collection
-                delivers all of them, for they are what an earlier coordinator left behind.
+            redeliver_ms: Milliseconds after which an unacknowledged report is delivered again.
+            alone: Whether no other coordinator runs. The first collection then delivers all that is not acknowledged,
+                for it is what an earlier life left behind.
         """
+        self.redis_url = redis_url
         self._redis = Redis.from_url(
             redis_url,
             decode_responses=True,
@@ -66,22 +87,43 @@ class Dispatcher:
         )
         self._submit = self._redis.register_script(script("submit"))
         self._forget = self._redis.register_script(script("forget"))
+        self._accept = self._redis.register_script(script("accept"))
+        self._settle_host = self._redis.register_script(script("settle"))
+        self._refused: Counter[str] = Counter()
         self._redeliver_ms = redeliver_ms
-        self._look_behind_at: float | None = None
+        self.handover = Handover(self._redis)
+        self.vitals = Vitals(self._redis)
+        self._shares: dict[str, tuple[str, int]] = {}
+        self._look_behind_at: float | None = None if alone else 0.0
         self._grouped: set[str] = set()
 
     async def close(self) -> None:
         """Close the connections."""
         await self._redis.aclose()
 
-    async def submit(self, job: TraceJob | MeasureJob | ConfirmJob) -> None:
+    def share(self, search: str, owner: str, priority: int) -> None:
+        """Say whose a search is and how much it matters; it goes with every job of it that is sent from now on.
+
+        Args:
+            search: Id of the search.
+            owner: Owners take equal turns in a lane, however many searches they have there.
+            priority: Its share of its owner's turns, 1 to 9.
+        """
+        self._shares[search] = (owner, priority)
+
+    async def submit(self, job: TraceJob | MeasureJob | ConfirmJob, *, reserved: bool = False) -> None:
         """Queue a job. One that is queued or leased already is not queued twice.
+
+        Args:
+            job: What is to be done.
+            reserved: Whether only trusted workers may do it; confirms and references are reserved anyway.
 
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
         """
         with translated():
-            await self._submit(args=[Lane.of(job).name, job.search, job.id, job.model_dump_json()])
+            lane, (owner, priority) = Lane.of(job, reserved=reserved), self._shares.get(job.search, NO_SHARE)
+            await self._submit(args=[lane.name, job.search, job.id, job.model_dump_json(), owner, priority])
 
     async def cancel(self, search: str) -> None:
         """Drop all jobs of a search. Workers that hold one learn it at their next heartbeat.
@@ -95,7 +137,9 @@ class Dispatcher:
                 for lane in lanes:
                     pipeline.delete(lane.jobs(search), lane.ids(search), lane.mishaps(search))
                     pipeline.zrem(lane.served, search)
+                    pipeline.hdel(lane.shares, search)
                 await pipeline.execute()
+        self._shares.pop(search, None)
 
     async def outstanding(self, search: str) -> set[str]:
         """Ids of the jobs of a search that are queued or leased.
@@ -114,7 +158,8 @@ class Dispatcher:
     async def collect(self, count: int = 64, block_ms: int = 1_000) -> list[Delivery]:
         """Take reports in, waiting for some if there are none. Each comes back until it is acknowledged.
 
-        A report that cannot be read, or that names another worker than the one whose stream it is in, is dropped.
+        Dropped are reports that cannot be read or that name another worker than the one whose stream they are in, and
+        those of hosts on jobs whose lease they do not hold; `refused` counts the latter.
 
         Args:
             count: Most reports taken from one worker.
@@ -135,8 +180,7 @@ class Dispatcher:
                     raise
                 self._grouped.clear()
                 return []
-            deliveries, unreadable = _deliveries(entries)
-            await self._settle(unreadable)
+            deliveries = [delivery for entry in entries if (delivery := await self._receive(entry)) is not None]
         return deliveries
 
     async def acknowledge(self, receipts: Sequence[str]) -> None:
@@ -148,6 +192,11 @@ class Dispatcher:
         with translated():
             await self._settle(receipts)
 
+    def refused(self) -> Counter[str]:
+        """How many reports of each host were dropped since this was asked the last time."""
+        refused, self._refused = self._refused, Counter()
+        return refused
+
     async def workers(self) -> list[WorkerStatus]:
         """The workers that gave a sign of life within their lease time, by id.
 
@@ -156,8 +205,12 @@ class Dispatcher:
         """
         with translated():
             ids = await self._worker_ids()
-            texts = await self._redis.mget([worker_key(worker) for worker in ids]) if ids else []
-        return [status for text in texts if text is not None and (status := _status(text))]
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for worker in ids:
+                    pipeline.getrange(worker_key(worker), 0, STATUS_BYTES)
+                texts = await pipeline.execute()
+        found = ((worker, _status(text)) for worker, text in zip(ids, texts, strict=True) if text)
+        return [status for worker, status in found if status is not None and status.id == worker]
 
     async def depth(self) -> dict[str, int]:
         """How many jobs are queued or leased, by stream: `{lane}:{search}`.
@@ -223,25 +276,38 @@ class Dispatcher:
     async def _settle(self, receipts: Iterable[str]) -> None:
         async with self._redis.pipeline(transaction=False) as pipeline:
             for receipt in receipts:
-                worker, _, entry = receipt.rpartition(":")
+                worker, entry, job = receipt.split(":", 2)
+                if is_host(worker):
+                    await self._settle_host(args=[worker, entry, job], client=pipeline)
+                    continue
                 pipeline.xack(reports_key(worker), REPORT_GROUP, entry)
                 pipeline.xdel(reports_key(worker), entry)
             await pipeline.execute()
 
-
-def _deliveries(entries: Iterable[_Entry]) -> tuple[list[Delivery], list[str]]:
-    """Read reports; what cannot be read comes back as receipts only."""
-    deliveries, unreadable = [], []
-    for entry in entries:
+    async def _receive(self, entry: _Entry) -> Delivery | None:
+        """Read a report; None, and the report dropped, if it must not count."""
         try:
             report = REPORT.validate_json(entry.fields.get("report", ""))
             if report.worker != entry.worker:
                 raise ValueError(f"it names the worker {report.worker}")
-            deliveries.append(Delivery(report, entry.receipt))
+            if not is_host(entry.worker):
+                return Delivery(report, entry.receipt)
+            job, known = await self._accepted(report)
+            answer_to(job, report)
+            return Delivery(report, f"{entry.receipt}{report.job}", known)
         except ValueError as error:
             log.error("report dropped", worker=entry.worker, entry=entry.id, reason=str(error)[:REASON_CHARS])
-            unreadable.append(entry.receipt)
-    return deliveries, unreadable
+            if is_host(entry.worker):
+                self._refused[entry.worker] += 1
+            await self._settle([entry.receipt])
+            return None
+
+    async def _accepted(self, report: AnyReport) -> tuple[TraceJob | MeasureJob | ConfirmJob, str]:
+        """The job that a host reports on, as it was handed to it, and what was known of its answer."""
+        accepted = await self._accept(args=[report.worker, report.job])
+        if accepted is None:
+            raise ValueError(f"its worker does not hold the job {report.job}")
+        return JOB.validate_json(accepted[0]), str(accepted[1])
 
 
 def _status(text: str | bytes) -> WorkerStatus | None:

@@ -1,5 +1,6 @@
 """Names of the queue's keys; the package's page says what each holds."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +12,12 @@ JOB_GROUP = "workers"
 """Consumer group of every job stream."""
 REPORT_GROUP = "service"
 """Consumer group of every report stream."""
+RETURNED = "reef:returned"
+"""Searches with reports that were handed over and are not applied yet."""
+RESERVED = "reserved-"
+"""Begins the kind of a lane whose jobs only trusted workers may have."""
+
+_HOST = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 def worker_key(worker: str) -> str:
@@ -21,6 +28,36 @@ def worker_key(worker: str) -> str:
 def reports_key(worker: str) -> str:
     """Where a worker's reports are."""
     return f"reef:reports:{worker}"
+
+
+def returned_key(search: str) -> str:
+    """Where reports on a search lie that another coordinator collected than the one that runs it."""
+    return f"{RETURNED}:{search}"
+
+
+def ask_key(host: str) -> str:
+    """Where a host asks the porter for a job."""
+    return f"reef:ask:{host}"
+
+
+def inbox_key(host: str) -> str:
+    """Where the porter puts what a host asked for."""
+    return f"reef:inbox:{host}"
+
+
+def held_key(host: str) -> str:
+    """Where a host reads which job is its own."""
+    return f"reef:held:{host}"
+
+
+def user_of(host: str) -> str:
+    """Name of a host's own user of Redis."""
+    return f"reef-{host}"
+
+
+def is_host(worker: str) -> bool:
+    """Whether a worker's id is one that was given at joining, a UUIDv7; other workers name themselves."""
+    return _HOST.fullmatch(worker) is not None
 
 
 def worker_of(reports: str) -> str:
@@ -36,15 +73,29 @@ class Lane:
     kind: str
 
     @classmethod
-    def of(cls, job: TraceJob | MeasureJob | ConfirmJob) -> Self:
-        """The lane that a job goes to."""
-        return cls(job.target if isinstance(job, TraceJob) else job.device.name, job.kind)
+    def of(cls, job: TraceJob | MeasureJob | ConfirmJob, *, reserved: bool = False) -> Self:
+        """The lane that a job goes to.
+
+        Confirms decide about cells and the reference decides about everything else: theirs are reserved anyway.
+
+        Args:
+            job: What is to be done.
+            reserved: Whether only trusted workers may do it.
+        """
+        place = job.target if isinstance(job, TraceJob) else job.device.name
+        reserved = job.kind != "confirm" and (reserved or (isinstance(job, TraceJob) and job.source is None))
+        return cls(place, f"{RESERVED if reserved else ''}{job.kind}")
 
     @classmethod
     def named(cls, name: str) -> Self:
         """Read a lane's name back; a place may hold colons, a kind does not."""
         place, _, kind = name.rpartition(":")
         return cls(place, kind)
+
+    @property
+    def reserved(self) -> bool:
+        """Whether only trusted workers may take its jobs."""
+        return self.kind == "confirm" or self.kind.startswith(RESERVED)
 
     @property
     def name(self) -> str:
@@ -69,6 +120,11 @@ class Lane:
         return f"reef:served:{self.name}"
 
     @property
+    def shares(self) -> str:
+        """Key of the hash of the lane's searches with the priority and the owner of each."""
+        return f"reef:shares:{self.name}"
+
+    @property
     def wake(self) -> str:
         """Key of the list that sleeping workers wait on."""
         return f"reef:wake:{self.name}"
@@ -77,3 +133,15 @@ class Lane:
     def dead(self) -> str:
         """Key of the stream of jobs that nobody can read."""
         return f"reef:dead:{self.name}"
+
+
+def lanes_of(target: str | None, device: str | None) -> tuple[Lane, ...]:
+    """Lanes of a trusted worker in order of preference: what finishes a candidate, or others wait for, comes first.
+
+    Args:
+        target: What it traces for; None if it does not trace.
+        device: Name of what it measures on; None if it measures nothing.
+    """
+    judging = [Lane(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")] if device else []
+    tracing = [Lane(target, kind) for kind in (f"{RESERVED}trace", "trace")] if target else []
+    return (*judging, *tracing)

@@ -13,7 +13,7 @@ from redis.retry import Retry
 
 from workers.protocol import JOB, AnyReport, ConfirmJob, MeasureJob, TraceJob
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.keys import JOB_GROUP, WORKERS, Lane, reports_key, worker_key
+from workers.queue.keys import JOB_GROUP, WORKERS, Lane, lanes_of, reports_key, worker_key
 from workers.queue.loss import lost_report
 from workers.queue.status import WorkerStatus
 
@@ -23,6 +23,8 @@ MAX_DELIVERIES = 3
 """Workers that may fail on a job before it counts as lost (DESIGN 5, step 7)."""
 RELEASED_MS = 24 * 3600 * 1000
 """Idle time given to a lease that is handed back: longer than any worker's lease time, so that it counts as lapsed."""
+KINDS = ("confirm", "measure", "trace")
+"""Kinds of jobs."""
 DEAD_LETTERS = 1_000
 """Unreadable jobs kept per lane, for a person to look at."""
 
@@ -69,8 +71,8 @@ class Lessee:
         """
         self.worker = worker
         self.lease_ms = lease_ms
-        self._lanes = _lanes(target, device)
-        kinds = tuple(lane.kind for lane in self._lanes)
+        self._lanes = lanes_of(target, device)
+        kinds = tuple(lane.kind for lane in self._lanes if lane.kind in KINDS)
         self._status = WorkerStatus(id=worker, target=target, device=device, kinds=kinds, seen=_now())
         self._redis = Redis.from_url(
             redis_url,
@@ -79,7 +81,7 @@ class Lessee:
             socket_timeout=ANSWER_S,
             retry=Retry(backoff(), RETRIES),
         )
-        self._take = self._redis.register_script(script("lease"))
+        self._take = self._redis.register_script(script("pick", "lease"))
         self._renew = self._redis.register_script(script("renew"))
 
     def announce(self, *, jail: str = "", versions: Mapping[str, str] | None = None) -> None:
@@ -217,13 +219,6 @@ class Lessee:
             _settle(pipeline, lane, search, entry, job_id)
             pipeline.execute()
         return None
-
-
-def _lanes(target: str | None, device: str | None) -> tuple[Lane, ...]:
-    """Lanes in order of preference: what finishes a candidate comes first."""
-    judging = (Lane(device, "confirm"), Lane(device, "measure")) if device else ()
-    tracing = (Lane(target, "trace"),) if target else ()
-    return judging + tracing
 
 
 def _settle(pipeline: Pipeline, lane: Lane, search: str, entry: str, job: str) -> None:

@@ -13,8 +13,7 @@ from workers.protocol import (
     TraceJob,
     TraceReport,
 )
-
-_PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recorded": Provenance.RECORDED}
+from workers.queue.addressing import PROVENANCE
 
 
 def lost_report(job: TraceJob | MeasureJob | ConfirmJob, worker: str, reason: str) -> AnyReport:
@@ -53,4 +52,4 @@ def _identity(bundle: Bundle) -> str:
 
 
 def _provenance(device: Device) -> Provenance:
-    return _PROVENANCE[device.kind]
+    return PROVENANCE[device.kind]

@@ -7,6 +7,7 @@ from archive.records import BundleRecord
 from archive.store import Store
 from archive.store.bundles import add_bundles
 from archive.store.engine import Database
+from tests.archive.samples import DEVICE, new_report, new_variant, stored_candidate, stored_search, traced
 
 
 async def test_a_bundle_comes_back_whole(store: Store, database_url: str) -> None:
@@ -14,20 +15,38 @@ async def test_a_bundle_comes_back_whole(store: Store, database_url: str) -> Non
     record = BundleRecord("a" * 64, document, ({"registers": 40, "instructions": {"ld": 3}}, {"registers": None}))
     database = Database.open(database_url)
     async with database.write() as connection:
-        await add_bundles(connection, [record, BundleRecord("b" * 64, "{}", ())])
+        await add_bundles(connection, [record, BundleRecord("b" * 64, "{}", ())], sure=True)
     await database.close()
     assert await store.bundles.get("a" * 64) == record
     assert await store.bundles.get("b" * 64) == BundleRecord("b" * 64, "{}", ())
 
 
-async def test_an_equal_bundle_is_left_as_it_is(store: Store, database_url: str) -> None:
+async def test_what_a_trusted_worker_says_of_a_bundle_replaces_what_others_said(
+    store: Store, database_url: str
+) -> None:
     database = Database.open(database_url)
-    async with database.write() as connection:
-        await add_bundles(connection, [BundleRecord("a", "first", ()), BundleRecord("a", "second", ())])
+    for document, sure, kept in (("first", False, "first"), ("second", False, "first"), ("third", True, "third")):
+        async with database.write() as connection:
+            await add_bundles(connection, [BundleRecord("a", document, ({"registers": 40},))], sure=sure)
+        assert (await store.bundles.get("a")).document == kept
     await database.close()
-    assert (await store.bundles.get("a")).document == "first"
+    await store.bundles.replace([BundleRecord("a", "fourth", ())])
+    assert await store.bundles.get("a") == BundleRecord("a", "fourth", ())
 
 
 async def test_an_unknown_bundle_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await store.bundles.get("a" * 64)
+
+
+async def test_readings_of_what_was_correct_come_once_a_bundle(store: Store) -> None:
+    search = (await stored_search(store)).id
+    for ordinal, (bundle, outcome) in enumerate([("a", "correct"), ("a", "correct"), ("b", "wrong_result")]):
+        candidate = await stored_candidate(store, search, ordinal)
+        readings = ({"registers": ord(bundle)},)
+        await store.candidates.save_trace(candidate, traced(new_variant(bundle=bundle, readings=readings)))
+        await store.reports.save(new_report(search, candidate, bundle=bundle, outcome=outcome))
+        await store.candidates.judge(candidate, outcome, "", None, None)
+    found = [readings async for readings in store.bundles.readings_of_correct(search, DEVICE)]
+    assert found == [({"registers": ord("a")},)]
+    assert [readings async for readings in store.bundles.readings_of_correct(search, "h200")] == []

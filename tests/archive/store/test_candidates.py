@@ -192,3 +192,10 @@ async def test_an_unknown_candidate_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         await store.candidates.judge("x", "correct", "", None, 1.0)
     assert await store.candidates.variants("x") == []
+
+
+async def test_candidates_of_one_emitter(store: Store) -> None:
+    search = (await stored_search(store)).id
+    await stored_candidate(store, search, 0)
+    rewritten = await stored_candidate(store, search, 1, emitter="rewrite")
+    assert [each.id for each in await store.candidates.list(search, emitter="rewrite")] == [rewritten]

@@ -290,3 +290,15 @@ def test_any_sequence_of_offers_agrees_with_a_dictionary(database_url: str) -> N
             )
         finally:
             runner.run(store.close())
+
+
+async def test_the_version_changes_with_every_promotion_and_only_then(store: Store) -> None:
+    search = (await stored_search(store)).id
+    candidate = await stored_candidate(store, search)
+    seen = [await store.elites.version(search, DEVICE, 1)]
+    for cell, objective in [(0, 1.0), (0, 2.0), (1, 1.0)]:
+        await store.elites.offer(offer(search, candidate, objective, cell=cell))
+        seen.append(await store.elites.version(search, DEVICE, 1))
+    assert len(set(seen)) == len(seen)
+    await store.elites.offer(offer(search, candidate, 0.5, cell=0))
+    assert await store.elites.version(search, DEVICE, 1) == seen[-1]

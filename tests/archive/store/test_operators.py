@@ -2,7 +2,7 @@
 
 import pytest
 
-from archive.errors import NotFound
+from archive.errors import Conflict, NotFound
 from archive.store import Store
 
 
@@ -30,3 +30,23 @@ async def test_an_unknown_operator_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound, match="gelu"):
         await store.operators.latest("gelu")
     assert await store.operators.list() == []
+
+
+async def test_names_come_by_pages(store: Store) -> None:
+    for digest, name in [("d1", "rmsnorm"), ("d2", "softmax"), ("d3", "gelu"), ("d4", "gelu")]:
+        await store.operators.put(digest, name, "{}")
+    first = await store.operators.list(limit=2)
+    assert [(record.name, record.digest) for record in first] == [("gelu", "d4"), ("rmsnorm", "d1")]
+    assert [record.name for record in await store.operators.list(limit=2, after="rmsnorm")] == ["softmax"]
+
+
+async def test_the_gate_s_last_word_is_kept(store: Store) -> None:
+    await store.operators.put("d1", "rmsnorm", "{}")
+    with pytest.raises(NotFound, match="not tried"):
+        await store.operators.gate("d1")
+    await store.operators.keep_gate("d1", "untested", '{"verdict": "untested"}')
+    await store.operators.keep_gate("d1", "passed", '{"verdict": "passed"}')
+    gate = await store.operators.gate("d1")
+    assert (gate.operator, gate.verdict, gate.document) == ("d1", "passed", '{"verdict": "passed"}')
+    with pytest.raises(Conflict):
+        await store.operators.keep_gate("d9", "passed", "{}")

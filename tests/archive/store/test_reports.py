@@ -40,12 +40,12 @@ async def test_a_candidates_reports_come_oldest_first(store: Store, subject: tup
     assert await store.reports.of_candidate("x") == []
 
 
-async def test_the_first_report_on_an_equal_bundle_is_reused(store: Store, subject: tuple[str, str]) -> None:
-    assert await store.reports.find(**KEY) is None
+async def test_reports_on_an_equal_bundle_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:
+    assert await store.reports.measures(**KEY) == []
     first, second = new_report(*subject), new_report(*subject)
     await store.reports.save(first)
     await store.reports.save(second)
-    assert await store.reports.find(**KEY) == first.document
+    assert await store.reports.measures(**KEY) == [first.document, second.document]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ async def test_a_report_is_reused_for_equal_things_only(
     store: Store, subject: tuple[str, str], field: str, other: object
 ) -> None:
     await store.reports.save(new_report(*subject))
-    assert await store.reports.find(**{**KEY, field: other}) is None
+    assert await store.reports.measures(**{**KEY, field: other}) == []
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "worker_lost"}, {"kind": "confirm"}])
@@ -63,7 +63,7 @@ async def test_what_says_nothing_about_the_bundle_is_not_reused(
     store: Store, subject: tuple[str, str], changes: dict[str, Any]
 ) -> None:
     await store.reports.save(new_report(*subject, **changes))
-    assert await store.reports.find(**KEY) is None
+    assert await store.reports.measures(**KEY) == []
 
 
 async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:

@@ -95,3 +95,19 @@ async def test_an_unknown_search_is_not_found(store: Store) -> None:
     ):
         with pytest.raises(NotFound):
             await call
+
+
+async def test_a_budget_changes_only_in_the_states_named(store: Store) -> None:
+    search = await stored_search(store)
+    open_ones = (SearchState.PREPARING, SearchState.RUNNING)
+    assert (await store.searches.set_budget(search.id, 50, only_in=open_ones)).budget == 50
+    await store.searches.set_state(search.id, SearchState.DONE)
+    with pytest.raises(Conflict, match="done"):
+        await store.searches.set_budget(search.id, 70, only_in=open_ones)
+    assert (await store.searches.get(search.id)).budget == 50
+
+
+async def test_searches_by_the_name_of_their_operator(store: Store) -> None:
+    search, other = await stored_search(store), await stored_search(store, operator_name="softmax")
+    assert [each.id for each in await store.searches.list(operator="softmax")] == [other.id]
+    assert [each.id for each in await store.searches.list(operator="rmsnorm")] == [search.id]

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from archive import records, tables
-from archive.records import SearchState
+from archive.records import Finding, HostState, NewEntry, NewHint, NewPin, SearchState
 from archive.store import Store
 from archive.store.engine import Database
+from tests.archive import access, prompting
 from tests.archive.samples import DEVICE, new_report, new_variant, offer, stored_candidate, stored_search, traced
 
 QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
@@ -18,10 +19,14 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "operators.latest": lambda store, search, candidate: store.operators.latest("rmsnorm"),
     "searches.get": lambda store, search, candidate: store.searches.get(search),
     "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING], before="x"),
+    "searches.list of an operator": lambda store, search, candidate: store.searches.list(operator="x", before="x"),
+    "searches.set_budget": lambda store, search, candidate: store.searches.set_budget(search, 7),
+    "operators.gate": lambda store, search, candidate: store.operators.gate("0" * 64),
     "searches.set_state": lambda store, search, candidate: store.searches.set_state(search, SearchState.RUNNING),
     "candidates.get": lambda store, search, candidate: store.candidates.get(candidate),
     "candidates.list": lambda store, search, candidate: store.candidates.list(search, before=candidate),
     "candidates.list of one outcome": lambda store, search, candidate: store.candidates.list(search, outcome="correct"),
+    "candidates.list of one emitter": lambda store, search, candidate: store.candidates.list(search, emitter="tune"),
     "candidates.unfinished": lambda store, search, candidate: store.candidates.unfinished(search),
     "candidates.seeds": lambda store, search, candidate: store.candidates.seeds(search),
     "candidates.count": lambda store, search, candidate: store.candidates.count(search),
@@ -33,22 +38,73 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
         candidate, traced(new_variant())
     ),
     "bundles.get": lambda store, search, candidate: store.bundles.get("0" * 64),
-    "reports.find": lambda store, search, candidate: store.reports.find(
+    "reports.measures": lambda store, search, candidate: store.reports.measures(
         operator="o", bundle="b", device=DEVICE, protocol_version=1
     ),
     "reports.of_candidate": lambda store, search, candidate: store.reports.of_candidate(candidate),
+    "hosts.list": lambda store, search, candidate: store.hosts.list([HostState.ACTIVE, HostState.DRAINING]),
+    "hosts.doubted": lambda store, search, candidate: store.hosts.doubted(candidate),
     "elites.offer": lambda store, search, candidate: store.elites.offer(offer(search, candidate)),
     "elites.offer against an incumbent": lambda store, search, candidate: store.elites.offer(
         offer(search, candidate, incumbent="b")
     ),
+    "elites.version": lambda store, search, candidate: store.elites.version(search, DEVICE, 1),
+    "pins.list": lambda store, search, candidate: store.pins.list(search, DEVICE),
+    "pins.put": lambda store, search, candidate: store.pins.put(NewPin("p", search, DEVICE, 1, None), most=9),
+    "hints.list": lambda store, search, candidate: store.hints.list(search),
+    "hints.put": lambda store, search, candidate: store.hints.put(NewHint("h", search, "wider"), most=9),
     "elites.list": lambda store, search, candidate: store.elites.list(search, DEVICE, 1),
     "elites.get": lambda store, search, candidate: store.elites.get(search, DEVICE, 1, 0),
     "elites.best": lambda store, search, candidate: store.elites.best(search, DEVICE),
+    "elites.holders": lambda store, search, candidate: store.elites.holders(search, DEVICE, 1),
+    "bundles.readings": lambda store, search, candidate: store.bundles.readings("0" * 64),
     "elites.visits": lambda store, search, candidate: store.elites.visits(search, DEVICE, 1),
     "elites.history": lambda store, search, candidate: store.elites.history(search, DEVICE, before=9),
     "elites.history of a cell": lambda store, search, candidate: store.elites.history(search, DEVICE, cell=0),
+    "tenures.take": lambda store, search, candidate: store.tenures.take("me", 5.0, most=8),
+    "tenures.take by force": lambda store, search, candidate: store.tenures.take("you", 5.0, most=8, by_force=True),
+    "tenures.renew": lambda store, search, candidate: store.tenures.renew("you", 5.0),
+    "tenures.release": lambda store, search, candidate: store.tenures.release("me", [search]),
+    "tenures.get": lambda store, search, candidate: store.tenures.get(search),
+    "tenures.marks": lambda store, search, candidate: store.tenures.marks(),
     "elites.progress": lambda store, search, candidate: store.elites.progress(search, DEVICE, 12),
+    **access.QUERIES,
+    **prompting.QUERIES,
+    "attempts.asked": lambda store, search, candidate: store.attempts.asked(search),
+    "attempts.open": lambda store, search, candidate: store.attempts.open(search),
+    "attempts.begun": lambda store, search, candidate: store.attempts.begun(search, 3),
+    "attempts.proposed": lambda store, search, candidate: store.attempts.proposed(search, 3),
+    "attempts.equal": lambda store, search, candidate: store.attempts.equal(search, "d"),
+    "attempts.pass_over": lambda store, search, candidate: store.attempts.pass_over(search, 3, "llm"),
+    "attempts.of": lambda store, search, candidate: store.attempts.of(search, "tune"),
+    "attempts.landings": lambda store, search, candidate: store.attempts.landings(search, "tune"),
+    "lineage.judged": lambda store, search, candidate: store.lineage.judged(search, after=3),
+    "lineage.candidates": lambda store, search, candidate: store.lineage.candidates([candidate, "x"]),
+    "lineage.reports": lambda store, search, candidate: store.lineage.reports([candidate, "x"]),
+    "lineage.variants": lambda store, search, candidate: store.lineage.variants([candidate, "x"]),
+    "lineage.readings": lambda store, search, candidate: store.lineage.readings(["a", "b"]),
+    "lineage.exchanges": lambda store, search, candidate: exchanges_of(store, search),
+    "knowledge.find": lambda store, search, candidate: store.knowledge.find(("reduction",), None, (DEVICE,), 5),
+    "knowledge.findings": lambda store, search, candidate: store.knowledge.findings("entry"),
+    "knowledge.named_by": lambda store, search, candidate: store.knowledge.named_by(search),
+    "knowledge.undistilled": lambda store, search, candidate: store.knowledge.undistilled([SearchState.DONE]),
+    "knowledge.learn": lambda store, search, candidate: store.knowledge.learn(search, "rmsnorm", [lesson(search)], {}),
+    "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1),
+    "views.milestones": lambda store, search, candidate: store.views.milestones(search, DEVICE),
+    "views.sightings": lambda store, search, candidate: store.views.sightings(search, before=9),
+    "views.sightings of one outcome": lambda store, search, candidate: store.views.sightings(search, outcome="hang"),
+    "views.lineage": lambda store, search, candidate: store.views.lineage(candidate, 2),
+    "views.documents": lambda store, search, candidate: store.views.documents(["job"]),
 }
+
+
+async def exchanges_of(store: Store, search: str) -> object:
+    return await store.lineage.exchanges(search, await store.candidates.list(search))
+
+
+def lesson(search: str) -> tuple[NewEntry, Finding]:
+    entry = NewEntry("num_warps down", ("reduction",), "memory", DEVICE, "Fewer warps helped.")
+    return entry, Finding(search, "rmsnorm", successes=1, low=1.1, mid=1.1, high=1.1)
 
 
 @pytest.fixture
@@ -73,6 +129,7 @@ async def test_every_query_uses_an_index(database_url: str, statements: list[tup
     await store.candidates.save_trace(candidate, traced(new_variant()))
     await store.reports.save(new_report(search, candidate))
     await store.elites.offer(offer(search, candidate))
+    await store.operators.keep_gate("0" * 64, "passed", "{}")
     scans = {}
     for name, query in QUERIES.items():
         statements.clear()
@@ -106,7 +163,7 @@ def test_costly_plans_are_told_apart(line: str, costly: bool) -> None:
 
 async def explain(database: Database, statement: str, parameters: Any) -> list[str]:
     """Lines of the plan that the database makes for a statement; sequential scans only where nothing else will do."""
-    async with database.read() as connection:
+    async with database.read(steady=True) as connection:
         if connection.dialect.name == "sqlite":
             plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
             return [row.detail for row in plan]
@@ -126,6 +183,7 @@ async def explain(database: Database, statement: str, parameters: Any) -> list[s
         (tables.bundles, records.BundleRecord),
         (tables.reports, records.NewReport),
         (tables.elites, records.Elite),
+        (tables.tenures, records.Tenure),
         (tables.placements, records.PlacementRecord),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -68,3 +68,15 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
     assert measured["coverage"] == pytest.approx(1 / 3)
     assert measured["outcomes"] == {"correct": 2, "compile_error": 1}
     assert (other["elites"], other["best"]) == (0, None)
+
+
+async def test_an_archive_that_is_as_it_was_is_not_sent_again(client: httpx.AsyncClient, service, filled) -> None:
+    address = f"/searches/{filled.search.id}/archive"
+    first = await client.get(address)
+    tag = first.headers["etag"]
+    again = await client.get(address, headers={"If-None-Match": f'"other", {tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    head = await client.head(address)
+    assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", tag)
+    other = await client.get(address, params={"device": "model:sm_80"}, headers={"If-None-Match": tag})
+    assert other.status_code == 200

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.service import records
+from workers.protocol import Bundle
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -53,3 +54,16 @@ async def test_a_candidate_that_waits_has_no_variants_yet(client: httpx.AsyncCli
 @pytest.mark.parametrize("id", ["0190a000-0000-7000-8000-000000000000", "x"])
 async def test_an_unknown_candidate_is_not_found(client: httpx.AsyncClient, id: str) -> None:
     assert (await client.get(f"/candidates/{id}")).status_code == 404
+
+
+async def test_candidates_can_be_asked_for_by_emitter(client: httpx.AsyncClient, filled) -> None:
+    seeds = (await client.get(f"/searches/{filled.search.id}/candidates", params={"emitter": "seed"})).json()
+    assert [candidate["id"] for candidate in seeds["items"]] == [filled.first]
+
+
+async def test_a_variant_s_bundle_is_to_be_had_as_it_is(client: httpx.AsyncClient, filled) -> None:
+    shown = (await client.get(f"/candidates/{filled.best}/bundle")).json()
+    assert Bundle.model_validate(shown) == records.bundle(2)
+    for address in (f"/candidates/{filled.best}/bundle?variant=7", f"/candidates/{filled.failed}/bundle"):
+        answer = await client.get(address)
+        assert (answer.status_code, "no plan" in answer.json()["detail"]) == (404, True)

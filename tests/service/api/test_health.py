@@ -1,5 +1,7 @@
 """Probes and metrics: alive is not ready, and gauges show what is there."""
 
+import asyncio
+
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -7,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROOT = "http://127.0.0.1"
+REFERENCES = ("reef_jobs", "sm_90:reserved-trace")
+"""Jobs that export references, which only trusted workers get."""
 
 
 async def gauges(client: httpx.AsyncClient) -> dict[tuple[str, str], float]:
@@ -31,9 +35,11 @@ async def test_gauges_follow_what_happens(client: httpx.AsyncClient, filled) -> 
     assert before["reef_workers", ""] == 0
     assert before["reef_searches", "preparing"] == 0
     search = (await client.post("/searches", json={"operator": "rmsnorm"})).json()["id"]
-    running = await gauges(client)
+    async with asyncio.timeout(30):  # The job is sent a moment after the search is stored.
+        while (running := await gauges(client)).get(REFERENCES) is None:
+            await asyncio.sleep(0.05)
     assert running["reef_searches", "preparing"] == 1
-    assert running["reef_jobs", "sm_90:trace"] == 1
+    assert running[REFERENCES] == 1
     await client.post(f"/searches/{search}/pause")
     paused = await gauges(client)
     assert (paused["reef_searches", "preparing"], paused["reef_searches", "paused"]) == (0, 1)

@@ -121,3 +121,10 @@ async def test_a_form_is_no_search(client: httpx.AsyncClient) -> None:
     # What a page of another site could send without asking is not read as JSON.
     answer = await client.post("/searches", content=b'{"operator": "rmsnorm"}', headers={"content-type": "text/plain"})
     assert answer.status_code == 422
+
+
+async def test_searches_can_be_asked_for_by_operator(client: httpx.AsyncClient) -> None:
+    await submit(client, operator=SPEC)
+    found = (await client.get("/searches", params={"operator": "double", "limit": 200})).json()["items"]
+    assert found and {each["operator"] for each in found} == {"double"}
+    assert (await client.get("/searches", params={"operator": "%00"})).status_code == 422

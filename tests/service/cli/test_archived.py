@@ -11,7 +11,6 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from archive.descriptors import coordinates
-from archive.errors import NotFound as Gone
 from archive.records import NewCandidate, NewSearch, NewVariant, Offer, Traced
 from archive.store import Store, migrate
 from service.cli import app
@@ -30,22 +29,24 @@ def reef(tmp_path: Path) -> Reef:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> None:
-    asyncio.run(_fill(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"))
+    asyncio.run(fill(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"))
 
 
-async def _fill(url: str) -> None:
+async def fill(url: str) -> None:
+    """An archive with a search that found one elite."""
     await migrate(url)
     store = await Store.open(url)
-    operator, template, bundle = records.OPERATOR, records.search(), records.bundle()
+    operator, template, bundle = records.OPERATOR, records.search(id=records.SEARCH_ID), records.bundle()
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
     await store.searches.create(NewSearch(**{item.name: getattr(template, item.name) for item in fields(NewSearch)}))
     await store.candidates.add(
-        NewCandidate("candidate-1", "search-1", 0, "seed", records.SEED, "d" * 64, "k" * 64, (), "seed 0")
+        NewCandidate(records.CANDIDATE_ID, records.SEARCH_ID, 0, "seed", records.SEED, "d" * 64, "k" * 64, (), "seed 0")
     )
     readings = tuple(records.readings().model_dump(mode="json") for _ in records.SHAPES)
     variant = NewVariant(0, {}, None, "", None, bundle.identity, bundle.model_dump_json(), readings)
-    await store.candidates.save_trace("candidate-1", Traced(None, "", None, {}, (variant,)))
-    elite = records.elite(bundle=bundle.identity, coordinates=coordinates(readings[1]))
+    await store.candidates.save_trace(records.CANDIDATE_ID, Traced(None, "", None, {}, (variant,)))
+    place = {"search": records.SEARCH_ID, "candidate": records.CANDIDATE_ID, "bundle": bundle.identity}
+    elite = records.elite(**place, coordinates=coordinates(readings[1]))
     await store.elites.offer(Offer(**{item.name: getattr(elite, item.name, None) for item in fields(Offer)}))
     await store.close()
 
@@ -53,24 +54,24 @@ async def _fill(url: str) -> None:
 def test_best_shows_the_elite_and_its_source(reef: Reef, filled: None, tmp_path: Path) -> None:
     shown = reef("best", "--out", str(tmp_path / "kernels"), "--json")
     best = json.loads(shown.stdout)
-    assert (best["candidate"], best["source"]) == ("candidate-1", records.SEED)
+    assert (best["candidate"], best["source"]) == (records.CANDIDATE_ID, records.SEED)
     assert records.SEED in Path(best["file"]).read_text()
     assert best["figures"].startswith("PREDICTED") and best["baselines"] == {}
-    assert "1.250x" in reef("best", "search-1").stdout
+    assert "1.250x" in reef("best", records.SEARCH_ID).stdout
 
 
 def test_plan_show_says_what_every_plan_does(reef: Reef, filled: None) -> None:
-    text = reef("plan", "show", "candidate-1").stdout
+    text = reef("plan", "show", records.CANDIDATE_ID).stdout
     assert text.count("double_kernel") == len(records.SHAPES)
-    assert reef("plan", "show", "candidate-1", "--shape", "1").stdout.count("double_kernel") == 1
-    assert isinstance(reef("plan", "show", "candidate-1", "--shape", "9").exception, BadInput)
+    assert reef("plan", "show", records.CANDIDATE_ID, "--shape", "1").stdout.count("double_kernel") == 1
+    assert isinstance(reef("plan", "show", records.CANDIDATE_ID, "--shape", "9").exception, BadInput)
 
 
 def test_the_bundle_is_to_be_had_as_it_is(reef: Reef, filled: None) -> None:
-    assert json.loads(reef("plan", "show", "candidate-1", "--json").stdout)["target"] == "sm_90"
+    assert json.loads(reef("plan", "show", records.CANDIDATE_ID, "--json").stdout)["target"] == "sm_90"
 
 
 def test_nothing_to_show_is_said(reef: Reef) -> None:
     assert isinstance(reef("best").exception, NotFound)
-    assert isinstance(reef("best", "nothing").exception, Gone)
-    assert isinstance(reef("plan", "show", "nothing").exception, Gone)
+    assert isinstance(reef("best", "nothing").exception, NotFound)
+    assert isinstance(reef("plan", "show", "nothing").exception, NotFound)

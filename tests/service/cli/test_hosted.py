@@ -1,6 +1,9 @@
-"""`serve` stays on loopback, `migrate` makes an archive, `doctor` says what works, `worker` hands over."""
+"""`serve` listens where it can, `migrate` makes an archive, `doctor` says what works, `worker` hands over."""
 
 import json
+import socketserver
+import threading
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -8,12 +11,15 @@ from typer.testing import CliRunner
 
 from service.cli import app
 from service.errors import BadInput
+from workers.queue import DISMISSED
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.org", "::"])
-def test_nothing_but_loopback_is_served(host: str) -> None:
-    result = CliRunner().invoke(app, ["serve", "--host", host, "--port", "0"])
+def test_an_address_that_is_not_ours_is_bad_input(tmp_path: Path) -> None:
+    """192.0.2.1 is nobody's (RFC 5737)."""
+    environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
+    result = CliRunner().invoke(app, ["serve", "--host", "192.0.2.1", "--port", "0"], env=environment)
     assert isinstance(result.exception, BadInput) and result.exception.field == "host"
+    assert "cannot listen on 192.0.2.1" in str(result.exception)
 
 
 def test_migrate_makes_an_archive(tmp_path: Path) -> None:
@@ -40,11 +46,35 @@ def test_the_doctor_finds_both_benches_ready(tmp_path: Path) -> None:
         (["--trace", "1", "--target", "sm_90"], "--redis"),
         (["--redis", "redis://x"], None),
         (["--redis", "redis://x", "--measure", "0"], "--measure"),
+        (["--redis", "redis://x", "--join", "https://x", "--device", "model:sm_90"], "--join"),
+        (["--join", "https://x", "--device", "model:sm_90"], "--token"),
     ],
 )
 def test_a_worker_that_cannot_work_says_why(
     arguments: list[str], field: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("REEF_REDIS_URL", raising=False)
+    for name in ("REEF_REDIS_URL", "REEF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
     result = CliRunner().invoke(app, ["worker", *arguments])
     assert isinstance(result.exception, BadInput) and result.exception.field == field
+
+
+def test_a_worker_that_the_service_does_not_want_ends_with_a_status_of_its_own() -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        arguments = ["worker", "--join", f"http://127.0.0.1:{server.server_address[1]}", "--device", "model:sm_90"]
+        result = CliRunner().invoke(app, arguments, env={"REEF_TOKEN": "reef_nobody"})
+        server.shutdown()
+    assert result.exit_code == DISMISSED
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Knows nobody."""
+
+    def do_POST(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+        self.wfile.write(b'{"detail": "nobody knows this token"}')
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

@@ -1,13 +1,21 @@
 """The terminal's pictures show every filled cell, the best of slices, and what the figures are."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
+from archive.records import Axis, Elite
+from service.api.schemas import Archive
 from service.cli.pictures import elite_table, heat_map
 from tests.service import records
 
 AXES = tuple(DESCRIPTORS[name].axis for name in ("num_warps", "launches", "registers"))
+
+
+def _archive(axes: tuple[Axis, ...] = AXES, elites: Sequence[Elite] = ()) -> Archive:
+    return Archive.of(records.search(axes=axes), records.DEVICE, elites)
 
 
 def _print(table: object) -> str:
@@ -29,23 +37,23 @@ def test_a_heat_map_shows_the_best_of_each_slice() -> None:
         records.elite(cell=_cell(1, 0, 1), objective=1.5),
         records.elite(cell=_cell(2, 1, 0), objective=0.75),
     ]
-    text = _print(heat_map(records.search(axes=AXES), elites))
+    text = _print(heat_map(_archive(elites=elites)))
     assert "1.50" in text and "0.75" in text and "1.25" not in text
     assert all(label in text for label in DESCRIPTORS["num_warps"].labels)
 
 
 def test_an_empty_archive_is_a_map_of_dots() -> None:
-    text = _print(heat_map(records.search(axes=AXES), []))
+    text = _print(heat_map(_archive()))
     assert text.count("·") == AXES[0].bins * AXES[1].bins
 
 
 def test_a_grid_of_one_axis_can_be_drawn() -> None:
-    text = _print(heat_map(records.search(axes=AXES[:1]), [records.elite(cell=2, objective=1.5)]))
+    text = _print(heat_map(_archive(AXES[:1], [records.elite(cell=2, objective=1.5)])))
     assert "1.50" in text
 
 
 def test_elites_come_best_first_with_their_place_in_words() -> None:
     better = records.elite(objective=1.75, candidate="candidate-2")
-    text = _print(elite_table(records.search(), [records.elite(), better]))
+    text = _print(elite_table(_archive(records.search().axes, [records.elite(), better])))
     assert text.index("1.750x") < text.index("1.250x")
     assert DESCRIPTORS["num_warps"].labels[2] in text and "PREDICTED" in text

@@ -4,37 +4,44 @@ import time
 
 import pytest
 
-from archive.records import Progress
+from archive import records as records_of
+from service.api.examples import EXAMPLES
+from service.api.schemas import DeviceProgress, Progress, Search
 from service.cli.progress import ProgressView
-from service.events import CandidateJudged, ElitePromoted
+from service.client import Event
 from tests.service import records
 
-PROGRESS = Progress(
-    evaluations=7,
-    correct=5,
-    elites=3,
-    cells=12,
-    coverage=0.25,
-    qd_score=3.5,
-    norm_qd_score=3.5 / 12,
-    best=1.4,
-    outcomes={"correct": 5, "compile_error": 2},
-    emitters={"tune": {"judged": 4}, "rewrite": {"judged": 3}},
+HERE = DeviceProgress.of(
+    records.DEVICE,
+    records_of.Progress(
+        evaluations=7,
+        correct=5,
+        elites=3,
+        cells=12,
+        coverage=0.25,
+        qd_score=3.5,
+        norm_qd_score=3.5 / 12,
+        best=1.4,
+        outcomes={"correct": 5, "compile_error": 2},
+        emitters={"tune": {"judged": 4}, "rewrite": {"judged": 3}},
+    ),
 )
+PROGRESS = Progress.model_validate({**EXAMPLES["Progress"], "budget": 10, "devices": [HERE]})
+SEARCH = Search.of(records.search())
 
 
 def test_a_line_says_where_the_search_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressView(records.search()) as view:
-        view.show(records.search(), PROGRESS)
+    with ProgressView(SEARCH) as view:
+        view.show(PROGRESS)
     line = capsys.readouterr().err
     for fact in ("running", "7/10 evaluations", "5 correct", "3 of 12 cells", "1.400x", "compile_error 2", "tune"):
         assert fact in line
 
 
 def test_lines_are_not_repeated_at_every_look(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressView(records.search()) as view:
+    with ProgressView(SEARCH) as view:
         for _ in range(5):
-            view.show(records.search(), PROGRESS)
+            view.show(PROGRESS)
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -43,21 +50,23 @@ def test_a_device_that_nobody_serves_is_named_once_that_lasts(
 ) -> None:
     monkeypatch.setattr("service.cli.progress.PLAIN_EVERY_S", 0.0)
     monkeypatch.setattr("service.cli.progress.PATIENCE_S", 0.02)
-    view, search = ProgressView(records.search()), records.search(devices=("h200",))
-    view.show(search, PROGRESS, ["h200"])
+    view, alone = ProgressView(SEARCH), PROGRESS.model_copy(update={"unserved": ("h200",)})
+    view.show(alone)
     assert "nobody" not in capsys.readouterr().err
     time.sleep(0.03)
-    view.show(search, PROGRESS, ["h200"])
+    view.show(alone)
     assert "nobody measures on h200" in capsys.readouterr().err
-    view.show(search, PROGRESS, [])
-    view.show(search, PROGRESS, ["h200"])
+    view.show(PROGRESS)
+    view.show(alone)
     assert "nobody" not in capsys.readouterr().err
 
 
 def test_failures_are_shown_with_their_reason() -> None:
-    view = ProgressView(records.search())
-    view.note(CandidateJudged("s", "c", 1, "rewrite", "compile_error", "no such name\nat line 3"))
-    view.note(ElitePromoted("s", records.DEVICE, 4, "c", 1.5, "improved"))
+    view = ProgressView(SEARCH)
+    failed = {"emitter": "rewrite", "outcome": "compile_error", "reason": "no such name\nat line 3"}
+    view.note(Event(id="a-1", kind="candidate.judged", at=records.NOW, data=failed))
+    promoted = {"placement": "improved", "cell": 4, "objective": 1.5}
+    view.note(Event(id="a-2", kind="elite.promoted", at=records.NOW, data=promoted))
     assert [text.plain.split() for text in view.recent] == [
         ["rewrite", "compile_error:", "no", "such", "name"],
         ["improved", "cell", "4", "1.500x"],

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from archive.errors import NotFound as Gone
 from service.cli import app
-from service.errors import BadInput
+from service.errors import BadInput, NotFound
 
 
 @pytest.mark.parametrize(
@@ -30,4 +29,4 @@ def test_what_cannot_be_right_names_its_option(arguments: list[str], field: str 
 
 def test_a_search_that_is_not_there_cannot_be_resumed(tmp_path: Path) -> None:
     environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
-    assert isinstance(CliRunner().invoke(app, ["search", "--resume", "nothing"], env=environment).exception, Gone)
+    assert isinstance(CliRunner().invoke(app, ["search", "--resume", "nothing"], env=environment).exception, NotFound)

@@ -1,7 +1,6 @@
 import pytest
 
-from service.llm import Completion, PermanentFailure, Prompt, Replay
-from service.llm.replay import digest
+from service.llm import Completion, PermanentFailure, Prompt, Refused, Replay, digest
 
 PROMPT = Prompt("system", "user", 100)
 ANSWER = Completion("text", "model", 1, 2, 0.5)
@@ -13,12 +12,12 @@ ANSWER = Completion("text", "model", 1, 2, 0.5)
 async def test_a_prompt_that_was_not_recorded_is_named_by_its_digest(tmp_path, other):
     backend = Replay(tmp_path / "recording.jsonl")
     await backend.record(PROMPT, ANSWER)
-    with pytest.raises(PermanentFailure, match=digest(other)):
+    with pytest.raises(Refused, match=digest(other)):
         await backend.complete(other)
 
 
 async def test_without_a_file_nothing_was_recorded(tmp_path):
-    with pytest.raises(PermanentFailure, match=digest(PROMPT)):
+    with pytest.raises(Refused, match=digest(PROMPT)):
         await Replay(tmp_path / "none.jsonl").complete(PROMPT)
 
 

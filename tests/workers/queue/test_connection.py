@@ -1,5 +1,7 @@
 """Everything that Redis does wrong is one error; what we do wrong is not."""
 
+from importlib.resources import files
+
 import pytest
 import redis
 
@@ -37,7 +39,10 @@ async def test_a_refused_password_is_told(redis_url: str) -> None:
     await dispatcher.close()
 
 
-@pytest.mark.parametrize("name", ["submit", "lease", "renew", "forget"])
+@pytest.mark.parametrize(
+    "name",
+    sorted(path.name.removesuffix(".lua") for path in files("workers.queue").iterdir() if path.name.endswith(".lua")),
+)
 def test_every_script_says_what_it_takes_and_returns(name: str) -> None:
     text = script(name)
     assert "-- ARGV" in text and "-- Returns" in text

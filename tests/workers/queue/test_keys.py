@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, trace_job
-from workers.queue import Lane
+from workers.queue import Lane, is_host, lanes_of
 from workers.queue.keys import reports_key, worker_key, worker_of
 
 
@@ -26,3 +26,31 @@ def test_a_lane_is_read_back_from_its_name(lane: Lane) -> None:
 
 def test_a_worker_is_read_back_from_its_reports() -> None:
     assert worker_of(reports_key("host-1")) == "host-1"
+
+
+def test_what_decides_is_for_trusted_workers_only() -> None:
+    reference = trace_job("job-1").model_copy(update={"source": None, "candidate": None})
+    ordinary = [trace_job("job-1"), measure_job("job-1")]
+    assert [Lane.of(job).reserved for job in (reference, confirm_job("job-1"), *ordinary)] == [True, True, False, False]
+    assert [Lane.of(job, reserved=True).name for job in (*ordinary, confirm_job("job-1"))] == [
+        "sm_90:reserved-trace",
+        f"{DEVICE}:reserved-measure",
+        f"{DEVICE}:confirm",
+    ]
+
+
+def test_a_trusted_workers_lanes_come_with_what_others_wait_for_first() -> None:
+    names = [lane.name for lane in lanes_of("sm_90", "h200")]
+    assert names == ["h200:confirm", "h200:reserved-measure", "h200:measure", "sm_90:reserved-trace", "sm_90:trace"]
+    assert lanes_of(None, None) == ()
+
+
+def test_only_ids_that_were_given_at_joining_are_hosts() -> None:
+    assert is_host("0190a000-0000-7000-8000-000000000000")
+    for other in (
+        "w",
+        "rig-17-a1b2c3",
+        "0190a000-0000-4000-8000-000000000000",
+        "0190a000-0000-7000-8000-000000000000 ",
+    ):
+        assert not is_host(other)

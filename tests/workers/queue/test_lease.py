@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
@@ -261,3 +262,53 @@ def test_a_queue_that_is_away_is_said_to_be() -> None:
     lessee = Lessee("redis://127.0.0.1:1", "w", target="sm_90")
     with pytest.raises(QueueUnavailable, match="does not answer"):
         lessee.lease(block_ms=0)
+
+
+async def share_out(dispatcher: Dispatcher, search: str, count: int, *, owner: str = "", priority: int = 5) -> None:
+    dispatcher.share(search, owner, priority)
+    for index in range(count):
+        await dispatcher.submit(trace_job(f"{search}:{index}", search))
+
+
+def served(redis_url: str, count: int) -> list[str]:
+    worker = Lessee(redis_url, "w", target="sm_90")
+    leases = (worker.lease(block_ms=0) for _ in range(count))
+    return [lease.job.search for lease in leases if lease is not None]
+
+
+async def test_a_priority_is_a_share(dispatcher: Dispatcher, redis_url: str) -> None:
+    await share_out(dispatcher, "urgent", 60, priority=9)
+    await share_out(dispatcher, "usual", 60, priority=3)
+    await share_out(dispatcher, "idle", 60, priority=1)
+    turns = Counter(served(redis_url, 52))
+    assert 34 <= turns["urgent"] <= 38 and 11 <= turns["usual"] <= 14 and 3 <= turns["idle"] <= 6
+
+
+async def test_a_hundred_searches_do_not_starve_one(dispatcher: Dispatcher, redis_url: str) -> None:
+    for number in range(100):
+        await share_out(dispatcher, f"many-{number}", 1, owner="ann", priority=9)
+    await share_out(dispatcher, "only", 20, owner="bob", priority=1)
+    turns = served(redis_url, 20)
+    assert turns.count("only") == 10 and len(set(turns)) == 11
+
+
+async def test_an_owner_that_comes_late_gets_its_share_and_not_all(dispatcher: Dispatcher, redis_url: str) -> None:
+    await share_out(dispatcher, "early", 60, owner="ann")
+    assert served(redis_url, 20) == ["early"] * 20
+    await share_out(dispatcher, "late", 20, owner="bob")
+    assert 4 <= served(redis_url, 10).count("late") <= 6
+
+
+async def test_places_that_one_leaves_the_other_takes(dispatcher: Dispatcher, redis_url: str) -> None:
+    await share_out(dispatcher, "little", 2, owner="ann", priority=9)
+    await share_out(dispatcher, "much", 10, owner="bob", priority=1)
+    assert Counter(served(redis_url, 12)) == {"little": 2, "much": 10}
+    await share_out(dispatcher, "more", 4, owner="ann")
+    assert served(redis_url, 4) == ["more"] * 4
+
+
+async def test_a_cancelled_search_leaves_nothing(dispatcher: Dispatcher, redis_url: str) -> None:
+    await share_out(dispatcher, "gone", 3, owner="ann")
+    await share_out(dispatcher, "stays", 1, owner="ann")
+    await dispatcher.cancel("gone")
+    assert served(redis_url, 3) == ["stays"]

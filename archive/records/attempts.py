@@ -1,0 +1,24 @@
+"""Records of attempts: what became of the candidates of one emitter, as the choice between models wants to know it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate without its text. `outcome` is None before its verdict, `objective` None unless it is correct."""
+
+    id: str
+    parents: tuple[str, ...]
+    note: str
+    outcome: str | None
+    objective: float | None
+
+
+@dataclass(frozen=True)
+class Landing:
+    """An offer to a cell. `gain` is what it added to the sum of the elites' objectives, None unless it won the cell."""
+
+    candidate: str
+    device: str
+    cell: int
+    gain: float | None

@@ -1,0 +1,95 @@
+"""Attempts: what was begun and not ended, and what became of what one emitter proposed."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, case, func, select, update
+
+from archive.progress import PROPOSED
+from archive.records import Attempt, Candidate, Exchange, ExchangeState, ExchangeSummary, Landing
+from archive.store.engine import Database, select_record
+from archive.store.tallies import count_event
+from archive.tables import candidates, counters, exchanges, placements
+
+LIVE = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED, ExchangeState.ANSWERED)
+"""States of an exchange that may still come to something."""
+
+
+class Attempts:
+    """Proposals of emitters that ask models, from their first prompt to their cells."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def asked(self, search: str) -> list[ExchangeSummary]:
+        """All exchanges of a search without their texts, by ordinal and step."""
+        statement = select_record(exchanges, ExchangeSummary).where(exchanges.c.search == search)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(statement)).all()
+        return sorted((ExchangeSummary(**row._asdict()) for row in rows), key=lambda item: (item.ordinal, item.step))
+
+    async def open(self, search: str) -> list[int]:
+        """Ordinals of proposals that somebody was asked for and that came to nothing yet, ascending."""
+        statement = select(exchanges.c.ordinal).where(
+            exchanges.c.search == search, exchanges.c.outcome.is_(None), exchanges.c.state.in_(LIVE)
+        )
+        async with self._database.read() as connection:
+            return sorted(set((await connection.scalars(statement)).all()))
+
+    async def begun(self, search: str, ordinal: int) -> list[Exchange]:
+        """What was asked for one proposal and may still come to something, by step; the latest of each step."""
+        statement = select_record(exchanges, Exchange).where(
+            exchanges.c.search == search, exchanges.c.ordinal == ordinal, exchanges.c.state.in_(LIVE)
+        )
+        async with self._database.read() as connection:
+            rows = [Exchange(**row._asdict()) for row in await connection.execute(statement)]
+        latest = {item.step: item for item in sorted(rows, key=lambda item: item.id)}
+        return [latest[step] for step in sorted(latest)]
+
+    async def proposed(self, search: str, ordinal: int) -> Candidate | None:
+        """The candidate of an ordinal, None if there is none."""
+        return await self._candidate(search, candidates.c.ordinal == ordinal)
+
+    async def equal(self, search: str, digest: str) -> Candidate | None:
+        """The candidate of a search with this digest, None if there is none."""
+        return await self._candidate(search, candidates.c.digest == digest)
+
+    async def pass_over(self, search: str, ordinal: int, emitter: str) -> None:
+        """Count a proposal that came to no candidate, so that its ordinal is not proposed again."""
+        proposals = case((counters.c.proposals <= ordinal, ordinal + 1), else_=counters.c.proposals)
+        async with self._database.write() as connection:
+            await connection.execute(update(counters).where(counters.c.search == search).values(proposals=proposals))
+            await count_event(connection, search, emitter, PROPOSED)
+
+    async def of(self, search: str, emitter: str) -> list[Attempt]:
+        """An emitter's candidates, by ordinal."""
+        statement = (
+            select_record(candidates, Attempt)
+            .where(candidates.c.search == search, candidates.c.emitter == emitter)
+            .order_by(candidates.c.ordinal)
+        )
+        async with self._database.read() as connection:
+            return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
+
+    async def landings(self, search: str, emitter: str) -> list[Landing]:
+        """Offers of an emitter's candidates, oldest first."""
+        before = placements.alias()
+        same = [before.c[name] == placements.c[name] for name in ("search", "device", "axes_version", "cell")]
+        earlier = select(before.c.objective).where(*same, before.c.revision == placements.c.revision - 1)
+        gain = placements.c.objective - func.coalesce(earlier.limit(1).scalar_subquery(), 0.0)
+        statement = (
+            select(placements.c.candidate, placements.c.device, placements.c.cell, placements.c.revision, gain)
+            .where(placements.c.search == search, placements.c.emitter == emitter)
+            .order_by(placements.c.seq)
+        )
+        async with self._database.read() as connection:
+            rows: list[Any] = list(await connection.execute(statement))
+        return [
+            Landing(candidate, device, cell, None if revision is None else gained)
+            for candidate, device, cell, revision, gained in rows
+        ]
+
+    async def _candidate(self, search: str, which: ColumnElement[bool]) -> Candidate | None:
+        statement = select_record(candidates, Candidate).where(candidates.c.search == search, which)
+        async with self._database.read() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        return None if row is None else Candidate(**row._asdict())

@@ -1,0 +1,296 @@
+"""Exchanges: prompts, who answers them, and what came of the answers."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Update, and_, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.columns import now
+from archive.errors import Conflict, NotFound
+from archive.records import Arm, Exchange, ExchangeState, ExchangeSummary, NewExchange, Reply
+from archive.store.engine import Database, select_record, upsert
+from archive.store.spending import add_to_arm, forfeit_charge, settle_charge
+from archive.tables import arms, conclusions, exchanges
+
+KEY = ("search", "ordinal", "step", "digest")
+"""What names an exchange: the same prompt of the same proposal is asked once."""
+PENDING = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED)
+"""States in which an answer is waited for."""
+ENDED = (ExchangeState.ANSWERED, ExchangeState.REFUSED)
+"""States that never change again."""
+
+
+class Exchanges:
+    """What was asked and answered."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open(self, new: NewExchange) -> Exchange:
+        """Store a prompt. Where its search, ordinal, step and digest are known, that exchange is returned instead.
+
+        One that failed is opened again, as asked of the backend that is named now.
+
+        Raises:
+            Conflict: If the search is unknown.
+        """
+        values = {**vars(new), **_BLANK, "opened_at": now()}
+        asked = {name: value for name, value in values.items() if name not in ("id", *KEY)}
+        here = and_(*(exchanges.c[name] == getattr(new, name) for name in KEY))
+        async with self._database.write() as connection:
+            await connection.execute(
+                upsert(connection, exchanges)
+                .values(values)
+                .on_conflict_do_update(index_elements=KEY, set_=asked, where=exchanges.c.state == ExchangeState.FAILED)
+            )
+            row = (await connection.execute(select_record(exchanges, Exchange).where(here))).one()
+        return Exchange(**row._asdict())
+
+    async def get(self, id: str) -> Exchange:
+        """One exchange.
+
+        Raises:
+            NotFound: If there is none.
+        """
+        async with self._database.read() as connection:
+            return await _get(connection, id)
+
+    async def find(self, search: str, ordinal: int, step: int, digest: str) -> Exchange | None:
+        """The exchange of a prompt within a proposal, None if it was never asked."""
+        key = zip(KEY, (search, ordinal, step, digest), strict=True)
+        statement = select_record(exchanges, Exchange).where(*(exchanges.c[name] == value for name, value in key))
+        async with self._database.read() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        return None if row is None else Exchange(**row._asdict())
+
+    async def claim(self, id: str, holder: str, lease_s: float) -> Exchange:
+        """Promise to answer a prompt within some seconds. Whoever holds it may claim it again.
+
+        Raises:
+            NotFound: If there is no such exchange.
+            Conflict: If another holds it, or it waits for nobody.
+        """
+        values = {"state": ExchangeState.CLAIMED, "holder": holder, "lease_until": _in(lease_s)}
+        return await self._change(id, _free_for(holder), values, "be claimed")
+
+    async def renew(self, id: str, holder: str, lease_s: float) -> Exchange:
+        """Hold a claimed prompt for some more seconds from now.
+
+        Raises:
+            NotFound: If there is no such exchange.
+            Conflict: If the holder has it no longer.
+        """
+        return await self._change(id, _held_by(holder), {"lease_until": _in(lease_s)}, "be renewed")
+
+    async def release(self, id: str, holder: str) -> Exchange:
+        """Leave a claimed prompt to others.
+
+        Raises:
+            NotFound: If there is no such exchange.
+            Conflict: If the holder does not have it.
+        """
+        values = {"state": ExchangeState.WAITING, "holder": None, "lease_until": None}
+        return await self._change(id, _held_by(holder), values, "be released")
+
+    async def answer(self, id: str, reply: Reply, *, charge: str | None = None, holder: str | None = None) -> Exchange:
+        """Keep an answer, and settle what it cost in the same transaction. The first answer stays.
+
+        Args:
+            id: Which exchange. One that was given up takes its answer all the same: it was paid for.
+            reply: What came back.
+            charge: The charge to settle.
+            holder: Who answers a prompt that waits; None for a backend that was asked.
+
+        Raises:
+            NotFound: If there is no such exchange.
+            Conflict: If a holder answers what is another's, or what has another answer by now.
+        """
+        values = {name: value for name, value in vars(reply).items() if name != "refused"}
+        state = ExchangeState.REFUSED if reply.refused else ExchangeState.ANSWERED
+        allowed = exchanges.c.state.not_in(ENDED) if holder is None else _free_for(holder)
+        statement = _one(id).where(allowed)
+        values |= {"state": state, "answered_at": now(), "lease_until": None}
+        if holder is not None:
+            values["holder"] = holder
+        async with self._database.write() as connection:
+            changed = (await connection.execute(statement.values(values))).rowcount
+            exchange = await _get(connection, id)
+            if charge is not None:
+                # Also for an answer that was there before the charge: somebody by hand can be quicker than we are.
+                tokens = exchange.input_tokens + exchange.output_tokens
+                await settle_charge(connection, charge, tokens, exchange.cost_usd)
+        same = exchange.state is state and exchange.text == reply.text and exchange.holder == holder
+        if not changed and holder is not None and not same:
+            raise Conflict(f"{_whereabouts(exchange)} and cannot be answered by '{holder}'")
+        return exchange
+
+    async def fail(self, id: str, reason: str, *, forfeit: str | None = None) -> Exchange:
+        """Give an exchange up: no answer came. One that has an answer by now keeps it.
+
+        Args:
+            id: Which exchange.
+            reason: Why, for a person.
+            forfeit: A charge whose money counts as spent, because nobody knows what became of the call.
+
+        Raises:
+            NotFound: If there is no such exchange.
+        """
+        statement = _one(id).where(exchanges.c.state.in_(PENDING))
+        values = {"state": ExchangeState.FAILED, "reason": reason, "holder": None, "lease_until": None}
+        async with self._database.write() as connection:
+            await connection.execute(statement.values(values))
+            if forfeit is not None:
+                await forfeit_charge(connection, forfeit)
+            return await _get(connection, id)
+
+    async def conclude(self, id: str, outcome: str, reason: str = "", candidate: str | None = None) -> bool:
+        """Say what came of an answer. The first conclusion stays.
+
+        Args:
+            id: Which exchange.
+            outcome: A word, such as `candidate`, `unusable` or `duplicate`; counted for the backend and strategy.
+            reason: In words.
+            candidate: Id of the candidate that was made of it.
+
+        Returns:
+            True if this was the first.
+
+        Raises:
+            NotFound: If there is no such exchange.
+            Conflict: If the candidate is unknown.
+        """
+        statement = (
+            _one(id)
+            .where(exchanges.c.outcome.is_(None))
+            .values(outcome=outcome, outcome_reason=reason, candidate=candidate, concluded_at=now())
+            .returning(exchanges.c.search, exchanges.c.backend, exchanges.c.strategy)
+        )
+        async with self._database.write() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+            if row is None:
+                await _get(connection, id)
+                return False
+            arm = row._asdict()
+            counted = upsert(connection, conclusions).values(**arm, outcome=outcome, count=1)
+            await connection.execute(
+                counted.on_conflict_do_update(
+                    index_elements=[*arm, "outcome"], set_={"count": conclusions.c["count"] + 1}
+                )
+            )
+            await add_to_arm(
+                connection, row.search, row.backend, row.strategy, {"candidates": int(candidate is not None)}
+            )
+            return True
+
+    async def arms(self, search: str) -> list[Arm]:
+        """What came of asking, by backend and strategy."""
+        spent = [arms.c[name] for name in _ARM]
+        counts = select(conclusions.c.backend, conclusions.c.strategy, conclusions.c.outcome, conclusions.c["count"])
+        async with self._database.read() as connection:
+            rows = await connection.execute(
+                select(*spent).where(arms.c.search == search).order_by(arms.c.backend, arms.c.strategy)
+            )
+            found = {(row.backend, row.strategy): Arm(**row._asdict()) for row in rows}
+            came_to: dict[tuple[str, str], dict[str, int]] = {}
+            for backend, strategy, outcome, count in await connection.execute(
+                counts.where(conclusions.c.search == search)
+            ):
+                came_to.setdefault((backend, strategy), {})[outcome] = count
+        return [replace(arm, conclusions=came_to.get(key, {})) for key, arm in found.items()]
+
+    async def of_candidate(self, candidate: str) -> list[Exchange]:
+        """Exchanges that a candidate was made of, in the order they were opened."""
+        statement = select_record(exchanges, Exchange).where(exchanges.c.candidate == candidate)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(statement)).all()
+        return sorted((Exchange(**row._asdict()) for row in rows), key=lambda exchange: exchange.id)
+
+    async def _change(self, id: str, allowed: ColumnElement[bool], values: dict[str, Any], what: str) -> Exchange:
+        async with self._database.write() as connection:
+            changed = (await connection.execute(_one(id).where(allowed).values(values))).rowcount
+            exchange = await _get(connection, id)
+        if not changed:
+            raise Conflict(f"{_whereabouts(exchange)} and cannot {what}")
+        return exchange
+
+    # Last, because from here on `list` means this method.
+    async def list(
+        self,
+        *,
+        search: str | None = None,
+        state: ExchangeState | None = None,
+        limit: int = 50,
+        beyond: str | None = None,
+        oldest_first: bool = False,
+    ) -> list[ExchangeSummary]:
+        """Exchanges without their texts, newest first unless told otherwise.
+
+        Args:
+            search: Only those of this search.
+            state: Only those in this state.
+            limit: Most to return.
+            beyond: Only those that come after the exchange of this id, in the order asked for.
+            oldest_first: Begin with the oldest.
+        """
+        order = exchanges.c.id.asc() if oldest_first else exchanges.c.id.desc()
+        statement = select_record(exchanges, ExchangeSummary).order_by(order).limit(limit)
+        if search is not None:
+            statement = statement.where(exchanges.c.search == search)
+        if state is not None:
+            statement = statement.where(exchanges.c.state == state)
+        if beyond is not None:
+            statement = statement.where(exchanges.c.id > beyond if oldest_first else exchanges.c.id < beyond)
+        async with self._database.read() as connection:
+            return [ExchangeSummary(**row._asdict()) for row in await connection.execute(statement)]
+
+
+_BLANK: dict[str, Any] = {
+    "reason": "",
+    "holder": None,
+    "lease_until": None,
+    "text": None,
+    "model": "",
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "cost_usd": None,
+    "truncated": False,
+    "outcome": None,
+    "outcome_reason": "",
+    "candidate": None,
+    "answered_at": None,
+    "concluded_at": None,
+}
+"""An exchange before its answer."""
+_ARM = ("search", "backend", "strategy", "calls", "tokens", "usd", "unpriced", "candidates")
+
+
+def _one(id: str) -> Update:
+    return update(exchanges).where(exchanges.c.id == id)
+
+
+def _in(seconds: float) -> datetime:
+    return now() + timedelta(seconds=seconds)
+
+
+def _held_by(holder: str) -> ColumnElement[bool]:
+    return and_(exchanges.c.state == ExchangeState.CLAIMED, exchanges.c.holder == holder)
+
+
+def _free_for(holder: str) -> ColumnElement[bool]:
+    """Waits for anybody, is the holder's own, or was another's whose lease has lapsed."""
+    lapsed = or_(exchanges.c.holder == holder, exchanges.c.lease_until < now())
+    return or_(exchanges.c.state == ExchangeState.WAITING, and_(exchanges.c.state == ExchangeState.CLAIMED, lapsed))
+
+
+def _whereabouts(exchange: Exchange) -> str:
+    by = f" by '{exchange.holder}'" if exchange.state is ExchangeState.CLAIMED else ""
+    return f"prompt {exchange.id} is {exchange.state.value}{by}"
+
+
+async def _get(connection: AsyncConnection, id: str) -> Exchange:
+    row = (await connection.execute(select_record(exchanges, Exchange).where(exchanges.c.id == id))).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no prompt {id}")
+    return Exchange(**row._asdict())

@@ -1,0 +1,91 @@
+"""Lineage: candidates of a search in the order they were proposed, with what was said about them, a page at a time.
+
+For whoever goes through a whole search: a page costs a handful of queries however many candidates there are, and no
+bundle's document is read.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlalchemy import select
+
+from archive.records import Candidate, CandidateState, Exchange, Variant
+from archive.store.engine import Database, select_record
+from archive.tables import bundles, candidates, exchanges, reports, variants
+
+
+class Lineage:
+    """Who came of whom."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def judged(self, search: str, *, after: int = -1, limit: int = 100) -> list[Candidate]:
+        """Judged candidates of a search, in the order they were proposed.
+
+        Args:
+            search: Which search.
+            after: Only those whose ordinal is greater.
+            limit: Most to return.
+        """
+        statement = (
+            select_record(candidates, Candidate)
+            .where(
+                candidates.c.search == search,
+                candidates.c.ordinal > after,
+                candidates.c.state == CandidateState.JUDGED,
+            )
+            .order_by(candidates.c.ordinal)
+            .limit(limit)
+        )
+        async with self._database.read() as connection:
+            return [Candidate(**row._asdict()) for row in await connection.execute(statement)]
+
+    async def candidates(self, ids: Collection[str]) -> dict[str, Candidate]:
+        """Candidates by id; those that do not exist are left out."""
+        statement = select_record(candidates, Candidate).where(candidates.c.id.in_(ids))
+        async with self._database.read() as connection:
+            return {row.id: Candidate(**row._asdict()) for row in await connection.execute(statement)}
+
+    async def reports(self, ids: Collection[str]) -> dict[str, list[str]]:
+        """Documents of the reports on candidates, by candidate, oldest first."""
+        statement = select(reports.c.candidate, reports.c.document).where(reports.c.candidate.in_(ids))
+        found: dict[str, list[str]] = {id: [] for id in ids}
+        async with self._database.read() as connection:
+            for candidate, document in await connection.execute(statement.order_by(reports.c.candidate, reports.c.seq)):
+                found[candidate].append(document)
+        return found
+
+    async def variants(self, ids: Collection[str]) -> dict[tuple[str, int], Variant]:
+        """Variants of candidates, by candidate and index."""
+        statement = select_record(variants, Variant).where(variants.c.candidate.in_(ids))
+        async with self._database.read() as connection:
+            rows = await connection.execute(statement)
+            return {(row.candidate, row.index): Variant(**row._asdict()) for row in rows}
+
+    async def readings(self, identities: Collection[str]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+        """Readings of each plan of bundles, by identity."""
+        statement = select(bundles.c.identity, bundles.c.readings).where(bundles.c.identity.in_(identities))
+        async with self._database.read() as connection:
+            return {row.identity: row.readings for row in await connection.execute(statement)}
+
+    async def exchanges(self, search: str, found: Collection[Candidate]) -> dict[str, list[Exchange]]:
+        """What models were asked on the way to candidates of a search and what they answered, in order, by candidate.
+
+        Those of its proposal, and those that are known to have led to it. A candidate that no model had a hand in is
+        left out.
+        """
+        columns = select_record(exchanges, Exchange)
+        proposal = columns.where(
+            exchanges.c.search == search, exchanges.c.ordinal.in_([candidate.ordinal for candidate in found])
+        )
+        led = columns.where(exchanges.c.candidate.in_([candidate.id for candidate in found]))
+        ids = {candidate.ordinal: candidate.id for candidate in found}
+        wanted = set(ids.values())
+        asked: dict[str, dict[str, Exchange]] = {}
+        async with self._database.read() as connection:
+            rows = [*await connection.execute(proposal), *await connection.execute(led)]
+        for row in sorted(rows, key=lambda row: (row.ordinal, row.step, row.id)):
+            for id in {ids.get(row.ordinal, ""), row.candidate or ""} & wanted:
+                asked.setdefault(id, {})[row.id] = Exchange(**row._asdict())
+        return {id: list(known.values()) for id, known in asked.items()}

@@ -1,0 +1,41 @@
+"""Milestones: where a search stands, written down ever more rarely, so that its course can be drawn at any length."""
+
+from sqlalchemy import func, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.columns import Moment, now
+from archive.store.engine import upsert
+from archive.tables import elites, milestones, searches
+
+DENSE = 256
+"""Evaluations up to which every one is a milestone; from there 128 for each doubling. A million make 1800 of them."""
+
+
+def is_milestone(evaluations: int) -> bool:
+    """Whether a search's course has a point at this number of evaluations."""
+    spacing = 1
+    while evaluations >= DENSE * spacing:
+        spacing *= 2
+    return evaluations % spacing == 0
+
+
+async def mark_milestone(connection: AsyncConnection, search: str, evaluations: int) -> None:
+    """Write down where a search stands on each device that has an elite, in the caller's transaction."""
+    if not is_milestone(evaluations):
+        return
+    standing = (
+        select(
+            elites.c.search,
+            elites.c.device,
+            literal(evaluations),
+            func.count(),
+            func.sum(elites.c.objective),
+            func.max(elites.c.objective),
+            literal(now(), Moment),
+        )
+        .join(searches, (searches.c.id == elites.c.search) & (searches.c.axes_version == elites.c.axes_version))
+        .where(elites.c.search == search)
+        .group_by(elites.c.search, elites.c.device)
+    )
+    columns = ["search", "device", "evaluations", "elites", "qd_score", "best", "reached_at"]
+    await connection.execute(upsert(connection, milestones).from_select(columns, standing).on_conflict_do_nothing())

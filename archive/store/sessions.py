@@ -1,0 +1,45 @@
+"""Sessions of the dashboard, without their secrets."""
+
+from datetime import datetime
+
+from sqlalchemy import delete, insert, update
+
+from archive.records import Session
+from archive.store.engine import Database, select_record
+from archive.tables import sessions
+
+
+class Sessions:
+    """Who is there."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open(self, session: Session) -> None:
+        """Keep a session, and forget those that have expired.
+
+        Raises:
+            Conflict: If its digest is taken or its token unknown.
+        """
+        async with self._database.write() as connection:
+            await connection.execute(delete(sessions).where(sessions.c.expires_at <= session.created_at))
+            await connection.execute(insert(sessions).values(vars(session)))
+
+    async def find(self, digest: str) -> Session | None:
+        """One session, expired or not."""
+        async with self._database.read() as connection:
+            row = (
+                await connection.execute(select_record(sessions, Session).where(sessions.c.digest == digest))
+            ).one_or_none()
+        return Session(**row._asdict()) if row else None
+
+    async def touch(self, digest: str, at: datetime) -> None:
+        """Remember that a session was used."""
+        statement = update(sessions).where(sessions.c.digest == digest, sessions.c.used_at < at).values(used_at=at)
+        async with self._database.write() as connection:
+            await connection.execute(statement)
+
+    async def close(self, digest: str) -> None:
+        """End a session. One that is not there has ended already."""
+        async with self._database.write() as connection:
+            await connection.execute(delete(sessions).where(sessions.c.digest == digest))

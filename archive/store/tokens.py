@@ -1,0 +1,95 @@
+"""API tokens, without their secrets."""
+
+from dataclasses import fields
+from datetime import datetime
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.columns import now
+from archive.errors import Conflict, NotFound
+from archive.records import NewToken, Token
+from archive.store.engine import Database, select_record, upsert
+from archive.tables import tokens
+
+
+class Tokens:
+    """Who may come in."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, new: NewToken) -> Token:
+        """Keep a token. Idempotent by id and digest.
+
+        Raises:
+            Conflict: If the id is taken by another.
+        """
+        values = {field.name: getattr(new, field.name) for field in fields(new)}
+        async with self._database.write() as connection:
+            inserted = upsert(connection, tokens).values(**values, created_at=now()).on_conflict_do_nothing()
+            await connection.execute(inserted)
+            token = await _get(connection, new.id)
+        if token.digest != new.digest:
+            raise Conflict(f"there is a token {new.id} already")
+        return token
+
+    async def get(self, id: str) -> Token:
+        """One token, usable or not.
+
+        Raises:
+            NotFound: If there is none.
+        """
+        async with self._database.read() as connection:
+            return await _get(connection, id)
+
+    async def revoke(self, id: str) -> Token:
+        """Refuse a token from now on, for good. Its row stays: the audit log names it.
+
+        Raises:
+            NotFound: If there is none.
+        """
+        statement = update(tokens).where(tokens.c.id == id, tokens.c.revoked_at.is_(None)).values(revoked_at=now())
+        async with self._database.write() as connection:
+            await connection.execute(statement)
+            return await _get(connection, id)
+
+    async def touch(self, id: str, at: datetime) -> None:
+        """Remember that a token was used."""
+        earlier = or_(tokens.c.last_used_at.is_(None), tokens.c.last_used_at < at)
+        async with self._database.write() as connection:
+            await connection.execute(update(tokens).where(tokens.c.id == id, earlier).values(last_used_at=at))
+
+    async def is_there_any(self) -> bool:
+        """Whether a token was ever made, usable or not."""
+        async with self._database.read() as connection:
+            return (await connection.execute(select(tokens.c.id).limit(1))).first() is not None
+
+    async def usable(self, scope: str, at: datetime) -> Token | None:
+        """Some token with a scope that is usable at a time. Looks at every token: for starts, not for requests."""
+        async with self._database.read() as connection:
+            rows = (await connection.execute(select_record(tokens, Token).where(tokens.c.revoked_at.is_(None)))).all()
+        found = (Token(**row._asdict()) for row in rows)
+        return next((token for token in found if scope in token.scopes and token.is_usable(at)), None)
+
+    # Last, because from here on `list` means this method.
+    async def list(self, *, limit: int = 50, before: str | None = None) -> list[Token]:
+        """Tokens, newest first.
+
+        Args:
+            limit: Most to return.
+            before: Only those older than the token of this id.
+        """
+        statement = select_record(tokens, Token).order_by(tokens.c.id.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(tokens.c.id < before)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(statement)).all()
+        return [Token(**row._asdict()) for row in rows]
+
+
+async def _get(connection: AsyncConnection, id: str) -> Token:
+    row = (await connection.execute(select_record(tokens, Token).where(tokens.c.id == id))).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no token {id}")
+    return Token(**row._asdict())

@@ -1,0 +1,40 @@
+"""Tables of hosts: who joined, how they stand, and whose traces are in doubt."""
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text
+
+from archive.columns import Json, Moment, Prose, Word
+from archive.records import HostState
+from archive.tables.schema import metadata
+
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Prose, nullable=False),
+    Column("token", Text),
+    Column("target", Text),
+    Column("device", Text),
+    Column("versions", Json(dict), nullable=False),
+    Column("cores", Integer, nullable=False),
+    Column("jail", Prose, nullable=False),
+    Column("protocol_version", Integer, nullable=False),
+    Column("password_digest", Text, nullable=False),
+    Column("state", Word(HostState), nullable=False),
+    Column("reason", Prose, nullable=False),
+    Column("trusted", Boolean, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("checked", BigInteger, nullable=False),
+    Column("disagreed", BigInteger, nullable=False),
+    Column("joined_at", Moment, nullable=False),
+    Column("seen_at", Moment, nullable=False),
+    Index(None, "state", "id"),
+)
+
+doubts = Table(
+    "doubts",
+    metadata,
+    Column("candidate", Text, ForeignKey("candidates.id"), primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)

@@ -1,0 +1,352 @@
+"""Jobs while everything dies: no result lost, none counted twice, every search ends.
+
+Two coordinators and eight workers, each coordinator and each pair of workers on a host of its own (a network
+namespace), PostgreSQL, and a Redis server that sometimes loses all it held. At random moments one of them is killed and
+started again after a while, or a host's cable is pulled. Benches are stand-ins, so every verdict is known beforehand.
+
+    python -m benchmarks.chaos --jobs 10000
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from archive.errors import ArchiveError
+from archive.records import CandidateState, SearchState
+from archive.store import Store, migrate
+from benchmarks.hosts import Network, Postgres, Process, RedisServer
+from benchmarks.record import write
+from benchmarks.stand_in import outcome_of, spec
+from service.sources import digest
+from workers.protocol import Outcome
+
+COORDINATORS = ("c0", "c1")
+WORKER_HOSTS = ("w0", "w1", "w2", "w3")
+WORKERS_A_HOST = 2
+PORT = 8700
+BUDGET = 125
+"""Candidates of a search, each traced once and judged once."""
+PAUSE_S = (4.0, 12.0)
+"""Seconds between two deeds, drawn."""
+ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
+POST = """
+import json, sys, time, urllib.request
+url, names, budget = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])
+for spec in json.loads(sys.stdin.read()):
+    body = {"operator": spec, "devices": ["model:sm_90"], "budget": budget}
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    print(json.loads(urllib.request.urlopen(request, timeout=60).read())["id"])
+"""
+READY = """
+import sys, time, urllib.request
+for attempt in range(600):
+    try:
+        sys.exit(urllib.request.urlopen(sys.argv[1], timeout=5).status != 200)
+    except OSError:
+        time.sleep(0.1)
+sys.exit(1)
+"""
+
+
+class Scene:
+    """Everything that runs."""
+
+    def __init__(self, folder: Path, *, worker_hosts: int = len(WORKER_HOSTS), pause_ms: float = 0) -> None:
+        self.folder = folder
+        self.network = Network((*COORDINATORS, *WORKER_HOSTS[:worker_hosts]))
+        self.redis = RedisServer(folder / "redis", self.network.address)
+        self.postgres = Postgres(folder / "postgres", self.network.address)
+        self.notes = folder / "jobs"
+        self.notes.touch()
+        self.coordinators = {host: self._coordinator(place, host) for place, host in enumerate(COORDINATORS)}
+        self.workers = {
+            f"{host}-{number}": self._worker(host, f"{host}-{number}", pause_ms)
+            for host in WORKER_HOSTS[:worker_hosts]
+            for number in range(WORKERS_A_HOST)
+        }
+
+    async def open(self) -> Store:
+        """Start everything; returns a way into the archive."""
+        for server in (self.redis, self.postgres):
+            server.start()
+        await migrate(self.postgres.url)
+        for each in (*self.coordinators.values(), *self.workers.values()):
+            each.start()
+        for place, host in enumerate(COORDINATORS):
+            self.ask(host, READY, f"http://127.0.0.1:{self._port(place)}/readyz")
+        return await Store.open(self.postgres.url)
+
+    def close(self) -> None:
+        """Kill everything."""
+        for each in (*self.coordinators.values(), *self.workers.values(), self.redis, self.postgres):
+            each.kill()
+        self.network.close()
+
+    def submit(self, host: str, names: list[str], budget: int = BUDGET) -> list[str]:
+        """Ask a coordinator for one search a name; returns their ids."""
+        url = f"http://127.0.0.1:{self._port(COORDINATORS.index(host))}/api/v1/searches"
+        return self.ask(host, POST, url, ",".join(names), str(budget), said=json.dumps([spec(name) for name in names]))
+
+    def ask(self, host: str, program: str, *arguments: str, said: str = "") -> list[str]:
+        """Run a program on a host; returns the lines it prints."""
+        command = [*self.network.on(host), sys.executable, "-c", program, *arguments]
+        return subprocess.run(command, input=said, check=True, capture_output=True, text=True).stdout.split()
+
+    def executions(self) -> Counter[str]:
+        """How often each job was done."""
+        return Counter(self.notes.read_text().split())
+
+    def _coordinator(self, place: int, host: str) -> Process:
+        environment = {
+            "REEF_DATABASE_URL": self.postgres.url,
+            "REEF_REDIS_URL": self.redis.url,
+            "REEF_DATA_DIR": str(self.folder / host),
+            "REEF_LOCAL_WORKERS": "0",
+        }
+        reef = (sys.executable, "-c", "from service.cli import main; main()")
+        command = [*reef, "serve", "--host", "127.0.0.1", "--port", str(self._port(place))]
+        return Process([*self.network.on(host), *command], self.folder / f"{host}.log", environment)
+
+    def _worker(self, host: str, name: str, pause_ms: float) -> Process:
+        command = [sys.executable, "-m", "benchmarks.stand_in", self.redis.url, name, str(self.notes), str(pause_ms)]
+        return Process([*self.network.on(host), *command], self.folder / f"{name}.log")
+
+    def _port(self, place: int) -> int:
+        return PORT if self.network.real else PORT + 1 + place
+
+
+class Chaos:
+    """Breaks a scene, one thing after the other.
+
+    Attributes:
+        done: How often each thing was done.
+    """
+
+    def __init__(self, scene: Scene, rng: random.Random, pause_s: tuple[float, float]) -> None:
+        self._scene = scene
+        self._rng = rng
+        self._pause_s = pause_s
+        self.done: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Go on until cancelled; what is broken is mended on the way out."""
+        deeds: list[tuple[int, Callable[[], Awaitable[str]]]] = [
+            (8, self._worker),
+            (4, self._coordinator),
+            (3, self._redis),
+            (2, self._postgres),
+            (4, self._cut if self._scene.network.real else self._worker),
+        ]
+        while True:
+            await asyncio.sleep(self._rng.uniform(*self._pause_s))
+            self.supervise()
+            deed = self._rng.choices([deed for _, deed in deeds], [weight for weight, _ in deeds])[0]
+            self.done[await deed()] += 1
+
+    def supervise(self) -> None:
+        """Start what gave up by itself, because it was started while another was away."""
+        for process in (*self._scene.coordinators.values(), *self._scene.workers.values()):
+            if not process.runs:
+                process.start()
+                self.done["started again"] += 1
+
+    async def _worker(self) -> str:
+        await self._restart(self._rng.choice(list(self._scene.workers.values())), 0.5)
+        return "workers killed"
+
+    async def _coordinator(self) -> str:
+        await self._restart(self._rng.choice(list(self._scene.coordinators.values())), self._rng.uniform(0.5, 9.0))
+        return "coordinators killed"
+
+    async def _redis(self) -> str:
+        forgets = self._rng.random() < 0.5
+        await self._restart(self._scene.redis, 1.0, self._scene.redis.forget if forgets else None)
+        return "Redis killed, and everything in it lost" if forgets else "Redis killed"
+
+    async def _postgres(self) -> str:
+        await self._restart(self._scene.postgres, 1.0)
+        return "PostgreSQL killed"
+
+    async def _cut(self) -> str:
+        host = self._rng.choice([*COORDINATORS, *{name.partition("-")[0] for name in sorted(self._scene.workers)}])
+        self._scene.network.cut(host)
+        try:
+            await asyncio.sleep(self._rng.uniform(2.0, 9.0))
+        finally:
+            self._scene.network.mend(host)
+        return "cables pulled"
+
+    async def _restart(self, process: Process, away_s: float, meanwhile: Callable[[], None] | None = None) -> None:
+        await asyncio.to_thread(process.kill)
+        if meanwhile is not None:
+            meanwhile()
+        try:
+            await asyncio.sleep(away_s)
+        finally:
+            process.start()
+
+
+async def hand_over_s(scene: Scene, store: Store, name: str, budget: int = BUDGET) -> float:
+    """Kill the coordinator that runs a search; seconds until another one has a further candidate of it judged."""
+    (search,) = scene.submit(COORDINATORS[0], [name], budget)
+    while (await store.candidates.count(search)).judged < 10:
+        await asyncio.sleep(0.05)
+    before = await store.tenures.get(search)
+    await asyncio.to_thread(scene.coordinators[COORDINATORS[0]].kill)
+    killed = time.monotonic()
+    while (tenure := await store.tenures.get(search)) is None or before is None or tenure.holder == before.holder:
+        await asyncio.sleep(0.02)
+    judged = (await store.candidates.count(search)).judged
+    while (await store.candidates.count(search)).judged == judged:
+        await asyncio.sleep(0.02)
+    took = time.monotonic() - killed
+    scene.coordinators[COORDINATORS[0]].start()
+    scene.ask(COORDINATORS[0], READY, f"http://127.0.0.1:{PORT if scene.network.real else PORT + 1}/readyz")
+    return took
+
+
+async def finish(store: Store, searches: list[str], limit_s: float) -> dict[str, SearchState]:
+    """Wait until every search has ended; their states."""
+    deadline = time.monotonic() + limit_s
+    states: dict[str, SearchState] = {}
+    said = time.monotonic()
+    while time.monotonic() < deadline:
+        try:
+            states = {id: (await store.searches.get(id)).state for id in searches}
+            if all(state in ENDED for state in states.values()):
+                return states
+            if time.monotonic() - said > 15:
+                said = time.monotonic()
+                judged = sum([(await store.candidates.count(id)).judged for id in searches])
+                print(f"{judged} candidates judged, {Counter(states.values())}", flush=True)
+        except ArchiveError:
+            pass
+        await asyncio.sleep(1.0)
+    return states
+
+
+async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int]:
+    """Compare the archive with what must be in it."""
+    found: Counter[str] = Counter(lost=0, twice=0, wrong=0, given_up=0, unfinished=0)
+    for search in searches:
+        if (await store.searches.get(search)).state not in ENDED:
+            found["unfinished"] += 1
+            continue
+        candidates = await store.candidates.list(search, limit=10 * budget)
+        counts = await store.candidates.count(search)
+        progress = await store.elites.progress(search, "model:sm_90", 1)
+        found["lost"] += sum(candidate.state is not CandidateState.JUDGED for candidate in candidates)
+        found["lost"] += abs(budget - len(candidates))
+        judged = sum(candidate.state is CandidateState.JUDGED for candidate in candidates)
+        found["twice"] += abs(counts.judged - judged) + abs(progress.evaluations - judged)
+        found["twice"] += len(candidates) - len({digest(candidate.source) for candidate in candidates})
+        for candidate in candidates:
+            reports = await store.reports.of_candidate(candidate.id)
+            found["results"] += len(reports)
+            found["lost"] += not reports
+            found["twice"] += max(0, len(reports) - 1)
+            found["wrong"] += candidate.outcome not in (None, outcome_of(candidate.source).value)
+            found["given_up"] += candidate.outcome == Outcome.WORKER_LOST
+        offers = await store.elites.history(search, "model:sm_90", limit=10 * budget)
+        found["twice"] += len(offers) - len({offer.candidate for offer in offers})
+    return dict(found)
+
+
+async def run(
+    jobs: int, seed: int, *, pause_s: tuple[float, float], limit_s: float, hand_overs: int, logs: Path | None = None
+) -> dict[str, Any]:
+    """One run; what came of it."""
+    with tempfile.TemporaryDirectory(prefix="reef-chaos-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        scene = Scene(folder)
+        try:
+            return await _run(scene, jobs, seed, pause_s, limit_s, hand_overs)
+        except subprocess.CalledProcessError:
+            for host in COORDINATORS:
+                print(host, (folder / f"{host}.log").read_text()[-2_000:], file=sys.stderr)
+            raise
+        finally:
+            scene.close()
+            if logs is not None:
+                logs.mkdir(parents=True, exist_ok=True)
+                for log in folder.glob("*.log"):
+                    shutil.copy(log, logs)
+
+
+async def _run(
+    scene: Scene, jobs: int, seed: int, pause_s: tuple[float, float], limit_s: float, hand_overs: int
+) -> dict[str, Any]:
+    store = await scene.open()
+    took_s = [round(await hand_over_s(scene, store, f"handed{number}"), 2) for number in range(hand_overs)]
+    print("hand-overs, s:", took_s, flush=True)
+    number = max(2, round(jobs / 2 / BUDGET))
+    budget = min(BUDGET, max(8, jobs // 2 // number))
+    names = [f"double{place}" for place in range(number)]
+    before = scene.executions().keys()
+    began = time.monotonic()
+    searches = scene.submit(COORDINATORS[0], names[::2], budget) + scene.submit(COORDINATORS[1], names[1::2], budget)
+    chaos = Chaos(scene, random.Random(seed), pause_s)
+    breaking = asyncio.create_task(chaos.run())
+    try:
+        states = await finish(store, searches, limit_s)
+    finally:
+        breaking.cancel()
+        await asyncio.gather(breaking, return_exceptions=True)
+    duration_s = time.monotonic() - began
+    done = scene.executions()
+    ours = {job: times for job, times in done.items() if job not in before}
+    verdict = await audit(store, searches, budget)
+    await store.close()
+    return {
+        "network": "namespaces" if scene.network.real else "loopback, nothing cut",
+        "searches": len(searches),
+        "candidates": len(searches) * budget,
+        "ended": Counter(state.value for state in states.values() if state in ENDED),
+        "duration_s": round(duration_s, 1),
+        "jobs": len(ours),
+        "executions": sum(ours.values()),
+        **verdict,
+        "deeds": dict(chaos.done),
+        "hand_over_s": took_s,
+    }
+
+
+def main() -> None:
+    """Run and write `results/chaos.json`."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--jobs", type=int, default=10_000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--hand-overs", type=int, default=3)
+    options.add_argument("--limit-s", type=float, default=1_800)
+    options.add_argument("--calm", action="store_true", help="break nothing")
+    options.add_argument("--logs", type=Path, help="where to leave the logs")
+    options.add_argument("--dry", action="store_true", help="write no file")
+    chosen = options.parse_args()
+    row = asyncio.run(
+        run(
+            chosen.jobs,
+            chosen.seed,
+            pause_s=(1e9, 1e9) if chosen.calm else PAUSE_S,
+            limit_s=chosen.limit_s,
+            hand_overs=chosen.hand_overs,
+            logs=chosen.logs,
+        )
+    )
+    print(json.dumps(row, indent=1))
+    if not chosen.dry:
+        print(write("chaos", [row]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+"""What pages cost with a large archive: the service's time and bytes for each, and updates while cells change hands.
+
+Grows one search in bulk (candidates, elites and milestones), then asks for every page through the whole app in this
+process, and follows a search's stream of updates while offers win cells at a steady rate. `cpu_ms` is what this process
+worked for a page, which a busy machine changes less than the time that passed. With `--browser` it also says how long a
+page takes in Chromium until it is loaded and live.
+
+    python -m benchmarks.dashboard --candidates 1000000 --cells 10000
+"""
+
+import argparse
+import asyncio
+import contextlib
+import gzip
+import shutil
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.requests import Request
+from uuid6 import uuid7
+
+from archive.columns import now
+from archive.descriptors import DESCRIPTORS
+from archive.grid import Grid
+from archive.records import NewSearch, Offer, SearchState
+from archive.store import Store, migrate
+from archive.store.milestones import is_milestone
+from benchmarks.record import write
+from service.app import create_app
+from service.catalogue import load_catalogue
+from service.coordinator import Coordinator
+from service.dashboard.rendering import Frame
+from service.dashboard.searches import search_live
+from service.events import ElitePromoted
+from service.settings import Settings
+
+DEVICE = "model:sm_90"
+AXES = ("programs_per_sm", "num_warps", "registers", "shared_bytes", "load_width_bytes", "memory_path")
+REPEATS = 30
+"""Requests that a figure is the median of."""
+RATE_PER_S, STORM_S = 100, 10
+"""Cells that change hands a second, and for how long."""
+SOURCE = "import torch\nimport triton\nimport triton.language as tl\n" + "# a line of a kernel, as most are\n" * 40
+CHROMIUM = "/usr/bin/chromium"
+
+
+@dataclass(frozen=True)
+class Large:
+    """A large search, and one of its candidates."""
+
+    search: str
+    candidate: str
+    coordinator: Coordinator
+
+
+async def grow(folder: Path, candidates: int, cells: int) -> tuple[str, str]:
+    """Fill an archive in bulk; returns the ids of its search and of its last candidate."""
+    url = f"sqlite+aiosqlite:///{folder / 'reef.db'}"
+    await migrate(url)
+    store = await Store.open(url)
+    grid = Grid([DESCRIPTORS[name].axis for name in AXES])
+    if grid.cells < cells:
+        raise SystemExit(f"the grid has {grid.cells} cells only")
+    search = str(uuid7())
+    operator = load_catalogue()["rmsnorm"]
+    await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
+    await store.searches.create(
+        NewSearch(
+            id=search,
+            operator=operator.digest,
+            operator_name="rmsnorm",
+            devices=(DEVICE,),
+            emitters=("tune", "rewrite"),
+            axes=grid.axes,
+            axes_version=1,
+            budget=2 * candidates,
+            seed=0,
+            shapes=({"dims": {"M": 4096, "N": 4096}, "role": "benchmark", "weight": 1.0},),
+        )
+    )
+    await store.searches.set_state(search, SearchState.PAUSED)
+    await store.close()
+    _fill(folder / "reef.db", search, candidates, cells, grid.cells // cells)
+    return search, _id(candidates - 1)
+
+
+def _id(number: int) -> str:
+    return f"01990000-0000-7000-8000-{number:012x}"
+
+
+def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> None:
+    at = now().isoformat(sep=" ").removesuffix("+00:00")
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {candidates} - 1)"
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            f"""{numbers} INSERT INTO candidates (id, search, ordinal, emitter, source, digest, trace_key, parents,
+            children, note, state, outcome, reason, objective, stages_s, created_at)
+            SELECT printf('01990000-0000-7000-8000-%012x', i), ?, i, CASE i % 2 WHEN 0 THEN 'tune' ELSE 'rewrite' END,
+            CASE WHEN i > {candidates} - 200 THEN ? ELSE '# ' || i END, 'd' || i, 'k' || i,
+            CASE WHEN i > 0 THEN json_array(printf('01990000-0000-7000-8000-%012x', i / 2)) ELSE '[]' END,
+            0, 'num_warps 4 -> 8', 'judged', CASE i % 4 WHEN 0 THEN 'wrong_result' ELSE 'correct' END, '',
+            1 + (i % 1000) / 1000.0, '{{}}', ? FROM n""",
+            (search, SOURCE, at),
+        )
+        columns = "search, device, axes_version, cell, coordinates, candidate, variant, bundle, job, emitter, objective"
+        rows = (
+            (
+                search,
+                DEVICE,
+                1,
+                cell * spread,
+                "{}",
+                _id(cell),
+                0,
+                "b",
+                f"j{cell}",
+                "tune",
+                gain,
+                gain,
+                gain,
+                gain,
+                1,
+                at,
+            )
+            for cell in range(cells)
+            for gain in (1 + cell / cells,)
+        )
+        holes = ", ".join("?" * 16)
+        database.executemany(
+            f"INSERT INTO elites ({columns}, low, mid, high, revision, placed_at) VALUES ({holes})", rows
+        )
+        course = (
+            (search, DEVICE, judged, min(judged, cells), float(judged), 2.0, at)
+            for judged in range(1, candidates)
+            if is_milestone(judged)
+        )
+        database.executemany("INSERT INTO milestones VALUES (?, ?, ?, ?, ?, ?, ?)", course)
+        database.execute("UPDATE counters SET proposals = ?, candidates = ?, judged = ?", (candidates,) * 3)
+        for emitter in ("tune", "rewrite"):
+            for event, times in (("proposed", candidates // 2), ("correct", 3 * candidates // 8)):
+                database.execute("INSERT INTO tallies VALUES (?, '', ?, ?, ?)", (search, emitter, event, times))
+
+
+async def measure_pages(client: httpx.AsyncClient, large: Large) -> AsyncIterator[dict[str, Any]]:
+    """Time and size of every page."""
+    search = f"/searches/{large.search}"
+    pages = {
+        "overview": "/",
+        "search": search,
+        "search, other axes": f"{search}?x=memory_path&y=shared_bytes&num_warps=2&colour=age",
+        "candidates": f"{search}/candidates",
+        "candidates, deep": f"{search}/candidates?before=1000&outcome=wrong_result",
+        "candidate": f"/candidates/{large.candidate}",
+        "compare": f"/compare?left={large.search}@{DEVICE}&right={large.search}@{DEVICE}",
+        "operators": "/operators",
+        "operator": "/operators/rmsnorm",
+        "workers": "/workers",
+        "prompts": "/prompts",
+        "tokens": "/tokens",
+        "login": "/login",
+    }
+    for name, path in pages.items():
+        times_ms, worked_ms, size, packed = [], [], 0, 0
+        for _ in range(REPEATS + 1):
+            began, busy = time.perf_counter(), time.process_time()
+            answer = await client.get(path)
+            times_ms.append((time.perf_counter() - began) * 1000)
+            worked_ms.append((time.process_time() - busy) * 1000)
+            answer.raise_for_status()
+            size, packed = len(answer.content), len(gzip.compress(answer.content, 6))
+        yield {
+            "page": name,
+            "first_ms": round(times_ms[0], 1),
+            "median_ms": round(statistics.median(times_ms[1:]), 1),
+            "cpu_ms": round(statistics.median(worked_ms[1:]), 1),
+            "p95_ms": round(statistics.quantiles(times_ms[1:], n=20)[-1], 1),
+            "bytes": size,
+            "gzip_bytes": packed,
+        }
+
+
+async def measure_storm(large: Large) -> dict[str, Any]:
+    """Follow a search's updates while cells change hands; how old what the page shows gets."""
+    store, events = large.coordinator.store, large.coordinator.events
+    search = await store.searches.get(large.search)
+    request = Request({"type": "http", "query_string": b"", "headers": []})
+    redraws: list[float] = []
+    sizes: list[int] = []
+    lags_s: list[float] = []
+    offered: list[tuple[float, float]] = []
+
+    async def follow() -> None:
+        async for update in search_live(search, large.coordinator, Frame(scopes=frozenset({"read"})), request):
+            at = time.perf_counter()
+            if update.event == "beat":
+                redraws.append(at)
+            elif update.data["name"] == "standing":
+                sizes.append(len(update.data["inside"]))
+                shown = [when for when, best in offered if f"{best:.2f}" in update.data["inside"]]
+                if shown:
+                    lags_s.append(at - shown[0])
+
+    following = asyncio.create_task(follow())
+    await asyncio.sleep(2)
+    began, number = time.perf_counter(), 0
+    while (spent := time.perf_counter() - began) < STORM_S:
+        best = 3 + number / 100
+        await store.elites.offer(_offer(large, number, best))
+        offered.append((time.perf_counter(), best))
+        events.publish(ElitePromoted(large.search, DEVICE, number, large.candidate, best, "improved"))
+        number += 1
+        await asyncio.sleep(max(0.0, number / RATE_PER_S - spent))
+    ended = time.perf_counter()
+    await asyncio.sleep(3)
+    following.cancel()
+    within = [at for at in redraws if began <= at <= ended]
+    return {
+        "page": f"updates, {RATE_PER_S} promotions a second wanted",
+        "promotions_per_s": round(number / (ended - began), 1),
+        "redraws_per_s": round(len(within) / (ended - began), 2),
+        "median_lag_ms": round(1000 * statistics.median(lags_s)) if lags_s else None,
+        "longest_lag_ms": round(1000 * max(lags_s)) if lags_s else None,
+    }
+
+
+def _offer(large: Large, number: int, gain: float) -> Offer:
+    return Offer(
+        search=large.search,
+        device=DEVICE,
+        axes_version=1,
+        cell=number,
+        coordinates={},
+        candidate=large.candidate,
+        variant=0,
+        bundle="b",
+        job=str(uuid7()),
+        emitter="tune",
+        objective=gain,
+        low=gain,
+        mid=gain,
+        high=gain,
+    )
+
+
+async def measure_browser(app: Any, large: Large) -> list[dict[str, Any]]:
+    """Milliseconds until pages are loaded, and until they are live, in Chromium."""
+    from playwright.async_api import async_playwright  # noqa: PLC0415
+
+    server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, lifespan="off", log_level="error"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.05)
+    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    rows = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        for name, path in (("overview", "/"), ("search", f"/searches/{large.search}")):
+            loaded_ms, live_ms = [], []
+            for _ in range(5):
+                page = await browser.new_page()
+                began = time.perf_counter()
+                await page.goto(address + path)
+                loaded_ms.append((time.perf_counter() - began) * 1000)
+                await page.locator("#live[data-state=on]").wait_for()
+                live_ms.append((time.perf_counter() - began) * 1000)
+                await page.close()
+            rows.append(
+                {
+                    "page": f"{name} in Chromium",
+                    "interactive_ms": round(statistics.median(loaded_ms)),
+                    "live_ms": round(statistics.median(live_ms)),
+                }
+            )
+        await browser.close()
+    server.should_exit = True
+    await serving
+    return rows
+
+
+async def run(candidates: int, cells: int, browser: bool, keep: Callable[[dict[str, Any]], None]) -> None:
+    """Grow an archive and measure everything on it."""
+    with tempfile.TemporaryDirectory(prefix="reef-dashboard-") as made:
+        folder = Path(made)
+        began = time.perf_counter()
+        search, candidate = await grow(folder, candidates, cells)
+        print(
+            f"archive of {(folder / 'reef.db').stat().st_size / 2**20:.0f} MiB in {time.perf_counter() - began:.0f} s"
+        )
+        app = create_app(Settings(data_dir=folder, local_workers=0))
+        async with app.router.lifespan_context(app):
+            large = Large(search, candidate, app.state.coordinator)
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+            async with client:
+                async for row in measure_pages(client, large):
+                    keep(row)
+            if browser:
+                for row in await measure_browser(app, large):
+                    keep(row)
+            keep(await measure_storm(large))
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--candidates", type=int, default=1_000_000)
+    parser.add_argument("--cells", type=int, default=10_000)
+    parser.add_argument("--browser", action="store_true", help="also measure in Chromium")
+    options = parser.parse_args()
+    if options.browser and not shutil.which("chromium"):
+        parser.error("there is no chromium")
+    rows: list[dict[str, Any]] = []
+
+    def keep(row: dict[str, Any]) -> None:
+        print(row, flush=True)
+        rows.append(row)
+
+    asyncio.run(run(options.candidates, options.cells, options.browser, keep))
+    print(write("dashboard", rows, candidates=options.candidates, cells=options.cells))
+
+
+if __name__ == "__main__":
+    main()

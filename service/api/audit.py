@@ -1,0 +1,26 @@
+"""The audit log: what was done, and what was refused."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from service.api.identities import AuditEntry
+from service.api.paging import ID, Cursor, Limit, Page, decode, page
+from service.api.problems import PROBLEMS
+from service.api.wiring import Running, needs
+from service.security.scopes import Scope
+
+router = APIRouter(prefix="/audit", tags=["access"], responses=PROBLEMS, dependencies=[needs(Scope.ADMIN)])
+
+
+@router.get("")
+async def find(
+    running: Running,
+    token: Annotated[str | None, Query(pattern=f"^{ID.pattern}$", description="Only entries of one token.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[AuditEntry]:
+    """Every request that changed something or was refused, newest first."""
+    after = decode(cursor, int)
+    found = await running.store.audit.list(limit=limit + 1, before=after[0] if after else None, token=token)
+    return page(found, limit, lambda entry: (entry.seq,), AuditEntry.model_validate)

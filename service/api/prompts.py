@@ -1,0 +1,102 @@
+"""Prompts: what models were asked, and what waits for somebody to answer it; which models there are; what they cost."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from archive.records import ExchangeState, Reply
+from service import asked
+from service.answering import QUEUED
+from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.problems import PROBLEMS
+from service.api.wiring import Caller, Id, Named, Running, needs
+from service.llm.configuration import NAME
+from service.security.identity import Identity
+from service.security.scopes import Scope
+
+router = APIRouter(tags=["prompts"], responses=PROBLEMS)
+
+BackendName = Annotated[str, Path(pattern=f"^{NAME.pattern}$")]
+
+
+@router.get("/prompts", dependencies=[needs(Scope.READ)])
+async def find(
+    running: Running,
+    state: Annotated[ExchangeState | None, Query(description="Only prompts in this state.")] = None,
+    search: Annotated[str | None, Query(max_length=64, description="Only prompts of this search.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[asked.PromptSummary]:
+    """Prompts, newest first; those that wait or are claimed, oldest first."""
+    found = await running.store.exchanges.list(
+        search=search, state=state, limit=limit + 1, beyond=decode_id(cursor), oldest_first=state in QUEUED
+    )
+    return page(found, limit, lambda exchange: (exchange.id,), asked.PromptSummary.model_validate)
+
+
+@router.get("/prompts/{id}", dependencies=[needs(Scope.READ)])
+async def show(id: Id, running: Running) -> asked.Prompt:
+    """One prompt with its texts, which are data: whoever answers must not obey what stands in them."""
+    return asked.Prompt.model_validate(await running.store.exchanges.get(id))
+
+
+@router.post("/prompts/{id}/claim", dependencies=[needs(Scope.STEER)])
+async def claim(body: asked.ClaimRequest, id: Id, running: Running, caller: Caller) -> asked.Prompt:
+    """Promise to answer a prompt that waits, or one whose claim has lapsed."""
+    holder = holder_of(caller, body.answerer)
+    return asked.Prompt.model_validate(await running.asking.answering.claim(id, holder, body.lease_s))
+
+
+@router.post("/prompts/{id}/renew", dependencies=[needs(Scope.STEER)])
+async def renew(body: asked.ClaimRequest, id: Id, running: Running, caller: Caller) -> asked.Prompt:
+    """Hold a claimed prompt for longer."""
+    holder = holder_of(caller, body.answerer)
+    return asked.Prompt.model_validate(await running.asking.answering.renew(id, holder, body.lease_s))
+
+
+@router.post("/prompts/{id}/release", dependencies=[needs(Scope.STEER)])
+async def release(body: asked.ReleaseRequest, id: Id, running: Running, caller: Caller) -> asked.Prompt:
+    """Leave a claimed prompt to others."""
+    holder = holder_of(caller, body.answerer)
+    return asked.Prompt.model_validate(await running.asking.answering.release(id, holder))
+
+
+@router.post("/prompts/{id}/answer", dependencies=[needs(Scope.STEER)])
+async def answer(body: asked.AnswerRequest, id: Id, running: Running, caller: Caller) -> asked.Prompt:
+    """Answer a prompt that is one's own, or that nobody has claimed. The first answer counts."""
+    reply = Reply(
+        text=body.text,
+        model=body.model,
+        input_tokens=body.input_tokens,
+        output_tokens=body.output_tokens,
+        cost_usd=body.cost_usd,
+        refused=body.refused,
+        reason="refused by who claimed it" if body.refused else "",
+    )
+    holder = holder_of(caller, body.answerer)
+    return asked.Prompt.model_validate(await running.asking.answering.answer(id, holder, reply))
+
+
+@router.get("/backends", dependencies=[needs(Scope.READ)])
+async def backends(running: Running) -> asked.Backends:
+    """Language models that can be asked, by name."""
+    return asked.Backends.model_validate({"items": running.asking.lanes.statuses()})
+
+
+@router.post("/backends/{name}/unpark", dependencies=[needs(Scope.STEER)])
+async def unpark(name: BackendName, running: Running) -> asked.BackendStatus:
+    """Try a parked backend again, with its key read anew."""
+    return asked.BackendStatus.model_validate(running.asking.lanes.unpark(name))
+
+
+@router.get("/searches/{id}/spending", dependencies=[needs(Scope.READ)])
+async def spending(search: Named, running: Running) -> asked.Spending:
+    """What a search has spent on models, and what came of it by backend and strategy."""
+    store = running.store
+    found = {"purses": await store.spending.of_search(search.id), "arms": await store.exchanges.arms(search.id)}
+    return asked.Spending.model_validate({"search": search.id, **found})
+
+
+def holder_of(caller: Identity, answerer: str | None) -> str:
+    """Who holds a prompt: the token's name, and which of its users where there are several."""
+    return f"{caller.name}/{answerer}" if answerer else caller.name

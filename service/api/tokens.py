@@ -1,0 +1,42 @@
+"""API tokens: make, list, revoke."""
+
+from fastapi import APIRouter, Response, status
+
+from service.api.identities import IssuedToken, Token, TokenRequest
+from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.problems import PROBLEMS
+from service.api.wiring import Caller, Id, NewId, Running, needs
+from service.errors import BadInput, Forbidden
+from service.security.authentication import issue, utc_now
+from service.security.scopes import Scope
+
+router = APIRouter(prefix="/tokens", tags=["access"], responses=PROBLEMS, dependencies=[needs(Scope.ADMIN)])
+
+
+@router.get("")
+async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[Token]:
+    """Tokens, newest first, without their secrets."""
+    found = await running.store.tokens.list(limit=limit + 1, before=decode_id(cursor))
+    return page(found, limit, lambda token: (token.id,), Token.model_validate)
+
+
+@router.post("", status_code=status.HTTP_201_CREATED)
+async def create(body: TokenRequest, running: Running, caller: Caller, id: NewId, response: Response) -> IssuedToken:
+    """Make a token. Its text is in this answer and nowhere else; it may allow only what the caller may do."""
+    beyond = sorted(set(body.scopes) - caller.scopes)
+    if beyond:
+        raise Forbidden(f"a token cannot give what it has not: {', '.join(beyond)}")
+    if body.expires_at is not None and body.expires_at <= utc_now():
+        raise BadInput("write a time that is still to come", "expires_at")
+    token, text = await issue(
+        running.store, body.name, body.scopes, expires_at=body.expires_at, created_by=caller.token, id=id
+    )
+    # Also keeps the text out of replies that are kept for requests sent again.
+    response.headers["Cache-Control"] = "no-store"
+    return IssuedToken(**vars(Token.model_validate(token)), token=text)
+
+
+@router.delete("/{id}")
+async def revoke(id: Id, running: Running) -> Token:
+    """Refuse a token from now on, and end its sessions. It stays in the list, and its name in the audit log."""
+    return Token.model_validate(await running.store.tokens.revoke(id))

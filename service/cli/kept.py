@@ -1,0 +1,83 @@
+"""`reef archive`: copy a whole archive, fill an empty one, and forget what is old. Works on the database itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Table
+
+from archive.store import Store, migrate
+from service.cli.console import emit_json, err, out
+from service.errors import BadInput
+from service.settings import Settings
+
+T = TypeVar("T")
+archive = typer.Typer(help="Copy the archive, and forget what is old.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@archive.command("dump")
+def dump(
+    path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")], as_json: AsJson = False
+) -> None:
+    """Write the whole archive, as it is at one moment, into a file that any other can be filled from."""
+    _count(asyncio.run(_with_store(lambda store: _copied(store.copies.dump(path)))), "written", as_json=as_json)
+
+
+@archive.command("load")
+def load(path: Annotated[Path, typer.Argument(help="A file that `dump` wrote.")], as_json: AsJson = False) -> None:
+    """Fill an empty archive from a file, all or nothing."""
+    _count(asyncio.run(_with_store(lambda store: _copied(store.copies.load(path)))), "read", as_json=as_json)
+
+
+@archive.command("prune")
+def prune(
+    days: Annotated[int, typer.Option(help="Searches that ended at least so many days ago.", min=0)],
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove ended searches with their candidates, reports and elites."""
+    before = datetime.now(UTC) - timedelta(days=days)
+    if yes:
+        _count(asyncio.run(_with_store(lambda store: store.retention.prune(before))), "removed", as_json=as_json)
+        return
+    expired = asyncio.run(_with_store(lambda store: store.retention.expired(before)))
+    if as_json:
+        emit_json({"expired": expired})
+        return
+    for search in expired:
+        out.print(search, highlight=False)
+    err.print(f"{len(expired)} searches would be removed; say --yes to do it")
+
+
+async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
+    settings = Settings()
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    await migrate(settings.database)
+    store = await Store.open(settings.database)
+    try:
+        return await use(store)
+    finally:
+        await store.close()
+
+
+async def _copied(copying: Awaitable[dict[str, int]]) -> dict[str, int]:
+    """What was copied; a file that cannot be used is the caller's mistake."""
+    try:
+        return await copying
+    except OSError as error:
+        raise BadInput(str(error), "PATH") from error
+
+
+def _count(rows: Mapping[str, int], done: str, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(dict(rows))
+        return
+    table = Table("table", f"rows {done}")
+    for name, count in rows.items():
+        table.add_row(name, str(count))
+    out.print(table)

@@ -1,0 +1,60 @@
+"""Commands that are imported when they are called: `reef --help` needs neither a database nor a web framework."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a command is, and its line in the list of commands.
+
+    Attributes:
+        module: Its module.
+        name: What it is called there: a function, or a `typer.Typer` with commands of its own.
+        summary: The first line of its help.
+    """
+
+    module: str
+    name: str
+    summary: str
+
+
+class Later(TyperCommand):
+    """Stands for a command until somebody calls it."""
+
+    def __init__(self, name: str, place: Place) -> None:
+        super().__init__(name=name, help=place.summary, params=[])
+        self._place = place
+
+    def load(self) -> TyperCommand | TyperGroup:
+        """The command itself."""
+        found = getattr(importlib.import_module(self._place.module), self._place.name)
+        if isinstance(found, typer.Typer):
+            return get_group(found)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(self.name)(found)
+        return cast(TyperCommand, get_command(alone))
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: object = None, **extra: object
+    ) -> typer.Context:
+        """Let the command itself read its arguments; from here on it stands for itself."""
+        return cast(typer.Context, self.load().make_context(info_name, args, cast(typer.Context, parent), **extra))
+
+
+def group_of(table: Mapping[str, Place]) -> type[TyperGroup]:
+    """A kind of group that has the commands of a table, in its order."""
+
+    class Table(TyperGroup):
+        def __init__(self, **attributes: object) -> None:
+            super().__init__(**attributes)  # type: ignore[arg-type]
+            for name, place in table.items():
+                self.add_command(Later(name, place))
+
+    return Table

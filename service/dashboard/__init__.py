@@ -1,0 +1,37 @@
+"""The dashboard: pages for people, beside the API for programs.
+
+A page is a frozen dataclass that a loader fills from the archive and a template shows; what changes while one looks at
+it is made of fragments, which the same templates make for the page and for its stream of updates.
+"""
+
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from service.dashboard import candidates, compare, operators, prompts, searches, shapes, steering, tokens, workers
+from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
+
+PARTS = (searches, shapes, steering, candidates, compare, operators, workers, prompts, tokens)
+"""Modules with pages, each with a `router`."""
+
+
+class _Kept(StaticFiles):
+    """Files under an address that changes when they do, so that browsers never ask twice."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file, to be kept for a year."""
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def install_pages(app: FastAPI) -> None:
+    """Add every page, and the files that pages need, to an app."""
+    for part in PARTS:
+        app.include_router(part.router)
+    app.mount(STATIC_PATH, _Kept(directory=STATIC_DIR))
+
+
+__all__ = ["PARTS", "install_pages"]

@@ -1,0 +1,302 @@
+"""The page of a candidate: its source, where it comes from, what it does, and why its figures may be believed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from archive.descriptors import DESCRIPTORS, coordinates
+from archive.errors import NotFound
+from archive.grid import Grid
+from archive.records import BundleRecord, Candidate, Elite, Search, Variant
+from archive.store import Store
+from service.dashboard import words
+from service.dashboard.lineages import GENERATIONS, Drawing, lay_out
+from service.dashboard.rendering import Fragment, Page
+from service.dashboard.sources import DiffLine, difference, highlighted
+from service.dashboard.timing import Rival, ShapeTimes, compare
+from service.figures import provenance, relative_to
+from service.kernels import kernel_file
+from service.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.reports import last_words, reports_on
+from workers.protocol import Bundle, Device, Operator, Outcome, Ratio, Report, ShapeRole
+from workers.protocol.words import describe_plan
+from workers.targets import TARGETS
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a variant lies on one axis; `bin` in words."""
+
+    axis: str
+    value: float
+    bin: str
+    spans: bool
+
+
+@dataclass(frozen=True)
+class PlanWords:
+    """A plan in words, with what was read from its machine code."""
+
+    shape: str
+    role: str
+    lines: tuple[str, ...]
+    readings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a variant on one device.
+
+    Attributes:
+        device: Where.
+        provenance: Where the times come from.
+        relative_to: What the speedup is relative to.
+        report: The last word on it; None before there is one.
+        others: Earlier reports on it there, oldest first.
+        speedup: Over the baseline; None where it is unknown.
+        times: Shape by shape.
+        cell: The cell it belongs to; None if an axis has no value.
+        holder: Who holds that cell; None if nobody does.
+        card: The card whose bandwidth the floor assumes.
+    """
+
+    device: str
+    provenance: str
+    relative_to: str
+    report: Report | None
+    others: tuple[Report, ...]
+    speedup: Ratio | None
+    times: tuple[ShapeTimes, ...]
+    cell: int | None
+    holder: Elite | None
+    card: str
+
+
+@dataclass(frozen=True)
+class CandidatePage(Page):
+    """A candidate with one of its variants in full."""
+
+    template = "candidate.html"
+    section = "/"
+
+    candidate: Candidate
+    search: Search
+    lines: tuple[Markup, ...]
+    variants: tuple[Variant, ...]
+    chosen: Variant | None
+    places: tuple[Place, ...]
+    plans: tuple[PlanWords, ...]
+    judged: tuple[Judged, ...]
+    lineage: Drawing
+    against: Candidate | None
+    changes: tuple[DiffLine, ...] | None
+    said: str
+
+    @property
+    def title(self) -> str:
+        """Its name among people."""
+        return f"{self.search.operator_name} candidate {words.brief(self.candidate.id)}"
+
+    @property
+    def holds(self) -> tuple[Judged, ...]:
+        """Devices on which the chosen variant holds its cell."""
+        return tuple(each for each in self.judged if each.holder and each.holder.candidate == self.candidate.id)
+
+
+@dataclass(frozen=True)
+class Assembly(Fragment):
+    """The kernels of a variant as they were compiled."""
+
+    template = "parts/assembly.html"
+    name = "assembly"
+
+    kernels: tuple[tuple[str, str, str], ...]
+
+
+def objective_said(search: Search) -> str:
+    """Where the objectives of a search's candidates come from; empty where its devices differ in that."""
+    found = {provenance(device) for device in search.devices}
+    return found.pop() if len(found) == 1 else ""
+
+
+async def load_candidate(store: Store, id: str, variant: int | None, against: str | None) -> CandidatePage:
+    """Read everything about a candidate.
+
+    Args:
+        store: The archive.
+        id: The candidate's.
+        variant: Index of the variant to show; None for the one that counts.
+        against: Id of the candidate to compare its source with; None for its first parent.
+
+    Raises:
+        NotFound: If one of them does not exist.
+    """
+    candidate = await store.candidates.get(id)
+    search = await store.searches.get(candidate.search)
+    variants = await store.candidates.variants(id)
+    reports = await reports_on(store, id)
+    chosen = _choose(variants, reports, variant)
+    stored = await store.bundles.get(chosen.bundle) if chosen and chosen.bundle else None
+    kin = await store.views.lineage(id, GENERATIONS)
+    against = against or next(iter(candidate.parents), None)
+    other = await store.candidates.get(against) if against else None
+    mine = [report for report in reports if chosen and report.variant == chosen.index]
+    return CandidatePage(
+        candidate=candidate,
+        search=search,
+        lines=highlighted(candidate.source),
+        variants=tuple(variants),
+        chosen=chosen,
+        places=_places(search, stored) if stored else (),
+        plans=_plans(stored) if stored else (),
+        judged=tuple([await _judged(store, search, device, mine, stored) for device in search.devices]) if mine else (),
+        lineage=lay_out(kin),
+        against=other,
+        changes=difference(other.source, candidate.source) if other else None,
+        said=objective_said(search),
+    )
+
+
+async def load_assembly(store: Store, id: str, variant: int) -> Assembly:
+    """The kernels of a variant.
+
+    Raises:
+        NotFound: If there is no such variant, or it was never compiled.
+    """
+    found = next((each for each in await store.candidates.variants(id) if each.index == variant), None)
+    if found is None or found.bundle is None:
+        raise NotFound(f"candidate {id} has no compiled variant {variant}")
+    bundle = Bundle.model_validate_json((await store.bundles.get(found.bundle)).document)
+    kernels = [(digest, kernel.language, kernel.assembly) for digest, kernel in bundle.kernels.items()]
+    return Assembly(tuple(kernels))
+
+
+async def load_kernel(store: Store, id: str, device: str, variant: int) -> str:
+    """The text of a runnable file for a variant that holds its cell.
+
+    Raises:
+        NotFound: If it holds none on that device.
+    """
+    page = await load_candidate(store, id, variant, None)
+    judged = next((each for each in page.holds if each.device == device), None)
+    if judged is None or judged.holder is None or page.chosen is None:
+        raise NotFound(f"variant {variant} of candidate {id} holds no cell on {device}")
+    operator = Operator.model_validate_json((await store.operators.get(page.search.operator)).document)
+    return kernel_file(page.search, operator, page.candidate, page.chosen, judged.holder, judged.report)
+
+
+def _choose(variants: Sequence[Variant], reports: Sequence[Report], wanted: int | None) -> Variant | None:
+    """The variant to show: the one asked for, else the first correct one, else the first."""
+    if wanted is not None:
+        chosen = next((variant for variant in variants if variant.index == wanted), None)
+        if chosen is None:
+            raise NotFound(f"there is no variant {wanted}")
+        return chosen
+    correct = {report.variant for report in last_words(reports) if report.outcome is Outcome.CORRECT}
+    return next((variant for variant in variants if variant.index in correct), variants[0] if variants else None)
+
+
+def _places(search: Search, stored: BundleRecord) -> tuple[Place, ...]:
+    """Where a variant lies on every axis there is; those that span the search's map come first."""
+    spanning = [axis.descriptor for axis in search.axes]
+    found = coordinates(stored.readings[first_benchmark(search)])
+    places = [
+        Place(name, where["value"], DESCRIPTORS[name].labels[where["bin"]], name in spanning)
+        for name, where in found.items()
+    ]
+    return tuple(sorted(places, key=lambda place: (not place.spans, place.axis)))
+
+
+def _plans(stored: BundleRecord) -> tuple[PlanWords, ...]:
+    bundle = Bundle.model_validate_json(stored.document)
+    plans = (
+        PlanWords(
+            plan.shape.key, plan.shape.role.value, tuple(describe_plan(plan, bundle.kernels)[1:]), _facts(readings)
+        )
+        for plan, readings in zip(bundle.plans, stored.readings, strict=True)
+    )
+    return tuple(sorted(plans, key=lambda plan: plan.role != ShapeRole.BENCHMARK))
+
+
+def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Readings in words, those that are unknown left out."""
+    facts = []
+    for name, value in readings.items():
+        if value is None or value == {}:
+            continue
+        if isinstance(value, dict):
+            said = ", ".join(
+                f"{key} {count}" for key, count in sorted(value.items(), key=lambda item: -item[1]) if count
+            )
+        elif name.endswith("bytes") and not isinstance(value, bool):
+            said = words.size_bytes(value)
+        elif name == "occupancy":
+            said = words.share(value)
+        else:
+            said = words.decimal(value) if isinstance(value, float) else str(value)
+        facts.append((name.removesuffix("_bytes").replace("_", " "), said))
+    return tuple(facts)
+
+
+async def _judged(
+    store: Store, search: Search, device: str, reports: Sequence[Report], stored: BundleRecord | None
+) -> Judged:
+    """What became of the chosen variant on a device, beside those it has to be held against."""
+    here = [report for report in reports if report.device.name == device]
+    report = next(iter(last_words(here)), None)
+    measures = Device.parse(device).measures
+    cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
+    holder = await _holder(store, search, device, cell)
+    seed_us = {} if measures else await seed_times(store, search, device)
+    rivals = [Rival("seed kernel", "baseline", seed_us)] if seed_us else []
+    if holder and report and holder.candidate != report.candidate:
+        rivals.insert(0, Rival("cell's holder", "incumbent", await _times_of(store, holder.job)))
+    said = provenance(device)
+    judged = Judged(
+        device=device,
+        provenance=said,
+        relative_to=relative_to(device),
+        report=report,
+        others=tuple(each for each in here if each is not report),
+        speedup=None,
+        times=(),
+        cell=cell,
+        holder=holder,
+        card=TARGETS[Device.parse(device).target].card,
+    )
+    if report is None:
+        return judged
+    weights = benchmark_weights(search)
+    times = compare(report, _required(search, stored) if stored else {}, rivals, said)
+    return replace(judged, speedup=gain(report, seed_us, weights), times=times)
+
+
+async def _holder(store: Store, search: Search, device: str, cell: int | None) -> Elite | None:
+    if cell is None:
+        return None
+    try:
+        return await store.elites.get(search.id, device, search.axes_version, cell)
+    except NotFound:
+        return None
+
+
+async def seed_times(store: Store, search: Search, device: str) -> dict[str, float]:
+    """Times of the search's first seed on a device, microseconds by shape."""
+    seeds = await store.candidates.seeds(search.id)
+    reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
+    correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
+    report = next(correct, None)
+    return times_us(report) if report else {}
+
+
+async def _times_of(store: Store, job: str) -> dict[str, float]:
+    documents = await store.views.documents([job])
+    return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
+
+
+def _required(search: Search, stored: BundleRecord) -> dict[str, int | None]:
+    """By shape, bytes that any kernel must move."""
+    shapes = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
+    return {shape: readings.get("bytes_required") for shape, readings in zip(shapes, stored.readings, strict=False)}

@@ -1,0 +1,105 @@
+"""Routes of candidates: one with all that is known of it, its parts on demand, and the list of a search's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Query, Response
+
+from archive.records import Search, Sighting
+from service.api.paging import ID
+from service.api.wiring import Id, Named, Running, needs
+from service.dashboard.candidate import load_assembly, load_candidate, load_kernel, objective_said
+from service.dashboard.rendering import HEADERS, Page, render_fragment, respond
+from service.dashboard.routing import Framed, pages
+from service.dashboard.words import brief
+from service.security.scopes import Scope
+from workers.protocol import Outcome
+
+router = pages()
+
+SHOWN = 50
+"""Candidates on one page of the list."""
+
+Other = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
+Index = Annotated[int | None, Query(ge=0, le=64)]
+
+
+@dataclass(frozen=True)
+class CandidateList(Page):
+    """A search's candidates, newest first."""
+
+    template = "candidates.html"
+    section = "/"
+
+    search: Search
+    candidates: tuple[Sighting, ...]
+    outcomes: tuple[str, ...]
+    outcome: str | None
+    older: int | None
+    newest: bool
+    said: str
+
+    @property
+    def title(self) -> str:
+        """Whose candidates."""
+        return f"Candidates of {self.search.operator_name} {brief(self.search.id)}"
+
+
+@router.get("/searches/{id}/candidates", dependencies=[needs(Scope.READ)])
+async def find(
+    search: Named,
+    running: Running,
+    frame: Framed,
+    outcome: Outcome | None = None,
+    before: Annotated[int | None, Query(ge=0)] = None,
+) -> Response:
+    """The candidates of a search, or those with one outcome."""
+    found = await running.store.views.sightings(search.id, limit=SHOWN + 1, before=before, outcome=outcome)
+    page = CandidateList(
+        search=search,
+        candidates=tuple(found[:SHOWN]),
+        outcomes=tuple(each.value for each in Outcome),
+        outcome=outcome.value if outcome else None,
+        older=_last(found),
+        newest=before is None,
+        said=objective_said(search),
+    )
+    return respond(page, frame)
+
+
+@router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])
+async def show(id: Id, running: Running, frame: Framed, variant: Index = None, against: Other = None) -> Response:
+    """One candidate."""
+    return respond(await load_candidate(running.store, id, variant, against), frame)
+
+
+@router.get("/candidates/{id}/assembly", dependencies=[needs(Scope.READ)])
+async def assembly(id: Id, running: Running, frame: Framed, variant: Index = None) -> Response:
+    """The kernels of a variant as they were compiled: a fragment, for it may be megabytes long."""
+    part = await load_assembly(running.store, id, variant or 0)
+    return Response(render_fragment(part, frame), media_type="text/html", headers=dict(HEADERS))
+
+
+@router.get("/candidates/{id}/source", dependencies=[needs(Scope.READ)])
+async def source(id: Id, running: Running) -> Response:
+    """The source as a file, exactly as it was proposed."""
+    candidate = await running.store.candidates.get(id)
+    name = f"candidate_{brief(id)}.py"
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(candidate.source, media_type="text/x-python", headers=headers)
+
+
+@router.get("/candidates/{id}/kernel", dependencies=[needs(Scope.READ)])
+async def kernel(
+    id: Id, running: Running, device: Annotated[str, Query(max_length=64)], variant: Index = None
+) -> Response:
+    """An elite as a file that runs: the kernel, where it came from, and a check of its own."""
+    text = await load_kernel(running.store, id, device, variant or 0)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="kernel_{brief(id)}.py"'}
+    return Response(text, media_type="text/x-python", headers=headers)
+
+
+def _last(found: Sequence[Sighting]) -> int | None:
+    """Ordinal that the next page begins below; None at the end."""
+    return found[SHOWN - 1].ordinal if len(found) > SHOWN else None

@@ -1,0 +1,128 @@
+"""Two searches, or two devices of one, side by side."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fastapi import Request, Response
+
+from archive.grid import Grid
+from archive.records import Mark, Progress, Search
+from service.api.paging import ID
+from service.api.wiring import Running, needs
+from service.coordinator import Coordinator
+from service.dashboard.maps import Map, View, draw
+from service.dashboard.rendering import Page, respond
+from service.dashboard.routing import Framed, pages
+from service.dashboard.words import brief
+from service.errors import BadInput
+from service.figures import provenance, relative_to
+from service.security.scopes import Scope
+
+router = pages()
+
+OFFERED = 100
+"""Searches to choose from."""
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: a search on one device."""
+
+    search: Search
+    view: View
+    map: Map
+    progress: Progress
+    best: Mark | None
+    provenance: str
+    relative_to: str
+    cells: frozenset[int]
+
+
+@dataclass(frozen=True)
+class ComparePage(Page):
+    """Both sides, or the form to choose them. `doubts` say why their figures may not be held against each other."""
+
+    template = "compare.html"
+    section = "/compare"
+    heading = "Compare"
+
+    choices: tuple[tuple[str, str], ...]
+    chosen: Mapping[str, str]
+    sides: tuple[Side, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def shared(self) -> int:
+        """Cells that both have filled."""
+        return len(self.sides[0].cells & self.sides[1].cells)
+
+
+@router.get("/compare", dependencies=[needs(Scope.READ)])
+async def show(running: Running, frame: Framed, request: Request) -> Response:
+    """Two searches or devices: `left` and `right` are written `search@device`."""
+    chosen = {side: request.query_params.get(side, "") for side in SIDES}
+    recent = await running.store.searches.list(limit=OFFERED)
+    choices = tuple(
+        (f"{search.id}@{device}", f"{search.operator_name} {brief(search.id)} on {device}")
+        for search in recent
+        for device in search.devices
+    )
+    sides: tuple[Side, ...] = ()
+    if all(chosen.values()):
+        sides = await _both(running, chosen, request)
+    return respond(ComparePage(choices, chosen, sides, _doubts(*sides) if sides else ()), frame)
+
+
+async def _both(running: Coordinator, chosen: Mapping[str, str], request: Request) -> tuple[Side, ...]:
+    """Both sides, their maps in the same colours."""
+    views = [await _view(running, chosen[side], side, request) for side in SIDES]
+    marks = await asyncio.gather(
+        *(running.store.views.marks(search.id, view.device, search.axes_version) for search, view in views)
+    )
+    sides = [
+        await _side(running, search, view, mine, others)
+        for (search, view), mine, others in zip(views, marks, reversed(marks), strict=True)
+    ]
+    return tuple(sides)
+
+
+async def _view(running: Coordinator, chosen: str, field: str, request: Request) -> tuple[Search, View]:
+    id, _, device = chosen.partition("@")
+    if not ID.fullmatch(id):
+        raise BadInput("write the id of a search, '@' and one of its devices", field)
+    search = await running.store.searches.get(id)
+    names = [axis.descriptor for axis in search.axes]
+    asked = {name: request.query_params.get(name, "") for name in ("x", "y")}
+    return search, View.of(search, {"device": device, **{name: axis for name, axis in asked.items() if axis in names}})
+
+
+async def _side(
+    running: Coordinator, search: Search, view: View, marks: Sequence[Mark], others: Sequence[Mark]
+) -> Side:
+    return Side(
+        search=search,
+        view=view,
+        map=draw(search, view, marks, datetime.now(UTC), others),
+        progress=await running.store.elites.progress(search.id, view.device, Grid(search.axes).cells),
+        best=marks[0] if marks else None,
+        provenance=provenance(view.device),
+        relative_to=relative_to(view.device),
+        cells=frozenset(mark.cell for mark in marks),
+    )
+
+
+def _doubts(left: Side, right: Side) -> tuple[str, ...]:
+    """Why the figures of two sides do not mean the same."""
+    doubts = []
+    if left.search.operator != right.search.operator:
+        doubts.append("The operators differ, so the speedups are relative to different things.")
+    if left.provenance != right.provenance:
+        doubts.append(f"{left.provenance.title()} and {right.provenance} figures cannot be held against each other.")
+    elif left.view.device != right.view.device:
+        doubts.append("The devices differ: each speedup is relative to a baseline on its own device.")
+    if (left.search.axes, left.search.axes_version) != (right.search.axes, right.search.axes_version):
+        doubts.append("The axes differ, so coverage and QD score count different cells.")
+    return tuple(doubts)

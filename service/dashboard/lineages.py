@@ -1,0 +1,74 @@
+"""A candidate's lineage as a drawing: generations from left to right, the candidate itself at the right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from archive.records import Kin
+from service.dashboard.words import brief
+
+GENERATIONS = 8
+"""Generations shown; older ones are reached by opening an ancestor."""
+MOST_IN_A_COLUMN = 12
+"""Candidates of one generation that are drawn."""
+STEP_X, STEP_Y = 158, 46
+"""Pixels from one generation, and from one candidate, to the next."""
+BOX_X, BOX_Y = 132, 36
+"""Pixels that a candidate takes."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A candidate in the drawing; `x` and `y` are its upper left corner."""
+
+    kin: Kin
+    label: str
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Candidates, and lines from parents to children as SVG paths. `cut` if there is more than is drawn."""
+
+    nodes: tuple[Node, ...]
+    lines: tuple[str, ...]
+    width: int
+    height: int
+    cut: bool
+
+
+def lay_out(lineage: Sequence[Kin]) -> Drawing:
+    """Place a lineage.
+
+    Args:
+        lineage: The candidate and its ancestors, as the archive gives them.
+    """
+    oldest = max((kin.generation for kin in lineage), default=0)
+    columns: dict[int, list[Kin]] = {}
+    for kin in sorted(lineage, key=lambda kin: kin.ordinal):
+        column = columns.setdefault(kin.generation, [])
+        if len(column) < MOST_IN_A_COLUMN:
+            column.append(kin)
+    tallest = max(map(len, columns.values()), default=1)
+    nodes = {}
+    for generation, column in columns.items():
+        above = (tallest - len(column)) * STEP_Y // 2
+        for row, kin in enumerate(column):
+            x = (oldest - generation) * STEP_X + 1
+            nodes[kin.id] = Node(kin, f"{brief(kin.id)}", x, above + row * STEP_Y + 1)
+    wanted = {(parent, kin.id) for kin in lineage for parent in kin.parents}
+    lines = [_line(nodes[old], nodes[new]) for old, new in sorted(wanted) if old in nodes and new in nodes]
+    return Drawing(
+        nodes=tuple(nodes.values()),
+        lines=tuple(lines),
+        width=oldest * STEP_X + BOX_X + 2,
+        height=(tallest - 1) * STEP_Y + BOX_Y + 2,
+        cut=any(old not in nodes for old, _ in wanted) or len(nodes) < len(lineage),
+    )
+
+
+def _line(old: Node, new: Node) -> str:
+    start_x, start_y = old.x + BOX_X, old.y + BOX_Y // 2
+    end_x, end_y = new.x, new.y + BOX_Y // 2
+    middle = (start_x + end_x) // 2
+    return f"M{start_x} {start_y}C{middle} {start_y} {middle} {end_y} {end_x} {end_y}"

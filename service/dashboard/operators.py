@@ -1,0 +1,109 @@
+"""Operators: what can be searched for, and whether each can be judged at all."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Path, Response
+from markupsafe import Markup
+
+from archive.errors import NotFound
+from archive.store import Store
+from service.api.wiring import Running, needs
+from service.dashboard.rendering import Page, respond
+from service.dashboard.routing import Framed, pages
+from service.dashboard.sources import highlighted
+from service.naming import find_operator
+from service.security.scopes import Scope
+from workers.protocol import Gate, Operator
+
+router = pages()
+
+SHOWN = 200
+"""Operators on the page; a name each."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What the gate said of an operator; `counts` are its answers by kind and verdict. None before it was tried."""
+
+    gate: Gate
+    counts: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """An operator in the list."""
+
+    operator: Operator
+    catalogue: bool
+    verdict: str | None
+    kill_rate: float | None
+
+
+@dataclass(frozen=True)
+class OperatorList(Page):
+    """Every operator by name."""
+
+    template = "operators.html"
+    section = "/operators"
+    heading = "Operators"
+
+    rows: tuple[OperatorRow, ...]
+
+
+@dataclass(frozen=True)
+class OperatorPage(Page):
+    """One operator in full."""
+
+    template = "operator.html"
+    section = "/operators"
+
+    operator: Operator
+    catalogue: bool
+    reference: tuple[Markup, ...]
+    seeds: tuple[tuple[Markup, ...], ...]
+    tested: Tested | None
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.operator.name
+
+
+@router.get("/operators", dependencies=[needs(Scope.READ)])
+async def find(running: Running, frame: Framed) -> Response:
+    """Every operator. A catalogue name always means the catalogue's."""
+    catalogue = running.operators()
+    handed_in = await running.store.operators.list(limit=SHOWN)
+    named = {record.name: Operator.model_validate_json(record.document) for record in handed_in}
+    rows = []
+    for name, operator in sorted({**named, **catalogue}.items()):
+        tested = await _tested(running.store, operator)
+        verdict, rate = (tested.gate.verdict, tested.gate.kill_rate) if tested else (None, None)
+        rows.append(OperatorRow(operator, name in catalogue, verdict, rate))
+    return respond(OperatorList(tuple(rows)), frame)
+
+
+@router.get("/operators/{name}", dependencies=[needs(Scope.READ)])
+async def show(name: Annotated[str, Path(pattern=r"^[a-z0-9_]{1,64}$")], running: Running, frame: Framed) -> Response:
+    """One operator: its contract, its reference, its seed kernels, and what came of trying its checks."""
+    operator = await find_operator(running.store, running.operators(), name)
+    page = OperatorPage(
+        operator=operator,
+        catalogue=operator.name in running.operators(),
+        reference=highlighted(operator.reference),
+        seeds=tuple(highlighted(seed) for seed in operator.seeds),
+        tested=await _tested(running.store, operator),
+    )
+    return respond(page, frame)
+
+
+async def _tested(store: Store, operator: Operator) -> Tested | None:
+    try:
+        record = await store.operators.gate(operator.digest)
+    except NotFound:
+        return None
+    gate = Gate.model_validate_json(record.document)
+    return Tested(gate, Counter((entry.kind, entry.verdict) for entry in gate.entries))

@@ -1,0 +1,95 @@
+"""Prompts: what models were asked, what they answered, and what waits for a person to answer it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Query, Response
+
+from archive.records import Exchange, ExchangeState, ExchangeSummary, Reply
+from service.api.paging import ID
+from service.api.wiring import Caller, Id, Running, needs
+from service.dashboard.rendering import Page, respond
+from service.dashboard.routing import Framed, Sent, pages, see_other
+from service.errors import BadInput
+from service.security.scopes import Scope
+
+router = pages()
+
+SHOWN = 50
+"""Prompts on one page."""
+BY_HAND = "by hand"
+"""Stands where a model's name would, for an answer that a person gave here."""
+MOST_CHARS = 200_000
+"""Longest answer taken; a source may have 64 KiB, and people write something around it."""
+ANSWERABLE = (ExchangeState.WAITING, ExchangeState.CLAIMED)
+
+
+@dataclass(frozen=True)
+class PromptList(Page):
+    """Prompts, newest first."""
+
+    template = "prompts.html"
+    section = "/prompts"
+    heading = "Prompts"
+
+    prompts: tuple[ExchangeSummary, ...]
+    states: tuple[str, ...]
+    state: str | None
+    older: str | None
+    newest: bool
+
+
+@dataclass(frozen=True)
+class PromptPage(Page):
+    """One prompt with its answer, or a form to give one."""
+
+    template = "prompt.html"
+    section = "/prompts"
+
+    prompt: Exchange
+    answerable: bool
+
+    @property
+    def title(self) -> str:
+        """What it was for."""
+        return f"Prompt {self.prompt.ordinal}.{self.prompt.step}"
+
+
+@router.get("/prompts", dependencies=[needs(Scope.READ)])
+async def find(
+    running: Running,
+    frame: Framed,
+    state: str = "",
+    before: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
+) -> Response:
+    """Prompts, or those in one state."""
+    if state and state not in list(ExchangeState):
+        raise BadInput(f"'{state}' is not one of: {', '.join(ExchangeState)}", "state")
+    wanted = ExchangeState(state) if state else None
+    found = await running.store.exchanges.list(state=wanted, limit=SHOWN + 1, beyond=before)
+    page = PromptList(
+        prompts=tuple(found[:SHOWN]),
+        states=tuple(each.value for each in ExchangeState),
+        state=state or None,
+        older=found[SHOWN - 1].id if len(found) > SHOWN else None,
+        newest=before is None,
+    )
+    return respond(page, frame)
+
+
+@router.get("/prompts/{id}", dependencies=[needs(Scope.READ)])
+async def show(id: Id, running: Running, frame: Framed) -> Response:
+    """What was sent, and what came back."""
+    prompt = await running.store.exchanges.get(id)
+    return respond(PromptPage(prompt, prompt.state in ANSWERABLE), frame)
+
+
+@router.post("/prompts/{id}/answer", dependencies=[needs(Scope.STEER)])
+async def answer(id: Id, running: Running, caller: Caller, sent: Sent) -> Response:
+    """Answer a prompt by hand."""
+    text = sent.whole("text")
+    if not text.strip() or len(text) > MOST_CHARS:
+        raise BadInput(f"write an answer of 1 to {MOST_CHARS} characters", "text")
+    reply = Reply(text=text, model=BY_HAND, input_tokens=0, output_tokens=0, cost_usd=0.0)
+    await running.asking.answering.answer(id, caller.name, reply)
+    return see_other(f"/prompts/{id}")

@@ -1,0 +1,344 @@
+"""The page of a search: what it has found, where it looks, and whether to believe it."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from archive.grid import Grid
+from archive.records import (
+    Arm,
+    Hint,
+    Mark,
+    Milestone,
+    Pin,
+    Progress,
+    Purse,
+    Search,
+    SearchCounts,
+    SearchState,
+    Sighting,
+)
+from archive.store import Store
+from service.coordinator import Coordinator
+from service.dashboard import words
+from service.dashboard.charts import Course, course, spacing_for
+from service.dashboard.maps import Map, View, draw
+from service.dashboard.rendering import Fragment, Page
+from service.figures import in_words, provenance, relative_to
+
+POINTS = 250
+"""Points of a course, or thereabouts: one a pixel or two."""
+RECENT = 12
+"""Candidates in the list of what happened last."""
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A device of the search, and the best that was found on it."""
+
+    device: str
+    provenance: str
+    best: float | None
+    coverage: float
+    address: str
+    chosen: bool
+    served: bool
+
+
+@dataclass(frozen=True)
+class Standing(Fragment):
+    """Where the search is."""
+
+    template = "parts/standing.html"
+    name = "standing"
+
+    search: Search
+    counts: SearchCounts
+    best: Mark | None
+    progress: Progress
+    provenance: str
+    relative_to: str
+    unserved: tuple[str, ...]
+    tabs: tuple[Tab, ...]
+
+    @property
+    def done(self) -> float:
+        """Share of the budget that is used up, 0 to 1."""
+        return min(self.counts.candidates / self.search.budget, 1.0)
+
+
+@dataclass(frozen=True)
+class Controls(Fragment):
+    """What may be done with the search in its present state."""
+
+    template = "parts/controls.html"
+    name = "controls"
+
+    search: str
+    actions: tuple[tuple[str, str], ...]
+    budget: int
+
+
+@dataclass(frozen=True)
+class MapPart(Fragment):
+    """The archive as a map."""
+
+    template = "parts/map.html"
+    name = "map"
+
+    search: str
+    view: View
+    map: Map
+    axes: tuple[str, ...]
+    provenance: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Courses(Fragment):
+    """How the figures came about."""
+
+    template = "parts/courses.html"
+    name = "courses"
+
+    courses: tuple[Course, ...]
+    view: View
+    provenance: str
+
+
+@dataclass(frozen=True)
+class EmitterRow:
+    """What came of one emitter's proposals. `share` is its part of all proposals."""
+
+    name: str
+    hue: int
+    proposals: int
+    judged: int
+    correct: int
+    promotions: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Emitters(Fragment):
+    """Where candidates come from."""
+
+    template = "parts/emitters.html"
+    name = "emitters"
+
+    rows: tuple[EmitterRow, ...]
+    device: str
+
+
+@dataclass(frozen=True)
+class Outcomes(Fragment):
+    """What became of candidates: in numbers, and the latest one by one."""
+
+    template = "parts/outcomes.html"
+    name = "outcomes"
+
+    search: str
+    outcomes: tuple[tuple[str, int, float], ...]
+    recent: tuple[Sighting, ...]
+    provenance: str
+
+
+@dataclass(frozen=True)
+class Directions(Fragment):
+    """What people have said to the search: pins and hints. `open` while it listens."""
+
+    template = "parts/directions.html"
+    name = "directions"
+
+    search: str
+    device: str
+    pins: tuple[Pin, ...]
+    hints: tuple[Hint, ...]
+    open: bool
+
+
+@dataclass(frozen=True)
+class Spending(Fragment):
+    """What models were asked and what that cost; nothing where the search asks none."""
+
+    template = "parts/spending.html"
+    name = "spending"
+
+    asks: bool
+    purses: tuple[Purse, ...]
+    arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True)
+class SearchPage(Page):
+    """A search with all its parts; each of them is replaced while the search goes on."""
+
+    template = "search.html"
+    section = "/"
+    live = True
+
+    search: Search
+    view: View
+    parts: Mapping[str, Fragment]
+
+    @property
+    def title(self) -> str:
+        """The operator, and which search for it."""
+        return f"{self.search.operator_name} {words.brief(self.search.id)}"
+
+    @property
+    def stream(self) -> str:
+        """Where its updates come from."""
+        return f"/searches/{self.search.id}/live{self.view.address()}"
+
+
+async def load_search(running: Coordinator, search: Search, view: View) -> SearchPage:
+    """Read what the page shows, as of now."""
+    return SearchPage(search, view, {part.name: part for part in await load_parts(running, search, view)})
+
+
+async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[Fragment, ...]:
+    """Every live part of a search's page."""
+    views, cells = running.store.views, Grid(search.axes).cells
+    counts, unserved = await asyncio.gather(running.store.candidates.count(search.id), running.unserved(search))
+    marks, milestones, recent = await asyncio.gather(
+        views.marks(search.id, view.device, search.axes_version),
+        views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
+        views.sightings(search.id, limit=RECENT),
+    )
+    found = await asyncio.gather(
+        *(running.store.elites.progress(search.id, device, cells) for device in search.devices)
+    )
+    progress = dict(zip(search.devices, found, strict=True))
+    pins, hints = await asyncio.gather(running.store.pins.list(search.id), running.store.hints.list(search.id))
+    here, now = progress[view.device], datetime.now(UTC)
+    said = provenance(view.device)
+    return (
+        _standing(search, view, counts, marks, progress, tuple(unserved)),
+        Controls(search.id, actions_in(search.state), search.budget),
+        MapPart(
+            search=search.id,
+            view=view,
+            map=draw(search, view, marks, now),
+            axes=tuple(axis.descriptor for axis in search.axes),
+            provenance=said,
+            caption=in_words(view.device),
+        ),
+        Courses(_courses(search, view, milestones, here, now), view, said),
+        _emitters(search, view.device, here),
+        Outcomes(search.id, _shares(here), tuple(recent), said),
+        Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
+        await _spending(running.store, search),
+    )
+
+
+async def _spending(store: Store, search: Search) -> Spending:
+    """What models were asked; read only where the search may ask any."""
+    if search.llm is None:
+        return Spending(False, (), ())
+    purses, arms = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.arms(search.id))
+    return Spending(True, tuple(purses), tuple(arms))
+
+
+def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
+    """What a person may do with a search in a state: the action, and what its button says."""
+    if state in (SearchState.PREPARING, SearchState.RUNNING):
+        return (("pause", "Pause"), ("stop", "Stop for good"))
+    if state is SearchState.PAUSED:
+        return (("resume", "Resume"), ("stop", "Stop for good"))
+    return ()
+
+
+def _standing(
+    search: Search,
+    view: View,
+    counts: SearchCounts,
+    marks: Sequence[Mark],
+    progress: Mapping[str, Progress],
+    unserved: tuple[str, ...],
+) -> Standing:
+    tabs = tuple(
+        Tab(
+            device=device,
+            provenance=provenance(device),
+            best=found.best,
+            coverage=found.coverage,
+            address=view.address(device=device),
+            chosen=device == view.device,
+            served=device not in unserved,
+        )
+        for device, found in progress.items()
+    )
+    return Standing(
+        search=search,
+        counts=counts,
+        best=marks[0] if marks else None,
+        progress=progress[view.device],
+        provenance=provenance(view.device),
+        relative_to=relative_to(view.device),
+        unserved=unserved if search.state in (SearchState.PREPARING, SearchState.RUNNING) else (),
+        tabs=tabs,
+    )
+
+
+def _courses(
+    search: Search, view: View, milestones: Sequence[Milestone], now: Progress, at: datetime
+) -> tuple[Course, ...]:
+    """Best, coverage and QD score against evaluations or time; the present is the last point of each."""
+    if now.best is None:
+        return ()
+    ended = search.state in (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+    present = Milestone(now.evaluations, now.elites, now.qd_score, now.best, search.updated_at if ended else at)
+    points = [*(each for each in milestones if each.evaluations < present.evaluations), present]
+    along: Callable[[float], str] = words.evaluations
+    if view.along == "time":
+        along = words.duration_s
+        places = [max((each.reached_at - search.created_at).total_seconds(), 0.0) for each in points]
+    else:
+        places = [float(each.evaluations) for each in points]
+    said = provenance(view.device)
+    best = [(place, each.best) for place, each in zip(places, points, strict=True) if each.best is not None]
+    return (
+        course("Best speedup", best, lambda value: words.speedup(value, said), along, bottom=min(best[0][1], 1.0)),
+        course(
+            "Coverage",
+            [(place, each.elites / now.cells) for place, each in zip(places, points, strict=True)],
+            words.share,
+            along,
+            now=f"{words.share(now.coverage)} · {words.count(now.elites)} of {words.count(now.cells)} cells",
+        ),
+        course(
+            "QD score",
+            [(place, each.qd_score) for place, each in zip(places, points, strict=True)],
+            words.decimal,
+            along,
+        ),
+    )
+
+
+def _emitters(search: Search, device: str, progress: Progress) -> Emitters:
+    total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
+    order = ["seed", *(name for name in search.emitters if name != "seed")]
+    known = [name for name in order if name in progress.emitters]
+    rest = [name for name in progress.emitters if name not in order]
+    rows = tuple(
+        EmitterRow(
+            name=name,
+            hue=order.index(name) if name in order else len(order),
+            proposals=counts.get("proposals", 0),
+            judged=counts.get("judged", 0),
+            correct=counts.get("correct", 0),
+            promotions=counts.get("promotions", 0),
+            share=counts.get("proposals", 0) / total if total else 0.0,
+        )
+        for name in (*known, *rest)
+        for counts in (progress.emitters[name],)
+    )
+    return Emitters(rows, device)
+
+
+def _shares(progress: Progress) -> tuple[tuple[str, int, float], ...]:
+    """Outcomes with how often each came and its share, the most frequent first."""
+    total = max(progress.evaluations, 1)
+    return tuple((outcome, times, times / total) for outcome, times in progress.outcomes.items())

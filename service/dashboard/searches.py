@@ -1,0 +1,81 @@
+"""Routes of searches: the list with its form, one search, and the streams of updates."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import ValidationError
+
+from service.api.paging import ID
+from service.api.wiring import Caller, Named, Running, needs
+from service.coordinator import Coordinator
+from service.dashboard.live import stream
+from service.dashboard.maps import View
+from service.dashboard.overview import Overview, load_overview_parts
+from service.dashboard.rendering import Fragment, respond
+from service.dashboard.routing import Form, Framed, Sent, pages, see_other
+from service.dashboard.search import load_parts, load_search
+from service.dashboard.starting import StartForm, read_request, start_form, wrong_fields
+from service.errors import BadInput
+from service.security.scopes import Scope
+
+router = pages()
+
+Before = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
+
+
+@router.get("/", dependencies=[needs(Scope.READ)])
+async def overview(running: Running, frame: Framed, before: Before = None) -> Response:
+    """Every search, newest first, and the form to start one."""
+    return respond(await _overview(running, await _form(running), before), frame)
+
+
+@router.post("/searches", dependencies=[needs(Scope.SUBMIT)])
+async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> Response:
+    """Start a search and go to it; or show the form again with what is wrong."""
+    try:
+        search = await running.submit(read_request(sent), owner=caller.token or "")
+    except (BadInput, ValidationError) as error:
+        form = await _form(running, sent, error)
+        return respond(await _overview(running, form, None), frame, 422)
+    return see_other(f"/searches/{search.id}")
+
+
+@router.get("/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
+async def overview_live(running: Running, frame: Framed, before: Before = None) -> AsyncIterator[ServerSentEvent]:
+    """Updates of the list."""
+    async for update in stream(running.events, lambda: load_overview_parts(running, before), frame):
+        yield update
+
+
+@router.get("/searches/{id}", dependencies=[needs(Scope.READ)])
+async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
+    """One search."""
+    return respond(await load_search(running, search, View.of(search, request.query_params)), frame)
+
+
+@router.get("/searches/{id}/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
+async def search_live(
+    search: Named, running: Running, frame: Framed, request: Request
+) -> AsyncIterator[ServerSentEvent]:
+    """Updates of one search, in the view that the page has."""
+    view = View.of(search, request.query_params)
+
+    async def load() -> Iterable[Fragment]:
+        return await load_parts(running, await running.store.searches.get(search.id), view)
+
+    async for update in stream(running.events, load, frame, search.id):
+        yield update
+
+
+async def _overview(running: Coordinator, form: StartForm, before: str | None) -> Overview:
+    pulse, searches = await load_overview_parts(running, before)
+    return Overview(pulse, searches, form, before)
+
+
+async def _form(
+    running: Coordinator, sent: Form | None = None, error: BadInput | ValidationError | None = None
+) -> StartForm:
+    served = [worker.device for worker in await running.workers() if worker.device]
+    return start_form(running.operators(), served, sent, wrong_fields(error) if error else None)

@@ -1,0 +1,124 @@
+"""Winners by shape: which elite is fastest at each benchmark shape, and what picking among them would gain."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fastapi import Request, Response
+
+from archive.records import Elite, Search
+from archive.store import Store
+from service.api.wiring import Named, Running, needs
+from service.dashboard.candidate import seed_times
+from service.dashboard.maps import View
+from service.dashboard.rendering import Page, respond
+from service.dashboard.routing import Framed, pages
+from service.dashboard.words import brief
+from service.figures import provenance, relative_to
+from service.promotion import benchmark_weights
+from service.security.scopes import Scope
+from workers.protocol import Report, ShapeResult
+
+router = pages()
+
+LOOKED_AT = 200
+"""Elites whose reports are read, the best ones: a winner at one shape is seldom bad at all others."""
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The fastest elite at a shape; speedups are over the baseline of that shape."""
+
+    shape: str
+    weight: float
+    elite: Elite
+    speedup: float
+    best_elite: float
+
+
+@dataclass(frozen=True)
+class ShapesPage(Page):
+    """Winners by shape. `gain` is what a dispatcher would gain over the best elite alone; None without times."""
+
+    template = "shapes.html"
+    section = "/"
+
+    search: Search
+    view: View
+    provenance: str
+    relative_to: str
+    winners: tuple[Winner, ...]
+    best: Elite | None
+    gain: float | None
+    looked_at: int
+
+    @property
+    def title(self) -> str:
+        """Whose winners."""
+        return f"Winners by shape of {self.search.operator_name} {brief(self.search.id)}"
+
+
+@router.get("/searches/{id}/shapes", dependencies=[needs(Scope.READ)])
+async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
+    """The fastest elite at each benchmark shape."""
+    view = View.of(search, request.query_params)
+    return respond(await load_shapes(running.store, search, view), frame)
+
+
+async def load_shapes(store: Store, search: Search, view: View) -> ShapesPage:
+    """Read the best elites' reports, and see who wins where."""
+    elites = await store.elites.list(search.id, view.device, search.axes_version)
+    elites = sorted(elites, key=lambda elite: -elite.objective)[:LOOKED_AT]
+    documents = await store.views.documents([elite.job for elite in elites])
+    seed_us = await seed_times(store, search, view.device) if provenance(view.device) != "measured" else {}
+    speedups = {
+        elite.cell: _speedups(Report.model_validate_json(documents[elite.job]), seed_us)
+        for elite in elites
+        if elite.job in documents
+    }
+    known = [elite for elite in elites if elite.cell in speedups]
+    weights = benchmark_weights(search)
+    winners = tuple(found for shape in weights if (found := _winner(shape, weights[shape], known, speedups)))
+    return ShapesPage(
+        search=search,
+        view=view,
+        provenance=provenance(view.device),
+        relative_to=relative_to(view.device),
+        winners=winners,
+        best=known[0] if known else None,
+        gain=_gain(winners) if len(winners) == len(weights) else None,
+        looked_at=len(known),
+    )
+
+
+def _speedups(report: Report, seed_us: Mapping[str, float]) -> dict[str, float]:
+    """Speedup at each shape over its best baseline, or over the seed where nothing was measured."""
+    found = {}
+    for result in report.shapes:
+        base = _base(result, seed_us)
+        if base is not None and result.mid_us:
+            found[result.shape] = base / result.mid_us
+    return found
+
+
+def _base(result: ShapeResult, seed_us: Mapping[str, float]) -> float | None:
+    return min(result.baselines_us.values()) if result.baselines_us else seed_us.get(result.shape)
+
+
+def _winner(
+    shape: str, weight: float, elites: Sequence[Elite], speedups: Mapping[int, Mapping[str, float]]
+) -> Winner | None:
+    there = [elite for elite in elites if shape in speedups[elite.cell]]
+    if not there:
+        return None
+    first = max(there, key=lambda elite: speedups[elite.cell][shape])
+    alone = speedups[elites[0].cell].get(shape, 0.0)
+    return Winner(shape, weight, first, speedups[first.cell][shape], alone)
+
+
+def _gain(winners: Sequence[Winner]) -> float | None:
+    """Weighted geometric mean of the winners' speedups over that of the best elite alone."""
+    total = sum(winner.weight for winner in winners)
+    if not total or any(winner.best_elite <= 0 for winner in winners):
+        return None
+    return math.exp(sum(each.weight * math.log(each.speedup / each.best_elite) for each in winners) / total)

@@ -1,0 +1,165 @@
+"""The form that starts a search: what it offers, what was written into it, and what is wrong with that."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
+from service.dashboard.routing import Form
+from service.emitters import EMITTERS
+from service.errors import BadInput
+from service.requests import SearchRequest
+from workers.targets import TARGETS
+
+PASTED = "pasted"
+"""Value of the operator's field that says: look at the pasted spec instead. No operator's name has a colon."""
+FIELDS = ("operator", "spec", "budget", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
+"""Fields of the form; what is wrong elsewhere is wrong in the spec."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Something that may be chosen, with what it means."""
+
+    name: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class StartForm:
+    """The form as it is shown: its choices, its values, and what is wrong, by field."""
+
+    operators: tuple[str, ...]
+    devices: tuple[Offer, ...]
+    emitters: tuple[Offer, ...]
+    axes: tuple[Offer, ...]
+    operator: str = ""
+    spec: str = ""
+    chosen_devices: tuple[str, ...] = ("model:sm_90",)
+    chosen_emitters: tuple[str, ...] = ("tune", "rewrite")
+    chosen_axes: tuple[str, ...] = DEFAULT_AXES
+    budget: str = "200"
+    seed: str = "0"
+    models: str = ""
+    calls: str = ""
+    usd: str = ""
+    wrong: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def first_wrong(self) -> str:
+        """The field that the cursor goes to; empty if all is well."""
+        return next((name for name in FIELDS if name in self.wrong), "")
+
+
+def start_form(
+    operators: Iterable[str], served: Iterable[str], sent: Form | None = None, wrong: Mapping[str, str] | None = None
+) -> StartForm:
+    """The form, empty or as it was sent.
+
+    Args:
+        operators: Names in the catalogue.
+        served: Devices that a worker judges on now.
+        sent: What was written into it.
+        wrong: What is wrong with that, by field.
+    """
+    models = [Offer(f"model:{name}", f"times predicted for {sheet.card}") for name, sheet in TARGETS.items()]
+    cards = [Offer(name, "times measured by a worker that is here") for name in sorted(set(served)) if ":" not in name]
+    known = StartForm(
+        operators=tuple(sorted(operators)),
+        devices=(*cards, *models),
+        emitters=tuple(Offer(name, _first_sentence(emitter)) for name, emitter in EMITTERS.items()),
+        axes=tuple(Offer(name, descriptor.meaning) for name, descriptor in DESCRIPTORS.items()),
+        wrong=wrong or {},
+    )
+    if sent is None:
+        return known
+    return StartForm(
+        **{name: getattr(known, name) for name in ("operators", "devices", "emitters", "axes", "wrong")},
+        operator=sent.text("operator"),
+        spec=sent.whole("spec"),
+        chosen_devices=sent.several("devices"),
+        chosen_emitters=sent.several("emitters"),
+        chosen_axes=sent.several("axes"),
+        budget=sent.text("budget"),
+        seed=sent.text("seed"),
+        models=sent.text("models"),
+        calls=sent.text("calls"),
+        usd=sent.text("usd"),
+    )
+
+
+def read_request(sent: Form) -> SearchRequest:
+    """What the form asks for.
+
+    Raises:
+        BadInput: If a field cannot be right; `wrong_fields` tells which.
+        ValidationError: If several cannot.
+    """
+    operator: object = sent.text("operator")
+    if operator in ("", PASTED):
+        operator = _spec(sent.whole("spec"))
+    return SearchRequest.model_validate(
+        {
+            "operator": operator,
+            "devices": sent.several("devices"),
+            "emitters": sent.several("emitters"),
+            "axes": sent.several("axes") or None,
+            "budget": sent.number("budget"),
+            "seed": sent.number("seed"),
+            "llm": _models(sent),
+        }
+    )
+
+
+def wrong_fields(error: BadInput | ValidationError) -> dict[str, str]:
+    """By field of the form, what is wrong with it."""
+    if isinstance(error, BadInput):
+        name = _field(re.split(r"[.\[]", error.field or ""))
+        return {name if name in FIELDS else "spec": error.detail}
+    wrong: dict[str, str] = {}
+    for found in error.errors(include_url=False):
+        wrong.setdefault(_field([str(step) for step in found["loc"]]), _said(found["msg"]))
+    return wrong
+
+
+def _field(path: Sequence[str]) -> str:
+    """The form's field that a part of a request comes from."""
+    if path[:1] == ["llm"]:
+        return path[1] if path[1:2] and path[1] in FIELDS else "models"
+    return path[0] if path else "operator"
+
+
+def _models(sent: Form) -> dict[str, object] | None:
+    """What models may be asked, and what they may cost; None where none is named."""
+    names = [name for name in re.split(r"[,\s]+", sent.text("models")) if name]
+    if not names:
+        return None
+    limits = {name: sent.text(name) or None for name in ("calls", "usd")}
+    return {"backends": names, **limits}
+
+
+def _said(message: str) -> str:
+    return {"Tuple should have at least 1 item after validation, not 0": "choose at least one"}.get(message, message)
+
+
+def _spec(text: str) -> dict[str, Any]:
+    """A pasted spec, in TOML or JSON, with its sources inline."""
+    if not text.strip():
+        raise BadInput("choose an operator of the catalogue, or paste a spec", "operator")
+    try:
+        found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BadInput(f"this is neither TOML nor JSON: {error}", "spec") from None
+    if not isinstance(found, dict):
+        raise BadInput("a spec is one table or object, with keys such as name, entry and inputs", "spec")
+    return found
+
+
+def _first_sentence(thing: object) -> str:
+    """What a plug-in says of itself, in its first sentence."""
+    return (type(thing).__doc__ or "").strip().split("\n\n")[0].split(". ")[0].rstrip(".").replace("\n", " ")

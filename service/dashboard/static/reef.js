@@ -1,0 +1,247 @@
+"use strict";
+
+// Longest silence before figures count as stale, in ms: the service sends a beat every 4 s at the latest.
+const SILENCE_MS = 10000;
+// Pauses between attempts to connect again, in ms; the last one repeats.
+const PAUSES_MS = [500, 1000, 2000, 5000];
+
+const byId = (id) => document.getElementById(id);
+
+// ---------------------------------------------------------------- theme
+
+function toggleTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
+  const next = now === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("reef-theme", next);
+}
+
+// ---------------------------------------------------------------- fragments
+
+// Whether a person is in the middle of something inside an element: a selection, or typing into a field.
+function isBusyWith(element) {
+  const selection = document.getSelection();
+  if (selection && !selection.isCollapsed && element.contains(selection.anchorNode)) return true;
+  const active = document.activeElement;
+  return active !== null && element.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName);
+}
+
+// Replace what is inside a fragment. Focus, opened details and scrolled tables stay as they were.
+function replaceInside(element, html) {
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  const focusedId = focused && focused.id;
+  const focusedLink = focused && focused.getAttribute("href");
+  const open = new Set([...element.querySelectorAll("details[open][id]")].map((each) => each.id));
+  const scrolled = [...element.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+  element.replaceChildren(...parsed.body.childNodes);
+  open.forEach((id) => byId(id) && (byId(id).open = true));
+  element.querySelectorAll(".scroll").forEach((each, at) => (each.scrollLeft = scrolled[at] || 0));
+  if (focused) {
+    const again = (focusedId && byId(focusedId)) ||
+      [...element.querySelectorAll("a[href]")].find((each) => each.getAttribute("href") === focusedLink);
+    if (again) again.focus({ preventScroll: true });
+  }
+}
+
+// ---------------------------------------------------------------- live updates
+
+// `lastBeat` is when the service was last heard, `triedAt` when it was last called; both in ms.
+const live = { source: null, attempts: 0, lastBeat: Date.now(), triedAt: 0, at: "", waiting: new Map(), retry: null };
+
+function say(state, text) {
+  const sign = byId("live");
+  if (!sign) return;
+  if (sign.dataset.state !== state) sign.dataset.state = state;
+  if (sign.textContent !== text) sign.textContent = text;
+}
+
+function markStale(stale) {
+  const notice = byId("stale");
+  if (!notice || notice.hidden === !stale) return;
+  document.documentElement.toggleAttribute("data-stale", stale);
+  notice.hidden = !stale;
+  notice.textContent = stale
+    ? `Connection lost. The figures below are ${live.at ? "of " + live.at : "as they were when the page was opened"}; trying to connect again.`
+    : "";
+}
+
+function disconnect() {
+  clearTimeout(live.retry);
+  if (live.source) live.source.close();
+  live.source = null;
+}
+
+function reconnectLater() {
+  disconnect();
+  say("lost", "Reconnecting");
+  live.retry = setTimeout(connect, PAUSES_MS[Math.min(live.attempts, PAUSES_MS.length - 1)]);
+  live.attempts += 1;
+}
+
+function connect() {
+  disconnect();
+  const address = byId("main").dataset.stream;
+  if (!address) return;
+  const source = new EventSource(address);
+  live.source = source;
+  live.triedAt = Date.now();
+  source.addEventListener("part", (event) => {
+    const { name, inside } = JSON.parse(event.data);
+    live.waiting.set(name, inside);
+    redraw();
+  });
+  source.addEventListener("beat", (event) => {
+    live.lastBeat = Date.now();
+    live.attempts = 0;
+    live.at = new Date(JSON.parse(event.data).at).toLocaleTimeString();
+    say("on", "Live");
+    markStale(false);
+    redraw();
+  });
+  // The browser would try again by itself, but not after an answer that is no stream, such as 503.
+  source.addEventListener("error", () => source === live.source && reconnectLater());
+}
+
+function redraw() {
+  for (const [name, inside] of live.waiting) {
+    const element = byId(name);
+    if (element && isBusyWith(element)) continue;
+    live.waiting.delete(name);
+    if (element) replaceInside(element, inside);
+  }
+}
+
+function watchSilence() {
+  if (!byId("live") || document.hidden) return;
+  const silent = (since) => Date.now() - since > SILENCE_MS;
+  if (!silent(live.lastBeat)) return;
+  markStale(true);
+  // A connection may be open and dead: nobody answers, and nobody says that nobody will.
+  if (live.source && silent(live.triedAt)) reconnectLater();
+}
+
+// A page that nobody sees needs no stream: browsers allow six connections to one address.
+function followVisibility() {
+  if (!byId("main").dataset.stream) return;
+  if (document.hidden) {
+    disconnect();
+    say("waiting", "Paused");
+  } else if (!live.source) {
+    live.lastBeat = Date.now();
+    connect();
+  }
+}
+
+// ---------------------------------------------------------------- views: another part of the same search
+
+async function show(address, push) {
+  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return location.assign(address);
+  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = parsed.getElementById("main");
+  const focusedName = document.activeElement && document.activeElement.getAttribute("name");
+  if (push) history.pushState(null, "", address);
+  live.waiting.clear();
+  byId("main").replaceWith(document.adoptNode(fresh));
+  document.title = parsed.title;
+  const again = focusedName && byId("main").querySelector(`[data-view] [name="${CSS.escape(focusedName)}"]`);
+  if (again) again.focus({ preventScroll: true });
+  connect();
+}
+
+function submitView(form) {
+  const fields = new URLSearchParams(new FormData(form));
+  [...fields].forEach(([name, value]) => value === "" && fields.delete(name));
+  show(`${form.getAttribute("action")}?${fields}`, true);
+}
+
+// ---------------------------------------------------------------- the map
+
+function inspect(target) {
+  const panel = byId("inspect");
+  if (panel) panel.textContent = target ? target.dataset.inspect : panel.dataset.hint;
+}
+
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+// Arrow keys go to the next held square in their direction.
+function walk(event, link) {
+  const step = STEPS[event.key];
+  if (!step) return;
+  let row = link.closest("tr");
+  let column = link.closest("td").cellIndex;
+  for (;;) {
+    if (step[0]) row = step[0] < 0 ? row.previousElementSibling : row.nextElementSibling;
+    column += step[1];
+    if (!row || column < 1 || column >= row.cells.length) return;
+    const next = row.cells[column].querySelector("a");
+    if (next) {
+      event.preventDefault();
+      return next.focus();
+    }
+  }
+}
+
+// ---------------------------------------------------------------- on demand: parts that are read when they are opened
+
+async function load(details) {
+  const place = details.querySelector("[data-load]");
+  if (!details.open || !place) return;
+  const address = place.dataset.load;
+  place.removeAttribute("data-load");
+  const answer = await fetch(address);
+  if (answer.ok) return replaceInside(place, await answer.text());
+  place.textContent = `This could not be read (status ${answer.status}); reload the page to try again.`;
+}
+
+async function copy(button) {
+  await navigator.clipboard.writeText(byId(button.dataset.copy).textContent);
+  const text = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = text), 1500);
+}
+
+// ---------------------------------------------------------------- wiring
+
+document.addEventListener("click", (event) => {
+  const target = event.target.closest("#theme, [data-copy], a[data-keep]");
+  if (!target) return;
+  if (target.id === "theme") toggleTheme();
+  else if (target.dataset.copy) copy(target);
+  else if (!event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) {
+    event.preventDefault();
+    show(target.getAttribute("href"), true);
+  }
+});
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form[data-view]");
+  if (form) submitView(form);
+});
+document.addEventListener("submit", (event) => {
+  if (event.target.matches("form[data-view]")) {
+    event.preventDefault();
+    submitView(event.target);
+  }
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+document.addEventListener("keydown", (event) => {
+  const link = event.target.closest(".map a");
+  if (link) walk(event, link);
+});
+for (const kind of ["pointerover", "focusin"]) {
+  document.addEventListener(kind, (event) => {
+    const target = event.target instanceof Element && event.target.closest("[data-inspect]");
+    if (target) inspect(target);
+  });
+}
+document.addEventListener("toggle", (event) => event.target.tagName === "DETAILS" && load(event.target), true);
+document.addEventListener("focusout", () => setTimeout(redraw));
+document.addEventListener("visibilitychange", followVisibility);
+addEventListener("popstate", () => byId("main").dataset.stream && show(location.href, false));
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", (event) => event.persisted && followVisibility());
+setInterval(watchSilence, 1000);
+if (byId("main").dataset.stream) connect();

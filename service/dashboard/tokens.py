@@ -1,0 +1,155 @@
+"""Tokens and the audit log: who may come in, and what was done. The login, too."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+from pydantic import ValidationError
+
+from archive.records import AuditEntry, Token
+from service.api.identities import TokenRequest
+from service.api.paging import ID
+from service.api.sessions import page_after
+from service.api.wiring import Caller, Id, Running, needs
+from service.coordinator import Coordinator
+from service.dashboard.rendering import Page, respond
+from service.dashboard.routing import Form, Framed, Sent, pages, see_other
+from service.errors import BadInput, Forbidden
+from service.security.authentication import issue, utc_now
+from service.security.scopes import Scope
+
+router = pages()
+
+SHOWN = 50
+"""Tokens, and entries of the audit log, on one page."""
+ENTRIES = 25
+"""Entries of the audit log below the tokens."""
+DAYS = (("1", "a day"), ("30", "30 days"), ("365", "a year"), ("", "for good"))
+"""How long a new token may last: days, and words."""
+
+
+@dataclass(frozen=True)
+class TokensPage(Page):
+    """Every token, newest first. `issued` is the text of one that was made just now, shown this once."""
+
+    template = "tokens.html"
+    section = "/tokens"
+    heading = "Tokens"
+
+    tokens: tuple[Token, ...]
+    entries: tuple[AuditEntry, ...]
+    older: str | None
+    now: datetime
+    scopes: tuple[str, ...]
+    issued: str = ""
+    issued_for: tuple[str, ...] = ()
+    address: str = ""
+    name: str = ""
+    chosen: tuple[str, ...] = ("read",)
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    days = DAYS
+
+
+@dataclass(frozen=True)
+class AuditPage(Page):
+    """The audit log, newest first."""
+
+    template = "audit.html"
+    section = "/tokens"
+    heading = "Audit log"
+
+    entries: tuple[AuditEntry, ...]
+    older: int | None
+    token: str | None
+
+
+@dataclass(frozen=True)
+class LoginPage(Page):
+    """Asks for a token; `following` is the page to go on with."""
+
+    template = "login.html"
+    heading = "Log in"
+
+    following: str
+    refused: bool
+
+
+@router.get("/login")
+async def login(frame: Framed, next: Annotated[str, Query(max_length=2000)] = "/", refused: str = "") -> Response:
+    """Ask who is there."""
+    return respond(LoginPage(page_after(next), bool(refused)), frame)
+
+
+@router.get("/tokens", dependencies=[needs(Scope.ADMIN)])
+async def show(
+    running: Running,
+    caller: Caller,
+    frame: Framed,
+    before: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
+) -> Response:
+    """Tokens, and what was done last."""
+    return respond(await _page(running, caller.scopes, before), frame)
+
+
+@router.post("/tokens", dependencies=[needs(Scope.ADMIN)])
+async def create(running: Running, caller: Caller, frame: Framed, sent: Sent, request: Request) -> Response:
+    """Make a token, and show its text: this answer is the only place where anybody can see it."""
+    try:
+        asked = _asked(sent)
+        if beyond := sorted(set(asked.scopes) - caller.scopes):
+            raise Forbidden(f"a token cannot give what you have not: {', '.join(beyond)}")
+    except ValidationError as error:
+        wrong = {str(found["loc"][0]): found["msg"] for found in reversed(error.errors())}
+        page = await _page(running, caller.scopes, None)
+        page = replace(page, name=sent.text("name"), chosen=sent.several("scopes"), wrong=wrong)
+        return respond(page, frame, 422)
+    _, text = await issue(running.store, asked.name, asked.scopes, expires_at=asked.expires_at, created_by=caller.token)
+    scopes = tuple(sorted(scope.value for scope in asked.scopes))
+    address = str(request.base_url).rstrip("/")
+    page = replace(await _page(running, caller.scopes, None), issued=text, issued_for=scopes, address=address)
+    response = respond(page, frame, 201)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@router.post("/tokens/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
+async def revoke(id: Id, running: Running) -> Response:
+    """Refuse a token from now on."""
+    await running.store.tokens.revoke(id)
+    return see_other("/tokens")
+
+
+@router.get("/audit", dependencies=[needs(Scope.ADMIN)])
+async def audit(
+    running: Running,
+    frame: Framed,
+    before: Annotated[int | None, Query(ge=0)] = None,
+    token: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
+) -> Response:
+    """What was done, and what was refused."""
+    found = await running.store.audit.list(limit=SHOWN + 1, before=before, token=token)
+    older = found[SHOWN - 1].seq if len(found) > SHOWN else None
+    return respond(AuditPage(tuple(found[:SHOWN]), older, token), frame)
+
+
+def _asked(sent: Form) -> TokenRequest:
+    days = sent.text("days")
+    if days not in dict(DAYS):
+        raise BadInput(f"write one of: {', '.join(name or 'nothing' for name, _ in DAYS)}", "days")
+    expires_at = utc_now() + timedelta(days=int(days)) if days else None
+    return TokenRequest.model_validate(
+        {"name": sent.text("name"), "scopes": sent.several("scopes"), "expires_at": expires_at}
+    )
+
+
+async def _page(running: Coordinator, scopes: frozenset[Scope], before: str | None) -> TokensPage:
+    found = await running.store.tokens.list(limit=SHOWN + 1, before=before)
+    return TokensPage(
+        tokens=tuple(found[:SHOWN]),
+        entries=tuple(await running.store.audit.list(limit=ENTRIES)),
+        older=found[SHOWN - 1].id if len(found) > SHOWN else None,
+        now=utc_now(),
+        scopes=tuple(scope.value for scope in Scope if scope in scopes),
+    )

@@ -1,0 +1,134 @@
+"""Figures and moments in words, the same on every page. What is unknown is a dash, never a zero."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+UNKNOWN = "\u2013"
+"""Stands where there is no figure: a dash."""
+TO = "\u2013"
+"""Between the two ends of an interval: a dash."""
+TIMES = "\u00d7"
+"""Behind a factor: the sign of multiplication."""
+MARKS = {"measured": "", "predicted": "\u2248", "recorded": "rec. "}
+"""Sign before a figure by where it comes from, so that one copied out of its page still says it."""
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def speedup(value: float | None, provenance: str = "measured") -> str:
+    """How many times faster, such as 1.83 times, with the sign of its provenance."""
+    return UNKNOWN if value is None else f"{MARKS[provenance]}{value:.{2 if value < 100 else 0}f}{TIMES}"
+
+
+def interval(low: float | None, high: float | None, provenance: str = "measured") -> str:
+    """The bounds of a speedup, or one figure where they are the same."""
+    if low is None or high is None:
+        return UNKNOWN
+    if f"{low:.3f}" == f"{high:.3f}":
+        return speedup(low, provenance)
+    return f"{MARKS[provenance]}{low:.2f}{TO}{high:.2f}{TIMES}"
+
+
+def share(value: float | None) -> str:
+    """A share of one in percent; one digit after the point below ten."""
+    if value is None:
+        return UNKNOWN
+    percent = 100 * value
+    return f"{percent:.1f}%" if 0 < percent < 9.95 else f"{percent:.0f}%"
+
+
+def count(value: float | None) -> str:
+    """A whole number in groups of three digits."""
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def evaluations(value: float) -> str:
+    """A number of evaluations."""
+    return f"{value:,.0f} evaluation{'s' * (value != 1)}"
+
+
+def decimal(value: float | None) -> str:
+    """A figure in four digits or so, without an exponent where it needs none."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def time_us(value: float | None, provenance: str = "measured") -> str:
+    """A time of microseconds in the unit that suits it."""
+    if value is None:
+        return UNKNOWN
+    size, unit = next(((size, unit) for size, unit in ((1e6, "s"), (1e3, "ms")) if value >= size), (1, "µs"))
+    scaled = value / size
+    return f"{MARKS[provenance]}{scaled:.{0 if scaled >= 1000 else 1 if scaled >= 100 else 2}f} {unit}"
+
+
+def size_bytes(value: float | None) -> str:
+    """A size in the largest unit that leaves at least one."""
+    if value is None:
+        return UNKNOWN
+    power = 0
+    while power + 1 < len(UNITS) and value >= 1024 ** (power + 1):
+        power += 1
+    scaled = value / 1024**power
+    return f"{scaled:.0f} {UNITS[power]}" if scaled == int(scaled) else f"{scaled:.1f} {UNITS[power]}"
+
+
+def duration_s(value: float | None) -> str:
+    """A span of seconds in its two largest units."""
+    if value is None:
+        return UNKNOWN
+    if value < 60:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+def moment(value: datetime | None) -> str:
+    """A moment to the second, UTC."""
+    return UNKNOWN if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def usd(value: float | None) -> str:
+    """Dollars, to the cent, or finer below one."""
+    if value is None:
+        return UNKNOWN
+    return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
+
+
+def brief(identity: str) -> str:
+    """The end of an id, by which people tell candidates apart: the beginning of a UUIDv7 is its time."""
+    return identity[-6:]
+
+
+def title(name: str) -> str:
+    """A name of our own for a heading: underscores become spaces."""
+    return name.replace("_", " ")
+
+
+def settings(configuration: Mapping[str, object]) -> str:
+    """A configuration in one line."""
+    return ", ".join(f"{name}={value}" for name, value in configuration.items())
+
+
+FILTERS = {
+    function.__name__: function
+    for function in (
+        speedup,
+        interval,
+        share,
+        count,
+        decimal,
+        time_us,
+        size_bytes,
+        duration_s,
+        moment,
+        usd,
+        brief,
+        settings,
+    )
+} | {"words": title}
+"""What templates call them."""

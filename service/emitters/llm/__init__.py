@@ -1,0 +1,62 @@
+"""The emitter `llm`: kernels written by language models, whose answers are data until the judge has seen them.
+
+`strategies` says what is tried, `prompts` and `rendering` write what is asked, `answers` finds the candidate in what
+comes back. `conversation` is the strategy in which a model asks too.
+"""
+
+import random
+from typing import ClassVar
+
+from service.emitters.base import Brief, Emitter, Proposal, Spent, Turn
+from service.emitters.llm.answers import Answered, read_answer
+from service.emitters.llm.asking import ask
+from service.emitters.llm.conversation import converse
+from service.emitters.llm.faults import Unusable
+from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
+from service.emitters.llm.templates import fan_out
+from service.sources import digest
+
+__all__ = ["Llm"]
+
+
+class Llm(Emitter):
+    """Asks a model, by the backend and the strategy that the archive's record of both suggests."""
+
+    name: ClassVar[str] = "llm"
+    arity: ClassVar[int] = 2
+    asks: ClassVar[bool] = True
+
+    async def propose(self, brief: Brief) -> Proposal | Spent | None:
+        """Ask for a candidate, or None if nobody may be asked for anything.
+
+        Raises:
+            BackendError: If the model does not answer.
+        """
+        talk = brief.talk
+        found = None if talk is None else approach(brief, talk)
+        if talk is None or found is None:
+            return None
+        if found.strategy == AGENTIC:
+            return await converse(brief, talk, found)
+        answer = await ask(brief, talk, found)
+        turn = Turn(answer.exchange)
+        entry = str(brief.operator["entry"])
+        parent = found.parents[0].source if found.parents else None
+        said = answer.completion
+        try:
+            answered = read_answer(said.text, entry, parent, truncated=said.truncated)
+            return _proposal(answered, found, turn, talk.most)
+        except Unusable as error:
+            return Spent((turn,), error.fault.value, error.sentence)
+
+
+def _proposal(answered: Answered, found: Approach, turn: Turn, most: int) -> Proposal:
+    """The candidate of an answer, with its variations where it is a template."""
+    parents = tuple(parent.candidate for parent in found.parents if parent.candidate)
+    note = f"{EXPLORE} cell {found.cell}" if found.strategy == EXPLORE else found.strategy
+    if answered.template is None:
+        return Proposal(answered.source, parents, note, (turn,))
+    # The text decides what is drawn, so that an answer taken up again leads to the same candidates.
+    first, *others = fan_out(answered.source, answered.template, most, random.Random(digest(answered.source)))
+    variations = tuple(Proposal(source, parents, f"{note}: {words}") for source, words in others)
+    return Proposal(first[0], parents, f"{note}: {first[1]}", (turn,), variations)

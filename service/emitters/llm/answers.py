@@ -1,0 +1,203 @@
+"""An answer in a model's words, and the one candidate in it.
+
+Everything in an answer is data: nothing that it says changes what is made of it. An answer is a whole file, or edits
+of the parent, or a file with values to try for its constants. Whatever is not exactly one of these is unusable, and
+the reason is kept.
+"""
+
+import ast
+import builtins
+import json
+import re
+import symtable
+from dataclasses import dataclass
+
+from service.emitters.llm import edits
+from service.emitters.llm.faults import Fault, Unusable
+from service.emitters.llm.fences import Fence, fences
+from service.emitters.llm.templates import Template, read_template
+from service.sources import parse
+
+ANSWER_CHARS = 200_000
+"""Longest answer that is looked at: three times the longest candidate."""
+SOURCE_BYTES = 65_536
+"""Longest candidate, as for seed kernels in an operator's spec."""
+
+_DECLINES = re.compile(
+    r"\b(?:ca(?:n't|nnot|n not)|wo(?:n't|uld not)|will not|unable to|not able to|(?:must|have to|to) decline)\b"
+    r"(?:\W+\w+){0,3}?\W+(?:help|assist|comply|provide|fulfil|fulfill|continue|do|write|produce|to)\b",
+    re.IGNORECASE,
+)
+"""A sentence that declines: some form of "cannot", and shortly after it what is not done."""
+_OPENING_CHARS = 600
+"""A refusal says so at its beginning."""
+_GIVEN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What stands in a usable answer: one file, and values to try where it is a template."""
+
+    source: str
+    template: Template | None = None
+
+
+def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: bool = False) -> Answered:
+    """Find the candidate in an answer.
+
+    Args:
+        text: The answer.
+        entry: The function that a candidate must define.
+        parent: What edits refer to; None where there is none.
+        truncated: Whether the model was cut off.
+
+    Raises:
+        Unusable: If there is not exactly one.
+    """
+    text = said(text)
+    if edits.has_edits(text):
+        return _edited(text, entry, parent, truncated)
+    blocks = fences(text)
+    if any(not block.closed for block in blocks):
+        raise Unusable(Fault.TRUNCATED, "a code block has no end")
+    if blocks:
+        return Answered(_checked(_from_blocks(blocks, entry), entry), read_template(blocks))
+    if truncated:
+        raise Unusable(Fault.TRUNCATED, "the answer was cut before its first code block ended")
+    return Answered(_checked(_bare(text), entry))
+
+
+def said(text: str) -> str:
+    """An answer without what the model thought before it spoke.
+
+    Raises:
+        Unusable: If nothing is left, or it is too long.
+    """
+    if len(text) > ANSWER_CHARS:
+        raise Unusable(Fault.TOO_LONG, f"the answer has {len(text)} characters; {ANSWER_CHARS} are looked at")
+    spoken, rest = "", text.replace("\r\n", "\n")
+    while rest:
+        before, thinks, after = rest.partition("<think>")
+        _, spoke, rest = after.partition("</think>")
+        if thinks and not spoke:
+            raise Unusable(Fault.TRUNCATED, "the answer was cut while the model thought")
+        spoken += before
+    if not spoken.strip():
+        raise Unusable(Fault.EMPTY, "the answer is empty")
+    return spoken
+
+
+def _edited(text: str, entry: str, parent: str | None, truncated: bool) -> Answered:
+    found = edits.read_edits(text)
+    if truncated:
+        raise Unusable(Fault.TRUNCATED, "the answer was cut; edits may be missing")
+    if parent is None:
+        raise Unusable(Fault.EDIT_NOT_FOUND, "there is no parent that edits could refer to; write the whole file")
+    return Answered(_checked(edits.apply(found, parent), entry))
+
+
+def _from_blocks(blocks: list[Fence], entry: str) -> str:
+    python = [block for block in blocks if _is_code(block.text)]
+    whole = [block for block in python if _defines(block.text, entry)]
+    if len(whole) > 1:
+        if "final" not in whole[-1].above.lower():
+            raise Unusable(Fault.SEVERAL_CANDIDATES, f"{len(whole)} code blocks define '{entry}', none is called final")
+        return whole[-1].text
+    if whole:
+        alone = not _missing(whole[0].text)
+        return whole[0].text if alone else "\n\n".join(block.text for block in python)
+    if python:
+        raise Unusable(Fault.WRONG_ENTRY, f"no code block defines a function '{entry}'")
+    raise Unusable(Fault.NOT_PYTHON, _why_not_python(blocks))
+
+
+def _bare(text: str) -> str:
+    """The candidate of an answer without code blocks: the text itself, or the `code` of a JSON object."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and isinstance(document.get("code"), str):
+        return str(document["code"])
+    if _is_code(text):
+        return text
+    if _DECLINES.search(text[:_OPENING_CHARS].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")):
+        raise Unusable(Fault.REFUSED, "the model declined: " + " ".join(text.split())[:200])
+    raise Unusable(Fault.NO_CODE, "the answer has no code block")
+
+
+def _checked(source: str, entry: str) -> str:
+    """A source that can be a candidate.
+
+    Raises:
+        Unusable: If it is too long, no Python, or does not define the entry exactly once.
+    """
+    source = source.strip("\n") + "\n"
+    if len(source.encode("utf-8", "surrogatepass")) > SOURCE_BYTES:
+        raise Unusable(Fault.TOO_LONG, f"the candidate is longer than {SOURCE_BYTES} bytes")
+    try:
+        module = parse(source)
+        source.encode("utf-8")
+    except (SyntaxError, UnicodeEncodeError) as error:
+        raise Unusable(Fault.NOT_PYTHON, f"Python cannot read the candidate: {_message(error)}") from error
+    definitions = sum(isinstance(item, ast.FunctionDef) and item.name == entry for item in module.body)
+    if definitions > 1:
+        raise Unusable(Fault.SEVERAL_CANDIDATES, f"the file defines '{entry}' {definitions} times")
+    if entry not in _bound(module):
+        raise Unusable(Fault.WRONG_ENTRY, f"the candidate defines no function '{entry}'")
+    return source
+
+
+def _is_code(text: str) -> bool:
+    """Whether a text is Python that does something: JSON and single words are Python too."""
+    if len(text) > SOURCE_BYTES:
+        raise Unusable(Fault.TOO_LONG, f"a code block is longer than {SOURCE_BYTES} characters")
+    try:
+        module = parse(text)
+    except SyntaxError:
+        return False
+    return any(isinstance(item, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom) for item in module.body)
+
+
+def _defines(text: str, entry: str) -> bool:
+    return entry in _bound(parse(text))
+
+
+def _bound(module: ast.Module) -> set[str]:
+    """Names that a module's functions and assignments give."""
+    named = {item.name for item in module.body if isinstance(item, ast.FunctionDef)}
+    stored = [item for item in module.body if isinstance(item, ast.Assign)]
+    return named | {target.id for item in stored for target in item.targets if isinstance(target, ast.Name)}
+
+
+def _missing(source: str) -> set[str]:
+    """Names that a file uses and nothing in it gives."""
+    try:
+        module = symtable.symtable(source, "answer", "exec")
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    given = {item.get_name() for item in module.get_symbols() if item.is_assigned() or item.is_imported()}
+    used = {item.get_name() for item in module.get_symbols() if item.is_referenced()}
+    waiting = list(module.get_children())
+    while waiting:
+        inner = waiting.pop()
+        waiting += inner.get_children()
+        used |= {item.get_name() for item in inner.get_symbols() if item.is_global() and item.is_referenced()}
+    return used - given - _GIVEN
+
+
+def _why_not_python(blocks: list[Fence]) -> str:
+    for block in blocks:
+        if block.word.split(" ")[0].lower() in ("", "python", "py", "python3"):
+            try:
+                parse(block.text)
+            except SyntaxError as error:
+                return f"Python cannot read the code block: {_message(error)}"
+    words = ", ".join(sorted({block.word[:20] or "no language" for block in blocks}))
+    return f"no code block is a Python file ({words})"
+
+
+def _message(error: SyntaxError | UnicodeEncodeError) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds characters that UTF-8 cannot write"
+    return f"{error.msg}, line {error.lineno}" if error.lineno else str(error.msg)

@@ -1,0 +1,130 @@
+"""What each strategy's prompt says, out of a brief."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from archive.descriptors import DESCRIPTORS
+from service.emitters.base import Brief, Parent, Talk
+from service.emitters.llm.rendering import Rendered, Writer, write
+from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
+from service.figures import provenance, relative_to
+from workers.protocol import Operator
+from workers.targets import TARGETS
+
+OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
+NEIGHBOURS, FAILURES, LESSONS, HINTS = (
+    "Neighbouring cells",
+    "What failed lately",
+    "What earlier searches learned",
+    "Hints",
+)
+TALK, REQUEST = "The conversation so far", "Request"
+HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, LESSONS, HINTS, TALK, REQUEST)
+"""Headings of a prompt, in their order."""
+
+RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, LESSONS: 300, NEIGHBOURS: 400}
+"""What is dropped first where a prompt is too long: what has the largest rank, its last items first."""
+TIMES_RANK, TURN_RANK = 12, 50
+"""Ranks of a kernel's times, and of what was said earlier in a conversation."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What one answer of a conversation led to: a template, and what to put into it."""
+
+    template: str
+    values: Mapping[str, Any]
+
+
+def prompt(
+    brief: Brief, talk: Talk, found: Approach, *, turns: Sequence[Heard] = (), step: int = 0, steps: int = 1
+) -> Rendered:
+    """The prompt of an approach.
+
+    Args:
+        brief: What is known.
+        talk: What is known besides.
+        found: What is tried.
+        turns: What was said before, in a conversation of several steps; the last are the most useful.
+        step: Number of this answer, from 0.
+        steps: How many answers there may be.
+    """
+    operator = Operator.model_validate(brief.operator)
+    figures = {"provenance": provenance(talk.device), "relative_to": relative_to(talk.device)}
+    writer = Writer()
+    writer.add(OPERATOR, 0, "operator", _operator(operator))
+    writer.add(DEVICE, RANKS[DEVICE], "device", {"target": TARGETS[brief.target]})
+    _kernels(writer, found, figures)
+    if talk.cell is not None and found.strategy == EXPLORE:
+        axes = [DESCRIPTORS[part.partition(":")[0]] for part in talk.place.split("; ")]
+        writer.add(CELL, 0, "cell", {"place": talk.place, "meanings": axes})
+    _surroundings(writer, talk, figures)
+    for number, turn in enumerate(turns, start=1):
+        rank = 0 if number == len(turns) else TURN_RANK + len(turns) - number
+        writer.add(TALK, rank, turn.template, {"number": number, **figures, **turn.values})
+    subject = "the kernel that was judged or shown last" if found.strategy == AGENTIC else "kernel 1"
+    values = {"place": talk.place, "most": talk.most, "step": step, "steps": steps, "subject": subject}
+    writer.add(REQUEST, 0, found.strategy, values)
+    return writer.prompt(_system(operator), HEADINGS)
+
+
+def _system(operator: Operator) -> str:
+    arguments = [item.name for item in operator.inputs] + [item.name for item in operator.scalars]
+    values = {
+        "entry": operator.entry,
+        "arguments": ", ".join(arguments),
+        "outputs": [f"`{item.name}` ({item.dtype})" for item in operator.outputs],
+        "copies": operator.policy.host == "copy",
+        "mutable": [f"`{item.name}`" for item in operator.inputs if item.mutable],
+        "accumulate": operator.precision.accumulate,
+        "tf32": operator.precision.allow_tf32,
+    }
+    return write("system", values)
+
+
+def _operator(operator: Operator) -> Mapping[str, Any]:
+    inputs = [
+        {"name": item.name, "shape": item.shape, "dtype": item.dtype, "bounds": _bounds(item.low, item.high)}
+        for item in operator.inputs
+    ]
+    shapes = [
+        {"words": ", ".join(f"{name} = {size}" for name, size in shape.dims.items()), "weight": f"{shape.weight:g}"}
+        for shape in operator.shapes
+    ]
+    return {
+        "name": operator.name,
+        "inputs": inputs,
+        "scalars": operator.scalars,
+        "outputs": operator.outputs,
+        "shapes": shapes,
+        "ranges": [f"{name} from {low} to {high}" for name, (low, high) in operator.ranges.items()],
+        "reference": operator.reference,
+    }
+
+
+def _bounds(low: object, high: object) -> str:
+    """The values that an input may have, where the spec bounds them."""
+    return "" if high is None else f"values from {0 if low is None else low} to below {high}"
+
+
+def _kernels(writer: Writer, found: Approach, figures: Mapping[str, str]) -> None:
+    for number, kernel in enumerate(found.parents, start=1):
+        values = {"title": f"Kernel {number}", "kernel": kernel, **figures}
+        writer.add(KERNELS, 0, "kernel", values)
+        writer.add(KERNELS, 0, "verdict", values)
+        if kernel.times:
+            writer.add(KERNELS, TIMES_RANK, "times", values)
+
+
+def _surroundings(writer: Writer, talk: Talk, figures: Mapping[str, str]) -> None:
+    near: list[Parent] = [kernel for kernel in talk.neighbours if kernel.objective is not None]
+    for number, kernel in enumerate(near):
+        writer.add(NEIGHBOURS, RANKS[NEIGHBOURS] + number, "neighbour", {"kernel": kernel, **figures})
+    for number, kernel in enumerate(talk.failures):
+        writer.add(FAILURES, RANKS[FAILURES] + number, "failure", {"kernel": kernel})
+    for number, lesson in enumerate(talk.lessons):
+        said = {"text": lesson.text, "job": lesson.job}
+        writer.add(LESSONS, RANKS[LESSONS] + number, "lesson", said, {lesson.claim: lesson.job})
+    for number, hint in enumerate(talk.hints):
+        writer.add(HINTS, RANKS[HINTS] + number, "hint", {"text": hint})

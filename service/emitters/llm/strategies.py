@@ -1,0 +1,89 @@
+"""What may be tried with a model, and which of it is tried next: a bandit over backends and strategies."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.emitters.base import Brief, Parent, Record, Talk
+
+SCRATCH, IMPROVE, EXPLORE, CROSS = "scratch", "improve", "explore", "cross"
+REPAIR, TUNE, AGENTIC = "repair", "tune", "agentic"
+STRATEGIES = (SCRATCH, IMPROVE, EXPLORE, CROSS, REPAIR, TUNE, AGENTIC)
+"""Every strategy; each has a template of its name. `docs/llm.md` says what each asks for."""
+
+PRIOR = 1.0
+"""Weight of what is assumed of an arm before it was tried, in calls: one call's worth of the average arm."""
+
+
+@dataclass(frozen=True)
+class Approach:
+    """What one proposal tries.
+
+    Attributes:
+        strategy: Which.
+        backend: Who is asked.
+        parents: Kernels that the prompt shows; edits refer to the first.
+        cell: The cell that is aimed at, None for any.
+    """
+
+    strategy: str
+    backend: str
+    parents: tuple[Parent, ...]
+    cell: int | None = None
+
+
+def approach(brief: Brief, talk: Talk) -> Approach | None:
+    """What to try now: what was begun, or what the bandit draws. None if nothing is possible."""
+    if talk.begun is not None:
+        backend, strategy = talk.begun
+        return Approach(strategy, backend, brief.parents, talk.cell)
+    possible = {name: found for name in talk.strategies if (found := parents_for(name, brief, talk)) is not None}
+    arms = [(backend, strategy) for backend in talk.backends for strategy in possible]
+    if not arms:
+        return None
+    backend, strategy = draw(talk.records, arms, brief.rng)
+    return Approach(strategy, backend, possible[strategy], talk.cell if strategy == EXPLORE else None)
+
+
+def parents_for(strategy: str, brief: Brief, talk: Talk) -> tuple[Parent, ...] | None:
+    """The kernels that a strategy works on, None if it is not possible now."""
+    chosen, others = brief.parents[:1], tuple(item for item in brief.parents[1:] if item != brief.parents[0])
+    match strategy:
+        case "scratch":
+            return ()
+        case "explore":
+            return None if talk.cell is None else (*talk.neighbours[:1], *chosen)[:1]
+        case "cross":
+            return (*chosen, others[0]) if others else None
+        case "repair":
+            return None if talk.broken is None else (talk.broken,)
+        case _:
+            return chosen
+
+
+def draw(records: Sequence[Record], arms: Sequence[tuple[str, str]], rng: random.Random) -> tuple[str, str]:
+    """Thompson sampling: the arm with the largest sample of promoted gain per cost.
+
+    How often a call is promoted is drawn from its Beta posterior; gain per promotion and cost per call are means,
+    with one call's worth of the mean over all arms lent to each.
+
+    Args:
+        records: What came of the arms so far, of all that were tried.
+        arms: Backends and strategies to choose from; at least one.
+        rng: The only source of chance.
+    """
+    known = {(record.backend, record.strategy): record for record in records}
+    calls, promotions = sum(item.calls for item in records), sum(item.promotions for item in records)
+    gain = sum(item.gain for item in records) / promotions if promotions else 1.0
+    cost = sum(item.cost for item in records) / calls if calls else 1.0
+
+    def sample(arm: tuple[str, str]) -> float:
+        record = known.get(arm, Record(*arm))
+        hits = min(record.promotions, record.calls)
+        share = rng.betavariate(1 + hits, 1 + record.calls - hits)
+        gained = (record.gain + PRIOR * gain) / (record.promotions + PRIOR)
+        paid = (record.cost + PRIOR * cost) / (record.calls + PRIOR)
+        return share * gained / paid if paid > 0 else share * gained
+
+    samples = [sample(arm) for arm in arms]
+    return arms[samples.index(max(samples))]

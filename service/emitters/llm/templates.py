@@ -1,0 +1,121 @@
+"""Parameter templates: a file that runs as it is, and values to try for some of its module's constants."""
+
+import ast
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from service.emitters.llm.faults import Fault, Unusable
+from service.emitters.llm.fences import Fence
+from service.sources import parse
+
+PARAMETERS, VALUES = 8, 32
+"""Most parameters of a template, and most values of one."""
+
+Number = bool | int | float
+
+
+@dataclass(frozen=True)
+class Template:
+    """Values to try, by name of a module-level constant."""
+
+    parameters: Mapping[str, tuple[Number, ...]]
+
+    @property
+    def combinations(self) -> int:
+        """How many candidates it stands for."""
+        return math.prod(len(values) for values in self.parameters.values())
+
+
+def read_template(blocks: Sequence[Fence]) -> Template | None:
+    """The template of an answer: its one JSON block with `parameters`; None if there is none.
+
+    Raises:
+        Unusable: If there are several, or one that is none.
+    """
+    found = [document["parameters"] for block in blocks if "parameters" in (document := _object(block.text))]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise Unusable(Fault.BAD_TEMPLATE, f"{len(found)} JSON blocks name parameters; one is allowed")
+    given = found[0]
+    if not isinstance(given, dict) or not 1 <= len(given) <= PARAMETERS:
+        raise Unusable(Fault.BAD_TEMPLATE, f"'parameters' must map 1 to {PARAMETERS} names to lists of values")
+    for name, values in given.items():
+        if not isinstance(values, list) or not 1 <= len(values) <= VALUES or not all(map(_is_number, values)):
+            raise Unusable(Fault.BAD_TEMPLATE, f"'{name[:64]}' needs 1 to {VALUES} finite numbers to try")
+    return Template({name: tuple(dict.fromkeys(values)) for name, values in given.items()})
+
+
+def fan_out(source: str, template: Template, most: int, rng: random.Random) -> list[tuple[str, str]]:
+    """Up to `most` candidates of a template, the file as it is first; each with what was chosen, in words.
+
+    Raises:
+        Unusable: If a parameter is no constant of the module, or assigned more than once.
+    """
+    places = {name: _place(source, name) for name in template.parameters}
+    written = {name: ast.literal_eval(node) for name, node in places.items()}
+    found = [(source, _in_words(written))]
+    numbers = rng.sample(range(template.combinations), min(template.combinations, 4 * most))
+    for number in numbers:
+        chosen = _combination(template, number)
+        if len(found) < most and chosen != written:
+            found.append((_with_values(source, places, chosen), _in_words(chosen)))
+    return found
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, bool | int | float) and math.isfinite(value)
+
+
+def _place(source: str, name: str) -> ast.expr:
+    """Where a module gives a constant its value."""
+    module = parse(source)
+    values = [
+        item.value
+        for item in module.body
+        if isinstance(item, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in item.targets)
+    ]
+    stores = sum(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(module)
+    )
+    if len(values) != 1 or stores != 1 or not _is_literal(values[0]):
+        raise Unusable(Fault.BAD_TEMPLATE, f"'{name[:64]}' is not a number that the module assigns once, at its top")
+    return values[0]
+
+
+def _is_literal(node: ast.expr) -> bool:
+    value = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(value, ast.Constant) and isinstance(value.value, bool | int | float)
+
+
+def _combination(template: Template, number: int) -> dict[str, Number]:
+    """Combination `number` of all, the last parameter changing fastest."""
+    chosen: dict[str, Number] = {}
+    for name, values in reversed(list(template.parameters.items())):
+        number, place = divmod(number, len(values))
+        chosen[name] = values[place]
+    return {name: chosen[name] for name in template.parameters}
+
+
+def _with_values(source: str, places: Mapping[str, ast.expr], chosen: Mapping[str, Number]) -> str:
+    """The text with other values in their places; all else stays, byte for byte."""
+    lines = [line.encode() for line in source.split("\n")]
+    for name, node in sorted(places.items(), key=lambda item: (item[1].lineno, item[1].col_offset), reverse=True):
+        row, end = node.lineno - 1, node.end_col_offset
+        lines[row] = lines[row][: node.col_offset] + repr(chosen[name]).encode() + lines[row][end:]
+    return b"\n".join(lines).decode()
+
+
+def _in_words(chosen: Mapping[str, Number]) -> str:
+    return "; ".join(f"{name} = {value!r}" for name, value in chosen.items())

@@ -1,0 +1,104 @@
+"""The backend `anthropic`: Anthropic's Messages API, and whatever else speaks it."""
+
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from service.llm.base import Backend, Completion, Prompt, Refused, TransientFailure
+from service.llm.options import HttpOptions, Options, Surroundings, base_address
+from service.llm.transport import Caller, Tokens, completion_of
+
+VERSION = "2023-06-01"
+"""Of the API, sent with every request; the only stable one there is."""
+CUT_SHORT = ("max_tokens", "model_context_window_exceeded")
+"""Reasons to stop which mean that the answer is not whole."""
+
+
+class AnthropicOptions(HttpOptions):
+    """Without a base URL it is Anthropic's own."""
+
+    base_url: Annotated[str, AfterValidator(base_address)] = "https://api.anthropic.com"
+
+
+class _Block(BaseModel):
+    type: str
+    text: str = ""
+
+
+class _Usage(BaseModel):
+    """Tokens of the prompt that came from, or went into, the vendor's cache are counted apart."""
+
+    input_tokens: Tokens
+    output_tokens: Tokens
+    cache_creation_input_tokens: Tokens | None = None
+    cache_read_input_tokens: Tokens | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All tokens of the prompt."""
+        return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
+
+
+class _Answer(BaseModel):
+    """What is read of an answer; the rest is the vendor's affair."""
+
+    content: list[_Block] = Field(max_length=1000)
+    model: str = ""
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+class Anthropic(Backend):
+    """Messages, one in and one out, not streamed."""
+
+    kind: ClassVar[str] = "anthropic"
+    options: ClassVar[type[Options]] = AnthropicOptions
+
+    def __init__(self, options: AnthropicOptions, surroundings: Surroundings) -> None:
+        self._options = options
+        self._surroundings = surroundings
+        key = surroundings.key
+        secret = {"x-api-key": key.secret} if key else {}
+        self._caller = Caller(options, key, {"anthropic-version": VERSION, **secret})
+
+    @classmethod
+    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+        """Make one that calls the endpoint in its options."""
+        assert isinstance(options, AnthropicOptions)
+        return cls(options, surroundings)
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._caller.close()
+
+    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+        """Answer one prompt.
+
+        Raises:
+            TransientFailure: As `Caller.post`, or if the answer is not of the protocol.
+            PermanentFailure: As `Caller.post`.
+            Refused: As `Caller.post`, or if the model refused.
+        """
+        body = await self._caller.post("/v1/messages", self._body(prompt), key)
+        try:
+            answer = _Answer.model_validate(body)
+        except ValidationError as error:
+            place = ".".join(str(step) for step in error.errors()[0]["loc"])
+            raise TransientFailure(f"the answer is no message: {place}", paid=True) from error
+        usage = answer.usage
+        completion = completion_of(
+            prompt,
+            self._surroundings,
+            text="".join(block.text for block in answer.content if block.type == "text"),
+            model=answer.model or self._options.model,
+            tokens=(usage.prompt_tokens, usage.output_tokens) if usage else None,
+            truncated=answer.stop_reason in CUT_SHORT,
+        )
+        if answer.stop_reason == "refusal":
+            raise Refused(f"the model would not answer: {completion.text[:200]}", completion)
+        return completion
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        messages = [{"role": "user", "content": prompt.user}]
+        body = {"model": self._options.model, "max_tokens": prompt.max_tokens, "messages": messages}
+        return {**body, **({"system": prompt.system} if prompt.system else {}), **self._options.extra}

@@ -1,0 +1,137 @@
+"""`backends.toml`: which models may be asked, under which names, limits and prices. `docs/llm.md` explains it.
+
+[backends.local]
+kind = "openai"
+base_url = "http://127.0.0.1:8000/v1"
+model = "my-model"
+
+[prices."my-model"]
+input_usd_per_mtok = 0.0
+output_usd_per_mtok = 0.0
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from service.errors import BadInput
+from service.llm import BACKENDS
+from service.llm.manual import Manual, ManualOptions
+from service.llm.options import HttpOptions, Key, Options, Price
+
+FILE = "backends.toml"
+"""Name of the file, in the data folder."""
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+"""What a backend may be called: what fits an address and a table."""
+MOST_BYTES = 2**20
+"""Largest file read; a thousand backends fit."""
+
+_PRICES = TypeAdapter(dict[str, Price])
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What the file says. The backend `manual` is always there, for it needs nothing."""
+
+    backends: Mapping[str, Options]
+    prices: Mapping[str, Price]
+
+    def price_of(self, name: str) -> Price | None:
+        """What a backend costs; None if nobody said so."""
+        priced_as = self.backends[name].priced_as
+        return self.prices.get(priced_as) if priced_as else None
+
+
+def load_configuration(folder: Path) -> Configuration:
+    """Read the file in the data folder; without one only `manual` can be asked.
+
+    Raises:
+        BadInput: If something in it cannot be right; names the field. What it holds is never quoted.
+    """
+    path = folder / FILE
+    try:
+        text = path.read_bytes()[: MOST_BYTES + 1]
+    except FileNotFoundError:
+        return parse_configuration({})
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", FILE) from error
+    if len(text) > MOST_BYTES:
+        raise BadInput(f"may have up to {MOST_BYTES} bytes", FILE)
+    try:
+        return parse_configuration(tomllib.loads(text.decode()))
+    except ValueError as error:
+        raise BadInput(f"is not TOML: {error}", FILE) from error
+
+
+def parse_configuration(document: Mapping[str, Any]) -> Configuration:
+    """Check what a file says.
+
+    Raises:
+        BadInput: If something in it cannot be right; names the field.
+    """
+    for name in document.keys() - {"backends", "prices"}:
+        raise BadInput("is not known; there are [backends.<name>] and [prices.<model>]", f"{FILE}: {name}")
+    sections = document.get("backends", {})
+    if not isinstance(sections, Mapping):
+        raise BadInput("must be tables: [backends.<name>]", f"{FILE}: backends")
+    backends = {name: _options(name, section) for name, section in sections.items()}
+    try:
+        prices = _PRICES.validate_python(document.get("prices", {}))
+    except ValidationError as error:
+        raise _field_error("prices", error) from error
+    return Configuration({Manual.kind: ManualOptions(kind=Manual.kind), **backends}, prices)
+
+
+def _options(name: str, section: object) -> Options:
+    place = f"backends.{name}"
+    if not NAME.fullmatch(name):
+        raise BadInput("a name is made of a-z, 0-9, '_', '-' and '.'", f"{FILE}: {place}")
+    kind = section.get("kind") if isinstance(section, Mapping) else None
+    if not isinstance(kind, str) or kind not in BACKENDS:
+        raise BadInput(f"must be one of: {', '.join(BACKENDS)}", f"{FILE}: {place}.kind")
+    try:
+        return BACKENDS[kind].options.model_validate(section)
+    except ValidationError as error:
+        raise _field_error(place, error) from error
+
+
+def _field_error(place: str, error: ValidationError) -> BadInput:
+    first = error.errors(include_input=False, include_context=False)[0]
+    where = ".".join([place, *(str(step) for step in first["loc"])])
+    return BadInput(first["msg"].removeprefix("Value error, "), f"{FILE}: {where}")
+
+
+def read_key(options: Options, folder: Path) -> Key | None:
+    """The key of a backend, None if it needs none.
+
+    Args:
+        options: They say where it is.
+        folder: Where relative paths of key files start.
+
+    Raises:
+        BadInput: If it is not there. Says where it was looked for.
+    """
+    if not isinstance(options, HttpOptions):
+        return None
+    if options.key_env is not None:
+        secret, where = os.environ.get(options.key_env, ""), f"the environment variable {options.key_env}"
+    elif options.key_file is not None:
+        try:
+            secret = (folder / options.key_file.expanduser()).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise BadInput(f"the key file {options.key_file} cannot be read", "key_file") from error
+        where = f"the key file {options.key_file}"
+    else:
+        return None
+    secret = secret.strip()
+    if not secret:
+        raise BadInput(f"{where} is empty", "key")
+    if not (secret.isascii() and secret.isprintable()):
+        raise BadInput(f"{where} holds what no header can carry", "key")
+    return Key(secret)

@@ -1,0 +1,96 @@
+"""The backend `openai`: any endpoint that speaks OpenAI's chat completions, hosted or one's own."""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, Field, ValidationError
+
+from service.llm.base import Backend, Completion, Prompt, Refused, TransientFailure
+from service.llm.options import HttpOptions, Options, Surroundings
+from service.llm.transport import Caller, Tokens, completion_of
+
+
+class OpenaiOptions(HttpOptions):
+    """`max_tokens_field`: what the endpoint calls the limit; some models want `max_completion_tokens`."""
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: Tokens
+    completion_tokens: Tokens = 0
+
+
+class _Answer(BaseModel):
+    """What is read of an answer; the rest is the vendor's affair."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    model: str = ""
+    usage: _Usage | None = None
+
+
+class Openai(Backend):
+    """Chat completions, one message in and one out, not streamed."""
+
+    kind: ClassVar[str] = "openai"
+    options: ClassVar[type[Options]] = OpenaiOptions
+
+    def __init__(self, options: OpenaiOptions, surroundings: Surroundings) -> None:
+        self._options = options
+        self._surroundings = surroundings
+        key = surroundings.key
+        self._caller = Caller(options, key, {"Authorization": f"Bearer {key.secret}"} if key else {})
+
+    @classmethod
+    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+        """Make one that calls the endpoint in its options."""
+        assert isinstance(options, OpenaiOptions)
+        return cls(options, surroundings)
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._caller.close()
+
+    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+        """Answer one prompt.
+
+        Raises:
+            TransientFailure: As `Caller.post`, or if the answer is not of the protocol.
+            PermanentFailure: As `Caller.post`.
+            Refused: As `Caller.post`, or if the model or a filter refused.
+        """
+        body = await self._caller.post("/chat/completions", self._body(prompt), key)
+        try:
+            answer = _Answer.model_validate(body)
+        except ValidationError as error:
+            place = ".".join(str(step) for step in error.errors()[0]["loc"])
+            raise TransientFailure(f"the answer is no chat completion: {place}", paid=True) from error
+        choice, usage = answer.choices[0], answer.usage
+        text = choice.message.content or ""
+        completion = completion_of(
+            prompt,
+            self._surroundings,
+            text=text or choice.message.refusal or "",
+            model=answer.model or self._options.model,
+            tokens=(usage.prompt_tokens, usage.completion_tokens) if usage else None,
+            truncated=choice.finish_reason == "length",
+        )
+        if choice.finish_reason == "content_filter" or (choice.message.refusal and not text):
+            raise Refused(f"the model would not answer: {completion.text[:200]}", completion)
+        return completion
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        messages = [{"role": "user", "content": prompt.user}]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        limit: dict[str, Any] = {self._options.max_tokens_field: prompt.max_tokens}
+        return {"model": self._options.model, "messages": messages, **limit, **self._options.extra}

@@ -1,0 +1,52 @@
+"""The open searches as they are now, read whole only when they have changed: a search with its graphs is wide."""
+
+from archive.records import Search, SearchMark
+from archive.store import Store
+from workers.protocol import Operator
+
+
+class Roster:
+    """Searches, and what they are about, as one coordinator knows them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._marks: dict[str, SearchMark] = {}
+        self._known: dict[str, Search] = {}
+        self._operators: dict[str, Operator] = {}
+
+    @property
+    def marks(self) -> dict[str, SearchMark]:
+        """Every open search of the archive at the last look, whoever runs it, by id."""
+        return self._marks
+
+    async def look(self) -> None:
+        """See which searches are open, and which have changed."""
+        self._marks = {mark.id: mark for mark in await self._store.tenures.marks()}
+        self._known = {id: search for id, search in self._known.items() if self._is_fresh(search)}
+        used = {search.operator for search in self._known.values()}
+        self._operators = {digest: operator for digest, operator in self._operators.items() if digest in used}
+
+    async def get(self, id: str) -> Search:
+        """A search as it was at the last look, or later.
+
+        Raises:
+            NotFound: If there is no such search.
+        """
+        search = self._known.get(id)
+        if search is None:
+            search = await self._store.searches.get(id)
+            if self._is_fresh(search):
+                self._known[id] = search
+        return search
+
+    async def operator(self, search: Search) -> Operator:
+        """What a search is about."""
+        operator = self._operators.get(search.operator)
+        if operator is None:
+            record = await self._store.operators.get(search.operator)
+            operator = self._operators[search.operator] = Operator.model_validate_json(record.document)
+        return operator
+
+    def _is_fresh(self, search: Search) -> bool:
+        mark = self._marks.get(search.id)
+        return mark is not None and mark.updated_at == search.updated_at

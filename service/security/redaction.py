@@ -1,0 +1,17 @@
+"""Takes secrets out of text that is written down: what looks like a token of ours, and passwords in addresses.
+
+Nothing of ours logs a secret on purpose. But paths are whatever a client sends, and libraries put addresses into their
+errors.
+"""
+
+import re
+
+from service.security.credentials import PREFIX
+
+SECRETS = re.compile(rf"(?P<token>{PREFIX}[0-9A-Za-z]{{8}})[0-9A-Za-z]+|(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s@'\"]*@")
+"""A token, of which the beginning says which it is, and the part of an address that says who asks."""
+
+
+def redact(text: str) -> str:
+    """The text with `…` in place of secrets."""
+    return SECRETS.sub(lambda found: f"{found['token']}…" if found["token"] else f"{found['scheme']}…@", text)

@@ -1,0 +1,14 @@
+"""What is kept of attempts is what is kept of candidates and placements."""
+
+from dataclasses import fields
+
+from archive.records import Attempt, Candidate, Landing, PlacementRecord
+
+
+def test_attempts_are_named_as_candidates_are() -> None:
+    assert {field.name for field in fields(Attempt)} < {field.name for field in fields(Candidate)}
+
+
+def test_landings_say_where_and_what_was_gained() -> None:
+    assert {field.name for field in fields(Landing)} - {"gain"} < {field.name for field in fields(PlacementRecord)}
+    assert Landing("c", "model:sm_90", 3, None) != Landing("c", "model:sm_90", 3, 0.5)

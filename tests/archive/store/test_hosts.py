@@ -1,0 +1,91 @@
+"""Hosts in the archive: they join untrusted, stand as they are told, and are counted."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from archive.errors import Conflict, NotFound
+from archive.records import HostState, HostTally, NewHost
+from archive.store import Store
+from tests.archive.samples import stored_candidate, stored_search, unique_id
+
+LIVING = (HostState.ACTIVE, HostState.DRAINING)
+
+
+def new_host(**changes: Any) -> NewHost:
+    values: dict[str, Any] = {
+        "id": unique_id(),
+        "name": "rig",
+        "token": "token-1",
+        "target": "sm_90",
+        "device": "h200",
+        "versions": {"triton": "3.7.1"},
+        "cores": 8,
+        "jail": "user+net",
+        "protocol_version": 1,
+        "password_digest": "0" * 64,
+    }
+    return NewHost(**{**values, **changes})
+
+
+async def test_a_host_begins_active_and_untrusted(store: Store) -> None:
+    host = await store.hosts.add(new_host())
+    assert (host.state, host.trusted, host.done, host.versions) == (HostState.ACTIVE, False, 0, {"triton": "3.7.1"})
+    assert await store.hosts.get(host.id) == host
+    with pytest.raises(Conflict):
+        await store.hosts.add(new_host(id=host.id))
+    with pytest.raises(NotFound):
+        await store.hosts.get("nobody")
+
+
+async def test_hosts_are_listed_by_state_in_order(store: Store) -> None:
+    first, second, third = [await store.hosts.add(new_host()) for _ in range(3)]
+    await store.hosts.set_state(second.id, HostState.REVOKED, only_from=LIVING)
+    assert [host.id for host in await store.hosts.list(LIVING)] == [first.id, third.id]
+    assert [host.id for host in await store.hosts.list([HostState.REVOKED])] == [second.id]
+
+
+async def test_who_no_longer_works_is_no_longer_trusted(store: Store) -> None:
+    host = await store.hosts.add(new_host())
+    assert (await store.hosts.trust(host.id, True)).trusted
+    draining = await store.hosts.set_state(host.id, HostState.DRAINING, only_from=LIVING)
+    assert draining.trusted
+    revoked = await store.hosts.set_state(host.id, HostState.REVOKED, reason="sold", only_from=LIVING)
+    assert (revoked.state, revoked.reason, revoked.trusted) == (HostState.REVOKED, "sold", False)
+    assert await store.hosts.set_state(host.id, HostState.REVOKED, only_from=LIVING) == revoked
+    with pytest.raises(Conflict, match="revoked"):
+        await store.hosts.set_state(host.id, HostState.DRAINING, only_from=LIVING)
+    with pytest.raises(Conflict, match="revoked"):
+        await store.hosts.trust(host.id, True)
+    suspended = await store.hosts.add(new_host())
+    await store.hosts.set_state(suspended.id, HostState.SUSPENDED, only_from=LIVING)
+    with pytest.raises(Conflict, match="suspended"):
+        await store.hosts.trust(suspended.id, True)
+    with pytest.raises(NotFound):
+        await store.hosts.trust("nobody", True)
+
+
+async def test_counts_add_up_and_signs_of_life_are_kept(store: Store) -> None:
+    host, moment = await store.hosts.add(new_host()), datetime(2026, 1, 2, tzinfo=UTC)
+    for _ in range(2):
+        await store.hosts.tally({host.id: HostTally(1, 2, 3, 4), "nobody": HostTally(1)}, {host.id: moment})
+    await store.hosts.tally({host.id: HostTally()}, {})
+    found = await store.hosts.get(host.id)
+    assert (found.done, found.refused, found.checked, found.disagreed) == (2, 4, 6, 8)
+    assert found.seen_at == moment
+
+
+async def test_a_doubt_stays_until_a_trusted_worker_found_the_same(store: Store) -> None:
+    search = await stored_search(store)
+    candidate = await stored_candidate(store, search.id)
+    assert await store.hosts.doubted(candidate) is None
+    for host in ("host-1", "host-2"):
+        await store.hosts.doubt(candidate, host)
+    doubt = await store.hosts.doubted(candidate)
+    assert doubt is not None and (doubt.candidate, doubt.host) == (candidate, "host-1")
+    for _ in range(2):
+        await store.hosts.believe(candidate)
+    assert await store.hosts.doubted(candidate) is None
+    with pytest.raises(Conflict):
+        await store.hosts.doubt("nobody", "host-1")

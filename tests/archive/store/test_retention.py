@@ -1,0 +1,81 @@
+"""Old searches go with all that only they hold; nothing else does."""
+
+from datetime import timedelta
+
+import pytest
+
+from archive.columns import now
+from archive.errors import NotFound
+from archive.records import Search, SearchState
+from archive.store import Store
+from archive.tables import metadata
+from tests.archive.samples import new_report, new_variant, offer, stored_candidate, stored_search, traced
+
+OUTLIVES = {"findings.search"}
+"""What was learned in a search is kept when the search goes."""
+SHARED, OWN = "5" * 64, "6" * 64
+
+
+async def lived(store: Store, state: SearchState, *bundles: str) -> tuple[Search, str]:
+    """A search with a candidate that has everything, in a state."""
+    search = await stored_search(store)
+    candidate = await stored_candidate(store, search.id)
+    variants = [new_variant(index, bundle=bundle) for index, bundle in enumerate(bundles)]
+    await store.candidates.save_trace(candidate, traced(*variants))
+    await store.reports.save(new_report(search.id, candidate))
+    await store.elites.offer(offer(search.id, candidate))
+    await store.candidates.judge(candidate, "correct", "", None, 1.0)
+    await store.searches.set_state(search.id, state)
+    return search, candidate
+
+
+async def test_an_ended_search_goes_with_all_it_alone_holds(store: Store) -> None:
+    gone, candidate = await lived(store, SearchState.DONE, SHARED, OWN)
+    kept, other = await lived(store, SearchState.RUNNING, SHARED)
+    later = now() + timedelta(seconds=1)
+    assert await store.retention.expired(later) == [gone.id]
+    removed = await store.retention.prune(later)
+    assert [removed[name] for name in ("searches", "candidates", "variants", "reports", "elites", "bundles")] == [
+        1,
+        1,
+        2,
+        1,
+        1,
+        1,
+    ]
+    with pytest.raises(NotFound):
+        await store.searches.get(gone.id)
+    with pytest.raises(NotFound):
+        await store.candidates.get(candidate)
+    with pytest.raises(NotFound):
+        await store.bundles.get(OWN)
+    assert (await store.bundles.get(SHARED)).identity == SHARED
+    assert (await store.searches.get(kept.id)).state is SearchState.RUNNING
+    assert len(await store.reports.of_candidate(other)) == 1
+
+
+async def test_what_ended_lately_stays(store: Store) -> None:
+    search, _ = await lived(store, SearchState.STOPPED, OWN)
+    before = now() - timedelta(days=1)
+    assert await store.retention.expired(before) == []
+    removed = await store.retention.prune(before)
+    assert set(removed.values()) == {0}
+    assert (await store.searches.get(search.id)).id == search.id
+
+
+@pytest.mark.parametrize("state", [SearchState.PREPARING, SearchState.PAUSED])
+async def test_what_has_not_ended_stays(store: Store, state: SearchState) -> None:
+    search, _ = await lived(store, state, OWN)
+    await store.retention.prune(now() + timedelta(days=1))
+    assert (await store.searches.get(search.id)).state is state
+
+
+def test_every_table_about_a_search_is_thought_of() -> None:
+    """A column named after a search or a candidate is a foreign key, by which retention finds its rows."""
+    loose = {
+        f"{table.name}.{column.name}"
+        for table in metadata.tables.values()
+        for column in table.columns
+        if column.name in ("search", "candidate") and not column.foreign_keys
+    }
+    assert loose <= OUTLIVES

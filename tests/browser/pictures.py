@@ -1,0 +1,62 @@
+"""Takes the pictures in docs: every page of a running service, wide and narrow, light and dark.
+
+python -m tests.browser.pictures http://127.0.0.1:8700 docs/pictures/dashboard
+"""
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.conftest import CHROMIUM, FLAGS
+
+QUALITY = 55
+"""Of JPEG: text stays sharp enough to read, and forty pictures stay small."""
+
+
+def pages(page: Page, address: str) -> dict[str, str]:
+    """Addresses by name: the newest search and its best candidate stand for all."""
+    page.goto(address)
+    search = page.locator(".searches tbody th a").first.get_attribute("href")
+    page.goto(f"{address}{search}")
+    candidate = page.locator(".tiles .big a").first.get_attribute("href")
+    device = page.locator("input[name=device]").first.get_attribute("value")
+    side = f"{str(search).rpartition('/')[2]}@{device}"
+    return {
+        "overview": "/",
+        "search": f"{search}",
+        "candidates": f"{search}/candidates",
+        "shapes": f"{search}/shapes",
+        "candidate": f"{candidate}",
+        "compare": f"/compare?left={side}&right={side}",
+        "operators": "/operators",
+        "operator": "/operators/softmax",
+        "workers": "/workers",
+        "prompts": "/prompts",
+        "tokens": "/tokens",
+        "login": "/login?refused=1",
+        "error": "/searches/nothing",
+    }
+
+
+def main(address: str, folder: Path) -> None:
+    """Take every picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        found = pages(browser.new_page(), address)
+        for width in (1440, 390):
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+                page = context.new_page()
+                for name, path in found.items():
+                    page.goto(address + path)
+                    page.wait_for_timeout(700)
+                    target = folder / f"{name}-{width}-{scheme}.jpg"
+                    page.screenshot(path=target, full_page=True, type="jpeg", quality=QUALITY)
+                context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,33 @@
+"""An app with its doors locked, over the coordinator of another one."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from archive.store import Store
+from service.app import create_app
+from service.security.authentication import issue
+from service.security.doors import Doors, Login
+from service.security.hosts import Hosts
+from service.security.scopes import Scope
+from service.settings import Settings
+
+ALWAYS = Doors(Login.ALWAYS, Hosts(frozenset({"reef.example"})))
+
+
+@asynccontextmanager
+async def guarded(coordinator: Any, doors: Doors = ALWAYS, scheme: str = "http") -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an app that needs a login, with nobody logged in."""
+    app = create_app(Settings(), doors)
+    app.state.coordinator = coordinator
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://reef.example") as client:
+        yield client
+
+
+async def bearer(store: Store, scopes: Iterable[Scope] = tuple(Scope), **options: Any) -> dict[str, str]:
+    """Headers of a program with a new token."""
+    _, text = await issue(store, "program", set(scopes), **options)
+    return {"Authorization": f"Bearer {text}"}

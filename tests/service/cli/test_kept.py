@@ -1,0 +1,77 @@
+"""`archive dump`, `load` and `prune` on the database that the settings name."""
+
+import asyncio
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from archive.errors import Conflict, Unreadable
+from archive.records import NewSearch, SearchState
+from archive.store import Store, migrate
+from service.cli import app
+from service.errors import BadInput
+from tests.service import records
+
+
+def reef(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["archive", *arguments], env={"REEF_DATA_DIR": str(data), "COLUMNS": "200"})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder whose archive holds one search that has ended."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    asyncio.run(_fill(f"sqlite+aiosqlite:///{folder / 'reef.db'}"))
+    return folder
+
+
+async def _fill(url: str) -> None:
+    await migrate(url)
+    store = await Store.open(url)
+    operator, template = records.OPERATOR, records.search()
+    await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
+    await store.searches.create(NewSearch(**{item.name: getattr(template, item.name) for item in fields(NewSearch)}))
+    await store.searches.set_state("search-1", SearchState.DONE)
+    await store.close()
+
+
+def test_a_copy_fills_another_archive(data: Path, tmp_path: Path) -> None:
+    written = reef(data, "dump", str(tmp_path / "copy.gz"), "--json")
+    assert written.exit_code == 0
+    assert json.loads(written.output)["searches"] == 1
+    read = reef(tmp_path / "other", "load", str(tmp_path / "copy.gz"))
+    assert read.exit_code == 0
+    assert "searches" in read.output
+    listed = reef(tmp_path / "other", "prune", "--days", "0", "--json")
+    assert json.loads(listed.output) == {"expired": ["search-1"]}
+
+
+def test_nothing_is_removed_before_somebody_says_yes(data: Path) -> None:
+    assert "search-1" in reef(data, "prune", "--days", "0").output
+    assert json.loads(reef(data, "prune", "--days", "0", "--yes", "--json").output)["searches"] == 1
+    assert json.loads(reef(data, "prune", "--days", "0", "--json").output) == {"expired": []}
+
+
+def test_what_is_young_enough_is_not_listed(data: Path) -> None:
+    assert json.loads(reef(data, "prune", "--days", "1", "--json").output) == {"expired": []}
+
+
+def test_files_that_cannot_be_used_are_named(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_bytes(b"")
+    with pytest.raises(BadInput, match="taken"):
+        raise reef(data, "dump", str(tmp_path / "taken")).exception
+    with pytest.raises(BadInput, match="missing"):
+        raise reef(data, "load", str(tmp_path / "missing")).exception
+    with pytest.raises(Unreadable):
+        raise reef(tmp_path / "other", "load", str(tmp_path / "taken")).exception
+
+
+def test_an_archive_that_holds_something_is_not_overwritten(data: Path, tmp_path: Path) -> None:
+    reef(data, "dump", str(tmp_path / "copy.gz"))
+    with pytest.raises(Conflict, match="not empty"):
+        raise reef(data, "load", str(tmp_path / "copy.gz")).exception

@@ -1,0 +1,47 @@
+"""Commands are imported when they are called, and listed without."""
+
+import subprocess
+import sys
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from service.cli import COMMANDS, app
+from service.cli.loading import Later, Place, group_of
+
+HEAVY = ("alembic", "fastapi", "httpx", "redis", "service.coordinator", "sqlalchemy")
+
+
+def test_the_list_of_commands_needs_none_of_them() -> None:
+    code = f"""
+import sys
+from typer.testing import CliRunner
+from service.cli import app
+shown = CliRunner().invoke(app, ["--help"])
+assert shown.exit_code == 0 and "search" in shown.stdout, shown.output
+print(sorted(set({HEAVY}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_where_the_table_says(name: str) -> None:
+    loaded = Later(name, COMMANDS[name]).load()
+    assert loaded.help.startswith(COMMANDS[name].summary.rstrip("."))
+    assert "Usage" in CliRunner().invoke(app, [name, "--help"]).stdout
+
+
+def test_a_command_reads_its_own_arguments() -> None:
+    table = {"print": Place("tests.service.cli.test_loading", "say", "Say a word.")}
+    small = typer.Typer(cls=group_of(table))
+    small.callback()(lambda: None)
+    assert CliRunner().invoke(small, ["print", "reef", "--times", "2"]).stdout == "reef reef\n"
+    assert CliRunner().invoke(small, ["print"]).exit_code == 2
+    assert list(typer.main.get_command(small).commands) == ["print"]
+
+
+def say(word: str, times: int = 1) -> None:
+    """Say a word."""
+    typer.echo(" ".join([word] * times))

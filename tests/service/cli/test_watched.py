@@ -1,0 +1,62 @@
+"""`submit` and `watch`: what is sent, and what is said at the end. `tests/journeys/test_remote.py` runs both."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from archive.records import SearchState
+from service.api.examples import EXAMPLES
+from service.api.schemas import Archive, Progress
+from service.catalogue import load_catalogue
+from service.cli.watched import conclude, operator_of, options_of
+from service.errors import BadInput
+from tests.service.cli.test_catalogued import spec
+
+PROGRESS = Progress.model_validate(EXAMPLES["Progress"]).model_copy(update={"state": SearchState.DONE})
+ARCHIVE = Archive.model_validate(EXAMPLES["Archive"])
+EMPTY = ARCHIVE.model_copy(update={"elites": ()})
+
+
+def test_names_are_left_to_the_service_and_files_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert operator_of("rmsnorm") == "rmsnorm"
+    assert operator_of("0" * 64) == "0" * 64
+    path = spec(tmp_path, "double", "x * 2")
+    assert operator_of(path).name == operator_of(f"{path}/operator.toml").name == "double"
+    monkeypatch.chdir(tmp_path)
+    assert operator_of("double").name == "double"
+    (tmp_path / "rmsnorm").mkdir()
+    assert operator_of("rmsnorm") == "rmsnorm" and "rmsnorm" in load_catalogue()
+    with pytest.raises(BadInput, match="neither a file"):
+        operator_of("nothing.toml")
+
+
+def test_options_become_a_request() -> None:
+    assert options_of(None, 7, "tune, rewrite,", 3) == {
+        "devices": ("model:sm_90",),
+        "emitters": ("tune", "rewrite"),
+        "budget": 7,
+        "seed": 3,
+    }
+    with pytest.raises(BadInput) as caught:
+        options_of(["h200"], 0, "tune", 0)
+    assert caught.value.field == "budget"
+
+
+@pytest.mark.parametrize(
+    ("state", "archive", "code"),
+    [
+        (SearchState.DONE, ARCHIVE, 0),
+        (SearchState.STOPPED, ARCHIVE, 0),
+        (SearchState.DONE, EMPTY, 3),
+        (SearchState.FAILED, ARCHIVE, 1),
+    ],
+)
+def test_the_end_has_its_exit_code(
+    state: SearchState, archive: Archive, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = PROGRESS.model_copy(update={"state": state})
+    assert conclude(ended, archive, None, as_json=True) == code
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["state"], shown["best"], shown["figures"][:9]) == (state.value, 1.31, "PREDICTED")
+    assert conclude(ended, archive, Path("kernel.py"), as_json=False) == code

@@ -1,0 +1,35 @@
+import pytest
+
+from archive.errors import NotFound
+from service.dashboard.candidate import load_assembly, load_candidate, load_kernel, objective_said
+from tests.service import records
+from tests.service.dashboard.conftest import Filled, Service
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_objectives_of_devices_of_two_kinds_say_nothing() -> None:
+    assert objective_said(records.search(devices=("model:sm_90", "model:sm_80"))) == "predicted"
+    assert objective_said(records.search(devices=("h200",))) == "measured"
+    assert objective_said(records.search(devices=("h200", "model:sm_90"))) == ""
+
+
+async def test_a_variant_is_held_against_the_seed_and_the_floor(service: Service, filled: Filled) -> None:
+    page = await load_candidate(service.coordinator.store, filled.best, None, None)
+    judged = page.judged[0]
+    assert [bar.label for bar in judged.times[0].bars] == ["this kernel", "seed kernel", "memory floor"]
+    assert judged.speedup is not None and judged.speedup.mid == pytest.approx(1.0)
+    assert [each.device for each in page.holds] == ["model:sm_90"]
+    assert {place.axis for place in page.places if place.spans} == {"num_warps"}
+    assert page.against is not None and page.against.id == filled.first
+    assert [line.kind for line in page.changes or ()].count("add") == 1
+
+
+async def test_what_does_not_exist_is_not_found(service: Service, filled: Filled) -> None:
+    store = service.coordinator.store
+    with pytest.raises(NotFound):
+        await load_candidate(store, filled.best, 5, None)
+    with pytest.raises(NotFound):
+        await load_assembly(store, filled.failed, 0)
+    with pytest.raises(NotFound):
+        await load_kernel(store, filled.best, "h200", 0)

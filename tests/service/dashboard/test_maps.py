@@ -1,0 +1,91 @@
+from datetime import timedelta
+
+import pytest
+
+from archive.records import Axis, Mark
+from service.dashboard.maps import View, draw
+from service.errors import BadInput
+from tests.service import records
+
+AXES = (Axis("num_warps", 6), Axis("registers", 5), Axis("memory_path", 3))
+SEARCH = records.search(axes=AXES)
+
+
+def mark(warps: int, registers: int, path: int, objective: float, **changes: object) -> Mark:
+    values: dict[str, object] = {
+        "cell": (warps * 5 + registers) * 3 + path,
+        "candidate": f"{warps}-{registers}-{path}",
+        "variant": 0,
+        "emitter": "tune",
+        "objective": objective,
+        "low": objective,
+        "mid": objective,
+        "high": objective,
+        "revision": 1,
+        "placed_at": records.NOW,
+    }
+    return Mark(**{**values, **changes})  # type: ignore[arg-type]
+
+
+MARKS = [mark(1, 2, 0, 3.0), mark(1, 2, 1, 2.0), mark(5, 0, 2, 1.0), mark(0, 4, 0, 0.6)]
+
+
+def test_a_square_shows_the_best_over_the_axes_that_are_not_drawn() -> None:
+    drawn = draw(SEARCH, View.of(SEARCH, {}), MARKS, records.NOW)
+    assert (len(drawn.rows), len(drawn.columns), drawn.depth, drawn.held) == (5, 6, 3, 4)
+    square = drawn.rows[2].squares[1]
+    assert square.mark is not None and (square.mark.candidate, square.held) == ("1-2-0", 2)
+    assert drawn.rows[4].squares[5].look == "shade-1"
+    assert drawn.rows[0].squares[0].look == "slower-2"
+    assert sum(each.mark is not None for row in drawn.rows for each in row.squares) == 3
+
+
+def test_a_slice_leaves_the_others_out() -> None:
+    view = View.of(SEARCH, {"memory_path": "1"})
+    drawn = draw(SEARCH, view, MARKS, records.NOW)
+    assert (drawn.held, drawn.depth) == (1, 1)
+    assert [choice.chosen for choice in drawn.choices] == [1]
+
+
+def test_axes_may_change_places() -> None:
+    drawn = draw(SEARCH, View.of(SEARCH, {"x": "memory_path", "y": "num_warps"}), MARKS, records.NOW)
+    assert (len(drawn.rows), len(drawn.columns), drawn.depth) == (6, 3, 5)
+    assert drawn.rows[0].squares[2].mark is not None
+
+
+def test_a_grid_of_one_axis_is_a_single_row() -> None:
+    search = records.search()
+    drawn = draw(search, View.of(search, {}), [mark(0, 0, 0, 1.5, cell=2)], records.NOW)
+    assert len(drawn.rows) == 1 and drawn.rows[0].label == ""
+    assert drawn.rows[0].squares[2].look == "shade-7"
+
+
+def test_colours_may_mean_age_or_emitter() -> None:
+    old = mark(0, 0, 0, 2.0, placed_at=records.NOW - timedelta(hours=2))
+    new = mark(1, 0, 0, 1.0, emitter="rewrite")
+    by_age = draw(SEARCH, View.of(SEARCH, {"colour": "age"}), [old, new], records.NOW)
+    by_emitter = draw(SEARCH, View.of(SEARCH, {"colour": "emitter"}), [old, new], records.NOW)
+    assert [each.look for each in by_age.rows[4].squares[:2]] == ["shade-4", "shade-7"]
+    assert [each.look for each in by_emitter.rows[4].squares[:2]] == ["hue-1", "hue-2"]
+    assert by_emitter.legend == (("hue-0", "seed"), ("hue-1", "tune"), ("hue-2", "rewrite"))
+
+
+def test_an_empty_archive_has_a_legend_all_the_same() -> None:
+    drawn = draw(SEARCH, View.of(SEARCH, {}), [], records.NOW)
+    assert drawn.held == 0 and drawn.legend == ()
+
+
+def test_a_view_leads_back_to_itself() -> None:
+    asked = {"device": "model:sm_90", "x": "registers", "y": "memory_path", "num_warps": "3", "colour": "age"}
+    view = View.of(SEARCH, asked)
+    assert view.address() == "?device=model%3Asm_90&x=registers&y=memory_path&num_warps=3&colour=age"
+    assert view.address(along="time").endswith("&along=time")
+
+
+@pytest.mark.parametrize(
+    "query", [{"x": "nonsense"}, {"device": "h200"}, {"colour": "red"}, {"memory_path": "9"}, {"memory_path": "\u0663"}]
+)
+def test_what_a_search_does_not_have_is_refused(query: dict[str, str]) -> None:
+    with pytest.raises(BadInput) as caught:
+        View.of(SEARCH, query)
+    assert caught.value.field in query

@@ -1,0 +1,49 @@
+import httpx
+import pytest
+from uuid6 import uuid7
+
+from archive.records import ExchangeState, NewExchange
+from tests.service.dashboard.conftest import Hostile, Service
+from tests.service.dashboard.hostile import CORPUS
+from tests.service.dashboard.reading import read
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def waiting(service: Service, search: str) -> str:
+    new = NewExchange(
+        id=str(uuid7()),
+        search=search,
+        ordinal=1,
+        step=0,
+        digest="e",
+        backend="me",
+        strategy="write",
+        template="t",
+        claims={},
+        parents=(),
+        cell=None,
+        system="be brief",
+        user="write a kernel",
+        max_tokens=10,
+        state=ExchangeState.WAITING,
+    )
+    return (await service.coordinator.store.exchanges.open(new)).id
+
+
+async def test_prompts_are_listed_and_shown_as_text(pages: httpx.AsyncClient, hostile: Hostile) -> None:
+    assert f"/prompts/{hostile.prompt}" in [link["href"] for link in read(await pages.get("/prompts")).all("a")]
+    page = read(await pages.get(f"/prompts/{hostile.prompt}"))
+    assert page.text.count(CORPUS[0]) >= 4 and page.all("textarea") == []
+    assert "is not one of" in read(await pages.get("/prompts?state=lost"), 422).text
+    assert "No prompt in this state" in read(await pages.get("/prompts?state=claimed")).text
+
+
+async def test_a_person_answers_what_waits(pages: httpx.AsyncClient, service: Service, hostile: Hostile) -> None:
+    id = await waiting(service, hostile.search.id)
+    assert len(read(await pages.get(f"/prompts/{id}")).all("textarea")) == 1
+    assert "write an answer" in read(await pages.post(f"/prompts/{id}/answer", data={"text": " "}), 422).text
+    assert (await pages.post(f"/prompts/{id}/answer", data={"text": "```python\nx = 1\n```"})).status_code == 303
+    kept = await service.coordinator.store.exchanges.get(id)
+    assert (kept.text, kept.model, kept.holder) == ("```python\nx = 1\n```", "by hand", "local")
+    assert read(await pages.post(f"/prompts/{id}/answer", data={"text": "again"}), 409).text

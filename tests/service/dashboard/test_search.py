@@ -1,0 +1,52 @@
+import pytest
+
+from archive.records import SearchState
+from service.dashboard.maps import View
+from service.dashboard.search import Courses, Emitters, Outcomes, Standing, actions_in, load_search
+from tests.service.dashboard.conftest import Filled, Hostile, Service
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize(
+    "state, actions",
+    [
+        (SearchState.PREPARING, ["pause", "stop"]),
+        (SearchState.RUNNING, ["pause", "stop"]),
+        (SearchState.PAUSED, ["resume", "stop"]),
+        (SearchState.DONE, []),
+        (SearchState.FAILED, []),
+    ],
+)
+async def test_only_what_can_be_done_is_offered(state: SearchState, actions: list[str]) -> None:
+    assert [action for action, _ in actions_in(state)] == actions
+
+
+async def test_the_parts_say_what_the_archive_holds(service: Service, filled: Filled) -> None:
+    page = await load_search(service.coordinator, filled.search, View.of(filled.search, {}))
+    standing, courses, emitters, outcomes = (
+        page.parts[name] for name in ("standing", "courses", "emitters", "outcomes")
+    )
+    assert isinstance(standing, Standing) and standing.best is not None
+    assert (standing.best.candidate, standing.done, standing.provenance) == (filled.best, 1.0, "predicted")
+    assert [tab.device for tab in standing.tabs] == list(filled.search.devices)
+    assert isinstance(courses, Courses)
+    assert [course.title for course in courses.courses] == ["Best speedup", "Coverage", "QD score"]
+    assert courses.courses[0].now == "\u22481.50\u00d7"
+    assert isinstance(emitters, Emitters) and [row.name for row in emitters.rows] == ["seed", "tune"]
+    assert sum(row.share for row in emitters.rows) == pytest.approx(1.0)
+    assert isinstance(outcomes, Outcomes)
+    assert dict((name, times) for name, times, _ in outcomes.outcomes) == {"correct": 2, "compile_error": 1}
+
+
+async def test_courses_may_run_along_the_time(service: Service, filled: Filled) -> None:
+    page = await load_search(service.coordinator, filled.search, View.of(filled.search, {"along": "time"}))
+    courses = page.parts["courses"]
+    assert isinstance(courses, Courses) and courses.courses[0].end.endswith(" s")
+
+
+async def test_what_people_said_and_what_models_cost_is_there(service: Service, hostile: Hostile) -> None:
+    page = await load_search(service.coordinator, hostile.search, View.of(hostile.search, {}))
+    directions, spending = vars(page.parts["directions"]), vars(page.parts["spending"])
+    assert (len(directions["pins"]), len(directions["hints"]), directions["open"]) == (1, 1, True)
+    assert spending["asks"] is True

@@ -1,0 +1,30 @@
+from markupsafe import Markup
+
+from service.dashboard.sources import MOST_DIFF_LINES, difference, highlighted
+from tests.service.dashboard.hostile import CORPUS
+from tests.service.dashboard.reading import Document, faults
+
+
+def test_every_line_stays_one_line() -> None:
+    source = '\n\ndef f(x):\n    """two\n    lines"""\n    return x\n\n'
+    lines = highlighted(source)
+    assert len(lines) == len(source.removesuffix("\n").split("\n"))
+    assert Markup("\n").join(lines).striptags().replace(" ", "") == source.strip().replace("\n", "").replace(" ", "")
+    assert '<span class="nf">f</span>' in lines[2]
+
+
+def test_hostile_source_is_only_text() -> None:
+    for text in CORPUS:
+        document = Document(str(Markup("").join(highlighted(f"# {text}\n'{text}'\n"))))
+        assert {tag for tag, _ in document.tags} <= {"span"} and faults(document) == []
+
+
+def test_changes_are_told_apart() -> None:
+    changes = difference("a\nb\nc\n", "a\nB\nc\n")
+    assert changes is not None
+    assert [(line.kind, line.text) for line in changes[1:4]] == [("same", " a"), ("del", "-b"), ("add", "+B")]
+    assert difference("same", "same") == ()
+
+
+def test_what_is_too_long_is_not_compared() -> None:
+    assert difference("\n" * MOST_DIFF_LINES, "") is None

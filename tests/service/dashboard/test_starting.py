@@ -1,0 +1,63 @@
+import pytest
+from pydantic import ValidationError
+
+from service.dashboard.routing import Form
+from service.dashboard.starting import PASTED, read_request, start_form, wrong_fields
+from service.errors import BadInput
+from tests.service import records
+
+RIGHT = {"operator": ["rmsnorm"], "devices": ["model:sm_90"], "emitters": ["tune"], "budget": ["10"], "seed": ["1"]}
+
+
+def sent(**changes: list[str]) -> Form:
+    return Form({**RIGHT, **changes})
+
+
+def test_a_form_becomes_a_request() -> None:
+    request = read_request(sent(axes=["registers"]))
+    assert (request.operator, request.budget, request.axes) == ("rmsnorm", 10, ("registers",))
+    assert read_request(sent()).axes is None
+    asking = read_request(sent(models=["ada, bob"], calls=["9"])).llm
+    assert asking is not None and (asking.backends, asking.calls, asking.usd) == (("ada", "bob"), 9, None)
+
+
+def test_a_spec_may_be_pasted_in_json_or_toml() -> None:
+    document = records.OPERATOR.model_dump_json(exclude_defaults=True)
+    pasted = read_request(sent(operator=[PASTED], spec=[document]))
+    assert isinstance(pasted.operator, dict) and pasted.operator["name"] == "double"
+    toml = read_request(sent(operator=[PASTED], spec=['name = "double"\nentry = "double"\n']))
+    assert toml.operator == {"name": "double", "entry": "double"}
+
+
+@pytest.mark.parametrize(
+    "changes, field, said",
+    [
+        ({"operator": [PASTED], "spec": [""]}, "operator", "paste a spec"),
+        ({"operator": [PASTED], "spec": ["{]"]}, "spec", "neither TOML nor JSON"),
+        ({"budget": ["ten"]}, "budget", "whole number"),
+        ({"budget": ["0"]}, "budget", "greater than or equal to 1"),
+        ({"devices": []}, "devices", "choose at least one"),
+        ({"emitters": []}, "emitters", "choose at least one"),
+        ({"models": ["ada"], "usd": ["much"]}, "usd", "valid number"),
+        ({"models": ["x" * 65]}, "models", "at most 64 characters"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(changes: dict[str, list[str]], field: str, said: str) -> None:
+    with pytest.raises((BadInput, ValidationError)) as caught:
+        read_request(sent(**changes))
+    assert isinstance(caught.value, BadInput | ValidationError)
+    assert said in wrong_fields(caught.value)[field]
+
+
+def test_what_is_wrong_inside_a_spec_is_said_at_the_spec() -> None:
+    assert wrong_fields(BadInput("no dtype", "inputs[0].dtype")) == {"spec": "no dtype"}
+    assert wrong_fields(BadInput("unknown", "devices")) == {"devices": "unknown"}
+    assert wrong_fields(BadInput("no such backend", "llm.backends")) == {"models": "no such backend"}
+
+
+def test_the_form_offers_what_there_is_and_keeps_what_was_written() -> None:
+    empty = start_form(["softmax", "rmsnorm"], ["h200", "model:sm_90"])
+    assert empty.operators == ("rmsnorm", "softmax") and empty.devices[0].name == "h200"
+    assert empty.first_wrong == "" and all(offer.meaning for offer in empty.axes)
+    again = start_form(["rmsnorm"], [], sent(budget=["x"]), {"seed": "bad", "budget": "bad"})
+    assert (again.budget, again.chosen_emitters, again.first_wrong) == ("x", ("tune",), "budget")

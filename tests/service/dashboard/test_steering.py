@@ -1,0 +1,62 @@
+import httpx
+import pytest
+
+from archive.records import SearchState
+from tests.service.dashboard.conftest import Filled, Hostile, Service
+from tests.service.dashboard.reading import read
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_search_is_steered_by_forms(pages: httpx.AsyncClient, service: Service, hostile: Hostile) -> None:
+    store, path = service.coordinator.store, f"/searches/{hostile.search.id}"
+    for action, fields in (
+        ("budget", {"budget": "400"}),
+        ("pins", {"cell": "4", "device": "model:sm_90"}),
+        ("hints", {"text": "Rows fit\r\ninto shared memory."}),
+    ):
+        answer = await pages.post(f"{path}/{action}", data=fields)
+        assert (answer.status_code, answer.headers["location"]) == (303, path)
+    assert (await store.searches.get(hostile.search.id)).budget == 400
+    pin = (await store.pins.list(hostile.search.id))[-1]
+    hint = (await store.hints.list(hostile.search.id))[-1]
+    assert (pin.cell, hint.text, hint.author) == (4, "Rows fit\ninto shared memory.", "local")
+    read(await pages.get(path))
+    for thing in (f"pins/{pin.id}", f"hints/{hint.id}"):
+        assert (await pages.post(f"{path}/{thing}/remove")).status_code == 303
+    assert pin not in await store.pins.list(hostile.search.id)
+    assert hint not in await store.hints.list(hostile.search.id)
+
+
+@pytest.mark.parametrize(
+    "action, fields, said",
+    [
+        ("budget", {"budget": "many"}, "write a whole number"),
+        ("budget", {"budget": "0"}, "greater than or equal to 1"),
+        ("pins", {"cell": "31"}, "the grid has 30 cells"),
+        ("pins", {"cell": ""}, "either a cell or a candidate"),
+        ("hints", {"text": "  "}, "at least 1 character"),
+    ],
+)
+async def test_what_cannot_be_says_why(
+    pages: httpx.AsyncClient, hostile: Hostile, action: str, fields: dict[str, str], said: str
+) -> None:
+    answer = await pages.post(f"/searches/{hostile.search.id}/{action}", data=fields)
+    assert said in read(answer, 422).text
+
+
+async def test_buttons_move_a_search_and_say_when_they_cannot(
+    pages: httpx.AsyncClient, service: Service, filled: Filled, hostile: Hostile
+) -> None:
+    assert "it cannot become paused" in read(await pages.post(f"/searches/{filled.search.id}/pause"), 409).text
+    assert "no action" in read(await pages.post(f"/searches/{filled.search.id}/explode"), 404).text
+    assert (await pages.post(f"/searches/{hostile.search.id}/resume")).status_code == 303
+    assert (await pages.post(f"/searches/{hostile.search.id}/pause")).status_code == 303
+    found = await service.coordinator.store.searches.get(hostile.search.id)
+    assert found.state is SearchState.PAUSED
+
+
+async def test_another_site_cannot_steer(pages: httpx.AsyncClient, hostile: Hostile) -> None:
+    elsewhere = {"Origin": "http://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    answer = await pages.post(f"/searches/{hostile.search.id}/stop", headers=elsewhere)
+    assert answer.status_code == 403

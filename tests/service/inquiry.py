@@ -1,0 +1,105 @@
+"""A search that may ask models, over a real archive, and vendors that do what a test wants."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archive.records import Purse, Search
+from archive.store import Store, migrate
+from service.asking import Asking
+from service.llm import Answer, Prompt, Purpose
+from service.requests import LlmTerms
+from tests.archive.samples import stored_search
+
+PROMPT = Prompt("You write kernels.", "Make it faster.", 100)
+FREE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0}
+
+
+@dataclass
+class Inquiry:
+    """One running `Asking` with a search of its own."""
+
+    store: Store
+    asking: Asking
+    search: Search
+    folder: Path
+
+    async def ask(self, ordinal: int = 0, backend: str | None = None, **changes: Any) -> Answer:
+        """Ask for one proposal of the search."""
+        return await self.asking(changes.pop("prompt", PROMPT), purpose(self.search.id, ordinal, **changes), backend)
+
+    async def spent(self, backend: str = "") -> tuple[int, int, float]:
+        """Calls, tokens and dollars of the search, reservations included."""
+        purses = {purse.backend: of(purse) for purse in await self.store.spending.of_search(self.search.id)}
+        return purses.get(backend, (0, 0, 0.0))
+
+    async def states(self) -> list[str]:
+        """States of the search's exchanges, oldest first."""
+        found = await self.store.exchanges.list(search=self.search.id, oldest_first=True, limit=1000)
+        return [exchange.state.value for exchange in found]
+
+
+def of(purse: Purse) -> tuple[int, int, float]:
+    return purse.calls, purse.tokens, purse.usd
+
+
+def purpose(search: str, ordinal: int = 0, **changes: Any) -> Purpose:
+    values: dict[str, Any] = {
+        "step": 0,
+        "strategy": "improve",
+        "template": "improve@1",
+        "claims": {"time": "job-1"},
+        "parents": (),
+        "cell": None,
+    }
+    return Purpose(search=search, ordinal=ordinal, **{**values, **changes})
+
+
+def configure(folder: Path, text: str) -> None:
+    """Write `backends.toml`."""
+    folder.mkdir(exist_ok=True)
+    (folder / "backends.toml").write_text(text)
+
+
+def endpoint(url: str, name: str = "local", **changes: object) -> str:
+    """Lines of the file for an endpoint, with a price."""
+    given = {"kind": "openai", "base_url": f"{url}/v1", "model": "m", "timeout_s": 5, **changes}
+    lines = [f"{key} = {value if isinstance(value, int | float) else repr(value)}" for key, value in given.items()]
+    price = "[prices.m]\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
+    return "\n".join([f"[backends.{name}]", *lines, "", price])
+
+
+@asynccontextmanager
+async def inquiry(folder: Path, text: str = "", **terms: Any) -> AsyncIterator[Inquiry]:
+    """Open an archive in a folder, with a search that may ask what the file and its terms allow."""
+    configure(folder, text)
+    async with opened(folder) as store:
+        asked = LlmTerms(**{"backends": ("local",), **terms}).model_dump(mode="json")
+        search = await stored_search(store, llm=asked)
+        asking = Asking(store, folder)
+        try:
+            yield Inquiry(store, asking, search, folder)
+        finally:
+            await asking.close()
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Store]:
+    """The archive in a folder."""
+    url = f"sqlite+aiosqlite:///{folder / 'reef.db'}"
+    await migrate(url)
+    store = await Store.open(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def until(condition: Any, timeout_s: float = 10.0) -> None:
+    """Wait until something asynchronous is true."""
+    async with asyncio.timeout(timeout_s):
+        while not await condition():
+            await asyncio.sleep(0.01)

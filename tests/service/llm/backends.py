@@ -1,0 +1,56 @@
+"""Every backend of the table, ready to answer: what the contract suites run over."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from service.llm import BACKENDS, Backend, Completion, Prompt, Replay
+from service.llm.options import Key, Price, Surroundings
+from tests.service.llm.vendors import Vendor, chat, message, reply
+
+KEY = "sk-secret-0123456789"
+PROMPT = Prompt(system="You write kernels.", user="Make it faster.\n\u00e9\ud800")
+TEXT = "```python\n\u00e9\n```"
+COMPLETION = Completion(TEXT, "model-1", 12, 34, None, truncated=True)
+PRICE = Price(input_usd_per_mtok=1.0, output_usd_per_mtok=10.0)
+
+
+def over_http(kind: str, url: str, *, key: str | None = KEY, price: Price | None = None, **changes: Any) -> Backend:
+    """A backend that calls a vendor."""
+    base = url + "/v1" if kind == "openai" else url
+    options = BACKENDS[kind].options.model_validate({"kind": kind, "base_url": base, "model": "m", **changes})
+    return BACKENDS[kind].make(options, Surroundings(Path(), Key(key) if key else None, price))
+
+
+async def openai(folder: Path, vendor: Vendor) -> Backend:
+    vendor.will(reply(body=chat(TEXT, finish_reason="length")))
+    return over_http("openai", vendor.url)
+
+
+async def anthropic(folder: Path, vendor: Vendor) -> Backend:
+    vendor.will(reply(body=message(TEXT, stop_reason="max_tokens")))
+    return over_http("anthropic", vendor.url)
+
+
+async def manual(folder: Path, vendor: Vendor) -> Backend:
+    async def answered(key: str) -> Completion:
+        await asyncio.sleep(0.01)
+        return COMPLETION
+
+    options = BACKENDS["manual"].options(kind="manual")
+    return BACKENDS["manual"].make(options, Surroundings(folder, wait_for=answered))
+
+
+async def replay(folder: Path, vendor: Vendor) -> Backend:
+    backend = Replay(folder / "recording.jsonl")
+    await backend.record(PROMPT, COMPLETION)
+    return backend
+
+
+MAKERS = {"openai": openai, "anthropic": anthropic, "manual": manual, "replay": replay}
+
+
+def said(body: object) -> bytes:
+    """JSON as a vendor may send it, not all of it ASCII."""
+    return json.dumps(body, ensure_ascii=False).encode()

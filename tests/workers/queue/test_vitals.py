@@ -1,0 +1,26 @@
+"""What is said of the queue."""
+
+from tests.workers.queue.samples import trace_job
+from workers.protocol import Outcome, TraceReport
+from workers.queue import Dispatcher, Lessee
+
+
+async def test_a_life_has_one_name(redis_url: str) -> None:
+    first, second = Dispatcher(redis_url), Dispatcher(redis_url)
+    assert await first.vitals.life() == await second.vitals.life() != ""
+    await first.close()
+    await second.close()
+
+
+async def test_reports_wait_until_they_are_acknowledged(redis_url: str) -> None:
+    dispatcher, lessee = Dispatcher(redis_url), Lessee(redis_url, "w", target="sm_90")
+    assert await dispatcher.vitals.reports_waiting() == 0
+    await dispatcher.submit(trace_job("job-1"))
+    lease = lessee.lease(block_ms=100)
+    assert lease is not None
+    lessee.report(lease, TraceReport(job="job-1", search="search-1", worker="w", outcome=Outcome.CORRECT))
+    deliveries = await dispatcher.collect()
+    assert await dispatcher.vitals.reports_waiting() == 1
+    await dispatcher.acknowledge([delivery.receipt for delivery in deliveries])
+    assert await dispatcher.vitals.reports_waiting() == 0
+    await dispatcher.close()

@@ -1,0 +1,130 @@
+"""Joining: a token is exchanged for a worker's id and a user of the queue that is its own. Standard library only.
+
+POST {url}/api/v1/workers/join            what we are and can do -> id, queue, password
+GET  {url}/api/v1/workers/{id}/standing   how we stand, asked when the queue refuses us
+"""
+
+import http.client
+import importlib.metadata
+import json
+import os
+import socket
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from workers.errors import Dismissed, QueueUnavailable
+from workers.protocol import PROTOCOL_VERSION
+from workers.queue import Credential
+
+SPOKEN = (PROTOCOL_VERSION,)
+"""Versions of the protocol that this worker speaks."""
+ANSWER_S = 30.0
+"""Seconds that the service may take to answer."""
+MOST_BYTES = 1 << 20
+"""Longest answer that is read."""
+PACKAGES = ("kernelreef", "torch", "triton", "numpy", "redis")
+"""Packages whose versions the service shows and may ask for."""
+NOT_NOW = (429, 500, 502, 503, 504)
+"""Statuses after which the same request may succeed later."""
+PREFIX = "/api/v1/workers"
+
+
+@dataclass(frozen=True)
+class Service:
+    """Where the service is, and what we show it.
+
+    Attributes:
+        url: Such as `https://reef.example:8700`.
+        token: With the scope `worker`.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+    @property
+    def exposes_token(self) -> bool:
+        """Whether somebody between us and the service could read the token."""
+        parts = urlsplit(self.url)
+        return parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost")
+
+    def join(self, *, target: str | None, device: str | None) -> Credential:
+        """Ask to be let in.
+
+        Args:
+            target: What this worker traces for, None if it does not trace.
+            device: Name of what it judges on, None if it judges nothing.
+
+        Raises:
+            QueueUnavailable: If the service does not answer now.
+            Dismissed: If it does not want us; says why and what to do.
+        """
+        body: dict[str, object] = {
+            "name": socket.gethostname()[:128] or "worker",
+            "protocol_versions": SPOKEN,
+            "target": target,
+            "device": device,
+            "versions": _versions(),
+            "cores": len(os.sched_getaffinity(0)),
+        }
+        said = self._ask("POST", f"{PREFIX}/join", body)
+        try:
+            return Credential(said["worker"], said["redis_url"], said["password"], said["ca"])
+        except (KeyError, TypeError) as error:
+            raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
+
+    def standing(self, worker: str) -> str:
+        """How a worker stands: `active`, `draining`, or why it may not work.
+
+        Raises:
+            QueueUnavailable: If the service does not answer now.
+            Dismissed: If it does not want us.
+        """
+        return str(self._ask("GET", f"{PREFIX}/{worker}/standing").get("state"))
+
+    def _ask(self, method: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
+        parts = urlsplit(self.url)
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        try:
+            connection = self._connect(parts)
+            connection.request(method, f"{parts.path.rstrip('/')}{path}", json.dumps(body) if body else None, headers)
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read(MOST_BYTES)
+            connection.close()
+        except ssl.SSLCertVerificationError as error:
+            advice = "SSL_CERT_FILE names a file of certificates that vouch for it"
+            raise Dismissed(f"{self.url} is not known to be who it says: {error.verify_message}; {advice}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise QueueUnavailable(f"{self.url} does not answer: {error}") from error
+        return self._read(status, text)
+
+    def _connect(self, parts: SplitResult) -> http.client.HTTPConnection:
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=ANSWER_S, context=context)
+        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ANSWER_S)
+
+    def _read(self, status: int, text: bytes) -> dict[str, Any]:
+        try:
+            said = json.loads(text)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            said = {"detail": f"status {status} with what is no JSON object"}
+        if status in NOT_NOW:
+            raise QueueUnavailable(f"{self.url} cannot answer now: {said.get('detail')}")
+        if status >= 300:
+            raise Dismissed(f"{self.url} refuses: {said.get('detail')}")
+        return said
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the packages that matter, as far as they are here."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,62 @@
+"""Whether a report answers the job that its worker was handed: the same candidate, bundle, device and protocol."""
+
+import math
+
+from workers.protocol import AnyReport, ConfirmJob, MeasureJob, Provenance, Report, TraceJob, TraceReport
+
+PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recorded": Provenance.RECORDED}
+"""Where figures come from on each kind of device."""
+
+VERDICT_BYTES = 1 << 20
+"""Longest report on one variant, bytes; those of sixteen shapes with all checks take a few kilobytes."""
+
+
+def answer_to(job: TraceJob | MeasureJob | ConfirmJob, report: AnyReport) -> None:
+    """Refuse a report that does not answer a job.
+
+    Raises:
+        ValueError: If it names anything else than it was asked about; says what.
+    """
+    asked: dict[str, object] = {"kind": job.kind, "job": job.id, "search": job.search, "candidate": job.candidate}
+    asked["protocol_version"] = job.protocol_version
+    if not isinstance(job, TraceJob):
+        asked |= {"variant": job.variant, "device": job.device, "provenance": PROVENANCE[job.device.kind]}
+        asked["bundle"] = (job.bundle if isinstance(job, MeasureJob) else job.challenger).identity
+    for name, value in asked.items():
+        if getattr(report, name, None) != value:
+            raise ValueError(f"its {name} is not what was asked about")
+    if isinstance(job, TraceJob) and isinstance(report, TraceReport):
+        _is_of(job, report)
+    elif isinstance(job, TraceJob) or not isinstance(report, Report):
+        raise ValueError(f"a {report.kind} is no answer to a {job.kind} job")
+    else:
+        _can_be(report)
+
+
+def _can_be(report: Report) -> None:
+    """Refuse figures that no measurement can give: times and ratios are positive, finite and in order."""
+    if len(report.model_dump_json()) > VERDICT_BYTES:
+        raise ValueError("it is longer than a verdict can be")
+    spans = [(shape.low_us, shape.mid_us, shape.high_us) for shape in report.shapes]
+    spans += [(ratio.low, ratio.mid, ratio.high) for ratio in (report.speedup, report.rival) if ratio is not None]
+    for span in spans:
+        known = [figure for figure in span if figure is not None]
+        if known != sorted(known) or not all(0 < figure < math.inf for figure in known):
+            raise ValueError("its figures cannot be")
+
+
+def _is_of(job: TraceJob, report: TraceReport) -> None:
+    """Refuse traces for another operator or target, or of anything else than the shapes asked for."""
+    if job.source is not None and (report.graphs or report.gate is not None):
+        raise ValueError("it brings reference graphs, which nobody asked for")
+    indexes = [variant.index for variant in report.variants]
+    if len(set(indexes)) != len(indexes):
+        raise ValueError("two variants have one index")
+    for variant in report.variants:
+        bundle = variant.bundle
+        if bundle is None:
+            continue
+        if (bundle.operator, bundle.target) != (job.operator.digest, job.target):
+            raise ValueError("a bundle is for another operator or target")
+        if tuple(plan.shape for plan in bundle.plans) != job.shapes or len(variant.readings) != len(job.shapes):
+            raise ValueError("a bundle has not exactly the shapes that were asked for")

@@ -1,0 +1,67 @@
+-- Answers a host that asks for a job: with the job it holds if it should have lost that, else with the next one of its
+-- lanes. Follows `pick.lua`. Run by the service; hosts run no scripts.
+--
+-- ARGV  1 host  2 number of its ask  3 job that it has reported, or ''  4 most jobs it may owe reports on
+--       5 deliveries after which a job counts as lost  6 idle time after which a lease has lapsed, milliseconds
+--       7.. lanes
+-- Returns {lane, search, entry, deliveries, id, job} of a job that is lost, or {} if it was answered or owes too much,
+-- or nil if there is no job.
+
+local host, number, done = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local porter, held, inbox = 'reef:porter:' .. host, 'reef:held:' .. host, 'reef:inbox:' .. host
+
+local function give(id, job)
+  redis.call('SET', held, id)
+  redis.call('HSET', porter, '', number)
+  redis.call('DEL', inbox)
+  redis.call('RPUSH', inbox, ARGV[2] .. '\n' .. job)
+  redis.call('SADD', 'reef:workers', host)
+  return {}
+end
+
+local function again(id)
+  local text = redis.call('HGET', porter, id)
+  if not text then
+    return nil
+  end
+  local record = cjson.decode(text)
+  if record.planted then
+    return give(id, record.job)
+  end
+  local mine = redis.pcall('XPENDING', record.stream, 'workers', record.entry, record.entry, 1)
+  local entries = redis.call('XRANGE', record.stream, record.entry, record.entry)
+  if not mine.err and #mine == 1 and mine[1][2] == host and #entries == 1 then
+    return give(id, entries[1][2][4])
+  end
+  redis.call('HDEL', porter, id)
+  return nil
+end
+
+if number <= tonumber(redis.call('HGET', porter, '') or 0) then
+  return {}
+end
+local id = redis.call('GET', held)
+if id and id == done then
+  redis.call('DEL', held)
+elseif id then
+  local answer = again(id)
+  if answer then
+    return answer
+  end
+end
+if redis.call('HLEN', porter) > tonumber(ARGV[4]) then
+  return {}
+end
+for index = 7, #ARGV do
+  local lease = pick(ARGV[index], host, ARGV[6])
+  if lease then
+    if lease[4] > tonumber(ARGV[5]) then
+      return lease
+    end
+    local record = {lane = lease[1], search = lease[2], entry = lease[3]}
+    record.stream = 'reef:jobs:' .. lease[1] .. ':' .. lease[2]
+    redis.call('HSET', porter, lease[5], cjson.encode(record))
+    return give(lease[5], lease[6])
+  end
+end
+return nil

@@ -1,0 +1,47 @@
+-- Takes back what a host holds, for whoever asks next: one job, or all of them together with everything of the host.
+--
+-- ARGV  1 host  2 job id, or '' for all  3 what went wrong, or ''  4 idle time given to the leases, milliseconds
+-- Returns how many jobs went back.
+
+local host, wanted, mishap = ARGV[1], ARGV[2], ARGV[3]
+local porter, held = 'reef:porter:' .. host, 'reef:held:' .. host
+local back = 0
+
+local function take_back(id, text)
+  local record = cjson.decode(text)
+  if record.planted then
+    return
+  end
+  local mine = redis.pcall('XPENDING', record.stream, 'workers', record.entry, record.entry, 1)
+  if mine.err or #mine == 0 or mine[1][2] ~= host then
+    return
+  end
+  local deliveries = mine[1][4]
+  if mishap == '' then
+    deliveries = deliveries - 1
+  else
+    redis.call('HSET', 'reef:mishaps:' .. record.lane .. ':' .. record.search, id, mishap)
+  end
+  redis.call(
+    'XCLAIM', record.stream, 'workers', host, 0, record.entry, 'IDLE', ARGV[4], 'RETRYCOUNT', deliveries, 'JUSTID')
+  redis.call('LPUSH', 'reef:wake:' .. record.lane, id)
+  back = back + 1
+end
+
+local all = redis.call('HGETALL', porter)
+for index = 1, #all, 2 do
+  local id = all[index]
+  if id ~= '' and (wanted == '' or wanted == id) then
+    take_back(id, all[index + 1])
+    redis.call('HDEL', porter, id)
+  end
+end
+if wanted == '' then
+  for _, name in ipairs({'porter', 'held', 'inbox', 'ask', 'worker', 'reports'}) do
+    redis.call('DEL', 'reef:' .. name .. ':' .. host)
+  end
+  redis.call('SREM', 'reef:workers', host)
+elseif redis.call('GET', held) == wanted then
+  redis.call('DEL', held)
+end
+return back

@@ -1,0 +1,26 @@
+-- Lets go of a host's report, and settles the job that it was about.
+--
+-- ARGV  1 host  2 entry of the report  3 job id, or '' if the report counted for nothing
+-- Returns 1 if a job was settled, else 0.
+
+local host, id = ARGV[1], ARGV[3]
+local porter, held, reports = 'reef:porter:' .. host, 'reef:held:' .. host, 'reef:reports:' .. host
+
+redis.pcall('XACK', reports, 'service', ARGV[2])
+redis.pcall('XDEL', reports, ARGV[2])
+local text = id ~= '' and redis.call('HGET', porter, id)
+if not text then
+  return 0
+end
+redis.call('HDEL', porter, id)
+if redis.call('GET', held) == id then
+  redis.call('DEL', held)
+end
+local record = cjson.decode(text)
+if not record.planted then
+  redis.pcall('XACK', record.stream, 'workers', record.entry)
+  redis.call('XDEL', record.stream, record.entry)
+  redis.call('HDEL', 'reef:ids:' .. record.lane .. ':' .. record.search, id)
+  redis.call('HDEL', 'reef:mishaps:' .. record.lane .. ':' .. record.search, id)
+end
+return 1
