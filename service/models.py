@@ -28,12 +28,15 @@ class Standing:
         candidates: Candidates that came of answers, variations of a template among them.
         correct: Of these, how many were correct.
         promotions: Cells that these won.
+        filled: Of these, how many nobody had held before.
         gain: What that added to the sum of the elites' objectives.
         aimed: Answers that were to fill a named cell.
         hits: Of these, how many led to a correct kernel in that cell.
         repairs: Answers that were to repair a failure.
         repaired: Of these, how many led to a correct kernel.
         gain_per_cost: `gain` over what was paid, in the unit of all standings; None while nothing was.
+        cost_per_promotion: What was paid, in that unit, over `promotions`; None where there were none.
+        cost_per_filled: The same over `filled`.
     """
 
     backend: str
@@ -45,12 +48,15 @@ class Standing:
     candidates: int = 0
     correct: int = 0
     promotions: int = 0
+    filled: int = 0
     gain: float = 0.0
     aimed: int = 0
     hits: int = 0
     repairs: int = 0
     repaired: int = 0
     gain_per_cost: float | None = None
+    cost_per_promotion: float | None = None
+    cost_per_filled: float | None = None
 
     @property
     def hit_rate(self) -> float | None:
@@ -144,6 +150,7 @@ def _standing(
     came = {item.id: families.get(item.id, ()) for item in asked}
     family = {attempt.id: attempt for members in came.values() for attempt in members}
     won = [gain for id in family for gain in gains.get(id, ())]
+    filled = sum(landing.filled for landing in landings if landing.candidate in family)
     over = [item for item in asked if item.state in ENDED and item.outcome != "step"]
     over = [item for item in over if item.outcome is not None or item.state is ExchangeState.REFUSED]
     aimed = [item for item in over if item.cell is not None]
@@ -158,6 +165,7 @@ def _standing(
         candidates=len(family),
         correct=sum(attempt.outcome == Outcome.CORRECT for attempt in family.values()),
         promotions=len(won),
+        filled=filled,
         gain=sum(won),
         aimed=len(aimed),
         hits=sum(any(item.cell in cells.get(each.id, ()) for each in came[item.id]) for item in aimed),
@@ -165,4 +173,9 @@ def _standing(
         repaired=sum(any(each.outcome == Outcome.CORRECT for each in came[item.id]) for item in repairs),
     )
     cost = cost_of(row, unit)
-    return replace(row, gain_per_cost=row.gain / cost) if cost else row
+    return replace(
+        row,
+        gain_per_cost=row.gain / cost if cost else None,
+        cost_per_promotion=cost / row.promotions if row.promotions else None,
+        cost_per_filled=cost / row.filled if row.filled else None,
+    )

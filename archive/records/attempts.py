@@ -16,9 +16,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Landing:
-    """An offer to a cell. `gain` is what it added to the sum of the elites' objectives, None unless it won the cell."""
+    """An offer to a cell.
+
+    `gain` is what it added to the sum of the elites' objectives, None unless it won the cell; `filled` if the cell was
+    empty before.
+    """
 
     candidate: str
     device: str
     cell: int
     gain: float | None
+    filled: bool = False

@@ -84,7 +84,7 @@ class Attempts:
         async with self._database.read() as connection:
             rows: list[Any] = list(await connection.execute(statement))
         return [
-            Landing(candidate, device, cell, None if revision is None else gained)
+            Landing(candidate, device, cell, None if revision is None else gained, revision == 1)
             for candidate, device, cell, revision, gained in rows
         ]
 

@@ -23,7 +23,8 @@ class Standing(BaseModel):
     backend is not configured any more). `usd` is null where a price is unknown. `hit_rate` is the share of answers
     for a named cell that put a correct kernel there, `repair_rate` that of repairs that ended correct; both are null
     where there were none. `gain` is what promotions added to the sum of the elites' objectives, `gain_per_cost` that
-    over what was paid, in the `unit` of all rows.
+    over what was paid, in the `unit` of all rows; `cost_per_promotion` and `cost_per_filled` are what was paid over the
+    cells won and over those of them that were empty before, null where there were none.
     """
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
@@ -38,6 +39,7 @@ class Standing(BaseModel):
     candidates: int
     correct: int
     promotions: int
+    filled: int
     gain: float
     aimed: int
     hits: int
@@ -46,6 +48,8 @@ class Standing(BaseModel):
     repaired: int
     repair_rate: float | None
     gain_per_cost: float | None
+    cost_per_promotion: float | None
+    cost_per_filled: float | None
 
 
 class Models(BaseModel):

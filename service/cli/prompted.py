@@ -12,6 +12,7 @@ from rich.text import Text
 
 from archive.records import ExchangeState
 from service import llm
+from service.api.models import Models
 from service.asked import LEASE_S, Backends, BackendStatus, Prompt, PromptSummary, Spending
 from service.cli.console import emit_json, err, out
 from service.cli.reached import AsJson, Token, Url, reach
@@ -170,6 +171,33 @@ def spending(
     out.print(table)
 
 
+@prompts.command("models")
+def models(
+    search: Annotated[str, typer.Argument(help="Id of a search.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show what came of each backend and strategy: hits and repairs, and what an elite and a filled cell cost."""
+
+    async def found() -> Models:
+        async with reach(url, token) as reef:
+            return await reef.wire.read(Models, f"/searches/{search}/models")
+
+    came = asyncio.run(found())
+    if as_json:
+        emit_json(came.model_dump(mode="json"))
+        return
+    headings = ("backend", "strategy", "correct", "hit rate", "repair rate", "elites", "per elite", "per filled cell")
+    table = Table(*headings, title=f"What came of it; costs in {came.unit}")
+    for row in came.rows:
+        who = f"{row.backend} ({row.kind})" if row.kind not in (None, row.backend) else row.backend
+        shares = (f"{row.correct} of {row.candidates}", _share(row.hit_rate), _share(row.repair_rate))
+        costs = (_amount(row.cost_per_promotion), _amount(row.cost_per_filled))
+        table.add_row(who, row.strategy, *shares, f"{row.promotions}", *costs)
+    out.print(table)
+
+
 @backends.command("list")
 def configured(as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
     """Show which models can be asked, and why one is not."""
@@ -233,6 +261,14 @@ def dollars(amount: float | None) -> str:
 
 def _cost(usd: float, unpriced: int) -> str:
     return dollars(usd) + (f" and {unpriced} calls of unknown price" if unpriced else "")
+
+
+def _share(rate: float | None) -> str:
+    return "none" if rate is None else f"{rate:.0%}"
+
+
+def _amount(cost: float | None) -> str:
+    return "none" if cost is None else f"{cost:.4g}"
 
 
 def printable(text: str) -> str:

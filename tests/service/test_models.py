@@ -37,7 +37,7 @@ def test_candidates_promotions_and_gain_are_those_of_the_answers() -> None:
         asked("3", "improve", "duplicate"),
     ]
     landings = [
-        Landing("x", "d", 3, 0.5),
+        Landing("x", "d", 3, 0.5, filled=True),
         Landing("x", "e", 4, 0.25),
         Landing("x", "d", 5, None),
         Landing("seed", "d", 0, 1.0),
@@ -45,6 +45,7 @@ def test_candidates_promotions_and_gain_are_those_of_the_answers() -> None:
     (row,) = standings([arm("a", "improve", 3)], exchanges, [attempt("x")], landings).rows
     assert (row.calls, row.unusable, row.candidates, row.correct, row.promotions, row.gain) == (3, 1, 1, 1, 2, 0.75)
     assert row.usd == 1.5 and row.gain_per_cost == pytest.approx(0.5)
+    assert (row.filled, row.cost_per_promotion, row.cost_per_filled) == (1, 0.75, 1.5)
     assert row.hit_rate is None and row.repair_rate is None
 
 

@@ -10,5 +10,6 @@ def test_attempts_are_named_as_candidates_are() -> None:
 
 
 def test_landings_say_where_and_what_was_gained() -> None:
-    assert {field.name for field in fields(Landing)} - {"gain"} < {field.name for field in fields(PlacementRecord)}
+    computed = {"gain", "filled"}
+    assert {field.name for field in fields(Landing)} - computed < {field.name for field in fields(PlacementRecord)}
     assert Landing("c", "model:sm_90", 3, None) != Landing("c", "model:sm_90", 3, 0.5)

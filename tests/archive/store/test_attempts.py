@@ -74,5 +74,5 @@ async def test_landings_say_what_each_added(store: Store) -> None:
         Landing(candidate, DEVICE, cell, 0.5),
         Landing(candidate, DEVICE, cell, None),
         Landing(candidate, DEVICE, cell, 0.5),
-        Landing(candidate, DEVICE, 7, 0.5),
+        Landing(candidate, DEVICE, 7, 0.5, filled=True),
     ]

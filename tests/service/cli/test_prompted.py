@@ -69,6 +69,20 @@ def test_an_answer_may_come_from_standard_input(data: Path) -> None:
     assert "1 calls of unknown price" in table
 
 
+def test_what_came_of_asking_is_told_by_backend_and_strategy(data: Path) -> None:
+    reef(data, "prompts", "answer", PROMPT, "-", text="```python\n```")
+    (row,) = json.loads(reef(data, "prompts", "models", SEARCH, "--json").stdout)["rows"]
+    assert (row["backend"], row["promotions"], row["cost_per_promotion"], row["cost_per_filled"]) == (
+        "manual",
+        0,
+        None,
+        None,
+    )
+    table = reef(data, "prompts", "models", SEARCH).stdout
+    assert "per filled cell" in table
+    assert "none" in table
+
+
 def test_a_recording_gives_the_answers_again(data: Path, tmp_path: Path) -> None:
     reef(data, "prompts", "answer", PROMPT, "-", text="```python\n```")
     recorded = reef(data, "prompts", "record", SEARCH, "--out", str(tmp_path / "recording.jsonl"))
