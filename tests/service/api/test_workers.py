@@ -116,7 +116,8 @@ async def test_a_revoked_token_takes_its_hosts_with_it(client: httpx.AsyncClient
             await asyncio.sleep(0.1)
 
 
-async def test_an_away_host_is_shown_as_the_archive_knows_it(service) -> None:
-    [host, *_] = await service.coordinator.hosts.list()
+async def test_an_away_host_is_shown_as_the_archive_knows_it(client: httpx.AsyncClient, service) -> None:
+    joined = (await client.post("/workers/join", json=RIG)).json()
+    host = await service.coordinator.store.hosts.get(joined["worker"])
     shown = Worker.of(None, host)
     assert (shown.id, shown.busy, shown.seen, shown.state) == (host.id, None, host.seen_at, host.state.value)
