@@ -15,7 +15,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.errors import Conflict as ArchiveConflict
 from archive.errors import NotFound as Gone
 from archive.records import NewSearch, Search, SearchState
-from archive.store import Store, migrate
+from archive.store import Store
 from service.asking import Asking
 from service.catalogue import load_catalogue, parse_operator
 from service.devices import require_judgeable
@@ -30,6 +30,7 @@ from service.hosts import Hosts, address_for_hosts
 from service.learning import Learning
 from service.metrics import METRICS
 from service.naming import find_operator
+from service.opening import open_archive
 from service.pool import WorkerPool
 from service.relay import Relay
 from service.requests import SearchRequest
@@ -80,10 +81,7 @@ class Coordinator:
             ServiceError: If something we stand on does not start.
         """
         async with contextlib.AsyncExitStack() as stack:
-            settings.data_dir.mkdir(parents=True, exist_ok=True)
-            await migrate(settings.database)
-            store = await Store.open(settings.database)
-            stack.push_async_callback(store.close)
+            store = await stack.enter_async_context(open_archive(settings))
             redis_url = settings.queue
             if redis_url is None:
                 redis_url = (await stack.enter_async_context(_embedded(settings))).url
@@ -119,11 +117,8 @@ class Coordinator:
         Raises:
             ArchiveError: If the database does not answer.
         """
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
-        await migrate(settings.database)
         async with contextlib.AsyncExitStack() as stack:
-            store = await Store.open(settings.database)
-            stack.push_async_callback(store.close)
+            store = await stack.enter_async_context(open_archive(settings))
             queue = settings.queue or NO_QUEUE
             dispatcher = Dispatcher(queue, alone=settings.alone)
             stack.push_async_callback(dispatcher.close)

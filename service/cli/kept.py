@@ -9,9 +9,10 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Table
 
-from archive.store import Store, migrate
+from archive.store import Store
 from service.cli.console import emit_json, err, out
 from service.errors import BadInput
+from service.opening import open_archive
 from service.settings import Settings
 
 T = TypeVar("T")
@@ -55,14 +56,8 @@ def prune(
 
 
 async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
-    settings = Settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    await migrate(settings.database)
-    store = await Store.open(settings.database)
-    try:
+    async with open_archive(Settings()) as store:
         return await use(store)
-    finally:
-        await store.close()
 
 
 async def _copied(copying: Awaitable[dict[str, int]]) -> dict[str, int]:
