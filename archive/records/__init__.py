@@ -56,6 +56,7 @@ from archive.records.searching import (
     Traced,
     TrialRecord,
     Variant,
+    Verdict,
 )
 from archive.records.steering import GateRecord, Hint, NewHint, NewPin, Pin
 from archive.records.tenure import SearchMark, Tenure
@@ -130,5 +131,6 @@ __all__ = [
     "Traced",
     "TrialRecord",
     "Variant",
+    "Verdict",
     "entry_id",
 ]

@@ -12,6 +12,7 @@ from typing import Self
 from archive.errors import ArchiveError
 from archive.store.attempts import Attempts
 from archive.store.audit import Audit
+from archive.store.batches import Batch, Settled
 from archive.store.bundles import Bundles
 from archive.store.candidates import Candidates
 from archive.store.copies import Copies
@@ -26,7 +27,7 @@ from archive.store.migration import migrate
 from archive.store.operators import Operators
 from archive.store.pins import Pins
 from archive.store.replies import Replies
-from archive.store.reports import Reports
+from archive.store.reports import About, Reports
 from archive.store.retention import Retention
 from archive.store.searches import Searches
 from archive.store.sessions import Sessions
@@ -35,7 +36,7 @@ from archive.store.tenures import Tenures
 from archive.store.tokens import Tokens
 from archive.store.views import Views
 
-__all__ = ["Store", "migrate"]
+__all__ = ["About", "Batch", "Settled", "Store", "migrate"]
 
 
 class Store:
@@ -80,6 +81,10 @@ class Store:
             await store.close()
             raise
         return store
+
+    def batch(self) -> Batch:
+        """A memory for what a handful of reports read and write."""
+        return Batch(self._database)
 
     async def close(self) -> None:
         """Let go of every connection."""

@@ -78,18 +78,14 @@ async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecor
         sure: Whether a trusted worker said so: known bundles then get these documents and readings, and stay as they
             are otherwise. An identity covers neither the text of a kernel nor its readings.
     """
+    told = {record.identity: record for record in records}
+    if not told:
+        return
+    statement = upsert(connection, bundles)
+    if sure:
+        said = {"document": statement.excluded.document, "readings": statement.excluded.readings}
+        statement = statement.on_conflict_do_update(index_elements=["identity"], set_=said)
+    else:
+        statement = statement.on_conflict_do_nothing()
     # In one order everywhere, so that two transactions with the same bundles wait for each other and never deadlock.
-    for record in sorted(records, key=lambda record: record.identity):
-        values = {
-            "identity": record.identity,
-            "document": record.document,
-            "readings": record.readings,
-            "created_at": now(),
-        }
-        statement = upsert(connection, bundles).values(values)
-        if sure:
-            said = {"document": statement.excluded.document, "readings": statement.excluded.readings}
-            statement = statement.on_conflict_do_update(index_elements=["identity"], set_=said)
-        else:
-            statement = statement.on_conflict_do_nothing()
-        await connection.execute(statement)
+    await connection.execute(statement, [{**vars(told[each]), "created_at": now()} for each in sorted(told)])

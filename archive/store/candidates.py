@@ -18,12 +18,13 @@ from archive.records import (
     Traced,
     TrialRecord,
     Variant,
+    Verdict,
 )
 from archive.store.engine import Database, select_record, upsert
-from archive.store.milestones import mark_milestone
 from archive.store.tallies import count_event
 from archive.store.tenures import require_held
-from archive.store.traces import add_trace
+from archive.store.traces import add_traces
+from archive.store.verdicts import add_verdicts
 from archive.tables import UNFINISHED, candidates, counters, variants
 
 NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
@@ -131,7 +132,7 @@ class Candidates:
             Conflict: If the candidate is unknown, or a variant names a bundle that is neither given nor known.
         """
         async with self._database.write() as connection:
-            await add_trace(connection, id, traced)
+            await add_traces(connection, {id: traced})
 
     async def variants(self, id: str) -> list[Variant]:
         """A candidate's variants by index; none before its trace."""
@@ -151,24 +152,11 @@ class Candidates:
         """
         if objective is not None and not isfinite(objective):
             raise ValueError(f"an objective must be finite, not {objective}")
-        verdict = {"outcome": outcome, "reason": reason, "line": line, "objective": objective}
-        statement = (
-            update(candidates)
-            .where(candidates.c.id == id, UNFINISHED)
-            .values(state=CandidateState.JUDGED, **verdict)
-            .returning(candidates.c.search, candidates.c.emitter)
-        )
         async with self._database.write() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-            if row is None:
-                if await _find(connection, id) is None:
-                    raise NotFound(f"there is no candidate {id}")
-                return False
-            judged = update(counters).where(counters.c.search == row.search).values(judged=counters.c.judged + 1)
-            evaluations = (await connection.execute(judged.returning(counters.c.judged))).scalar_one()
-            await count_event(connection, row.search, row.emitter, outcome)
-            await mark_milestone(connection, row.search, evaluations)
-            return True
+            first = await add_verdicts(connection, [Verdict(id, outcome, reason, line, objective)])
+            if not first and await _find(connection, id) is None:
+                raise NotFound(f"there is no candidate {id}")
+            return bool(first)
 
     async def _all(self, statement: Select[Any]) -> list[Candidate]:
         async with self._database.read() as connection:

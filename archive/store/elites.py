@@ -48,9 +48,9 @@ class Elites:
             seq = await connection.scalar(_entry(connection, offer).returning(placements.c.seq))
             if seq is None:
                 return await _answer(connection, offer)
-            statement = _swap(offer) if offer.incumbent else _claim(connection, offer)
+            statement = _swap(offer) if offer.incumbent else claim(connection, offer)
             revision = await connection.scalar(statement.returning(elites.c.revision))
-            placement = _placement(offer, revision)
+            placement = placement_of(offer, revision)
             if placement is not Placement.REJECTED:
                 entry = update(placements).where(placements.c.seq == seq)
                 await connection.execute(entry.values(placement=placement, revision=revision))
@@ -167,7 +167,7 @@ def _entry(connection: AsyncConnection, offer: Offer) -> Upsert:
     return statement.on_conflict_do_nothing(index_elements=["job", "axes_version", "cell"])
 
 
-def _claim(connection: AsyncConnection, offer: Offer) -> Upsert:
+def claim(connection: AsyncConnection, offer: Offer) -> Upsert:
     """Take the cell if it is empty, or else, for who was not confirmed, if its holder's objective is smaller."""
     holder = _holder(offer)
     statement = upsert(connection, elites).values(**{name: getattr(offer, name) for name in CELL}, **holder, revision=1)
@@ -195,7 +195,8 @@ def _holder(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _placement(offer: Offer, revision: int | None) -> Placement:
+def placement_of(offer: Offer, revision: int | None) -> Placement:
+    """What an offer came to whose statement answered with this revision, or with none."""
     if revision is None:
         return Placement.REJECTED if offer.incumbent is None else Placement.STALE
     return Placement.NEW if revision == 1 else Placement.IMPROVED

@@ -120,7 +120,7 @@ def translated() -> Iterator[None]:
         raise Conflict(_first_line(error)) from error
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
         raise Unavailable(_first_line(error)) from error
-    except exc.SQLAlchemyError as error:
+    except (exc.SQLAlchemyError, OverflowError) as error:  # The latter is what SQLite says of numbers beyond 64 bits.
         raise ArchiveError(_first_line(error)) from error
 
 

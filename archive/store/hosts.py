@@ -54,6 +54,12 @@ class Hosts:
             raise NotFound(f"there is no host {id}")
         return Host(**row._asdict())
 
+    async def doubts_of(self, candidates: Collection[str]) -> list[Doubt]:
+        """Which of these candidates' traces are the word of untrusted hosts."""
+        statement = select_record(doubts, Doubt).where(doubts.c.candidate.in_(candidates))
+        async with self._database.read() as connection:
+            return [Doubt(**row._asdict()) for row in await connection.execute(statement)]
+
     async def list(self, states: Collection[HostState]) -> list[Host]:
         """Hosts in these states, by id. Ask for states that hosts leave again: the others' number grows."""
         async with self._database.read() as connection:

@@ -13,6 +13,9 @@ from archive.records import Candidate, CandidateState, Exchange, Variant
 from archive.store.engine import Database, select_record
 from archive.tables import bundles, candidates, exchanges, reports, variants
 
+Readings = tuple[Mapping[str, Any], ...]
+"""Raw facts of a bundle, one mapping a plan."""
+
 
 class Lineage:
     """Who came of whom."""
@@ -47,13 +50,15 @@ class Lineage:
         async with self._database.read() as connection:
             return {row.id: Candidate(**row._asdict()) for row in await connection.execute(statement)}
 
-    async def reports(self, ids: Collection[str]) -> dict[str, list[str]]:
-        """Documents of the reports on candidates, by candidate, oldest first."""
-        statement = select(reports.c.candidate, reports.c.document).where(reports.c.candidate.in_(ids))
-        found: dict[str, list[str]] = {id: [] for id in ids}
+    async def reports(self, ids: Collection[str]) -> dict[str, dict[str, str]]:
+        """Documents of the reports on candidates, by candidate, and for each by job, oldest first."""
+        columns = (reports.c.candidate, reports.c.job, reports.c.document)
+        statement = select(*columns).where(reports.c.candidate.in_(ids))
+        statement = statement.order_by(reports.c.candidate, reports.c.seq)
+        found: dict[str, dict[str, str]] = {id: {} for id in ids}
         async with self._database.read() as connection:
-            for candidate, document in await connection.execute(statement.order_by(reports.c.candidate, reports.c.seq)):
-                found[candidate].append(document)
+            for candidate, job, document in await connection.execute(statement):
+                found[candidate][job] = document
         return found
 
     async def variants(self, ids: Collection[str]) -> dict[tuple[str, int], Variant]:
@@ -63,7 +68,7 @@ class Lineage:
             rows = await connection.execute(statement)
             return {(row.candidate, row.index): Variant(**row._asdict()) for row in rows}
 
-    async def readings(self, identities: Collection[str]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    async def readings(self, identities: Collection[str]) -> dict[str, Readings]:
         """Readings of each plan of bundles, by identity."""
         statement = select(bundles.c.identity, bundles.c.readings).where(bundles.c.identity.in_(identities))
         async with self._database.read() as connection:

@@ -19,15 +19,30 @@ def is_milestone(evaluations: int) -> bool:
     return evaluations % spacing == 0
 
 
-async def mark_milestone(connection: AsyncConnection, search: str, evaluations: int) -> None:
-    """Write down where a search stands on each device that has an elite, in the caller's transaction."""
-    if not is_milestone(evaluations):
+def last_milestone(before: int, evaluations: int) -> int | None:
+    """The last point of a search's course among the evaluations after `before`, up to `evaluations`."""
+    return next((number for number in range(evaluations, before, -1) if is_milestone(number)), None)
+
+
+async def mark_milestone(connection: AsyncConnection, search: str, before: int, evaluations: int) -> None:
+    """Write down where a search stands on each device that has an elite, in the caller's transaction.
+
+    Verdicts that come together make one point at most, which then holds what all of them led to.
+
+    Args:
+        connection: Of the transaction.
+        search: Which search.
+        before: Its evaluations before these verdicts.
+        evaluations: Its evaluations now.
+    """
+    milestone = last_milestone(before, evaluations)
+    if milestone is None:
         return
     standing = (
         select(
             elites.c.search,
             elites.c.device,
-            literal(evaluations),
+            literal(milestone),
             func.count(),
             func.sum(elites.c.objective),
             func.max(elites.c.objective),

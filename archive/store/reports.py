@@ -1,9 +1,11 @@
 """Reports: every verdict, whole, and found again by what it was about."""
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
 
 from sqlalchemy import Select, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
 from archive.records import NewReport
@@ -15,6 +17,21 @@ LOST = "worker_lost"
 
 MEASURES = 16
 """Most reports on one bundle that are looked at for one to use again; a repeat comes right behind what it repeats."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What equal reports are equal in: whatever they say of one holds for the other."""
+
+    operator: str
+    bundle: str
+    device: str
+    protocol_version: int
+
+    @classmethod
+    def of(cls, new: NewReport) -> Self:
+        """What a report is about."""
+        return cls(new.operator, new.bundle, new.device, new.protocol_version)
 
 
 class Reports:
@@ -32,23 +49,21 @@ class Reports:
         async with self._database.write() as connection:
             statement = (
                 upsert(connection, reports)
-                .values({**asdict(new), "created_at": now()})
+                .values({**vars(new), "created_at": now()})
                 .on_conflict_do_nothing(index_elements=["job"])
                 .returning(reports.c.seq)
             )
             return await connection.scalar(statement) is not None
 
-    async def measures(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
+    async def measures(self, about: About) -> list[str]:
         """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
-        statement = (
-            _about(operator, bundle, device, protocol_version).where(reports.c.kind == "measure").limit(MEASURES)
-        )
+        statement = _on(about).where(reports.c.kind == "measure").limit(MEASURES)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
-    async def confirms(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
+    async def confirms(self, about: About) -> list[str]:
         """Documents of the `confirm` reports on equal bundles, oldest first. Lost workers' reports do not count."""
-        statement = _about(operator, bundle, device, protocol_version).where(reports.c.kind == "confirm")
+        statement = _on(about).where(reports.c.kind == "confirm")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
@@ -59,15 +74,24 @@ class Reports:
             return list((await connection.scalars(statement)).all())
 
 
-def _about(operator: str, bundle: str, device: str, protocol_version: int) -> Select[Any]:
+async def add_reports(connection: AsyncConnection, new: Iterable[NewReport]) -> None:
+    """Keep reports within the caller's transaction, but for those whose jobs have one already."""
+    rows = [{**vars(each), "created_at": now()} for each in new]
+    if rows:
+        await connection.execute(upsert(connection, reports).on_conflict_do_nothing(index_elements=["job"]), rows)
+
+
+def is_reusable(new: NewReport) -> bool:
+    """Whether a report says something about its bundle."""
+    return new.outcome != LOST
+
+
+def _on(about: About) -> Select[Any]:
     """Documents of what holds for an equal bundle, oldest first."""
     return (
         select(reports.c.document)
         .where(
-            reports.c.bundle == bundle,
-            reports.c.device == device,
-            reports.c.operator == operator,
-            reports.c.protocol_version == protocol_version,
+            *(reports.c[name] == value for name, value in vars(about).items()),
             reports.c.outcome != LOST,
         )
         .order_by(reports.c.seq)

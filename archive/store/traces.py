@@ -1,6 +1,8 @@
-"""What comes out of a trace, written in one go."""
+"""What comes out of traces, written in one go."""
 
-from sqlalchemy import update
+from collections.abc import Mapping
+
+from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.records import BundleRecord, CandidateState, NewVariant, Traced
@@ -9,28 +11,42 @@ from archive.store.engine import upsert
 from archive.tables import candidates, variants
 
 
-async def add_trace(connection: AsyncConnection, candidate: str, traced: Traced) -> None:
-    """Store a candidate's variants and their bundles within the caller's transaction.
+async def add_traces(connection: AsyncConnection, traces: Mapping[str, Traced]) -> None:
+    """Store candidates' variants and their bundles within the caller's transaction.
 
     A candidate that is traced or judged already is left as it is.
+
+    Args:
+        connection: Of the transaction.
+        traces: What came out of each, by candidate.
     """
-    judgeable = any(variant.bundle is not None for variant in traced.variants)
-    await add_bundles(
-        connection, (record for variant in traced.variants if (record := _bundle(variant))), sure=traced.sure
-    )
-    for variant in traced.variants:
-        await connection.execute(upsert(connection, variants).values(_row(candidate, variant)).on_conflict_do_nothing())
-    await connection.execute(
+    if not traces:
+        return
+    # What others said first: a trusted worker's word on the same bundle replaces it.
+    for sure in (False, True):
+        told = (variant for traced in traces.values() if traced.sure is sure for variant in traced.variants)
+        await add_bundles(connection, [record for variant in told if (record := _bundle(variant))], sure=sure)
+    rows = [_row(candidate, variant) for candidate in sorted(traces) for variant in traces[candidate].variants]
+    if rows:
+        await connection.execute(upsert(connection, variants).on_conflict_do_nothing(), rows)
+    statement = (
         update(candidates)
-        .where(candidates.c.id == candidate, candidates.c.state == CandidateState.QUEUED)
-        .values(
-            state=CandidateState.TRACED if judgeable else CandidateState.QUEUED,
-            outcome=traced.outcome,
-            reason=traced.reason,
-            line=traced.line,
-            stages_s=traced.stages_s,
-        )
+        .where(candidates.c.id == bindparam("of"), candidates.c.state == CandidateState.QUEUED)
+        .values({name: bindparam(f"new_{name}") for name in ("state", "outcome", "reason", "line", "stages_s")})
     )
+    await connection.execute(statement, [_state(candidate, traces[candidate]) for candidate in sorted(traces)])
+
+
+def _state(candidate: str, traced: Traced) -> dict[str, object]:
+    judgeable = any(variant.bundle is not None for variant in traced.variants)
+    return {
+        "of": candidate,
+        "new_state": CandidateState.TRACED if judgeable else CandidateState.QUEUED,
+        "new_outcome": traced.outcome,
+        "new_reason": traced.reason,
+        "new_line": traced.line,
+        "new_stages_s": traced.stages_s,
+    }
 
 
 def _bundle(variant: NewVariant) -> BundleRecord | None:

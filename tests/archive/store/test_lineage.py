@@ -37,7 +37,9 @@ async def test_what_was_said_comes_by_candidate(store: Store) -> None:
     for report in said:
         await store.reports.save(report)
     found = await store.lineage.reports(ids)
-    assert found == {ids[0]: [said[0].document, said[2].document], ids[1]: [said[1].document], ids[2]: []}
+    first, second, third = ({each.job: each.document} for each in said)
+    assert found == {ids[0]: {**first, **third}, ids[1]: second, ids[2]: {}}
+    assert list(found[ids[0]]) == [said[0].job, said[2].job], "oldest first"
 
 
 async def test_variants_and_readings_come_together(store: Store) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from archive.errors import Conflict
-from archive.store import Store
+from archive.store import About, Store
 from tests.archive.samples import DEVICE, OPERATOR, new_report, stored_candidate, stored_search
 
 KEY: dict[str, Any] = {"operator": OPERATOR, "bundle": "b" * 64, "device": DEVICE, "protocol_version": 1}
@@ -41,11 +41,11 @@ async def test_a_candidates_reports_come_oldest_first(store: Store, subject: tup
 
 
 async def test_reports_on_an_equal_bundle_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:
-    assert await store.reports.measures(**KEY) == []
+    assert await store.reports.measures(About(**KEY)) == []
     first, second = new_report(*subject), new_report(*subject)
     await store.reports.save(first)
     await store.reports.save(second)
-    assert await store.reports.measures(**KEY) == [first.document, second.document]
+    assert await store.reports.measures(About(**KEY)) == [first.document, second.document]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ async def test_a_report_is_reused_for_equal_things_only(
     store: Store, subject: tuple[str, str], field: str, other: object
 ) -> None:
     await store.reports.save(new_report(*subject))
-    assert await store.reports.measures(**{**KEY, field: other}) == []
+    assert await store.reports.measures(About(**{**KEY, field: other})) == []
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "worker_lost"}, {"kind": "confirm"}])
@@ -63,7 +63,7 @@ async def test_what_says_nothing_about_the_bundle_is_not_reused(
     store: Store, subject: tuple[str, str], changes: dict[str, Any]
 ) -> None:
     await store.reports.save(new_report(*subject, **changes))
-    assert await store.reports.measures(**KEY) == []
+    assert await store.reports.measures(About(**KEY)) == []
 
 
 async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:
@@ -71,8 +71,8 @@ async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject
     others = [{"kind": "measure"}, {"kind": "confirm", "outcome": "worker_lost"}, {"kind": "confirm", "bundle": "x"}]
     for report in (first, *(new_report(*subject, **changes) for changes in others), second):
         await store.reports.save(report)
-    assert await store.reports.confirms(**KEY) == [first.document, second.document]
-    assert await store.reports.confirms(**{**KEY, "device": "h200"}) == []
+    assert await store.reports.confirms(About(**KEY)) == [first.document, second.document]
+    assert await store.reports.confirms(About(**{**KEY, "device": "h200"})) == []
 
 
 async def test_a_report_about_nothing_is_refused(store: Store, subject: tuple[str, str]) -> None:

@@ -1,0 +1,221 @@
+"""Batches: what applying a handful of reports reads and writes, each table asked once and everything committed at once.
+
+One by one, a report costs twenty statements, and a commit for each of its writes. Here reading goes through a memory
+that `look_up` fills for many reports, writing waits in it, what was written is read back from it, and `flush` is one
+transaction. Every statement stays conditional, so that what is sent twice, or by two coordinators, counts once.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import isfinite
+
+from archive.errors import NotFound
+from archive.records import (
+    BundleRecord,
+    Candidate,
+    Doubt,
+    NewReport,
+    NewVariant,
+    Offer,
+    Placement,
+    Traced,
+    Variant,
+    Verdict,
+)
+from archive.store.bundles import Bundles
+from archive.store.engine import Database
+from archive.store.hosts import Hosts
+from archive.store.lineage import Lineage, Readings
+from archive.store.placing import place
+from archive.store.reports import About, Reports, add_reports, is_reusable
+from archive.store.traces import add_traces
+from archive.store.verdicts import add_verdicts
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a flush came to.
+
+    Attributes:
+        judged: Candidates whose first verdict it wrote.
+        placements: What became of each offer, in the order they were made.
+    """
+
+    judged: frozenset[str]
+    placements: tuple[tuple[Offer, Placement], ...]
+
+
+class Batch:
+    """What was read, and what waits to be written. One task at a time may use it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lineage = Lineage(database)
+        self._bundles = Bundles(database)
+        self._reports = Reports(database)
+        self._hosts = Hosts(database)
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget everything, what waits to be written as well."""
+        self._known: dict[str, Candidate] = {}
+        self._variants: dict[str, dict[int, Variant]] = {}
+        self._documents: dict[str, dict[str, str]] = {}
+        self._doubts: dict[str, Doubt] = {}
+        self._readings: dict[str, Readings] = {}
+        self._unkept: set[str] = set()
+        self._traced: dict[str, BundleRecord] = {}
+        self._measures: dict[About, list[str]] = {}
+        self._traces: dict[str, Traced] = {}
+        self._new: dict[str, NewReport] = {}
+        self._offers: list[Offer] = []
+        self._verdicts: dict[str, Verdict] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Writes that wait."""
+        return len(self._traces) + len(self._new) + len(self._offers) + len(self._verdicts)
+
+    async def look_up(self, candidates: Collection[str], bundles: Collection[str]) -> None:
+        """Read at once what will be asked about these, as far as it is not known.
+
+        Args:
+            candidates: Their ids; those that there are not stay unknown.
+            bundles: Their identities, likewise.
+
+        Raises:
+            Unavailable: If the database does not answer.
+        """
+        ids = [id for id in set(candidates) if id not in self._variants]
+        if ids:
+            self._known.update(await self._lineage.candidates(ids))
+            self._doubts.update((doubt.candidate, doubt) for doubt in await self._hosts.doubts_of(ids))
+            self._documents.update(await self._lineage.reports(ids))
+            self._variants.update((id, {}) for id in ids)
+            for (candidate, index), variant in (await self._lineage.variants(ids)).items():
+                self._variants[candidate][index] = variant
+        unread = set(bundles) - self._readings.keys() - self._unkept
+        if unread:
+            self._readings.update(await self._lineage.readings(unread))
+            self._unkept |= unread - self._readings.keys()
+
+    async def candidate(self, id: str) -> Candidate:
+        """One candidate, as it was when it was looked up.
+
+        Raises:
+            NotFound: If there is none.
+        """
+        await self.look_up([id], [])
+        if id not in self._known:
+            raise NotFound(f"there is no candidate {id}")
+        return self._known[id]
+
+    async def variants(self, candidate: str) -> list[Variant]:
+        """A candidate's variants by index; none before its trace."""
+        await self.look_up([candidate], [])
+        variants = self._variants[candidate]
+        return [variants[index] for index in sorted(variants)]
+
+    async def reports(self, candidate: str) -> dict[str, str]:
+        """Documents of a candidate's reports by job, oldest first."""
+        await self.look_up([candidate], [])
+        return self._documents[candidate]
+
+    async def doubted(self, candidate: str) -> Doubt | None:
+        """Whose word a candidate's trace is, if it is an untrusted host's."""
+        await self.look_up([candidate], [])
+        return self._doubts.get(candidate)
+
+    async def readings(self, bundle: str) -> Readings:
+        """Readings of one bundle, one mapping a plan.
+
+        Raises:
+            NotFound: If none has that identity.
+        """
+        await self.look_up([], [bundle])
+        if bundle in self._traced:
+            return self._traced[bundle].readings
+        if bundle not in self._readings:
+            raise NotFound(f"there is no bundle {bundle}")
+        return self._readings[bundle]
+
+    async def measures(self, about: About) -> list[str]:
+        """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
+        await self.look_up([], [about.bundle])
+        if about not in self._measures:
+            # A bundle that nobody kept before was never judged; most are such, and need no query.
+            never = about.bundle in self._unkept
+            self._measures[about] = [] if never else await self._reports.measures(about)
+        waiting = (new for new in self._new.values() if About.of(new) == about and new.kind == "measure")
+        return self._measures[about] + [new.document for new in waiting if is_reusable(new)]
+
+    async def save_trace(self, candidate: str, traced: Traced) -> None:
+        """Keep what came out of a trace; as `Candidates.save_trace`."""
+        told = (variant.bundle for variant in traced.variants if variant.bundle is not None)
+        await self.look_up([candidate], list(told))
+        self._traces[candidate] = traced
+        for new in traced.variants:
+            self._variants[candidate].setdefault(new.index, _variant(candidate, new))
+            if new.bundle is not None and new.document is not None:
+                self._traced[new.bundle] = BundleRecord(new.bundle, new.document, new.readings or ())
+
+    async def save_report(self, new: NewReport) -> None:
+        """Keep a report, unless its job has one already."""
+        documents = await self.reports(new.candidate)
+        if new.job not in documents:
+            documents[new.job] = new.document
+            self._new[new.job] = new
+
+    def offer(self, offer: Offer) -> None:
+        """Let a challenger that needs no confirm try for its cell; as `Elites.offer` without an incumbent.
+
+        Raises:
+            ValueError: If the objective or one of its bounds is not finite, or the offer names an incumbent.
+        """
+        if not all(isfinite(figure) for figure in (offer.objective, offer.low, offer.mid, offer.high)):
+            raise ValueError(f"objective and bounds of job {offer.job} must be finite")
+        if offer.incumbent is not None:
+            raise ValueError(f"job {offer.job} has to be decided at once, for its confirm depends on the answer")
+        self._offers.append(offer)
+
+    def judge(self, verdict: Verdict) -> None:
+        """Give a candidate its verdict. The first stays.
+
+        Raises:
+            ValueError: If the objective is not finite.
+        """
+        if verdict.objective is not None and not isfinite(verdict.objective):
+            raise ValueError(f"an objective must be finite, not {verdict.objective}")
+        self._verdicts.setdefault(verdict.candidate, verdict)
+
+    async def flush(self) -> Settled:
+        """Write everything that waits in one transaction, and forget what was read. If it fails, nothing is written.
+
+        Raises:
+            Conflict: If a search, candidate or bundle that is named is unknown.
+            ArchiveError: If the database takes one of the values not; what waited is dropped.
+            Unavailable: If the database does not answer; likewise.
+        """
+        traces, new, offers, verdicts = self._traces, self._new, self._offers, self._verdicts
+        waiting = self.waiting
+        self.drop()
+        if not waiting:
+            return Settled(frozenset(), ())
+        async with self._database.write() as connection:
+            await add_traces(connection, traces)
+            await add_reports(connection, new.values())
+            placements = await place(connection, offers)
+            judged = await add_verdicts(connection, verdicts.values())
+        return Settled(frozenset(judged), tuple(zip(offers, placements, strict=True)))
+
+    async def bundle(self, identity: str) -> BundleRecord:
+        """One bundle with its document.
+
+        Raises:
+            NotFound: If none has that identity.
+        """
+        return self._traced.get(identity) or await self._bundles.get(identity)
+
+
+def _variant(candidate: str, new: NewVariant) -> Variant:
+    return Variant(candidate, new.index, new.configuration, new.bundle, new.outcome, new.reason, new.line)

@@ -1,0 +1,55 @@
+"""Verdicts on candidates, and the counts that go with them, within one transaction."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.records import CandidateState, Verdict
+from archive.store.milestones import mark_milestone
+from archive.store.tallies import Happened, count_events
+from archive.tables import UNFINISHED, candidates, counters
+
+
+async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Verdict]) -> set[str]:
+    """Give candidates their verdicts, unless they have one; those that had none."""
+    given = {verdict.candidate: verdict for verdict in verdicts}
+    if not given:
+        return set()
+    # Locked in the order of ids, so that two transactions with the same candidates never deadlock.
+    waiting = (
+        select(candidates.c.id, candidates.c.search, candidates.c.emitter)
+        .where(candidates.c.id.in_(given), UNFINISHED)
+        .order_by(candidates.c.id)
+        .with_for_update()
+    )
+    first = list(await connection.execute(waiting))
+    if not first:
+        return set()
+    statement = (
+        update(candidates)
+        .where(candidates.c.id == bindparam("of"))
+        .values(state=CandidateState.JUDGED, **{name: bindparam(f"new_{name}") for name in _SAID})
+    )
+    await connection.execute(statement, [_row(given[row.id]) for row in first])
+    judged = Counter(row.search for row in first)
+    for search in sorted(judged):
+        await _count(connection, search, judged[search])
+    await count_events(
+        connection, Counter(Happened(row.search, "", row.emitter, given[row.id].outcome) for row in first)
+    )
+    return {row.id for row in first}
+
+
+_SAID = ("outcome", "reason", "line", "objective")
+
+
+def _row(verdict: Verdict) -> dict[str, object]:
+    return {"of": verdict.candidate, **{f"new_{name}": getattr(verdict, name) for name in _SAID}}
+
+
+async def _count(connection: AsyncConnection, search: str, judged: int) -> None:
+    counted = update(counters).where(counters.c.search == search).values(judged=counters.c.judged + judged)
+    evaluations = (await connection.execute(counted.returning(counters.c.judged))).scalar_one()
+    await mark_milestone(connection, search, evaluations - judged, evaluations)
