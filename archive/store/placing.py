@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
@@ -77,10 +77,16 @@ async def _answered(connection: AsyncConnection, offers: Sequence[Offer]) -> dic
 
 async def _holders(connection: AsyncConnection, offers: Sequence[Offer]) -> dict[Key, float]:
     """Objectives of the holders of the cells that are offered for."""
-    columns = [elites.c[name] for name in CELL]
-    statement = select(*columns, elites.c.objective)
-    statement = statement.where(tuple_(*columns).in_({_cell(offer) for offer in offers}))
-    return {tuple(cell): objective for *cell, objective in await connection.execute(statement)}
+    wanted: dict[Key, set[int]] = {}
+    for offer in offers:
+        wanted.setdefault(_cell(offer)[:-1], set()).add(offer.cell)
+    found: dict[Key, float] = {}
+    for grid, cells in wanted.items():
+        # A query a grid, because SQLite reads the whole table where rows are compared with a list of rows.
+        here = (elites.c[name] == value for name, value in zip(CELL, grid, strict=False))
+        statement = select(elites.c.cell, elites.c.objective).where(*here, elites.c.cell.in_(cells))
+        found.update(((*grid, cell), objective) for cell, objective in await connection.execute(statement))
+    return found
 
 
 def _cell(offer: Offer) -> Key:
