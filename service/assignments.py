@@ -4,15 +4,16 @@ A bundle in flight is judged once, however many cases wait for it. Waiting only 
 archive after a restart.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 from archive.records import EMPTY_CELL
-from archive.store import Store
+from archive.store import About, Store
 from service.jobs import AGAIN, Case, confirm_job, incumbent_of, measure_job
+from service.ledger import Ledger
 from service.reports import addressed, doubtful
 from service.yardstick import Yardstick
-from workers.protocol import PROTOCOL_VERSION, Bundle, ConfirmJob, MeasureJob, Report
-from workers.queue import Dispatcher
+from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
 
 Work = tuple[str, str, str, str | None]
 """Search, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
@@ -21,11 +22,12 @@ Work = tuple[str, str, str, str | None]
 class Assignments:
     """Sends jobs on bundles, unless their reports are to be had without."""
 
-    def __init__(self, store: Store, dispatcher: Dispatcher, yardstick: Yardstick) -> None:
+    def __init__(self, store: Store, ledger: Ledger, yardstick: Yardstick) -> None:
         self._store = store
-        self._dispatcher = dispatcher
+        self._ledger = ledger
         self._yardstick = yardstick
         self._waiting: dict[Work, list[Case]] = {}
+        self._candidates: Counter[str] = Counter()
 
     async def obtain(self, case: Case, incumbent: str | None, queued: Collection[str]) -> Report | None:
         """The report on an equal bundle out of the archive; or None, and then the case waits for a job on its way.
@@ -44,47 +46,52 @@ class Assignments:
         if found is not None:
             return addressed(found, case, incumbent)
         if not waiting and case.job(incumbent) not in queued:
-            await self._dispatcher.submit(
-                await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN
-            )
+            self._ledger.send(await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN)
         self._waiting[work] = [*waiting, case]
+        self._candidates[case.candidate.id] += 1
         return None
 
     def claim(self, report: Report, asked: Case) -> list[Case]:
         """Everybody who waits for a report, the case that its job asked about among them; they wait no longer."""
         work = (asked.search.id, report.bundle, report.device.name, incumbent_of(report))
         waiting = self._waiting.pop(work, [])
+        self._let_go(waiting)
         return waiting if any(_same(asked, other) for other in waiting) else [*waiting, asked]
 
     def awaits(self, candidate: str) -> bool:
         """Whether a candidate waits for anything."""
-        return any(case.candidate.id == candidate for waiting in self._waiting.values() for case in waiting)
+        return candidate in self._candidates
 
     def forget(self, search: str) -> None:
         """Drop what is remembered of a search, before a sweep finds it anew."""
         for work in [work for work in self._waiting if work[0] == search]:
-            del self._waiting[work]
+            self._let_go(self._waiting.pop(work))
+
+    def _let_go(self, waiting: Sequence[Case]) -> None:
+        for case in waiting:
+            self._candidates[case.candidate.id] -= 1
+            if not self._candidates[case.candidate.id]:
+                del self._candidates[case.candidate.id]
 
     async def _find(self, case: Case, incumbent: str | None) -> Report | None:
-        about = {"operator": case.operator.digest, "bundle": case.bundle, "device": case.device.name}
+        about = About(case.search.operator, case.bundle, case.device.name, PROTOCOL_VERSION)
         if incumbent is None or incumbent == AGAIN:
-            measures = await self._store.reports.measures(**about, protocol_version=PROTOCOL_VERSION)
-            known = [Report.model_validate_json(document) for document in measures]
+            known = await self._ledger.measures(about)
             sure = next((report for report in known if not doubtful(report)), None)
             return sure if sure or case.is_yardstick or incumbent == AGAIN else next(iter(known), None)
-        confirms = await self._store.reports.confirms(**about, protocol_version=PROTOCOL_VERSION)
+        await self._ledger.commit()
+        confirms = await self._store.reports.confirms(about)
         reports = (Report.model_validate_json(document) for document in confirms)
         return next((report for report in reports if incumbent_of(report) == incumbent), None)
 
     async def _job(self, case: Case, incumbent: str | None) -> MeasureJob | ConfirmJob:
-        bundle = await self._bundle(case.bundle)
+        bundle = await self._ledger.bundle(case.bundle)
         pacer = await self._yardstick.pacer(case.search, case.device.name) if case.device.measures else None
         if incumbent is None or incumbent == AGAIN:
             return measure_job(case, bundle, pacer, incumbent)
-        return confirm_job(case, bundle, None if incumbent == EMPTY_CELL else await self._bundle(incumbent), pacer)
-
-    async def _bundle(self, identity: str) -> Bundle:
-        return Bundle.model_validate_json((await self._store.bundles.get(identity)).document)
+        return confirm_job(
+            case, bundle, None if incumbent == EMPTY_CELL else await self._ledger.bundle(incumbent), pacer
+        )
 
 
 def _same(case: Case, other: Case) -> bool:

@@ -127,8 +127,7 @@ class Evolution:
                 await self.tick()
             except (Unavailable, QueueUnavailable) as error:
                 log.warning("tick failed", reason=str(error))
-                if isinstance(error, QueueUnavailable):
-                    self._doubt()
+                self._doubt()
                 await asyncio.sleep(PAUSE_S)
             except Exception:
                 log.exception("tick failed")
@@ -142,8 +141,9 @@ class Evolution:
         await self._roster.look()
         await self._take_up(held)
         if mail.reports:
-            heard = await self._intake.apply(mail)
+            heard, doubtful = await self._intake.apply(mail)
             self._heard.update(dict.fromkeys(heard & self._heard.keys(), time.monotonic()))
+            self._heard.update(dict.fromkeys(doubtful & self._heard.keys(), 0.0))
             await self._roster.look()
         self._arrived = frozenset()
         await self._sweep_quiet()
@@ -189,6 +189,7 @@ class Evolution:
             self._turns[search.id] += 1 / search.priority
             try:
                 await self._supply(search, marks[search.id].in_flight)
+                await self.verdicts.commit()
             except ArchiveConflict as error:
                 log.info("search changed meanwhile", search=search.id, detail=str(error))
 
@@ -258,7 +259,8 @@ class Evolution:
                 await self.sweep(await self._roster.get(id))
 
     def _doubt(self) -> None:
-        """Have every search swept at the next tick: the queue may have lost what it held."""
+        """Have every search swept at the next tick: the queue, or we ourselves, may have lost what was in flight."""
+        self.verdicts.drop()
         self._heard = dict.fromkeys(self._heard, 0.0)
 
     async def sweep(self, search: Search) -> None:
@@ -279,3 +281,4 @@ class Evolution:
                 await self.verdicts.order_verdicts(search, operator, candidate, queued)
             elif trace_id(candidate.id) not in queued:
                 await self.verdicts.trace(search, operator, candidate)
+        await self.verdicts.commit()

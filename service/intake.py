@@ -5,6 +5,7 @@ the reports. A report is let go of only after the archive has committed what it 
 nothing: none is lost and none counts twice, whoever dies in between.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,12 +22,13 @@ from service.vetting import Vetting
 from workers.protocol import AnyReport, TraceReport
 from workers.queue import Delivery, Dispatcher, Handed
 
-COLLECT = 64
-"""Most reports taken from one worker at once."""
+COLLECT = 256
+"""Reports taken at once, where there are fewer workers than that."""
 BLOCK_MS = 100
 """Longest wait for a report, so that new searches and free places are seen soon."""
-APPLIED_AT_ONCE = 32
-"""Reports applied before they are acknowledged: fewer than a second's worth, so that none is delivered again."""
+APPLIED_AT_ONCE = 128
+"""Reports that share a transaction: enough that what each transaction costs hardly counts, and a fraction of a second's
+worth, so that none is delivered again before it is acknowledged."""
 
 Each = TypeVar("Each", Delivery, Handed)
 
@@ -72,42 +74,74 @@ class Intake:
         await self._dispatcher.acknowledge([delivery.receipt for delivery in collected if delivery.receipt not in kept])
         return Mail(vetted, handed)
 
-    async def apply(self, mail: Mail) -> set[str]:
+    async def apply(self, mail: Mail) -> tuple[set[str], set[str]]:
         """Apply what is about searches that run here or have ended. What is about open searches of others is handed on.
 
         Returns:
-            The searches that were heard of.
+            The searches that were heard of; and those of which it is not known any more what is in flight.
 
         Raises:
             Unavailable: If the database does not answer; what is not applied comes again.
             QueueUnavailable: If Redis does not answer; likewise.
         """
+        doubtful: set[str] = set()
         for handed in _chunks(mail.handed):
-            await self._apply_all([each.report for each in handed])
+            doubtful |= await self._apply_all([each.report for each in handed])
             await self._dispatcher.handover.settle(handed)
         for chunk in _chunks(mail.collected):
             away = self._roster.marks.keys() - self._holdings.held
             others = [delivery for delivery in chunk if not delivery.known and delivery.report.search in away]
             ours = [delivery for delivery in chunk if delivery.known or delivery.report.search not in away]
-            await self._apply_all([delivery.report for delivery in ours])
+            doubtful |= await self._apply_all([delivery.report for delivery in ours])
             await self._dispatcher.acknowledge([delivery.receipt for delivery in ours])
             if others:
                 await self._dispatcher.handover.give([delivery.report for delivery in others])
                 await self._dispatcher.acknowledge([delivery.receipt for delivery in others])
-        return {report.search for report in mail.reports}
+        return {report.search for report in mail.reports} - doubtful, doubtful
 
-    async def _apply_all(self, reports: Sequence[AnyReport]) -> None:
-        for report in reports:
-            try:
-                await self._apply(report)
-                METRICS.reported(report)
-            except Unavailable:
-                raise
-            except Gone:
-                log.warning("report about nothing we know", job=report.job, search=report.search)
-            except (ArchiveError, ValueError, LookupError) as error:
-                # It would fail again each time that it came, and hold up all others.
-                log.error("report cannot be applied", job=report.job, reason=str(error)[:500])
+    async def _apply_all(self, reports: Sequence[AnyReport]) -> set[str]:
+        """Apply reports and commit what they lead to; the searches of which a sweep has to look what is in flight."""
+        applied = await self._try(reports)
+        if applied is None:
+            # One of them holds what the archive does not take; alone, it fails alone.
+            searches = {report.search for report in reports}
+            for search in searches:
+                self._verdicts.forget(search)
+            applied = [report for report in reports if await self._try([report])]
+        else:
+            searches = set()
+        for report in applied:
+            METRICS.reported(report)
+        return searches
+
+    async def _try(self, reports: Sequence[AnyReport]) -> list[AnyReport] | None:
+        """Apply reports within one transaction; those that were applied, None if it failed as a whole."""
+        await self._verdicts.expect(reports)
+        applied = [report for report in reports if await self._is_applied(report)]
+        try:
+            await self._verdicts.commit()
+        except Unavailable:
+            raise
+        except ArchiveError as error:
+            log.error("reports cannot be applied", jobs=[each.job for each in reports][:4], reason=str(error)[:500])
+            return None
+        return applied
+
+    async def _is_applied(self, report: AnyReport) -> bool:
+        # The event loop serves pages as well: one report's work is the longest that they wait for.
+        await asyncio.sleep(0)
+        try:
+            await self._apply(report)
+        except Unavailable:
+            raise
+        except Gone:
+            log.warning("report about nothing we know", job=report.job, search=report.search)
+        except (ArchiveError, ValueError, LookupError) as error:
+            # It would fail again each time that it came, and hold up all others.
+            log.error("report cannot be applied", job=report.job, reason=str(error)[:500])
+        else:
+            return True
+        return False
 
     async def _apply(self, report: AnyReport) -> None:
         search = await self._roster.get(report.search)

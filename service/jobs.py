@@ -24,6 +24,10 @@ from workers.protocol import (
 AGAIN = "again"
 """Stands where a confirm's incumbent would, for a measure job that repeats what an untrusted host reported."""
 
+PARSED_KEPT = 64
+"""Searches whose reference graphs are held in memory as jobs carry them, each some tens of kilobytes."""
+_PARSED: dict[str, tuple[Sequence[Mapping[str, Any]], tuple[Graph, ...]]] = {}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -131,7 +135,8 @@ def retrace_job(search: Search, operator: Operator, candidate: Candidate) -> Tra
 
 def measure_job(case: Case, bundle: Bundle, pacer: Bundle | None, errand: str | None = None) -> MeasureJob:
     """Judge one variant on one device; only `model` devices are sent the source, only those that measure a pacer."""
-    job = MeasureJob(
+    # Its parts were checked when they were read: to check a bundle once more takes as long as all else about a report.
+    job = MeasureJob.model_construct(
         id=case.job(errand),
         search=case.search.id,
         candidate=case.candidate.id,
@@ -163,7 +168,14 @@ def confirm_job(case: Case, challenger: Bundle, incumbent: Bundle | None, pacer:
 
 
 def _graphs(search: Search) -> tuple[Graph, ...]:
-    return tuple(Graph.model_validate(graph) for graph in search.graphs)
+    """The graphs of a search's reference, parsed once for as long as its record is the same."""
+    stored, parsed = _PARSED.get(search.id, ((), ()))
+    if stored is not search.graphs:
+        parsed = tuple(Graph.model_validate(graph) for graph in search.graphs)
+        while len(_PARSED) >= PARSED_KEPT:
+            del _PARSED[next(iter(_PARSED))]
+        _PARSED[search.id] = (search.graphs, parsed)
+    return parsed
 
 
 def _shapes(search: Search) -> tuple[Shape, ...]:

@@ -154,7 +154,8 @@ class Lineage:
         lineage, ids = self._store.lineage, list(candidates)
         documents = await lineage.reports(ids)
         best = {
-            id: self._best([Report.model_validate_json(document) for document in documents[id].values()]) for id in candidates
+            id: self._best([Report.model_validate_json(document) for document in documents[id].values()])
+            for id in candidates
         }
         variants = await lineage.variants(ids)
         bundles = {report.bundle for reports in best.values() for report in reports}

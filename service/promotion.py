@@ -16,8 +16,8 @@ from archive.errors import NotFound
 from archive.grid import Grid
 from archive.records import EMPTY_CELL, Elite, Offer, Placement, Search
 from archive.store import Store
-from service.events import ElitePromoted, Events
 from service.jobs import Case, incumbent_of
+from service.ledger import Ledger
 from service.reports import doubtful
 from workers.protocol import Outcome, Ratio, Report, Shape, ShapeRole, Trust
 
@@ -100,15 +100,15 @@ class _Place:
 class Promotion:
     """Offers correct variants to their cells and announces what was placed."""
 
-    def __init__(self, store: Store, events: Events) -> None:
+    def __init__(self, store: Store, ledger: Ledger) -> None:
         self._store = store
-        self._events = events
+        self._ledger = ledger
 
     async def consider(self, case: Case, report: Report, speedup: Ratio) -> None:
         """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
         place = await self._place(case)
         if place is not None:
-            await self._offer(case, place, report, speedup)
+            self._ledger.offer(_offer(case, place, report, speedup))
 
     async def would_win(self, case: Case, speedup: Ratio) -> bool:
         """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
@@ -144,12 +144,13 @@ class Promotion:
         return None if loses or incumbent in met else incumbent
 
     async def _place(self, case: Case) -> _Place | None:
-        readings = (await self._store.bundles.readings(case.bundle))[first_benchmark(case.search)]
+        readings = (await self._ledger.readings(case.bundle))[first_benchmark(case.search)]
         where = coordinates(readings)
         cell = Grid(case.search.axes).index(where)
         return None if cell is None else _Place(cell, where)
 
     async def _holder(self, case: Case, place: _Place) -> Elite | None:
+        await self._ledger.commit()
         try:
             search = case.search
             return await self._store.elites.get(search.id, case.device.name, search.axes_version, place.cell)
@@ -161,40 +162,27 @@ class Promotion:
         holder = await self._holder(case, place)
         if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
             return False
-        placement = await self._offer(case, place, confirm, confirm.speedup)
-        return placement is Placement.STALE
+        return await self._ledger.decide(_offer(case, place, confirm, confirm.speedup)) is Placement.STALE
 
-    async def _offer(self, case: Case, place: _Place, report: Report, speedup: Ratio) -> Placement:
-        offer = Offer(
-            search=case.search.id,
-            device=case.device.name,
-            axes_version=case.search.axes_version,
-            cell=place.cell,
-            coordinates=place.coordinates,
-            candidate=case.candidate.id,
-            variant=case.variant,
-            bundle=case.bundle,
-            job=report.job,
-            emitter=case.candidate.emitter,
-            objective=speedup.low,
-            low=speedup.low,
-            mid=speedup.mid,
-            high=speedup.high,
-            incumbent=incumbent_of(report),
-        )
-        placement = await self._store.elites.offer(offer)
-        if placement in (Placement.NEW, Placement.IMPROVED):
-            self._events.publish(
-                ElitePromoted(
-                    search=offer.search,
-                    device=offer.device,
-                    cell=offer.cell,
-                    candidate=offer.candidate,
-                    objective=offer.objective,
-                    placement=placement.value,
-                )
-            )
-        return placement
+
+def _offer(case: Case, place: _Place, report: Report, speedup: Ratio) -> Offer:
+    return Offer(
+        search=case.search.id,
+        device=case.device.name,
+        axes_version=case.search.axes_version,
+        cell=place.cell,
+        coordinates=place.coordinates,
+        candidate=case.candidate.id,
+        variant=case.variant,
+        bundle=case.bundle,
+        job=report.job,
+        emitter=case.candidate.emitter,
+        objective=speedup.low,
+        low=speedup.low,
+        mid=speedup.mid,
+        high=speedup.high,
+        incumbent=incumbent_of(report),
+    )
 
 
 def _known(report: Report) -> Ratio | None:

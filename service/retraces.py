@@ -5,25 +5,25 @@ from collections.abc import Collection, Sequence
 from archive.records import BundleRecord, Candidate, NewVariant
 from archive.store import Store
 from service.jobs import Case, retrace_job
-from workers.queue import Dispatcher
+from service.ledger import Ledger
 
 
 class Retraces:
     """Orders repeats, and says what came of them."""
 
-    def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
+    def __init__(self, store: Store, ledger: Ledger) -> None:
         self._store = store
-        self._dispatcher = dispatcher
+        self._ledger = ledger
         self._waiting: dict[str, str] = {}
 
     async def is_believed(self, case: Case, queued: Collection[str]) -> bool:
         """Whether a candidate's trace is that of a trusted worker; if not, one is asked to repeat it."""
-        if await self._store.hosts.doubted(case.candidate.id) is None:
+        if await self._ledger.doubted(case.candidate.id) is None:
             return True
         job = retrace_job(case.search, case.operator, case.candidate)
         self._waiting[case.candidate.id] = case.search.id
         if job.id not in queued:
-            await self._dispatcher.submit(job, reserved=True)
+            self._ledger.send(job, reserved=True)
         return False
 
     async def settle(self, candidate: Candidate, variants: Sequence[NewVariant]) -> bool:
@@ -31,6 +31,7 @@ class Retraces:
 
         What an identity does not cover, which are kernels' texts and readings, is then kept as the trusted worker said.
         """
+        await self._ledger.commit()
         self._waiting.pop(candidate.id, None)
         told = [(variant.index, variant.bundle) for variant in await self._store.candidates.variants(candidate.id)]
         if sorted(told) != sorted((variant.index, variant.bundle) for variant in variants):

@@ -3,21 +3,22 @@
 Every method may run twice for the same report; the archive's writes are idempotent by job.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
 from archive.errors import Conflict
-from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Variant
+from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Variant, Verdict
 from archive.store import Store
 from service.assignments import Assignments
-from service.events import CandidateJudged, Events, SearchChanged
+from service.events import Events, SearchChanged
 from service.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
+from service.ledger import Ledger
 from service.promotion import Promotion, benchmark_weights, gain
-from service.reports import addressed, doubtful, last_words, record, reports_on
+from service.reports import addressed, doubtful, last_words
 from service.retraces import Retraces
 from service.yardstick import Yardstick
-from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
+from workers.protocol import AnyReport, Bundle, Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
@@ -38,19 +39,36 @@ class Verdicts:
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: Events) -> None:
         self._store = store
-        self._dispatcher = dispatcher
         self._events = events
-        self._promotion = Promotion(store, events)
+        self._ledger = Ledger(store, dispatcher, events)
+        self._promotion = Promotion(store, self._ledger)
         self.yardstick = Yardstick(store)
-        self._assignments = Assignments(store, dispatcher, self.yardstick)
-        self._retraces = Retraces(store, dispatcher)
+        self._assignments = Assignments(store, self._ledger, self.yardstick)
+        self._retraces = Retraces(store, self._ledger)
+
+    async def expect(self, reports: Sequence[AnyReport]) -> None:
+        """Read at once what applying these will ask for.
+
+        Raises:
+            Unavailable: If the database does not answer.
+        """
+        await self._ledger.expect(reports)
+
+    async def commit(self) -> None:
+        """Write down what was applied or ordered since the last time, and send the jobs that follow.
+
+        Raises:
+            ArchiveError: If the archive takes something of it not, or does not answer; all of it is dropped.
+            QueueUnavailable: If Redis does not answer. It is written then, but not sent.
+        """
+        await self._ledger.commit()
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
         earlier = await self._store.candidates.find_traced(candidate.trace_key)
         if earlier is None or await self._store.hosts.doubted(earlier.id):
             job = trace_job(search, operator, candidate)
-            await self._dispatcher.submit(job, reserved=is_yardstick(candidate))
+            self._ledger.send(job, reserved=is_yardstick(candidate))
             return
         variants = await self._store.candidates.variants(earlier.id)
         traced = Traced(
@@ -60,7 +78,7 @@ class Verdicts:
             stages_s={},
             variants=tuple(_repeat(variant) for variant in variants),
         )
-        await self._settle_trace(search, operator, candidate, traced)
+        await self._settle_trace(search, operator, candidate, traced, ())
 
     async def apply_reference(self, search: Search, report: TraceReport) -> None:
         """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
@@ -75,24 +93,26 @@ class Verdicts:
 
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
-        candidate = await self._store.candidates.get(report.candidate or "")
+        candidate = await self._ledger.candidate(report.candidate or "")
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
             return
-        variants = tuple(_record(variant) for variant in report.variants)
+        bundles = self._ledger.identities(report)
+        variants = tuple(_record(variant, bundles.get(variant.index)) for variant in report.variants)
         traced = Traced(
             outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
             reason=report.reason,
             line=report.line,
             stages_s=report.stages_s,
             variants=variants,
-            sure=await self._store.hosts.doubted(candidate.id) is None,
+            sure=await self._ledger.doubted(candidate.id) is None,
         )
-        await self._settle_trace(search, operator, candidate, traced)
+        found = [(bundles[variant.index], variant.bundle) for variant in report.variants if variant.bundle]
+        await self._settle_trace(search, operator, candidate, traced, found)
 
     async def apply_report(self, search: Search, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
-        candidate = await self._store.candidates.get(report.candidate)
+        candidate = await self._ledger.candidate(report.candidate)
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             await self._take(case, addressed(report, case, incumbent_of(report)), ())
@@ -102,12 +122,16 @@ class Verdicts:
         self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
     ) -> None:
         """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
-        known = await reports_on(self._store, candidate.id)
+        known = await self._ledger.reports(candidate.id)
         for case in await self._cases(search, operator, candidate):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
+
+    def drop(self) -> None:
+        """Forget what was applied or ordered and is not written down."""
+        self._ledger.drop()
 
     def forget(self, search: str) -> None:
         """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
@@ -123,19 +147,28 @@ class Verdicts:
             return
         self._events.publish(SearchChanged(search=search.id, state=SearchState.FAILED.value, reason=reason))
 
-    async def _settle_trace(self, search: Search, operator: Operator, candidate: Candidate, traced: Traced) -> None:
-        await self._store.candidates.save_trace(candidate.id, traced)
+    async def _settle_trace(
+        self,
+        search: Search,
+        operator: Operator,
+        candidate: Candidate,
+        traced: Traced,
+        bundles: Iterable[tuple[str, Bundle]],
+    ) -> None:
+        await self._ledger.save_trace(candidate.id, traced, bundles)
         if any(variant.bundle for variant in traced.variants):
             await self.order_verdicts(search, operator, candidate, set())
             return
         first = next(iter(traced.variants), None)
         outcome = traced.outcome or (first.outcome if first else None) or Outcome.TRACE_CRASHED.value
         reason, line = (traced.reason, traced.line) if first is None else (first.reason, first.line)
-        await self._judge(search, candidate, outcome, reason or traced.reason, line)
+        await self._judge(search, candidate, Verdict(candidate.id, outcome, reason or traced.reason, line, None))
 
     async def _take(self, case: Case, report: Report, queued: Collection[str]) -> None:
         """Keep a report, and let its variant try for its cell."""
-        await self._store.reports.save(record(case, report))
+        await self._ledger.save_report(case, report)
+        if case.is_yardstick:
+            await self._ledger.commit()  # The others are held against it, and look for it in the archive.
         await self._promote(case, report, queued)
 
     async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
@@ -147,7 +180,7 @@ class Verdicts:
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
         if speedup is None:
             return
-        doubted = doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None
+        doubted = doubtful(report) or await self._ledger.doubted(case.candidate.id) is not None
         if not doubted:
             await self._promotion.consider(case, report, speedup)
         elif await self._promotion.would_win(case, speedup) and await self._retraces.is_believed(case, queued):
@@ -159,15 +192,18 @@ class Verdicts:
         self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
     ) -> None:
         """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
-        if await self._retraces.settle(candidate, [_record(variant) for variant in report.variants]):
+        bundles = self._ledger.identities(report)
+        found = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
+        if await self._retraces.settle(candidate, found):
             await self.order_verdicts(search, operator, candidate, set())
         else:
-            await self._judge(search, candidate, Outcome.WORKER_LOST.value, f"{MISTRACED}: {report.reason}", None)
+            reason = f"{MISTRACED}: {report.reason}"
+            await self._judge(search, candidate, Verdict(candidate.id, Outcome.WORKER_LOST.value, reason, None, None))
 
     async def _contest(self, case: Case, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
         while True:
-            reports = await reports_on(self._store, case.candidate.id)
+            reports = await self._ledger.reports(case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
             incumbent = await self._promotion.contest(case, mine[0], mine[1:])
             if incumbent is None or not await self._retraces.is_believed(case, queued):
@@ -175,18 +211,16 @@ class Verdicts:
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
                 return
-            await self._store.reports.save(record(case, found))
+            await self._ledger.save_report(case, found)
 
     async def _advance(self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]) -> None:
         """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
         cases = await self._cases(search, operator, candidate)
-        reports = await reports_on(self._store, candidate.id)
-        known = {report.job for report in reports}
+        known = {report.job for report in await self._ledger.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
         for name in search.devices if lacking else ():
             await self._measure([case for case in lacking if case.device.name == name], queued)
-        if lacking:
-            reports = await reports_on(self._store, candidate.id)
+        reports = await self._ledger.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         if cases and measured and not self._awaits(candidate.id):
             await self._conclude(search, candidate, last_words(reports))
@@ -205,7 +239,7 @@ class Verdicts:
 
     async def _cases(self, search: Search, operator: Operator, candidate: Candidate) -> list[Case]:
         """What a candidate is judged by: each of its variants that has a bundle, on each device."""
-        variants = await self._store.candidates.variants(candidate.id)
+        variants = await self._ledger.variants(candidate.id)
         return [
             Case(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
             for variant in variants
@@ -217,8 +251,9 @@ class Verdicts:
         """Judge a candidate by the last word on each of its variants; of these the best one counts."""
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
         objective = await self._objective(search, reports)
-        first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objective)
-        if first and is_yardstick(candidate) and best.outcome is Outcome.CORRECT:
+        verdict = Verdict(candidate.id, best.outcome.value, best.reason, best.line, objective)
+        first = await self._judge(search, candidate, verdict)
+        if first and best.outcome is Outcome.CORRECT:
             await self._require_pacers(search, reports)
 
     async def _require_pacers(self, search: Search, reports: Sequence[Report]) -> None:
@@ -240,35 +275,18 @@ class Verdicts:
         ]
         return max(gains, default=None)
 
-    async def _judge(
-        self,
-        search: Search,
-        candidate: Candidate,
-        outcome: str,
-        reason: str,
-        line: int | None,
-        objective: float | None = None,
-    ) -> bool:
-        """Give a candidate its verdict; whether it had none."""
-        if not await self._store.candidates.judge(candidate.id, outcome, reason, line, objective):
+    async def _judge(self, search: Search, candidate: Candidate, verdict: Verdict) -> bool:
+        """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
+        self._ledger.judge(search.id, candidate, verdict)
+        if not is_yardstick(candidate) or candidate.id not in await self._ledger.commit():
             return False
-        self._events.publish(
-            CandidateJudged(
-                search=search.id,
-                candidate=candidate.id,
-                ordinal=candidate.ordinal,
-                emitter=candidate.emitter,
-                outcome=outcome,
-                reason=reason,
-                objective=objective,
-            )
-        )
-        if is_yardstick(candidate) and outcome != Outcome.CORRECT:
-            await self.fail(search, f"the operator's seed kernel is not correct ({outcome}): {reason}")
+        if verdict.outcome != Outcome.CORRECT:
+            told = f"({verdict.outcome}): {verdict.reason}"
+            await self.fail(search, f"the operator's seed kernel is not correct {told}")
         return True
 
 
-def _record(variant: TracedVariant) -> NewVariant:
+def _record(variant: TracedVariant, identity: str | None) -> NewVariant:
     bundle = variant.bundle
     return NewVariant(
         index=variant.index,
@@ -276,7 +294,7 @@ def _record(variant: TracedVariant) -> NewVariant:
         outcome=None if bundle else variant.outcome.value,
         reason=variant.reason,
         line=variant.line,
-        bundle=bundle.identity if bundle else None,
+        bundle=identity,
         document=bundle.model_dump_json() if bundle else None,
         readings=tuple(readings.model_dump(mode="json") for readings in variant.readings) if bundle else None,
     )

@@ -85,3 +85,23 @@ async def test_a_report_that_cannot_be_applied_holds_up_no_other(tmp_path: Path,
     assert ended.state is SearchState.DONE and isinstance(bench.evolution.holdings, Holdings)
     assert await bench.dispatcher.vitals.reports_waiting() == 0
     await bench.close()
+
+
+async def test_a_report_that_the_archive_does_not_take_fails_alone(tmp_path: Path, redis_url: str) -> None:
+    bench = await Workbench.open(tmp_path, redis_url)
+    search = await bench.begin(budget=4)
+    while (await bench.store.candidates.count(search.id)).in_flight < 2:
+        await bench.evolution.tick()
+        await asyncio.to_thread(bench.work, 1)
+    lessee = Lessee(redis_url, "w", target="sm_90")
+    leases = [lease for _ in range(2) if (lease := lessee.lease(block_ms=100)) is not None]
+    hostile, honest = (bench.answers.to(lease.job) for lease in leases)
+    hostile = hostile.model_copy(update={"outcome": Outcome.COMPILE_ERROR, "variants": (), "line": 2**70})
+    for lease, report in zip(leases, (hostile, honest), strict=True):
+        lessee.report(lease, report)
+    await bench.evolution.tick()
+    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    assert isinstance(honest, TraceReport) and await bench.store.candidates.variants(honest.candidate or "")
+    ended = await bench.run(search)
+    assert ended.state is SearchState.DONE, "the job of the hostile report was sent again"
+    await bench.close()

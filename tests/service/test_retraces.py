@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.records import NewCandidate, Traced
+from archive.records import NewCandidate, NewVariant, Traced
 from service.jobs import Case, retrace_id
+from service.ledger import Ledger
 from service.retraces import Retraces
 from service.verdicts import _record
 from tests.service import records
@@ -33,7 +34,9 @@ async def case(bench: Workbench) -> Case:
     )
     candidate = await bench.store.candidates.add(new)
     assert candidate is not None
-    await bench.store.candidates.save_trace(candidate.id, Traced(None, "", None, {}, (_record(variant()),), sure=False))
+    await bench.store.candidates.save_trace(
+        candidate.id, Traced(None, "", None, {}, (recorded(variant()),), sure=False)
+    )
     await bench.store.hosts.doubt(candidate.id, "host")
     return Case(search, records.OPERATOR, candidate, 0, records.bundle(1).identity, Device.parse(records.DEVICE))
 
@@ -58,13 +61,20 @@ def records_job() -> TraceJob:
     )
 
 
+def recorded(variant: TracedVariant) -> NewVariant:
+    """A variant as it is kept."""
+    return _record(variant, variant.bundle.identity if variant.bundle else None)
+
+
 async def test_a_repeat_is_ordered_of_trusted_workers_and_only_where_there_is_doubt(
     bench: Workbench, case: Case, redis_url: str
 ) -> None:
-    retraces = Retraces(bench.store, bench.dispatcher)
+    ledger = Ledger(bench.store, bench.dispatcher, bench.events)
+    retraces = Retraces(bench.store, ledger)
     assert not retraces.awaits("candidate")
     for _ in range(2):
         assert not await retraces.is_believed(case, ())
+        await ledger.commit()
     assert retraces.awaits("candidate")
     lessee = Lessee(redis_url, "w", target="sm_90")
     leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
@@ -79,20 +89,20 @@ async def test_a_repeat_is_ordered_of_trusted_workers_and_only_where_there_is_do
 
 
 async def test_what_is_the_same_is_believed_and_readings_are_the_trusted_workers(bench: Workbench, case: Case) -> None:
-    retraces = Retraces(bench.store, bench.dispatcher)
+    retraces = Retraces(bench.store, Ledger(bench.store, bench.dispatcher, bench.events))
     await retraces.is_believed(case, (retrace_id("candidate"),))
-    assert await retraces.settle(case.candidate, [_record(variant(warps=16))])
+    assert await retraces.settle(case.candidate, [recorded(variant(warps=16))])
     assert not retraces.awaits("candidate") and await bench.store.hosts.doubted("candidate") is None
     [first, *_] = await bench.store.bundles.readings(case.bundle)
     assert first["num_warps"] == 16
 
 
 async def test_what_differs_is_not_believed(bench: Workbench, case: Case) -> None:
-    retraces = Retraces(bench.store, bench.dispatcher)
+    retraces = Retraces(bench.store, Ledger(bench.store, bench.dispatcher, bench.events))
     for variants in (
         [],
-        [_record(variant(2))],
-        [_record(variant()), _record(variant().model_copy(update={"index": 1}))],
+        [recorded(variant(2))],
+        [recorded(variant()), recorded(variant().model_copy(update={"index": 1}))],
     ):
         assert not await retraces.settle(case.candidate, variants)
     assert await bench.store.hosts.doubted("candidate") is not None

@@ -121,9 +121,21 @@ class Dispatcher:
         Raises:
             QueueUnavailable: If Redis does not answer; calling again is harmless.
         """
+        await self.submit_all([(job, reserved)])
+
+    async def submit_all(self, jobs: Iterable[tuple[TraceJob | MeasureJob | ConfirmJob, bool]]) -> None:
+        """Queue jobs in their order, in one round trip, each with whether it is reserved; as `submit`.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer; calling again is harmless.
+        """
         with translated():
-            lane, (owner, priority) = Lane.of(job, reserved=reserved), self._shares.get(job.search, NO_SHARE)
-            await self._submit(args=[lane.name, job.search, job.id, job.model_dump_json(), owner, priority])
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for job, reserved in jobs:
+                    lane, (owner, priority) = Lane.of(job, reserved=reserved), self._shares.get(job.search, NO_SHARE)
+                    sent = [lane.name, job.search, job.id, job.model_dump_json(), owner, priority]
+                    await self._submit(args=sent, client=pipeline)
+                await pipeline.execute()
 
     async def cancel(self, search: str) -> None:
         """Drop all jobs of a search. Workers that hold one learn it at their next heartbeat.
@@ -162,7 +174,7 @@ class Dispatcher:
         those of hosts on jobs whose lease they do not hold; `refused` counts the latter.
 
         Args:
-            count: Most reports taken from one worker.
+            count: How many reports to take; where there are more workers than that, one of each.
             block_ms: Longest wait, milliseconds, at most `MAX_BLOCK_MS`; 0 does not wait.
 
         Raises:
@@ -256,12 +268,20 @@ class Dispatcher:
         if self._look_behind_at is not None and now < self._look_behind_at:
             return []
         idle_ms = 0 if self._look_behind_at is None else self._redeliver_ms
-        found = []
-        for worker in workers:
-            claimed = await self._redis.xautoclaim(reports_key(worker), REPORT_GROUP, CONSUMER, idle_ms, count=count)
-            found += [_Entry(worker, entry, fields) for entry, fields in claimed[1]]
-            if await self._forget(args=[worker]):
-                self._grouped.discard(worker)
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for worker in workers:
+                pipeline.xautoclaim(reports_key(worker), REPORT_GROUP, CONSUMER, idle_ms, count=count)
+            claimed = await pipeline.execute()
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for worker in workers:
+                await self._forget(args=[worker], client=pipeline)
+            forgotten = await pipeline.execute()
+        self._grouped -= {worker for worker, gone in zip(workers, forgotten, strict=True) if gone}
+        found = [
+            _Entry(worker, entry, fields)
+            for worker, (_, entries, *_) in zip(workers, claimed, strict=True)
+            for entry, fields in entries
+        ]
         self._look_behind_at = now + self._redeliver_ms / 2000
         return found
 
@@ -270,18 +290,22 @@ class Dispatcher:
         if not streams:
             return []
         block = min(block_ms, MAX_BLOCK_MS) or None
-        read: Any = await self._redis.xreadgroup(REPORT_GROUP, CONSUMER, streams, count=count, block=block)
+        each = max(1, count // len(streams))
+        read: Any = await self._redis.xreadgroup(REPORT_GROUP, CONSUMER, streams, count=each, block=block)
         return [_Entry(worker_of(stream), entry, fields) for stream, entries in read for entry, fields in entries]
 
     async def _settle(self, receipts: Iterable[str]) -> None:
+        ours: dict[str, list[str]] = {}
         async with self._redis.pipeline(transaction=False) as pipeline:
             for receipt in receipts:
                 worker, entry, job = receipt.split(":", 2)
                 if is_host(worker):
                     await self._settle_host(args=[worker, entry, job], client=pipeline)
-                    continue
-                pipeline.xack(reports_key(worker), REPORT_GROUP, entry)
-                pipeline.xdel(reports_key(worker), entry)
+                else:
+                    ours.setdefault(worker, []).append(entry)
+            for worker, entries in ours.items():
+                pipeline.xack(reports_key(worker), REPORT_GROUP, *entries)
+                pipeline.xdel(reports_key(worker), *entries)
             await pipeline.execute()
 
     async def _receive(self, entry: _Entry) -> Delivery | None:
