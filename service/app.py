@@ -1,5 +1,6 @@
 """The app: REST over one coordinator. Wiring only."""
 
+import gc
 import signal
 import socket
 import ssl
@@ -148,7 +149,18 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
             # The server sends itself the signal again when it has stopped; it must not end us before we are closed.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: None)
+            settle_memory()
             await Server(config, app.state.coordinator.events).serve([listening])
+
+
+def settle_memory() -> None:
+    """Take what the start-up made out of the garbage collector's sight: it stays as long as we do.
+
+    A full collection walks through every module and every compiled schema, for some 140 ms on a laptop's core, and all
+    who read wait for it.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def listen(host: str, port: int) -> socket.socket:

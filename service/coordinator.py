@@ -169,7 +169,7 @@ class Coordinator:
                 priority=request.priority,
             )
         )
-        await self._evolution.sweep(search)
+        await self._evolution.holdings.take(search.id)  # The next tick takes it up, a tenth of a second from now.
         return search
 
     async def _create(self, new: NewSearch) -> Search:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import ssl
@@ -23,7 +24,7 @@ from starlette.types import Message
 from archive.errors import Unavailable
 from archive.store import Store, migrate
 from service.api.document import Stated, stated
-from service.app import MAX_HEAD_BYTES, create_app, listen, require_admin, serve, tls_files
+from service.app import MAX_HEAD_BYTES, create_app, listen, require_admin, serve, settle_memory, tls_files
 from service.embedded import EmbeddedServer
 from service.errors import BadInput
 from service.security.authentication import Authentication, issue
@@ -215,6 +216,14 @@ async def test_what_fails_at_the_start_is_raised(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="REEF_TLS_CERTIFICATE too"):
         tls_files(Settings(tls_key=tmp_path / "key.pem"))
     assert shown == []
+
+
+def test_what_stays_is_no_business_of_the_garbage_collector() -> None:
+    settle_memory()
+    try:
+        assert gc.get_freeze_count() > 10_000 > len(gc.get_objects())
+    finally:
+        gc.unfreeze()
 
 
 def test_a_port_that_is_taken_is_said() -> None:

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite, prod
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -177,7 +177,7 @@ def _buffers_of(step: Fill | Copy | Launch) -> set[int]:
     return {step.target.buffer} | ({step.source.buffer} if step.op == "copy" else set())
 
 
-_EXPLAINING = {"shape": True, "steps": {"__all__": {"function", "parameters", "constants", "line"}}}
+_EXPLAINING: dict[str, Any] = {"shape": True, "steps": {"__all__": {"function", "parameters", "constants", "line"}}}
 # Fields of a plan that are no part of its identity.
 _NOT_LAUNCHED = {"assembly", "num_stages", "max_registers"}
 # Fields of a kernel that its machine code has already answered: no part of a plan's identity.

@@ -133,8 +133,8 @@ class Dispatcher:
             async with self._redis.pipeline(transaction=False) as pipeline:
                 for job, reserved in jobs:
                     lane, (owner, priority) = Lane.of(job, reserved=reserved), self._shares.get(job.search, NO_SHARE)
-                    sent = [lane.name, job.search, job.id, job.model_dump_json(), owner, priority]
-                    await self._submit(args=sent, client=pipeline)
+                    text = job.model_dump_json()
+                    await self._submit(args=[lane.name, job.search, job.id, text, owner, priority], client=pipeline)
                 await pipeline.execute()
 
     async def cancel(self, search: str) -> None:
