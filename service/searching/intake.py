@@ -1,0 +1,158 @@
+"""Reports as they come in: applied if this coordinator runs their search, handed to the one that does otherwise.
+
+What is known of a search's jobs in flight is in the memory of the coordinator that runs it, so that one alone applies
+the reports. A report is let go of only after the archive has committed what it says, and applying one twice changes
+nothing: none is lost and none counts twice, whoever dies in between.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from archive.errors import ArchiveError, Unavailable
+from archive.errors import NotFound as Gone
+from service.judging.verdicts import Verdicts
+from service.judging.vetting import Vetting
+from service.metrics import METRICS
+from service.searching.roster import Roster
+from service.searching.tenure import Holdings
+from workers.protocol import AnyReport, TraceReport
+from workers.queue import Delivery, Dispatcher, Handed
+
+COLLECT = 256
+"""Reports taken at once, where there are fewer workers than that."""
+BLOCK_MS = 100
+"""Longest wait for a report, so that new searches and free places are seen soon."""
+APPLIED_AT_ONCE = 128
+"""Reports that share a transaction: enough that what each transaction costs hardly counts, and a fraction of a second's
+worth, so that none is delivered again before it is acknowledged."""
+
+Each = TypeVar("Each", Delivery, Handed)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Mail:
+    """What came in: collected from workers, and handed over by other coordinators."""
+
+    collected: Sequence[Delivery]
+    handed: Sequence[Handed]
+
+    @property
+    def reports(self) -> list[AnyReport]:
+        """What it says."""
+        return [delivery.report for delivery in self.collected] + [each.report for each in self.handed]
+
+
+class Intake:
+    """Takes reports in."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, verdicts: Verdicts, vetting: Vetting, roster: Roster, holdings: Holdings
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._vetting = vetting
+        self._verdicts = verdicts
+        self._roster = roster
+        self._holdings = holdings
+
+    async def collect(self) -> Mail:
+        """Take reports, waiting a little if there are none. Those of hosts come as they may count, or not at all.
+
+        Raises:
+            Unavailable: If the database does not answer.
+            QueueUnavailable: If Redis does not answer.
+        """
+        handed = [] if self._holdings.alone else await self._dispatcher.handover.given(self._holdings.held)
+        collected = await self._dispatcher.collect(count=COLLECT, block_ms=0 if handed else BLOCK_MS)
+        vetted = await self._vetting.vet(collected)
+        kept = {delivery.receipt for delivery in vetted}
+        await self._dispatcher.acknowledge([delivery.receipt for delivery in collected if delivery.receipt not in kept])
+        return Mail(vetted, handed)
+
+    async def apply(self, mail: Mail) -> tuple[set[str], set[str]]:
+        """Apply what is about searches that run here or have ended. What is about open searches of others is handed on.
+
+        Returns:
+            The searches that were heard of; and those of which it is not known any more what is in flight.
+
+        Raises:
+            Unavailable: If the database does not answer; what is not applied comes again.
+            QueueUnavailable: If Redis does not answer; likewise.
+        """
+        doubtful: set[str] = set()
+        for handed in _chunks(mail.handed):
+            doubtful |= await self._apply_all([each.report for each in handed])
+            await self._dispatcher.handover.settle(handed)
+        for chunk in _chunks(mail.collected):
+            away = self._roster.marks.keys() - self._holdings.held
+            others = [delivery for delivery in chunk if not delivery.known and delivery.report.search in away]
+            ours = [delivery for delivery in chunk if delivery.known or delivery.report.search not in away]
+            doubtful |= await self._apply_all([delivery.report for delivery in ours])
+            await self._dispatcher.acknowledge([delivery.receipt for delivery in ours])
+            if others:
+                await self._dispatcher.handover.give([delivery.report for delivery in others])
+                await self._dispatcher.acknowledge([delivery.receipt for delivery in others])
+        return {report.search for report in mail.reports} - doubtful, doubtful
+
+    async def _apply_all(self, reports: Sequence[AnyReport]) -> set[str]:
+        """Apply reports and commit what they lead to; the searches of which a sweep has to look what is in flight."""
+        applied = await self._try(reports)
+        if applied is None:
+            # One of them holds what the archive does not take; alone, it fails alone.
+            searches = {report.search for report in reports}
+            for search in searches:
+                self._verdicts.forget(search)
+            applied = [report for report in reports if await self._try([report])]
+        else:
+            searches = set()
+        for report in applied:
+            METRICS.reported(report)
+        return searches
+
+    async def _try(self, reports: Sequence[AnyReport]) -> list[AnyReport] | None:
+        """Apply reports within one transaction; those that were applied, None if it failed as a whole."""
+        await self._verdicts.expect(reports)
+        applied = [report for report in reports if await self._is_applied(report)]
+        try:
+            await self._verdicts.commit()
+        except Unavailable:
+            raise
+        except ArchiveError as error:
+            log.error("reports cannot be applied", jobs=[each.job for each in reports][:4], reason=str(error)[:500])
+            return None
+        return applied
+
+    async def _is_applied(self, report: AnyReport) -> bool:
+        # The event loop serves pages as well: one report's work is the longest that they wait for.
+        await asyncio.sleep(0)
+        try:
+            await self._apply(report)
+        except Unavailable:
+            raise
+        except Gone:
+            log.warning("report about nothing we know", job=report.job, search=report.search)
+        except (ArchiveError, ValueError, LookupError) as error:
+            # It would fail again each time that it came, and hold up all others.
+            log.error("report cannot be applied", job=report.job, reason=str(error)[:500])
+        else:
+            return True
+        return False
+
+    async def _apply(self, report: AnyReport) -> None:
+        search = await self._roster.get(report.search)
+        operator = await self._roster.operator(search)
+        if not isinstance(report, TraceReport):
+            await self._verdicts.apply_report(search, operator, report)
+        elif report.candidate is None:
+            await self._verdicts.apply_reference(search, report)
+        else:
+            await self._verdicts.apply_trace(search, operator, report)
+
+
+def _chunks(mail: Sequence[Each]) -> list[Sequence[Each]]:
+    return [mail[start : start + APPLIED_AT_ONCE] for start in range(0, len(mail), APPLIED_AT_ONCE)]
