@@ -3,7 +3,6 @@
 import gc
 import signal
 import socket
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,6 +29,7 @@ from service.dashboard import install_pages
 from service.errors import BadInput
 from service.events import Events
 from service.security.authentication import FIRST_TOKEN, issue, utc_now
+from service.security.certificates import certified
 from service.security.doors import Doors, Login, doors_for
 from service.security.scopes import EVERY_SCOPE, Scope
 from service.settings import Settings
@@ -187,10 +187,7 @@ def tls_files(settings: Settings) -> dict[str, Any]:
         if key is not None:
             raise BadInput("there is a key and no certificate; set REEF_TLS_CERTIFICATE too", "REEF_TLS_KEY")
         return {}
-    try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
-    except OSError as error:
-        raise BadInput(f"{certificate} is no certificate with its key: {error}", "REEF_TLS_CERTIFICATE") from error
+    certified(certificate, key)
     return {"ssl_certfile": certificate, "ssl_keyfile": key}
 
 

@@ -35,6 +35,7 @@ from service.searching.evolution import ACTIVE, OPEN, Evolution
 from service.searching.flow import Limits
 from service.searching.relay import Relay
 from service.searching.tenure import Holdings
+from service.security.certificates import certified
 from service.settings import Settings
 from service.steering.requests import SearchRequest
 from workers.protocol import Device, Operator
@@ -237,6 +238,10 @@ class Coordinator:
         """Jobs queued or leased, by stream."""
         return await self._dispatcher.depth()
 
+    async def queue_ages_s(self) -> dict[str, float]:
+        """Seconds since the oldest job of each lane was sent that is queued or leased."""
+        return await self._dispatcher.ages_s()
+
     async def _resolve(self, request: SearchRequest) -> Operator:
         if not isinstance(request.operator, str):
             return parse_operator(request.operator)
@@ -294,7 +299,9 @@ class Coordinator:
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:
-    return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url)
+    files = settings.tls_certificate, settings.tls_key
+    tls = None if settings.worker_redis_url is None or files[0] is None else certified(*files)
+    return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url, tls=tls)
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:

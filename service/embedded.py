@@ -9,8 +9,10 @@ import os
 import secrets
 import shutil
 import socket
+import ssl
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +44,14 @@ cannot fill our memory with one command."""
 PORT_TRIES = 3
 """Ports tried when somebody else takes the free one first."""
 
+HANDSHAKE_S = 10.0
+"""Seconds that somebody who connects gets to agree on TLS in."""
+MOST_STRANGERS = 4096
+"""Connections that are passed on at once; a worker has two. Beyond, new ones are ended."""
+PIECE_BYTES = 1 << 16
+"""Passed on at a time."""
+LOOPBACK = ("127.0.0.1", "localhost")
+"""Names of this machine that an address without TLS may have."""
 REDIS_PORT = 6379
 """Port of an address that names none."""
 
@@ -69,20 +79,25 @@ class EmbeddedServer:
     started it.
     """
 
-    def __init__(self, folder: Path, *, program: Path | None = None, public: str | None = None) -> None:
-        """Prepare a server.
+    def __init__(
+        self, folder: Path, *, program: Path | None = None, public: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Prepare a server. It listens on loopback and nowhere else, for it speaks no TLS.
 
         Args:
             folder: Where its data is; made if it is not there, for this user alone.
             program: The server to run; found if not given.
-            public: Address, `redis://name:port`, under which workers on other machines find it; it then listens on that
-                port of every interface, and lets in nobody without a password. None to listen on loopback only.
+            public: Address under which workers find it. `rediss://name:port` is for other machines: we speak TLS on
+                that port of every interface, and pass on what comes. `redis://127.0.0.1:port` only chooses the port.
+            tls: The certificate to show there.
 
         Raises:
             BadInput: If it cannot be served under that address.
         """
         self._folder = folder
-        self._public_port = None if public is None else _public_port(public)
+        self._fixed_port, self._front = None, None
+        if public is not None:
+            self._fixed_port, self._front = _places(public, tls)
         self._program = program
         self._password = secrets.token_urlsafe(32)
         self._port = 0
@@ -116,6 +131,8 @@ class EmbeddedServer:
             await self._start()
             watch = asyncio.create_task(self._watch(), name="embedded server")
             stack.push_async_callback(end, [watch])
+            if self._front is not None:
+                await stack.enter_async_context(self._front.before(self._port))
             self._resources = stack.pop_all()
         return self
 
@@ -136,7 +153,7 @@ class EmbeddedServer:
     async def _start(self) -> None:
         """Start on a free port; another one if somebody else was faster."""
         for attempt in range(1, PORT_TRIES + 1):
-            self._port = self._public_port or _free_port()
+            self._port = self._fixed_port or _free_port()
             try:
                 return await self._spawn()
             except Unavailable as error:
@@ -146,7 +163,7 @@ class EmbeddedServer:
     async def _spawn(self) -> None:
         program = self._program or server_program()
         options = {
-            "bind": "127.0.0.1" if self._public_port is None else "* -::*",
+            "bind": "127.0.0.1",
             "proto-max-bulk-len": MOST_BULK,
             "port": str(self._port),
             "dir": str(self._folder),
@@ -243,13 +260,79 @@ async def _locked(path: Path) -> int:
         await asyncio.sleep(POLL_S)
 
 
-def _public_port(address: str) -> int:
+class _Front:
+    """Speaks TLS on a port of every interface, before a server that does not."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext) -> None:
+        self._port = port
+        self._tls = tls
+        self._inner = 0
+        self._open: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def before(self, inner: int) -> AsyncIterator[None]:
+        """Pass on what comes to a port of loopback, as long as the block lasts.
+
+        Raises:
+            BadInput: If somebody else has the port.
+        """
+        self._inner = inner
+        try:
+            server = await asyncio.start_server(
+                self._serve, port=self._port, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_S
+            )
+        except OSError as error:
+            raise BadInput(f"cannot listen on port {self._port}: {error.strerror}", "worker_redis_url") from error
+        try:
+            yield
+        finally:
+            server.close()
+            await end(list(self._open))
+            await server.wait_closed()
+
+    async def _serve(self, theirs: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._open) >= MOST_STRANGERS:
+            answers.transport.abort()
+            return
+        self._open.add(task)
+        try:
+            ours, requests = await asyncio.open_connection("127.0.0.1", self._inner)
+            ways = [asyncio.create_task(_pass_on(*way)) for way in ((theirs, requests), (ours, answers))]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await end(ways)
+                requests.transport.abort()
+        except OSError as error:
+            log.info("a worker's connection ended", reason=str(error))
+        finally:
+            answers.transport.abort()
+            self._open.discard(task)
+
+
+async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Copy until either side ends."""
+    with contextlib.suppress(OSError):
+        while data := await source.read(PIECE_BYTES):
+            sink.write(data)
+            await sink.drain()
+
+
+def _places(address: str, tls: ssl.SSLContext | None) -> tuple[int | None, _Front | None]:
+    """The server's own port, if it is given, and what speaks TLS before it, if that is asked for."""
     parts = urlsplit(address)
-    if parts.scheme != "redis":
-        raise BadInput(
-            "the embedded server speaks no TLS: give REEF_REDIS_URL of a server that does", "worker_redis_url"
-        )
-    return parts.port or REDIS_PORT
+    port = parts.port or REDIS_PORT
+    if parts.scheme == "rediss" and tls is not None:
+        return None, _Front(port, tls)
+    if parts.scheme == "redis" and parts.hostname in LOOPBACK:
+        return port, None
+    raise BadInput(
+        "the embedded server is reached from other machines by TLS alone: give REEF_TLS_CERTIFICATE and an address that"
+        " begins with rediss://, or REEF_REDIS_URL of a server of your own",
+        "worker_redis_url",
+    )
 
 
 def _free_port() -> int:

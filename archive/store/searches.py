@@ -94,26 +94,30 @@ class Searches:
             if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
                 raise NotFound(f"there is no search {id}")
 
-    async def set_budget(self, id: str, budget: int, *, only_in: Collection[SearchState] = ()) -> Search:
-        """Allow a search this many evaluations in all.
+    async def change(
+        self, id: str, *, budget: int | None = None, priority: int | None = None, only_in: Collection[SearchState] = ()
+    ) -> Search:
+        """Give a search another budget, another priority, or both; what is None stays.
 
         Args:
             id: Which search.
-            budget: Evaluations.
+            budget: Evaluations that it may make in all.
+            priority: Its share beside its owner's other searches, 1 to 9.
             only_in: States in which it may be changed; any if empty.
 
         Raises:
             NotFound: If there is no such search.
             Conflict: If it is in a state not among `only_in`.
         """
-        statement = _change(id).values(budget=budget)
+        given = {"budget": budget, "priority": priority}
+        statement = _change(id).values({name: value for name, value in given.items() if value is not None})
         if only_in:
             statement = statement.where(searches.c.state.in_(only_in))
         async with self._database.write() as connection:
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
-            raise Conflict(f"search {id} is {search.state.value}; its budget is what it is")
+            raise Conflict(f"search {id} is {search.state.value}; it stays as it is")
         return search
 
     # Last, because from here on `list` means this method.

@@ -61,6 +61,9 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
     for stream, depth in (await running.queue_depth()).items():
         # Without the search: a series for each search ever run would never end.
         jobs.labels(stream.rpartition(":")[0]).inc(depth)
+    ages = Gauge("reef_job_age_seconds", "Since the oldest job queued or leased was sent.", ["lane"], registry=registry)
+    for lane, age_s in (await running.queue_ages_s()).items():
+        ages.labels(lane).set(age_s)
     Gauge("reef_workers", "Workers seen lately.", registry=registry).set(len(await running.workers()))
     Gauge("reef_events", "Events published since the start.", registry=registry).set(running.events.published)
     Gauge("reef_watchers", "Event streams open, one of them our own.", registry=registry).set(running.events.watchers)

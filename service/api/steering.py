@@ -15,8 +15,8 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> schemas.Search:
-    """Raise or lower the budget of a search that has not ended."""
-    return schemas.Search.of(await changes.change_budget(running.store, running.events, search, body.budget))
+    """Change the budget or the priority of a search that has not ended."""
+    return schemas.Search.of(await changes.change(running.store, running.events, search, body))
 
 
 @router.get("/pins", dependencies=[needs(Scope.READ)])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from archive.records import SearchState
+from archive.records import PRIORITY, SearchState
 from service.api.schemas import Search
 from service.cli.console import err
 from service.cli.reached import AsJson, Token, Url, reach
@@ -15,12 +15,19 @@ from service.cli.watched import (
     Devices,
     Emitters,
     Evaluations,
+    Llm,
+    LlmCalls,
+    LlmStrategies,
+    LlmTokens,
+    LlmUsd,
+    Priority,
     Seed,
     Spec,
     conclude,
     look_on,
     operator_of,
     options_of,
+    terms_of,
     write_kernel,
 )
 from service.client import AsyncReef
@@ -32,6 +39,12 @@ def search(
     evaluations: Evaluations = 200,
     emitters: Emitters = DEFAULT_EMITTERS,
     seed: Seed = 0,
+    priority: Priority = PRIORITY,
+    llm: Llm = "",
+    llm_strategies: LlmStrategies = "",
+    llm_calls: LlmCalls = None,
+    llm_tokens: LlmTokens = None,
+    llm_usd: LlmUsd = None,
     resume: Annotated[str | None, typer.Option(help="Go on with the search of this id.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Where the best kernel is written.")] = Path("reef-out"),
     as_json: AsJson = False,
@@ -39,7 +52,9 @@ def search(
     token: Token = None,
 ) -> None:
     """Search for a faster kernel for SPEC."""
-    asked = None if resume else (operator_of(spec), options_of(device, evaluations, emitters, seed))
+    terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
+    options = options_of(device, evaluations, emitters, seed, priority=priority, terms=terms)
+    asked = None if resume else (operator_of(spec), options)
 
     async def begin(reef: AsyncReef) -> Search:
         if asked is not None:

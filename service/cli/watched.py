@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
-from archive.records import SearchState
+from archive.records import PRIORITY, SearchState
 from service.api.schemas import Archive, Elite, Progress, Search
 from service.cli.console import emit_json, err, out
 from service.cli.pictures import elite_table, heat_map
@@ -37,6 +38,12 @@ Devices = Annotated[list[str] | None, typer.Option("--device", help="h200 or mod
 Evaluations = Annotated[int, typer.Option(help="Candidates to judge.")]
 Emitters = Annotated[str, typer.Option(help="Comma-separated.")]
 Seed = Annotated[int, typer.Option(help="Drives proposals, never input values.")]
+Priority = Annotated[int, typer.Option(help="Share of turns beside your other searches, 1 to 9.")]
+Llm = Annotated[str, typer.Option(help="Backends that the emitter llm may ask, comma-separated.")]
+LlmStrategies = Annotated[str, typer.Option(help="What may be tried with them, comma-separated; all if left out.")]
+LlmCalls = Annotated[int | None, typer.Option(help="Most calls of models.")]
+LlmTokens = Annotated[int | None, typer.Option(help="Most tokens, of prompts and answers together.")]
+LlmUsd = Annotated[float | None, typer.Option(help="Most US dollars spent on models.")]
 
 
 def submit(
@@ -45,12 +52,19 @@ def submit(
     evaluations: Evaluations = 200,
     emitters: Emitters = DEFAULT_EMITTERS,
     seed: Seed = 0,
+    priority: Priority = PRIORITY,
+    llm: Llm = "",
+    llm_strategies: LlmStrategies = "",
+    llm_calls: LlmCalls = None,
+    llm_tokens: LlmTokens = None,
+    llm_usd: LlmUsd = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
     """Start a search for SPEC and leave it to the coordinator."""
-    options = options_of(device, evaluations, emitters, seed)
+    terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
+    options = options_of(device, evaluations, emitters, seed, priority=priority, terms=terms)
     found = asyncio.run(_submit(operator_of(spec), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
@@ -92,7 +106,32 @@ def operator_of(spec: str) -> str | Operator:
     return load_operator(spec) if is_path and spec not in catalogue_names() else spec
 
 
-def options_of(device: list[str] | None, evaluations: int, emitters: str, seed: int) -> SearchOptions:
+def terms_of(
+    backends: str, strategies: str, calls: int | None, tokens: int | None, usd: float | None
+) -> dict[str, JsonValue] | None:
+    """What the options of a command say about asking models; None if it names no backend.
+
+    Raises:
+        BadInput: If something is said of models, and none may be asked.
+    """
+    limits: dict[str, JsonValue] = {"calls": calls, "tokens": tokens, "usd": usd}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if backends:
+        return {"backends": list(_words(backends)), "strategies": list(_words(strategies)), **given}
+    if given or strategies:
+        raise BadInput("say which models may be asked: --llm BACKEND", "llm")
+    return None
+
+
+def options_of(
+    device: list[str] | None,
+    evaluations: int,
+    emitters: str,
+    seed: int,
+    *,
+    priority: int = PRIORITY,
+    terms: Mapping[str, JsonValue] | None = None,
+) -> SearchOptions:
     """What the options of a command say about a search.
 
     Raises:
@@ -100,16 +139,23 @@ def options_of(device: list[str] | None, evaluations: int, emitters: str, seed: 
     """
     options = SearchOptions(
         devices=tuple(device or ["model:sm_90"]),
-        emitters=tuple(name.strip() for name in emitters.split(",") if name.strip()),
+        emitters=_words(emitters),
         budget=evaluations,
         seed=seed,
+        priority=priority,
     )
+    if terms is not None:
+        options["llm"] = terms
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:
         first = error.errors()[0]
         raise BadInput(first["msg"], ".".join(str(part) for part in first["loc"])) from error
     return options
+
+
+def _words(given: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in given.split(",") if name.strip())
 
 
 async def find_search(reef: AsyncReef, id: str) -> Search:

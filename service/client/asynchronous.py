@@ -117,6 +117,10 @@ class AsyncReef:
         """Allow a search this many evaluations in all."""
         return await self.wire.act(schemas.Search, "PATCH", at("/searches/{}", search), {"budget": budget})
 
+    async def set_priority(self, search: str, priority: int) -> schemas.Search:
+        """Give a search this share of turns beside its owner's other searches, 1 to 9."""
+        return await self.wire.act(schemas.Search, "PATCH", at("/searches/{}", search), {"priority": priority})
+
     async def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
     ) -> schemas.Pin:

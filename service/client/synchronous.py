@@ -85,6 +85,10 @@ class Reef:
         """Allow a search this many evaluations in all."""
         return self._call(self._reef.set_budget, search, budget)
 
+    def set_priority(self, search: str, priority: int) -> schemas.Search:
+        """Give a search this share of turns beside its owner's other searches, 1 to 9."""
+        return self._call(self._reef.set_priority, search, priority)
+
     def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
     ) -> schemas.Pin:

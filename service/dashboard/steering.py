@@ -32,7 +32,7 @@ async def budget(search: Named, running: Running, sent: Sent) -> Response:
         change = SearchChange(budget=sent.number("budget"))
     except ValidationError as error:
         raise BadInput(error.errors()[0]["msg"], "budget") from error
-    await changes.change_budget(running.store, running.events, search, change.budget)
+    await changes.change(running.store, running.events, search, change)
     return _back(search.id)
 
 

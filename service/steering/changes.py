@@ -1,4 +1,4 @@
-"""What people may change of a search that runs: its budget, what it prefers as parents, and what models are told."""
+"""What people may change of a search that runs: budget, priority, what it prefers as parents, what models are told."""
 
 from uuid6 import uuid7
 
@@ -9,7 +9,7 @@ from archive.records import Hint, NewHint, NewPin, Pin, Search, SearchState
 from archive.store import Store
 from service.errors import BadInput, Conflict
 from service.events import Events, SearchChanged
-from service.steering.requests import HintRequest, PinRequest
+from service.steering.requests import HintRequest, PinRequest, SearchChange
 
 STEERABLE = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States in which a search can be steered; the others are final."""
@@ -19,20 +19,23 @@ MOST_HINTS = 32
 """Hints for one search: what a prompt has room for."""
 
 
-async def change_budget(store: Store, events: Events, search: Search, budget: int) -> Search:
-    """Allow a search another number of evaluations.
+async def change(store: Store, events: Events, search: Search, asked: SearchChange) -> Search:
+    """Give a search another budget or another priority. Jobs that wait already keep the turns that they were sent with.
 
     Raises:
-        Conflict: If it has ended, or has proposed more than that already.
+        Conflict: If it has ended, or has proposed more than its new budget already.
     """
     _require_open(search)
     proposed = (await store.candidates.count(search.id)).candidates
-    if budget < proposed:
+    if asked.budget is not None and asked.budget < proposed:
         raise Conflict(
-            f"{proposed} candidates are proposed already, so the budget cannot be {budget}; stop the search to end it"
+            f"{proposed} candidates are proposed already, so the budget cannot be {asked.budget};"
+            " stop the search to end it"
         )
     try:
-        changed = await store.searches.set_budget(search.id, budget, only_in=STEERABLE)
+        changed = await store.searches.change(
+            search.id, budget=asked.budget, priority=asked.priority, only_in=STEERABLE
+        )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error
     events.publish(SearchChanged(search=changed.id, state=changed.state.value, reason=changed.reason))

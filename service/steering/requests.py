@@ -91,12 +91,22 @@ class SearchChange(BaseModel):
     """What may be changed of a search that has not ended.
 
     Attributes:
-        budget: Evaluations allowed from now on, those that were made included.
+        budget: Evaluations allowed from now on, those that were made included; None leaves it.
+        priority: Its share of turns and places beside its owner's other searches; None leaves it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{"budget": 400}]})
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", json_schema_extra={"examples": [{"budget": 400}, {"priority": 9}]}
+    )
 
-    budget: int = Field(ge=1, le=1_000_000)
+    budget: int | None = Field(default=None, ge=1, le=1_000_000)
+    priority: int | None = Field(default=None, ge=1, le=9)
+
+    @model_validator(mode="after")
+    def _of_something(self) -> Self:
+        if self.budget is None and self.priority is None:
+            raise ValueError("say what to change: the budget, the priority, or both")
+        return self
 
 
 class PinRequest(BaseModel):

@@ -79,7 +79,7 @@ def serving(data: Path, host: str, *, queue: str | None = None) -> Iterator[Runn
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REEF_")}
     environment |= {"REEF_DATA_DIR": str(data / "service"), "REEF_LOCAL_WORKERS": "0"}
     environment |= {"REEF_TLS_CERTIFICATE": str(pem), "REEF_TLS_KEY": str(data / "key.pem")}
-    environment |= {} if queue is None else {"REEF_WORKER_REDIS_URL": queue}
+    environment |= {} if queue is None else {"REEF_WORKER_REDIS_URL": queue, "REEF_REDIS_CA": str(pem)}
     admin, joiner = token(environment, "admin", "read", "submit", "steer", "admin"), token(environment, "rig", "worker")
     bound = host if host[0].isdigit() else "127.0.0.1"
     command = [*REEF, "serve", "--host", bound, "--port", str(port)]
@@ -177,7 +177,7 @@ def namespace() -> Iterator[tuple[str, ...]]:
 @pytest.mark.slow
 def test_a_worker_in_another_network_joins_and_outlasts_a_cut(tmp_path: Path, namespace: tuple[str, ...]) -> None:
     with (
-        serving(tmp_path, OUTSIDE, queue=f"redis://{OUTSIDE}:{free_port()}") as running,
+        serving(tmp_path, OUTSIDE, queue=f"rediss://{OUTSIDE}:{free_port()}") as running,
         working(running, "--device", "model:sm_90", inside=namespace),
     ):
         [worker] = running.until("the worker", lambda: [one for one in running.workers() if one["jail"]])

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -12,13 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
+from redis.asyncio import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError
+from redis.exceptions import AuthenticationError, RedisError
 from redis.retry import Retry
 
 from service import embedded
 from service.embedded import EmbeddedServer, server_program
 from service.errors import BadInput, Conflict, Unavailable
+from service.security.certificates import certified
+from tests.service.security.test_certificates import made
 
 OWNER = """
 import asyncio, sys
@@ -145,17 +149,41 @@ def test_a_server_is_found_here() -> None:
     assert os.access(server_program(), os.X_OK)
 
 
-async def test_workers_elsewhere_find_it_under_its_public_address_and_need_a_password(tmp_path: Path) -> None:
+async def test_workers_elsewhere_find_it_behind_tls_and_need_a_password(tmp_path: Path) -> None:
+    certificate, key = made(tmp_path)
     port = embedded._free_port()
-    async with EmbeddedServer(tmp_path, public=f"redis://reef.example:{port}") as server:
+    tls = certified(certificate, key)
+    async with EmbeddedServer(tmp_path / "redis", public=f"rediss://reef.example:{port}", tls=tls) as server:
+        inner = int(server.url.rpartition(":")[2].partition("/")[0])
+        assert inner != port
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.2", inner), timeout=5)
+        trusting = {"ssl": True, "ssl_ca_certs": str(certificate), "socket_timeout": 10}
+        for address in ("127.0.0.1", "localhost"):
+            async with Redis(host=address, port=port, **trusting) as outside:
+                with pytest.raises(AuthenticationError):
+                    await outside.ping()
+        password = server.url.partition(":")[2].partition(":")[2].partition("@")[0]
+        async with Redis(host="localhost", port=port, password=password, **trusting) as ours:
+            assert await ours.set("key", "x" * (1 << 20)) and await ours.strlen("key") == 1 << 20
+            limit = await ours.config_get("proto-max-bulk-len")
+            assert limit in ({"proto-max-bulk-len": str(64 << 20)}, {b"proto-max-bulk-len": str(64 << 20).encode()})
+        async with Redis(host="localhost", port=port, socket_timeout=5) as plain:
+            with pytest.raises(RedisError):
+                await plain.ping()
+        with pytest.raises(BadInput, match=f"cannot listen on port {port}"):
+            async with EmbeddedServer(tmp_path / "other", public=f"rediss://reef.example:{port}", tls=tls):
+                pytest.fail("it started")
+
+
+async def test_on_this_machine_its_port_may_be_chosen(tmp_path: Path) -> None:
+    port = embedded._free_port()
+    async with EmbeddedServer(tmp_path, public=f"redis://127.0.0.1:{port}") as server:
         assert f":{port}/" in server.url
-        for address in ("127.0.0.1", "127.0.0.2"):
-            with redis.Redis(host=address, port=port) as stranger, pytest.raises(AuthenticationError):
-                stranger.ping()
-        with redis.Redis.from_url(server.url) as ours:
-            assert ours.ping() and ours.config_get("proto-max-bulk-len") == {"proto-max-bulk-len": str(64 << 20)}
 
 
-def test_an_address_that_it_cannot_serve_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="speaks no TLS"):
-        EmbeddedServer(tmp_path, public="rediss://reef.example:6380")
+@pytest.mark.parametrize("address", ["rediss://reef.example:6380", "redis://reef.example:6380", "redis://0.0.0.0:6380"])
+def test_an_address_that_it_cannot_serve_is_refused(tmp_path: Path, address: str) -> None:
+    with pytest.raises(BadInput, match="by TLS alone") as caught:
+        EmbeddedServer(tmp_path, public=address)
+    assert caught.value.field == "worker_redis_url"

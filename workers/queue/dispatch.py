@@ -231,14 +231,39 @@ class Dispatcher:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            streams = []
-            for lane in await self._lanes():
-                streams += [(lane, str(search)) for search in await self._redis.zrange(lane.served, 0, -1)]
+            streams = await self._streams()
             async with self._redis.pipeline(transaction=False) as pipeline:
                 for lane, search in streams:
                     pipeline.xlen(lane.jobs(search))
                 lengths = await pipeline.execute()
         return {f"{lane.name}:{search}": length for (lane, search), length in zip(streams, lengths, strict=True)}
+
+    async def ages_s(self) -> dict[str, float]:
+        """Seconds since the oldest job was sent that is queued or leased, by lane; lanes without jobs are left out.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            streams = await self._streams()
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for lane, search in streams:
+                    pipeline.xrange(lane.jobs(search), count=1)
+                pipeline.time()
+                *found, (seconds, micros) = await pipeline.execute()
+        ages_s: dict[str, float] = {}
+        for (lane, _), oldest in zip(streams, found, strict=True):
+            for entry, _ in oldest:
+                age_s = seconds + micros / 1e6 - int(entry.partition("-")[0]) / 1e3
+                ages_s[lane.name] = max(ages_s.get(lane.name, 0.0), age_s)
+        return ages_s
+
+    async def _streams(self) -> list[tuple[Lane, str]]:
+        """Lanes with the searches that have, or had, jobs in them."""
+        streams = []
+        for lane in await self._lanes():
+            streams += [(lane, str(search)) for search in await self._redis.zrange(lane.served, 0, -1)]
+        return streams
 
     async def _lanes(self) -> list[Lane]:
         return sorted((Lane.named(str(name)) for name in await self._redis.smembers(LANES)), key=lambda lane: lane.name)

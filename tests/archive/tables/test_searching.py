@@ -20,7 +20,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "searches.get": lambda store, search, candidate: store.searches.get(search),
     "searches.list": lambda store, search, candidate: store.searches.list(states=[SearchState.RUNNING], before="x"),
     "searches.list of an operator": lambda store, search, candidate: store.searches.list(operator="x", before="x"),
-    "searches.set_budget": lambda store, search, candidate: store.searches.set_budget(search, 7),
+    "searches.change": lambda store, search, candidate: store.searches.change(search, budget=7, priority=2),
     "operators.gate": lambda store, search, candidate: store.operators.gate("0" * 64),
     "searches.set_state": lambda store, search, candidate: store.searches.set_state(search, SearchState.RUNNING),
     "candidates.get": lambda store, search, candidate: store.candidates.get(candidate),

@@ -40,6 +40,7 @@ async def test_gauges_follow_what_happens(client: httpx.AsyncClient, filled) -> 
             await asyncio.sleep(0.05)
     assert running["reef_searches", "preparing"] == 1
     assert running[REFERENCES] == 1
+    assert 0 <= running["reef_job_age_seconds", REFERENCES[1]] < 60
     await client.post(f"/searches/{search}/pause")
     paused = await gauges(client)
     assert (paused["reef_searches", "preparing"], paused["reef_searches", "paused"]) == (0, 1)

@@ -8,7 +8,7 @@ import pytest
 from archive.records import SearchState
 from service.api.examples import EXAMPLES
 from service.api.schemas import Archive, Progress
-from service.cli.watched import conclude, operator_of, options_of
+from service.cli.watched import conclude, operator_of, options_of, terms_of
 from service.errors import BadInput
 from service.operators.catalogue import load_catalogue
 from tests.service.cli.test_catalogued import spec
@@ -37,10 +37,28 @@ def test_options_become_a_request() -> None:
         "emitters": ("tune", "rewrite"),
         "budget": 7,
         "seed": 3,
+        "priority": 5,
     }
     with pytest.raises(BadInput) as caught:
         options_of(["h200"], 0, "tune", 0)
     assert caught.value.field == "budget"
+    with pytest.raises(BadInput) as caught:
+        options_of(["h200"], 9, "tune", 0, priority=10)
+    assert caught.value.field == "priority"
+
+
+def test_what_models_may_cost_is_said_with_options() -> None:
+    terms = terms_of("local, other", "improve", 40, None, 2.5)
+    assert terms == {"backends": ["local", "other"], "strategies": ["improve"], "calls": 40, "usd": 2.5}
+    options = options_of(None, 7, "tune,llm", 3, priority=9, terms=terms)
+    assert (options["llm"], options["priority"]) == (terms, 9)
+    assert terms_of("", "", None, None, None) is None
+    for orphan in (("", "improve", None, None, None), ("", "", 3, None, None), ("", "", None, None, 0.5)):
+        with pytest.raises(BadInput, match="--llm BACKEND"):
+            terms_of(*orphan)
+    with pytest.raises(BadInput) as caught:
+        options_of(None, 7, "llm", 3, terms=terms_of("local", "", None, None, -1.0))
+    assert caught.value.field == "llm.usd"
 
 
 @pytest.mark.parametrize(

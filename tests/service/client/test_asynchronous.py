@@ -32,6 +32,8 @@ async def test_a_search_is_submitted_and_steered(reef: AsyncReef) -> None:
     assert (await reef.pause(search.id)).state is SearchState.PAUSED
     assert (await reef.resume(search.id)).state is SearchState.PREPARING
     assert (await reef.set_budget(search.id, 30)).budget == 30
+    changed = await reef.set_priority(search.id, 2)
+    assert (changed.budget, changed.priority) == (30, 2)
     pin = await reef.pin(search.id, cell=2)
     hint = await reef.hint(search.id, "try wider loads")
     assert [one.id async for one in reef.pins(search.id)] == [pin.id]

@@ -32,6 +32,7 @@ def test_it_speaks_to_a_service_in_another_process(reef: Reef, tmp_path: Path) -
     assert reef.search(search.id) == reef.search(search.id)
     assert [each.id for each in reef.searches(state=["preparing"])] == [search.id]
     assert reef.set_budget(search.id, 8).budget == 8
+    assert reef.set_priority(search.id, 7).priority == 7
     assert reef.pin(search.id, cell=1).cell == 1
     assert [pin.cell for pin in reef.pins(search.id)] == [1]
     assert reef.best(search.id) is None

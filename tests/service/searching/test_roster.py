@@ -18,7 +18,7 @@ async def test_a_search_is_read_again_once_it_changed(tmp_path: Path, redis_url:
     first = await roster.get(search.id)
     assert first == search and await roster.get(search.id) is first
     assert await roster.operator(search) == records.OPERATOR
-    await bench.store.searches.set_budget(search.id, 77)
+    await bench.store.searches.change(search.id, budget=77)
     await roster.look()
     assert (await roster.get(search.id)).budget == 77
     assert roster.marks[search.id].state is SearchState.PREPARING

@@ -11,8 +11,8 @@ from archive.records import NewPin, SearchState
 from service.errors import Conflict
 from service.events import SearchChanged
 from service.proposing.proposals import Proposer
-from service.steering.changes import change_budget, hint, pin
-from service.steering.requests import HintRequest, PinRequest
+from service.steering.changes import change, hint, pin
+from service.steering.requests import HintRequest, PinRequest, SearchChange
 from tests.service import records
 from tests.service.searching.test_evolution import TUNABLE
 from tests.service.workbench import Workbench
@@ -51,8 +51,8 @@ async def test_watchers_hear_of_a_new_budget(bench: Workbench) -> None:
     search = await bench.begin(budget=12)
     events = bench.events.subscribe(search.id)
     await anext(events)
-    changed = await change_budget(bench.store, bench.events, search, 30)
-    assert changed.budget == 30
+    changed = await change(bench.store, bench.events, search, SearchChange(budget=30, priority=8))
+    assert (changed.budget, changed.priority) == (30, 8)
     heard = await asyncio.wait_for(anext(events), 5)
     assert heard.event == SearchChanged(search=search.id, state="preparing", reason="")
 
@@ -62,8 +62,8 @@ async def test_what_is_final_stays_so(bench: Workbench, state: SearchState) -> N
     stale = await bench.begin(budget=12)
     ended = await bench.store.searches.set_state(stale.id, state)
     for tried in (
-        change_budget(bench.store, bench.events, ended, 30),
-        change_budget(bench.store, bench.events, stale, 30),
+        change(bench.store, bench.events, ended, SearchChange(budget=30)),
+        change(bench.store, bench.events, stale, SearchChange(priority=9)),
         pin(bench.store, ended, PinRequest(cell=0), "ada"),
         hint(bench.store, ended, HintRequest(text="wider"), "ada"),
     ):
