@@ -8,9 +8,11 @@ import http.client
 import importlib.metadata
 import json
 import os
+import secrets
 import socket
 import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -38,10 +40,12 @@ class Service:
     Attributes:
         url: Such as `https://reef.example:8700`.
         token: With the scope `worker`.
+        machine: What all workers of this machine and user know and nobody else; None if it cannot be kept.
     """
 
     url: str
     token: str = field(repr=False)
+    machine: str | None = field(default=None, repr=False)
 
     @property
     def exposes_token(self) -> bool:
@@ -67,6 +71,7 @@ class Service:
             "device": device,
             "versions": _versions(),
             "cores": len(os.sched_getaffinity(0)),
+            "machine": self.machine,
         }
         said = self._ask("POST", f"{PREFIX}/join", body)
         try:
@@ -117,6 +122,29 @@ class Service:
         if status >= 300:
             raise Dismissed(f"{self.url} refuses: {said.get('detail')}")
         return said
+
+
+def machine_secret(folder: Path) -> str | None:
+    """What this machine's workers are known again by; made by the first of them. None if it cannot be kept here.
+
+    Args:
+        folder: Where it is, in a file that this user alone can read.
+    """
+    path, fresh = folder / "machine", secrets.token_urlsafe(32)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            made = Path(f"{path}.{os.getpid()}")
+            made.touch(mode=0o600, exist_ok=True)
+            made.write_text(fresh)
+            os.link(made, path)  # Whole or not at all, and never over another's.
+        except FileExistsError:
+            pass
+        finally:
+            made.unlink(missing_ok=True)
+        return path.read_text().strip() or None
+    except OSError:
+        return None
 
 
 def _versions() -> dict[str, str]:

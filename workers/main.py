@@ -26,8 +26,8 @@ import structlog
 from workers.benches import Bench, bench_environment
 from workers.errors import BenchDied, Dismissed, QueueUnavailable, Transient, WorkerError
 from workers.jail.kernel import die_with_parent
-from workers.joining import Service
-from workers.options import card_arguments, parse
+from workers.joining import Service, machine_secret
+from workers.options import cache_home, card_arguments, parse
 from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob
 from workers.queue import DISMISSED, HostLessee, Lease, Lessee, WorkerStatus, lost_report
 
@@ -264,7 +264,7 @@ def _lessee(options: argparse.Namespace) -> Lessee:
 
 def _join(options: argparse.Namespace) -> HostLessee:
     """The queue, for a worker that joins with a token; the service is waited for."""
-    service = Service(options.join, options.token)
+    service = Service(options.join, options.token, machine_secret(cache_home()))
     if service.exposes_token:
         log.warning("the token travels unprotected: use https", service=options.join)
     target, device = options.target if options.trace else None, options.device.name if options.device else None

@@ -40,6 +40,7 @@ class NewHost:
         jail: What its jail provides.
         protocol_version: The one agreed on.
         password_digest: SHA-256 of its password at the queue, in hexadecimal.
+        machine: SHA-256 of what all workers of its machine and user know and nobody else; None if it does not say.
     """
 
     id: str
@@ -52,6 +53,7 @@ class NewHost:
     jail: str
     protocol_version: int
     password_digest: str
+    machine: str | None
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import ScalarSelect, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
 from archive.errors import Conflict, NotFound
 from archive.records import Doubt, Host, HostState, HostTally, NewHost
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import doubts, hosts
+from archive.tables import doubts, hosts, vouches
+
+SHUT_OUT = (HostState.SUSPENDED, HostState.REVOKED)
+"""States that somebody is put into against whom there is something."""
 
 
 class Hosts:
@@ -20,25 +24,26 @@ class Hosts:
         self._database = database
 
     async def add(self, new: NewHost) -> Host:
-        """Take a host in; it begins as active and untrusted.
+        """Take a host in; it begins as active, and as trusted if its machine is vouched for.
 
         Raises:
             Conflict: If the id is taken.
         """
         moment = now()
-        host = Host(
-            **vars(new),
-            state=HostState.ACTIVE,
-            reason="",
-            trusted=False,
-            done=0,
-            refused=0,
-            checked=0,
-            disagreed=0,
-            joined_at=moment,
-            seen_at=moment,
-        )
         async with self._database.write() as connection:
+            vouched = select(vouches.c.machine).where(vouches.c.machine == new.machine)
+            host = Host(
+                **vars(new),
+                state=HostState.ACTIVE,
+                reason="",
+                trusted=await connection.scalar(vouched) is not None,
+                done=0,
+                refused=0,
+                checked=0,
+                disagreed=0,
+                joined_at=moment,
+                seen_at=moment,
+            )
             await connection.execute(insert(hosts).values(vars(host)))
         return host
 
@@ -68,7 +73,7 @@ class Hosts:
         return sorted(found, key=lambda host: host.id)
 
     async def set_state(self, id: str, state: HostState, *, reason: str = "", only_from: Collection[HostState]) -> Host:
-        """Move a host to a state.
+        """Move a host to a state. Where one is shut out, its machine is vouched for no longer.
 
         Args:
             id: Which host.
@@ -87,24 +92,30 @@ class Hosts:
         )
         async with self._database.write() as connection:
             changed = (await connection.execute(statement)).rowcount
+            if changed and state in SHUT_OUT:
+                await connection.execute(delete(vouches).where(vouches.c.machine == _machine(id)))
         host = await self.get(id)
         if not changed and host.state is not state:
             raise Conflict(f"worker {id} is {host.state.value} and cannot become {state.value}")
         return host
 
     async def trust(self, id: str, trusted: bool) -> Host:
-        """Vouch for a host, or no longer.
+        """Vouch for a host, or no longer: for all that work on its machine, and for those that join from there later.
 
         Raises:
             NotFound: If there is no such host.
             Conflict: If it does not work.
         """
-        working = (HostState.ACTIVE, HostState.DRAINING)
-        statement = update(hosts).where(hosts.c.id == id, hosts.c.state.in_(working)).values(trusted=trusted)
+        works = hosts.c.state.in_((HostState.ACTIVE, HostState.DRAINING))
         async with self._database.write() as connection:
-            changed = (await connection.execute(statement)).rowcount
+            statement = update(hosts).where(hosts.c.id == id, works).values(trusted=trusted)
+            changed = (await connection.execute(statement.returning(hosts.c.machine))).one_or_none()
+            if changed is not None and changed.machine is not None:
+                theirs = update(hosts).where(hosts.c.machine == changed.machine, works)
+                await connection.execute(theirs.values(trusted=trusted))
+                await _vouch(connection, changed.machine, trusted)
         host = await self.get(id)
-        if not changed:
+        if changed is None:
             raise Conflict(f"worker {id} is {host.state.value}")
         return host
 
@@ -140,3 +151,15 @@ class Hosts:
         """A trusted worker found the same: the doubt is gone. Asking again changes nothing."""
         async with self._database.write() as connection:
             await connection.execute(delete(doubts).where(doubts.c.candidate == candidate))
+
+
+def _machine(id: str) -> ScalarSelect[str | None]:
+    return select(hosts.c.machine).where(hosts.c.id == id).scalar_subquery()
+
+
+async def _vouch(connection: AsyncConnection, machine: str, trusted: bool) -> None:
+    if not trusted:
+        await connection.execute(delete(vouches).where(vouches.c.machine == machine))
+        return
+    row = {"machine": machine, "created_at": now()}
+    await connection.execute(upsert(connection, vouches).values(row).on_conflict_do_nothing())

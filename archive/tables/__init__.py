@@ -5,7 +5,7 @@ it, and whatever is counted has a counter: no query's cost grows with the number
 """
 
 from archive.tables.access import audit, replies, sessions, tokens
-from archive.tables.hosts import doubts, hosts
+from archive.tables.hosts import doubts, hosts, vouches
 from archive.tables.knowledge import distillations, findings, knowledge
 from archive.tables.milestones import milestones
 from archive.tables.prompting import RESERVED, arms, charges, conclusions, exchanges, purses
@@ -59,4 +59,5 @@ __all__ = [
     "tenures",
     "tokens",
     "variants",
+    "vouches",
 ]

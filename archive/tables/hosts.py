@@ -28,7 +28,16 @@ hosts = Table(
     Column("disagreed", BigInteger, nullable=False),
     Column("joined_at", Moment, nullable=False),
     Column("seen_at", Moment, nullable=False),
+    Column("machine", Text),
     Index(None, "state", "id"),
+    Index(None, "machine", "state"),
+)
+
+vouches = Table(
+    "vouches",
+    metadata,
+    Column("machine", Text, primary_key=True),
+    Column("created_at", Moment, nullable=False),
 )
 
 doubts = Table(

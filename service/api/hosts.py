@@ -84,6 +84,10 @@ class JoinRequest(BaseModel):
     versions: Annotated[Mapping[Word, Word], Field(max_length=64)] = {}
     cores: Annotated[int, Field(ge=1, le=1 << 16)] = 1
     jail: Annotated[str, StringConstraints(max_length=256)] = ""
+    machine: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{32,128}$")] | None = Field(
+        default=None,
+        description="What only workers of one machine know; by it they stay trusted when they start anew.",
+    )
 
     @field_validator("target")
     @classmethod

@@ -60,6 +60,7 @@ class Application:
     versions: dict[str, str]
     cores: int
     jail: str
+    machine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ class Hosts:
                 cores=application.cores,
                 jail=application.jail,
                 protocol_version=version,
-                password_digest=hashlib.sha256(password.encode()).hexdigest(),
+                password_digest=_digest(password),
+                machine=None if application.machine is None else _digest(application.machine),
             )
         )
         await self._porter.admit(host.id, host.password_digest)
@@ -281,6 +283,10 @@ class Hosts:
     def _tell(self, host: Host, state: str) -> None:
         log.info("worker changed", worker=host.id, name=host.name, state=state, reason=host.reason)
         self._events.publish(WorkerChanged(worker=host.id, state=state, reason=host.reason))
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _seat(host: Host) -> Seat:

@@ -108,7 +108,7 @@ class Promotion:
         """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
         place = await self._place(case)
         if place is not None:
-            self._ledger.offer(_offer(case, place, report, speedup))
+            self._ledger.offer(_offer(case, place, report, speedup, None))
 
     async def would_win(self, case: Case, speedup: Ratio) -> bool:
         """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
@@ -162,10 +162,11 @@ class Promotion:
         holder = await self._holder(case, place)
         if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
             return False
-        return await self._ledger.decide(_offer(case, place, confirm, confirm.speedup)) is Placement.STALE
+        offer = _offer(case, place, confirm, confirm.speedup, incumbent_of(confirm))
+        return await self._ledger.decide(offer) is Placement.STALE
 
 
-def _offer(case: Case, place: _Place, report: Report, speedup: Ratio) -> Offer:
+def _offer(case: Case, place: _Place, report: Report, speedup: Ratio, incumbent: str | None) -> Offer:
     return Offer(
         search=case.search.id,
         device=case.device.name,
@@ -181,7 +182,7 @@ def _offer(case: Case, place: _Place, report: Report, speedup: Ratio) -> Offer:
         low=speedup.low,
         mid=speedup.mid,
         high=speedup.high,
-        incumbent=incumbent_of(report),
+        incumbent=incumbent,
     )
 
 

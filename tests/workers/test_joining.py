@@ -1,15 +1,17 @@
 """Joining as the worker sees it, against a real HTTP server that answers what a test decides."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from workers.errors import Dismissed, QueueUnavailable
-from workers.joining import SPOKEN, Service
+from workers.joining import SPOKEN, Service, machine_secret
 
 ADMISSION = {"worker": "w", "redis_url": "redis://queue:6379", "password": "secret", "ca": None, "protocol_version": 1}
 Answer = Callable[[int, Any], Service]
@@ -105,3 +107,14 @@ def test_a_service_that_is_away_is_waited_for() -> None:
 )
 def test_a_token_that_travels_unprotected_is_noticed(url: str, exposed: bool) -> None:
     assert Service(url, "reef_token").exposes_token is exposed
+
+
+def test_a_machine_is_known_again_by_what_only_its_user_can_read(tmp_path: Path) -> None:
+    first = machine_secret(tmp_path / "cache")
+    assert first is not None and re.fullmatch(r"[A-Za-z0-9_-]{43}", first)
+    assert machine_secret(tmp_path / "cache") == first
+    [file] = (tmp_path / "cache").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600 and (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    assert machine_secret(tmp_path / "other") != first
+    (tmp_path / "file").touch()
+    assert machine_secret(tmp_path / "file") is None, "where nothing can be kept a worker joins all the same"

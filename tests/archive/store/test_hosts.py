@@ -25,6 +25,7 @@ def new_host(**changes: Any) -> NewHost:
         "jail": "user+net",
         "protocol_version": 1,
         "password_digest": "0" * 64,
+        "machine": None,
     }
     return NewHost(**{**values, **changes})
 
@@ -89,3 +90,26 @@ async def test_a_doubt_stays_until_a_trusted_worker_found_the_same(store: Store)
     assert await store.hosts.doubted(candidate) is None
     with pytest.raises(Conflict):
         await store.hosts.doubt("nobody", "host-1")
+
+
+async def test_a_machine_that_is_vouched_for_stays_so_when_its_workers_start_anew(store: Store) -> None:
+    first, second = [await store.hosts.add(new_host(machine="m")) for _ in range(2)]
+    elsewhere, nameless = await store.hosts.add(new_host(machine="n")), await store.hosts.add(new_host())
+    assert (await store.hosts.trust(first.id, True)).trusted
+    assert [(await store.hosts.get(host.id)).trusted for host in (second, elsewhere, nameless)] == [True, False, False]
+    for host in (first, second):
+        await store.hosts.set_state(host.id, HostState.LEFT, only_from=(HostState.ACTIVE,))
+    again = await store.hosts.add(new_host(machine="m"))
+    assert again.trusted and (await store.hosts.get(again.id)).trusted
+    assert not (await store.hosts.add(new_host(machine="n"))).trusted
+    assert not (await store.hosts.add(new_host())).trusted
+    assert not (await store.hosts.trust(again.id, False)).trusted
+    assert not (await store.hosts.add(new_host(machine="m"))).trusted
+
+
+@pytest.mark.parametrize("state", [HostState.REVOKED, HostState.SUSPENDED])
+async def test_who_was_shut_out_is_not_trusted_when_it_comes_again(store: Store, state: HostState) -> None:
+    host = await store.hosts.add(new_host(machine="m"))
+    await store.hosts.trust(host.id, True)
+    await store.hosts.set_state(host.id, state, only_from=(HostState.ACTIVE,))
+    assert not (await store.hosts.add(new_host(machine="m"))).trusted

@@ -28,7 +28,7 @@ async def test_who_is_there_is_listed(pages: httpx.AsyncClient, service: Service
 
 async def test_hosts_are_drained_trusted_and_shut_out(pages: httpx.AsyncClient, service: Service) -> None:
     store = service.coordinator.store
-    new = NewHost(str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", 1, "0" * 64)
+    new = NewHost(str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", 1, "0" * 64, None)
     await store.hosts.add(new)
     path = f"/workers/{new.id}"
     assert CORPUS[1] in read(await pages.get("/workers")).text
