@@ -1,7 +1,8 @@
 """What the archive's calls cost as it grows: proposals and offers a second, milliseconds for what each proposal asks.
 
-Grows one search in an archive of its own, in bulk (no bundles, no reports), and measures at each size through the
-store's own calls, as the service makes them: one transaction each. `at_once` is how many of a call were in flight
+Grows one search in an archive of its own, in bulk (rows written by SQL of the benchmark's own; no bundles, no reports),
+and measures at each size through the store's own calls, as the service makes them: one transaction each, but for
+`settle`, which is one for many reports. `at_once` is how many of a call were in flight
 together; `database_bytes` is the size on disk and `load_average` that of the machine before measuring.
 
     python -m benchmarks.archive --sizes 1000,10000,100000
@@ -25,7 +26,17 @@ from uuid6 import uuid7
 from archive.columns import now
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.grid import Grid
-from archive.records import CandidateState, NewCandidate, NewSearch, NewVariant, Offer, Placement, Traced
+from archive.records import (
+    CandidateState,
+    NewCandidate,
+    NewReport,
+    NewSearch,
+    NewVariant,
+    Offer,
+    Placement,
+    Traced,
+    Verdict,
+)
 from archive.selection import select
 from archive.store import Store, migrate
 from archive.store.engine import Database
@@ -38,6 +49,10 @@ SAMPLE = 500
 """Calls that a figure is the median of."""
 AT_ONCE = 32
 BATCH = 1000
+TOGETHER = 100
+"""Reports that ingestion settles in one transaction when it has much to do."""
+SETTLED = 5
+"""How many such transactions a figure is the median of."""
 FILLED = 4000
 """Offers before the first measurement: they fill most cells that can be reached."""
 SOURCE = (
@@ -46,6 +61,8 @@ SOURCE = (
 """As long as a catalogue kernel, 2.5 kB."""
 BUNDLE = '{"assembly": "' + "\\n".join(f"ld.global.v4.b32 {{%r{i}, %r{i + 1}}}, [%rd{i}];" for i in range(1000)) + '"}'
 """As long as a bundle of one kernel, 40 kB."""
+REPORT = '{"checks": "' + "correct on one more shape; " * 80 + '"}'
+"""As long as a report, 2 kB."""
 
 
 class Growth:
@@ -95,6 +112,15 @@ class Growth:
 
     async def offer(self, candidate: str) -> None:
         """Offer a candidate to the cell of a drawn kernel; objectives grow slowly, so that some offers win."""
+        await self.store.elites.offer(self._offered(candidate))
+
+    def _report(self, candidate: str) -> NewReport:
+        job = f"{candidate}:0:{DEVICE}:measure"
+        about = {"job": job, "search": self.search, "candidate": candidate, "variant": 0, "bundle": f"b{candidate}"}
+        told = {"outcome": "correct", "reason": "", "provenance": "predicted", "document": REPORT}
+        return NewReport(operator="0" * 64, device=DEVICE, kind="measure", protocol_version=1, **about, **told)
+
+    def _offered(self, candidate: str) -> Offer:
         readings = {
             "programs_per_sm": 2 ** self.rng.uniform(-2, 8),
             "num_warps": 2 ** self.rng.randrange(6),
@@ -105,24 +131,32 @@ class Growth:
         cell = self.grid.index(where)
         assert cell is not None
         gain = self.rng.lognormvariate(0, 0.3) + 1e-6 * len(self.candidates)
-        await self.store.elites.offer(
-            Offer(
-                search=self.search,
-                device=DEVICE,
-                axes_version=1,
-                cell=cell,
-                coordinates=where,
-                candidate=candidate,
-                variant=0,
-                bundle=f"b{candidate}",
-                job=f"{uuid7()}:0:{DEVICE}:measure",
-                emitter="tune",
-                objective=gain,
-                low=gain,
-                mid=gain,
-                high=gain,
-            )
+        return Offer(
+            search=self.search,
+            device=DEVICE,
+            axes_version=1,
+            cell=cell,
+            coordinates=where,
+            candidate=candidate,
+            variant=0,
+            bundle=f"b{candidate}",
+            job=f"{uuid7()}:0:{DEVICE}:measure",
+            emitter="tune",
+            objective=gain,
+            low=gain,
+            mid=gain,
+            high=gain,
         )
+
+    async def settle(self, fresh: Sequence[str]) -> None:
+        """What ingestion does with so many traced candidates at once: reports, offers and verdicts, one transaction."""
+        batch = self.store.batch()
+        await batch.look_up(fresh, [f"b{id}" for id in fresh])
+        for id in fresh:
+            await batch.save_report(self._report(id))
+            batch.offer(self._offered(id))
+            batch.judge(Verdict(id, "correct", "", None, self.rng.random()))
+        await batch.flush()
 
     async def select(self) -> None:
         """Choose a parent: read the grid and its visits, draw one."""
@@ -168,6 +202,12 @@ class Growth:
         fresh = len(self.candidates)
         rows = [await timed("propose", [lambda at=at: self.propose(fresh + at) for at in range(SAMPLE)])]
         new = self.candidates[fresh:]
+        for at in range(SAMPLE, SAMPLE + SETTLED * TOGETHER):
+            await self.propose(fresh + at)
+            await self.trace(self.candidates[-1])
+        last = self.candidates[fresh + SAMPLE :]
+        together = [last[start : start + TOGETHER] for start in range(0, len(last), TOGETHER)]
+        rows.append(await timed(f"settle {TOGETHER} reports", [lambda ids=ids: self.settle(ids) for ids in together]))
         rows += [
             await timed("save trace", [lambda id=id: self.trace(id) for id in new]),
             await timed("judge", [lambda id=id: self.judge(id) for id in new]),
@@ -246,7 +286,7 @@ async def run(url: str, sizes: Sequence[int], seed: int) -> list[dict[str, Any]]
         before = {"database_bytes": await size_bytes(url), "load_average": round(os.getloadavg()[0], 1)}
         for row in await growth.measure():
             rows.append({"database": await server(url), **row, **before})
-            print(rows[-1])
+            print(rows[-1], flush=True)
     await database.close()
     await store.close()
     return rows
