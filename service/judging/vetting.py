@@ -7,6 +7,7 @@ cannot tell them from others, and where it says otherwise that is counted.
 
 import random
 import secrets
+import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from archive.errors import ArchiveError, Conflict, NotFound
-from archive.records import Host, HostTally
+from archive.records import Candidate, Host, HostTally
 from archive.store import Store
 from service.events import Events, WorkerChanged
 from service.judging.comparison import KnownAnswer
@@ -29,6 +30,10 @@ PLANTED_SHARE = 1 / 16
 some 200 jobs, minutes of a host's work, and honest hosts spend six percent on it."""
 ANSWERS_KEPT = 256
 """Answers of trusted workers to plant again: enough that a host seldom sees one twice."""
+RECALL_S = 30.0
+"""Seconds between two looks at the archive for something to plant, while there is nothing."""
+RECALLED = 16
+"""Most open searches whose seeds are looked at."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +70,7 @@ class Vetting:
         self._hosts: dict[str, Host] = {}
         self._answers: dict[bool, deque[_Answered]] = {right: deque(maxlen=ANSWERS_KEPT) for right in (True, False)}
         self._tallies: dict[str, Counter[str]] = {}
+        self._recall_at = 0.0
         self._random = random.Random(secrets.randbits(64))
 
     def know(self, hosts: Sequence[Host]) -> None:
@@ -100,17 +106,43 @@ class Vetting:
         """Now and then, for an untrusted host, a job whose answer is known, and what is known of it (JSON)."""
         if host.trusted or self._random.random() >= PLANTED_SHARE:
             return None
-        kinds = [found for right in (True, False) if (found := self._fitting(host, right))]
-        if not kinds:
-            return None
-        answered = self._random.choice(self._random.choice(kinds))
         try:
+            kinds = self._kinds(host) or await self._recall(host)
+            if not kinds:
+                return None
+            answered = self._random.choice(self._random.choice(kinds))
             job = await self._job_of(answered)
         except ArchiveError as error:
-            log.info("nothing to plant", search=answered.search, reason=str(error))
+            log.info("nothing to plant", host=host.id, reason=str(error))
             return None
         fits = not isinstance(job, TraceJob) or job.target == host.target
         return (job, answered.known.model_dump_json()) if fits else None
+
+    def _kinds(self, host: Host) -> list[list[_Answered]]:
+        """Right answers and wrong ones that a host could have been asked for, as far as there are any."""
+        return [found for right in (True, False) if (found := self._fitting(host, right))]
+
+    async def _recall(self, host: Host) -> list[list[_Answered]]:
+        """Remember what trusted workers said of the seeds of open searches: after a start nothing else is known yet."""
+        if time.monotonic() < self._recall_at:
+            return []
+        self._recall_at = time.monotonic() + RECALL_S
+        for mark in (await self._store.tenures.marks())[:RECALLED]:
+            for seed in (await self._store.candidates.seeds(mark.id))[:1]:
+                for answered in await self._said_of(seed):
+                    self._answers[answered.known.correct].append(answered)
+        return self._kinds(host)
+
+    async def _said_of(self, seed: Candidate) -> list[_Answered]:
+        """What was found out about a first seed, which only trusted workers trace and judge."""
+        reports = [report for report in await reports_on(self._store, seed.id) if not doubtful(report)]
+        said = ((report, KnownAnswer.of(report)) for report in reports)
+        found = [answered for report, known in said if known and (answered := _Answered.of(report, known))]
+        if found:
+            bundles = tuple(variant.bundle or "" for variant in await self._store.candidates.variants(seed.id))
+            known = KnownAnswer(worker=found[0].known.worker, kind="trace", correct=True, bundles=bundles)
+            found.append(_Answered(seed.search, seed.id, 0, "", None, known))
+        return found
 
     def _fitting(self, host: Host, right: bool) -> list[_Answered]:
         """Right or wrong answers that a host could have been asked for."""

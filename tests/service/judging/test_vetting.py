@@ -1,5 +1,6 @@
 """What is said by hosts, before it counts. `test_hosts` goes the whole way."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +96,24 @@ async def test_what_is_planted_was_answered_by_a_trusted_worker_and_fits_the_hos
     assert await vetted.choose(replace(host, trusted=True)) is None
     monkeypatch.setattr(vetting, "PLANTED_SHARE", 0.0)
     assert await vetted.choose(host) is None
+
+
+async def test_a_coordinator_that_has_just_started_plants_the_seeds_of_open_searches(
+    bench: Workbench, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vetting, "PLANTED_SHARE", 1.0)
+    search = await bench.begin(budget=50)
+    while (await bench.store.candidates.count(search.id)).judged < 1:
+        await bench.evolution.tick()
+        await asyncio.to_thread(bench.work, 1)
+    answered = {job.id: job for job in bench.answers.seen}
+    fresh = Vetting(bench.store, bench.events)
+    chosen = [found for _ in range(20) if (found := await fresh.choose(host)) is not None]
+    assert {type(job) for job, _ in chosen} == {TraceJob, MeasureJob}
+    assert all(answered[job.id] == job for job, _ in chosen), "as it was, so that nothing tells it apart"
+    for job, known in chosen:
+        said = vetting.KnownAnswer.of(bench.answers.to(job))
+        assert said is not None and said.differs(vetting.KnownAnswer.model_validate_json(known)) == ""
 
 
 async def test_planted_answers_are_compared_and_go_no_further(vetted: Vetting, host: Host) -> None:
