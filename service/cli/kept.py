@@ -1,6 +1,8 @@
 """`reef archive`: copy a whole archive, fill an empty one, and forget what is old. Works on the database itself."""
 
 import asyncio
+import getpass
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Table
 
+from archive.records import NewAuditEntry
 from archive.store import Store
 from service.cli.console import emit_json, err, out
 from service.errors import BadInput
@@ -18,6 +21,8 @@ from service.settings import Settings
 T = TypeVar("T")
 archive = typer.Typer(help="Copy the archive, and forget what is old.", no_args_is_help=True)
 
+LEAST_DAYS = 30
+"""Days that an entry of the audit log stays at least: a month, in which somebody may come to look."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -53,6 +58,20 @@ def prune(
     for search in expired:
         out.print(search, highlight=False)
     err.print(f"{len(expired)} searches would be removed; say --yes to do it")
+
+
+@archive.command("prune-audit")
+def prune_audit(
+    days: Annotated[int, typer.Option(help="Entries older than so many days.", min=LEAST_DAYS)],
+    as_json: AsJson = False,
+) -> None:
+    """Remove old entries of the audit log, and write down there that it was done."""
+    moment = datetime.now(UTC)
+    who = f"{getpass.getuser()} on {socket.gethostname()}"
+    entry = NewAuditEntry(moment, None, who, "", "reef archive prune-audit", f"--days {days}", 200, "")
+    before = moment - timedelta(days=days)
+    removed = asyncio.run(_with_store(lambda store: store.audit.prune(before, entry)))
+    _count({"audit": removed}, "removed", as_json=as_json)
 
 
 async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:

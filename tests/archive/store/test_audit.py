@@ -1,5 +1,7 @@
 """The audit log is added to and read; the database itself refuses to change it."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from sqlalchemy import text
 
@@ -33,3 +35,21 @@ async def test_an_entry_stays_as_it_is(database_url: str, store: Store, change: 
             await connection.execute(text(change))
     await database.close()
     assert [entry.status for entry in await store.audit.list()] == [403]
+
+
+async def test_the_oldest_entries_can_be_removed_and_that_is_written_down(database_url: str, store: Store) -> None:
+    moment = datetime(2026, 5, 1, tzinfo=UTC)
+    for days in (90, 60, 10):
+        await store.audit.add(new_entry(at=moment - timedelta(days=days), status=days))
+    removal = new_entry(at=moment, action="prune", status=200)
+    assert await store.audit.prune(moment - timedelta(days=30), removal) == 2
+    last, kept = await store.audit.list()
+    assert (last.action, kept.status) == ("prune", 10) and last.detail.startswith("2 entries of before 2026-04-01")
+    with pytest.raises(ValueError, match="must stay"):
+        await store.audit.prune(moment + timedelta(days=1), removal)
+    database = Database.open(database_url)
+    with pytest.raises(Conflict, match="append-only"):
+        async with database.write() as connection:
+            await connection.execute(text("DELETE FROM audit"))
+    await database.close()
+    assert len(await store.audit.list()) == 2, "the guard is back"

@@ -75,3 +75,10 @@ def test_an_archive_that_holds_something_is_not_overwritten(data: Path, tmp_path
     reef(data, "dump", str(tmp_path / "copy.gz"))
     with pytest.raises(Conflict, match="not empty"):
         raise reef(data, "load", str(tmp_path / "copy.gz")).exception
+
+
+def test_old_entries_of_the_audit_log_go_and_that_is_one(data: Path) -> None:
+    assert json.loads(reef(data, "prune-audit", "--days", "30", "--json").output) == {"audit": 0}
+    said = CliRunner().invoke(app, ["audit", "--json"], env={"REEF_DATA_DIR": str(data)})
+    assert "reef archive prune-audit" in said.output and "0 entries of before" in said.output
+    assert reef(data, "prune-audit", "--days", "29").exit_code == 2, "a month stays"
