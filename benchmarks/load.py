@@ -10,6 +10,7 @@ them. `steady` is a served coordinator with a crowd of simulated workers, reader
 import argparse
 import asyncio
 import dataclasses
+import logging
 import os
 import random
 import statistics
@@ -23,6 +24,7 @@ from typing import Any
 
 import httpx
 import psutil
+import structlog
 from uuid6 import uuid7
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
@@ -345,6 +347,7 @@ def main() -> None:
     chosen = options.parse_args()
     if chosen.crowd:
         crowd(chosen.crowd, WORKERS, 0.5)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     load = os.getloadavg()[0]
     rows = asyncio.run(run(chosen.candidates, chosen.seconds))
     if not chosen.dry:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import structlog
 import torch
 from pydantic import ValidationError
 
@@ -19,6 +20,7 @@ from workers import jail, tracing
 from workers.devices import open_device
 from workers.devices.base import DeviceBench
 from workers.errors import BadMessage, Transient, WorkerError
+from workers.logs import configure, ids_of
 from workers.options import read_card
 from workers.protocol import (
     JOB,
@@ -33,6 +35,8 @@ from workers.protocol import (
     Wire,
 )
 
+log = structlog.get_logger(__name__)
+
 Work = Callable[[TraceJob | MeasureJob | ConfirmJob], AnyReport]
 
 TRACED_WITH = ("torch", "triton")
@@ -44,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     channel = os.fdopen(options.answers, "wb")
     torch.set_num_threads(1)
+    configure(os.environ, worker=options.worker)
 
     def say(answer: Wire) -> None:
         channel.write(answer.model_dump_json().encode() + b"\n")
@@ -64,7 +69,9 @@ def serve(work: Work, lines: Iterable[bytes], say: Callable[[Wire], None]) -> No
     """Answer every line with a report, or with a failure of ours."""
     for line in lines:
         try:
-            say(work(_read(line)))
+            job = _read(line)
+            log.debug("job begun", kind=job.kind, **ids_of(job))
+            say(work(job))
         except WorkerError as error:
             say(_failure(error))
 

@@ -18,8 +18,18 @@ FAREWELL_S = 2.0
 CHUNK_BYTES = 1 << 18
 """Bytes moved at once: a socket's usual buffer."""
 
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "XDG_CACHE_HOME")
-INHERITED_PREFIXES = ("PYTHON", "TRITON_", "TORCH_", "CUDA_", "NVIDIA_", "OMP_", "MKL_")
+INHERITED = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+)
+INHERITED_PREFIXES = ("PYTHON", "TRITON_", "TORCH_", "CUDA_", "NVIDIA_", "OMP_", "MKL_", "REEF_LOG_")
 """What a bench inherits of the environment. Nothing else: it forks jails, which can read its memory."""
 
 

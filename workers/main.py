@@ -27,6 +27,7 @@ from workers.benches import Bench, bench_environment
 from workers.errors import BenchDied, Dismissed, QueueUnavailable, Transient, WorkerError
 from workers.jail.kernel import die_with_parent
 from workers.joining import Service, machine_secret
+from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
 from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob
 from workers.queue import DISMISSED, HostLessee, Lease, Lessee, WorkerStatus, lost_report
@@ -135,6 +136,7 @@ class Worker:
         if lease is None:
             return
         bench = self._benches["trace" if isinstance(lease.job, TraceJob) else "measure"]
+        log.debug("job taken", worker=self._lessee.worker, **ids_of(lease.job))
         try:
             answer = self._attend(lease, bench)
             report = None if answer is None else self._report(lease, answer)
@@ -198,7 +200,9 @@ class Worker:
         """Report, however long the queue is away: the work is done and must not be lost."""
         while True:
             try:
-                return self._lessee.report(lease, report)
+                self._lessee.report(lease, report)
+                log.debug("report handed in", worker=report.worker, outcome=report.outcome, **ids_of(lease.job))
+                return
             except QueueUnavailable:
                 if self._stop_at is not None and time.monotonic() > self._stop_at:
                     raise
@@ -228,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], {**os.environ, **CARDS_IN_BUS_ORDER})
     if options.command == "bench":
         _become_bench(options)
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    configure(os.environ)
     try:
         _run(options)
     except Dismissed as error:

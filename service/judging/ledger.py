@@ -7,6 +7,8 @@ again, and events, which say only what the archive says.
 
 from collections.abc import Iterable, Sequence
 
+import structlog
+
 from archive.records import Candidate, Doubt, Offer, Placement, Traced, Variant, Verdict
 from archive.store import About, Store
 from archive.store.lineage import Readings
@@ -15,6 +17,8 @@ from service.judging.jobs import Case
 from service.judging.reports import record
 from workers.protocol import AnyReport, Bundle, ConfirmJob, MeasureJob, Report, TraceJob, TraceReport
 from workers.queue import Dispatcher
+
+log = structlog.get_logger(__name__)
 
 
 class Ledger:
@@ -156,6 +160,8 @@ class Ledger:
                 self._events.publish(event)
         if jobs:
             await self._dispatcher.submit_all(jobs)
+        for job, _ in jobs:
+            log.debug("job sent", kind=job.kind, job=job.id, search=job.search, candidate=job.candidate)
         return settled.judged
 
     def drop(self) -> None:

@@ -112,6 +112,8 @@ class Intake:
             searches = set()
         for report in applied:
             METRICS.reported(report)
+            about = {"job": report.job, "search": report.search, "candidate": report.candidate}
+            log.debug("report applied", worker=report.worker, outcome=report.outcome.value, **about)
         return searches
 
     async def _try(self, reports: Sequence[AnyReport]) -> list[AnyReport] | None:

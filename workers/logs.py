@@ -1,0 +1,45 @@
+"""Logs of a worker's processes: on standard error, in the form and from the severity that the service's settings say.
+
+Every line about a job carries the same ids as the service's own lines about it: `job`, `search`, `candidate`.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+
+import structlog
+
+from workers.protocol import ConfirmJob, MeasureJob, TraceJob
+
+LEVELS = ("debug", "info", "warning", "error")
+JSON, LEVEL = "REEF_LOG_JSON", "REEF_LOG_LEVEL"
+"""What the environment says of logs, here and in the service."""
+
+
+def configure(environment: Mapping[str, str], **ids: str) -> None:
+    """Log as the environment says; what it says wrong is taken for the default.
+
+    Args:
+        environment: With `REEF_LOG_JSON` and `REEF_LOG_LEVEL`, if they are not as usual.
+        ids: Of this process, put on every line.
+    """
+    said = environment.get(LEVEL, "").lower()
+    level = (said if said in LEVELS else "info").upper()
+    as_json = environment.get(JSON, "").lower() in ("1", "true", "yes", "on")
+    structlog.contextvars.bind_contextvars(**ids)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level)),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def ids_of(job: TraceJob | MeasureJob | ConfirmJob) -> dict[str, str | None]:
+    """What a job is known by in every log."""
+    return {"job": job.id, "search": job.search, "candidate": job.candidate}
