@@ -115,7 +115,7 @@ async def ingest(database: str, redis_url: str, candidates: int, kind: str) -> l
                 await propose(store, wide, ordinal)
         if stage.endswith("trace"):
             await evolution.sweep(await store.searches.get(wide.search))
-        waiting = await asyncio.to_thread(answer_all, redis_url, 50)
+        waiting = await asyncio.to_thread(answer_all, redis_url, WORKERS)
         began, cpu = time.perf_counter(), time.process_time()
         while await dispatcher.vitals.reports_waiting():
             await evolution.tick()
@@ -340,7 +340,7 @@ async def run(candidates: int, seconds: float) -> list[dict[str, Any]]:
 def main() -> None:
     """Run and write `results/load.json`."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--candidates", type=int, default=1_000, help="reports of each kind that are ingested")
+    options.add_argument("--candidates", type=int, default=3_000, help="reports of each kind that are ingested")
     options.add_argument("--seconds", type=float, default=STEADY_S)
     options.add_argument("--crowd", help="be the workers of the queue at this address")
     options.add_argument("--dry", action="store_true", help="write no file")

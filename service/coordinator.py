@@ -236,11 +236,11 @@ class Coordinator:
 
     async def queue_depth(self) -> dict[str, int]:
         """Jobs queued or leased, by stream."""
-        return await self._dispatcher.depth()
+        return await self._dispatcher.vitals.depth()
 
     async def queue_ages_s(self) -> dict[str, float]:
         """Seconds since the oldest job of each lane was sent that is queued or leased."""
-        return await self._dispatcher.ages_s()
+        return await self._dispatcher.vitals.ages_s()
 
     async def _resolve(self, request: SearchRequest) -> Operator:
         if not isinstance(request.operator, str):
@@ -299,8 +299,8 @@ class Coordinator:
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:
-    files = settings.tls_certificate, settings.tls_key
-    tls = None if settings.worker_redis_url is None or files[0] is None else certified(*files)
+    certificate = settings.tls_certificate if settings.worker_redis_url else None
+    tls = None if certificate is None else certified(certificate, settings.tls_key)
     return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url, tls=tls)
 
 

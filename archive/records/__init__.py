@@ -5,7 +5,7 @@ never looks inside, except for readings, which descriptors map to coordinates. O
 """
 
 from archive.records.access import AuditEntry, KeptReply, NewAuditEntry, NewToken, Session, Token
-from archive.records.attempts import Attempt, Landing
+from archive.records.attempts import Attempt, Landing, Verdict
 from archive.records.hosts import Doubt, Host, HostState, HostTally, NewHost
 from archive.records.knowledge import (
     JOBS_KEPT,
@@ -56,7 +56,6 @@ from archive.records.searching import (
     Traced,
     TrialRecord,
     Variant,
-    Verdict,
 )
 from archive.records.steering import GateRecord, Hint, NewHint, NewPin, Pin
 from archive.records.tenure import SearchMark, Tenure

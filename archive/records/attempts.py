@@ -27,3 +27,14 @@ class Landing:
     cell: int
     gain: float | None
     filled: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a candidate is judged to be: the outcome of its best variant."""
+
+    candidate: str
+    outcome: str
+    reason: str
+    line: int | None
+    objective: float | None

@@ -266,17 +266,6 @@ class NewReport:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a candidate is judged to be: the outcome of its best variant."""
-
-    candidate: str
-    outcome: str
-    reason: str
-    line: int | None
-    objective: float | None
-
-
-@dataclass(frozen=True)
 class Offer:
     """A challenger for a cell.
 

@@ -18,7 +18,7 @@ from service.judging.promotion import Promotion, benchmark_weights, gain
 from service.judging.reports import addressed, doubtful, last_words
 from service.judging.retraces import Retraces
 from service.judging.yardstick import Yardstick
-from workers.protocol import AnyReport, Bundle, Device, Operator, Outcome, Report, TracedVariant, TraceReport
+from workers.protocol import Bundle, Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
@@ -34,41 +34,25 @@ class Verdicts:
     """Applies reports and orders the judging of what was traced.
 
     Attributes:
+        ledger: Where what follows is written down; whoever applies reports or orders jobs commits it.
         yardstick: What candidates are held against.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: Events) -> None:
         self._store = store
         self._events = events
-        self._ledger = Ledger(store, dispatcher, events)
-        self._promotion = Promotion(store, self._ledger)
+        self.ledger = Ledger(store, dispatcher, events)
+        self._promotion = Promotion(store, self.ledger)
         self.yardstick = Yardstick(store)
-        self._assignments = Assignments(store, self._ledger, self.yardstick)
-        self._retraces = Retraces(store, self._ledger)
-
-    async def expect(self, reports: Sequence[AnyReport]) -> None:
-        """Read at once what applying these will ask for.
-
-        Raises:
-            Unavailable: If the database does not answer.
-        """
-        await self._ledger.expect(reports)
-
-    async def commit(self) -> None:
-        """Write down what was applied or ordered since the last time, and send the jobs that follow.
-
-        Raises:
-            ArchiveError: If the archive takes something of it not, or does not answer; all of it is dropped.
-            QueueUnavailable: If Redis does not answer. It is written then, but not sent.
-        """
-        await self._ledger.commit()
+        self._assignments = Assignments(store, self.ledger, self.yardstick)
+        self._retraces = Retraces(store, self.ledger)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
         earlier = await self._store.candidates.find_traced(candidate.trace_key)
         if earlier is None or await self._store.hosts.doubted(earlier.id):
             job = trace_job(search, operator, candidate)
-            self._ledger.send(job, reserved=is_yardstick(candidate))
+            self.ledger.send(job, reserved=is_yardstick(candidate))
             return
         variants = await self._store.candidates.variants(earlier.id)
         traced = Traced(
@@ -93,11 +77,11 @@ class Verdicts:
 
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
-        candidate = await self._ledger.candidate(report.candidate or "")
+        candidate = await self.ledger.candidate(report.candidate or "")
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
             return
-        bundles = self._ledger.identities(report)
+        bundles = self.ledger.identities(report)
         variants = tuple(_record(variant, bundles.get(variant.index)) for variant in report.variants)
         traced = Traced(
             outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
@@ -105,14 +89,14 @@ class Verdicts:
             line=report.line,
             stages_s=report.stages_s,
             variants=variants,
-            sure=await self._ledger.doubted(candidate.id) is None,
+            sure=await self.ledger.doubted(candidate.id) is None,
         )
         found = [(bundles[variant.index], variant.bundle) for variant in report.variants if variant.bundle]
         await self._settle_trace(search, operator, candidate, traced, found)
 
     async def apply_report(self, search: Search, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
-        candidate = await self._ledger.candidate(report.candidate)
+        candidate = await self.ledger.candidate(report.candidate)
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             await self._take(case, addressed(report, case, incumbent_of(report)), ())
@@ -122,16 +106,12 @@ class Verdicts:
         self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
     ) -> None:
         """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
-        known = await self._ledger.reports(candidate.id)
+        known = await self.ledger.reports(candidate.id)
         for case in await self._cases(search, operator, candidate):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
-
-    def drop(self) -> None:
-        """Forget what was applied or ordered and is not written down."""
-        self._ledger.drop()
 
     def forget(self, search: str) -> None:
         """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
@@ -155,7 +135,7 @@ class Verdicts:
         traced: Traced,
         bundles: Iterable[tuple[str, Bundle]],
     ) -> None:
-        await self._ledger.save_trace(candidate.id, traced, bundles)
+        await self.ledger.save_trace(candidate.id, traced, bundles)
         if any(variant.bundle for variant in traced.variants):
             await self.order_verdicts(search, operator, candidate, set())
             return
@@ -166,9 +146,9 @@ class Verdicts:
 
     async def _take(self, case: Case, report: Report, queued: Collection[str]) -> None:
         """Keep a report, and let its variant try for its cell."""
-        await self._ledger.save_report(case, report)
+        await self.ledger.save_report(case, report)
         if case.is_yardstick:
-            await self._ledger.commit()  # The others are held against it, and look for it in the archive.
+            await self.ledger.commit()  # The others are held against it, and look for it in the archive.
         await self._promote(case, report, queued)
 
     async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
@@ -180,7 +160,7 @@ class Verdicts:
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
         if speedup is None:
             return
-        doubted = doubtful(report) or await self._ledger.doubted(case.candidate.id) is not None
+        doubted = doubtful(report) or await self.ledger.doubted(case.candidate.id) is not None
         if not doubted:
             await self._promotion.consider(case, report, speedup)
         elif await self._promotion.would_win(case, speedup) and await self._retraces.is_believed(case, queued):
@@ -192,7 +172,7 @@ class Verdicts:
         self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
     ) -> None:
         """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
-        bundles = self._ledger.identities(report)
+        bundles = self.ledger.identities(report)
         found = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
         if await self._retraces.settle(candidate, found):
             await self.order_verdicts(search, operator, candidate, set())
@@ -203,7 +183,7 @@ class Verdicts:
     async def _contest(self, case: Case, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
         while True:
-            reports = await self._ledger.reports(case.candidate.id)
+            reports = await self.ledger.reports(case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
             incumbent = await self._promotion.contest(case, mine[0], mine[1:])
             if incumbent is None or not await self._retraces.is_believed(case, queued):
@@ -211,16 +191,16 @@ class Verdicts:
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
                 return
-            await self._ledger.save_report(case, found)
+            await self.ledger.save_report(case, found)
 
     async def _advance(self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]) -> None:
         """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
         cases = await self._cases(search, operator, candidate)
-        known = {report.job for report in await self._ledger.reports(candidate.id)}
+        known = {report.job for report in await self.ledger.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
         for name in search.devices if lacking else ():
             await self._measure([case for case in lacking if case.device.name == name], queued)
-        reports = await self._ledger.reports(candidate.id)
+        reports = await self.ledger.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         if cases and measured and not self._awaits(candidate.id):
             await self._conclude(search, candidate, last_words(reports))
@@ -239,7 +219,7 @@ class Verdicts:
 
     async def _cases(self, search: Search, operator: Operator, candidate: Candidate) -> list[Case]:
         """What a candidate is judged by: each of its variants that has a bundle, on each device."""
-        variants = await self._ledger.variants(candidate.id)
+        variants = await self.ledger.variants(candidate.id)
         return [
             Case(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
             for variant in variants
@@ -277,8 +257,8 @@ class Verdicts:
 
     async def _judge(self, search: Search, candidate: Candidate, verdict: Verdict) -> bool:
         """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
-        self._ledger.judge(search.id, candidate, verdict)
-        if not is_yardstick(candidate) or candidate.id not in await self._ledger.commit():
+        self.ledger.judge(search.id, candidate, verdict)
+        if not is_yardstick(candidate) or candidate.id not in await self.ledger.commit():
             return False
         if verdict.outcome != Outcome.CORRECT:
             told = f"({verdict.outcome}): {verdict.reason}"

@@ -189,7 +189,7 @@ class Evolution:
             self._turns[search.id] += 1 / search.priority
             try:
                 await self._supply(search, marks[search.id].in_flight)
-                await self.verdicts.commit()
+                await self.verdicts.ledger.commit()
             except ArchiveConflict as error:
                 log.info("search changed meanwhile", search=search.id, detail=str(error))
 
@@ -260,7 +260,7 @@ class Evolution:
 
     def _doubt(self) -> None:
         """Have every search swept at the next tick: the queue, or we ourselves, may have lost what was in flight."""
-        self.verdicts.drop()
+        self.verdicts.ledger.drop()
         self._heard = dict.fromkeys(self._heard, 0.0)
 
     async def sweep(self, search: Search) -> None:
@@ -281,4 +281,4 @@ class Evolution:
                 await self.verdicts.order_verdicts(search, operator, candidate, queued)
             elif trace_id(candidate.id) not in queued:
                 await self.verdicts.trace(search, operator, candidate)
-        await self.verdicts.commit()
+        await self.verdicts.ledger.commit()

@@ -81,7 +81,7 @@ class Flow:
     async def _find_deep(self) -> frozenset[str]:
         """Places where more jobs wait than their workers need."""
         waiting: Counter[str] = Counter()
-        for stream, jobs in (await self._dispatcher.depth()).items():
+        for stream, jobs in (await self._dispatcher.vitals.depth()).items():
             lane = stream.rpartition(":")[0]
             waiting[lane.rpartition(":")[0]] += jobs
         served: Counter[str] = Counter()

@@ -118,10 +118,10 @@ class Intake:
 
     async def _try(self, reports: Sequence[AnyReport]) -> list[AnyReport] | None:
         """Apply reports within one transaction; those that were applied, None if it failed as a whole."""
-        await self._verdicts.expect(reports)
+        await self._verdicts.ledger.expect(reports)
         applied = [report for report in reports if await self._is_applied(report)]
         try:
-            await self._verdicts.commit()
+            await self._verdicts.ledger.commit()
         except Unavailable:
             raise
         except ArchiveError as error:

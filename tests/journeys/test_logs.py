@@ -42,7 +42,8 @@ async def test_a_candidate_is_followed_through_all_processes(tmp_path: Path) -> 
     for job in (f"{last.id}:trace", f"{last.id}:0:model:sm_90:measure"):
         mine = {line["event"]: line for line in about if line.get("job") == job}
         assert set(mine) >= set(COURSE), f"{job}: {sorted(mine)}"
-        times = [mine[event]["timestamp"] for event in COURSE]
+        # A report may be applied before its worker has found the time to say that it was handed in.
+        times = [mine[event]["timestamp"] for event in COURSE if event != "report handed in"]
         assert times == sorted(times), "one clock, one course"
         workers = {mine[event]["worker"] for event in COURSE if "worker" in mine[event]}
         assert len(workers) == 1, "the worker is the same in its own words and in the service's"

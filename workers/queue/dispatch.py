@@ -17,9 +17,9 @@ from workers.protocol import JOB, REASON_CHARS, REPORT, AnyReport, ConfirmJob, M
 from workers.queue.addressing import answer_to
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
 from workers.queue.handover import Handover
-from workers.queue.keys import LANES, REPORT_GROUP, WORKERS, Lane, is_host, reports_key, worker_key, worker_of
+from workers.queue.keys import REPORT_GROUP, WORKERS, Lane, is_host, reports_key, worker_key, worker_of
 from workers.queue.status import WorkerStatus
-from workers.queue.vitals import Vitals
+from workers.queue.vitals import Vitals, lanes_in
 
 REDELIVER_MS = 5_000
 """A report not acknowledged for this long is delivered again: longer than the commits of one collection."""
@@ -144,7 +144,7 @@ class Dispatcher:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            lanes = await self._lanes()
+            lanes = await lanes_in(self._redis)
             async with self._redis.pipeline(transaction=True) as pipeline:
                 for lane in lanes:
                     pipeline.delete(lane.jobs(search), lane.ids(search), lane.mishaps(search))
@@ -160,7 +160,7 @@ class Dispatcher:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            lanes = await self._lanes()
+            lanes = await lanes_in(self._redis)
             async with self._redis.pipeline(transaction=False) as pipeline:
                 for lane in lanes:
                     pipeline.hkeys(lane.ids(search))
@@ -223,50 +223,6 @@ class Dispatcher:
                 texts = await pipeline.execute()
         found = ((worker, _status(text)) for worker, text in zip(ids, texts, strict=True) if text)
         return [status for worker, status in found if status is not None and status.id == worker]
-
-    async def depth(self) -> dict[str, int]:
-        """How many jobs are queued or leased, by stream: `{lane}:{search}`.
-
-        Raises:
-            QueueUnavailable: If Redis does not answer.
-        """
-        with translated():
-            streams = await self._streams()
-            async with self._redis.pipeline(transaction=False) as pipeline:
-                for lane, search in streams:
-                    pipeline.xlen(lane.jobs(search))
-                lengths = await pipeline.execute()
-        return {f"{lane.name}:{search}": length for (lane, search), length in zip(streams, lengths, strict=True)}
-
-    async def ages_s(self) -> dict[str, float]:
-        """Seconds since the oldest job was sent that is queued or leased, by lane; lanes without jobs are left out.
-
-        Raises:
-            QueueUnavailable: If Redis does not answer.
-        """
-        with translated():
-            streams = await self._streams()
-            async with self._redis.pipeline(transaction=False) as pipeline:
-                for lane, search in streams:
-                    pipeline.xrange(lane.jobs(search), count=1)
-                pipeline.time()
-                *found, (seconds, micros) = await pipeline.execute()
-        ages_s: dict[str, float] = {}
-        for (lane, _), oldest in zip(streams, found, strict=True):
-            for entry, _ in oldest:
-                age_s = seconds + micros / 1e6 - int(entry.partition("-")[0]) / 1e3
-                ages_s[lane.name] = max(ages_s.get(lane.name, 0.0), age_s)
-        return ages_s
-
-    async def _streams(self) -> list[tuple[Lane, str]]:
-        """Lanes with the searches that have, or had, jobs in them."""
-        streams = []
-        for lane in await self._lanes():
-            streams += [(lane, str(search)) for search in await self._redis.zrange(lane.served, 0, -1)]
-        return streams
-
-    async def _lanes(self) -> list[Lane]:
-        return sorted((Lane.named(str(name)) for name in await self._redis.smembers(LANES)), key=lambda lane: lane.name)
 
     async def _worker_ids(self) -> list[str]:
         return sorted(str(worker) for worker in await self._redis.smembers(WORKERS))

@@ -1,9 +1,9 @@
-"""How the queue is: whether it is the one it was, and whether its reports are taken in."""
+"""How the queue is: whether it is the one it was, how much waits in it and for how long."""
 
 from redis.asyncio import Redis
 
 from workers.queue.connection import translated
-from workers.queue.keys import WORKERS, reports_key
+from workers.queue.keys import LANES, WORKERS, Lane, reports_key
 
 
 class Vitals:
@@ -34,3 +34,49 @@ class Vitals:
                 for worker in workers:
                     pipeline.xlen(reports_key(str(worker)))
                 return sum(await pipeline.execute())
+
+    async def depth(self) -> dict[str, int]:
+        """How many jobs are queued or leased, by stream: `{lane}:{search}`.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            streams = await self._streams()
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for lane, search in streams:
+                    pipeline.xlen(lane.jobs(search))
+                lengths = await pipeline.execute()
+        return {f"{lane.name}:{search}": length for (lane, search), length in zip(streams, lengths, strict=True)}
+
+    async def ages_s(self) -> dict[str, float]:
+        """Seconds since the oldest job was sent that is queued or leased, by lane; lanes without jobs are left out.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            streams = await self._streams()
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for lane, search in streams:
+                    pipeline.xrange(lane.jobs(search), count=1)
+                pipeline.time()
+                *found, (seconds, micros) = await pipeline.execute()
+        ages_s: dict[str, float] = {}
+        for (lane, _), oldest in zip(streams, found, strict=True):
+            for entry, _ in oldest:
+                age_s = seconds + micros / 1e6 - int(entry.partition("-")[0]) / 1e3
+                ages_s[lane.name] = max(ages_s.get(lane.name, 0.0), age_s)
+        return ages_s
+
+    async def _streams(self) -> list[tuple[Lane, str]]:
+        """Lanes with the searches that have, or had, jobs in them."""
+        streams = []
+        for lane in await lanes_in(self._redis):
+            streams += [(lane, str(search)) for search in await self._redis.zrange(lane.served, 0, -1)]
+        return streams
+
+
+async def lanes_in(redis: Redis) -> list[Lane]:
+    """Every lane that jobs were sent to, by name."""
+    return sorted((Lane.named(str(name)) for name in await redis.smembers(LANES)), key=lambda lane: lane.name)

@@ -79,12 +79,12 @@ async def test_depth_counts_by_stream(dispatcher: Dispatcher, redis_url: str) ->
         await dispatcher.submit(trace_job(f"trace-{index}"))
     await dispatcher.submit(measure_job("measure"))
     Lessee(redis_url, "holder", target="sm_90").lease(block_ms=0)
-    assert await dispatcher.depth() == {"sm_90:trace:search-1": 3, "model:sm_90:measure:search-1": 1}
+    assert await dispatcher.vitals.depth() == {"sm_90:trace:search-1": 3, "model:sm_90:measure:search-1": 1}
     await asyncio.sleep(0.3)
-    ages_s = await dispatcher.ages_s()
+    ages_s = await dispatcher.vitals.ages_s()
     assert set(ages_s) == {"sm_90:trace", "model:sm_90:measure"} and all(0.2 < age < 30 for age in ages_s.values())
     await dispatcher.cancel("search-1")
-    assert await dispatcher.ages_s() == {}
+    assert await dispatcher.vitals.ages_s() == {}
 
 
 async def test_reports_of_several_workers_come_back(dispatcher: Dispatcher, redis_url: str) -> None:
