@@ -91,8 +91,7 @@ class Dispatcher:
         self._settle_host = self._redis.register_script(script("settle"))
         self._refused: Counter[str] = Counter()
         self._redeliver_ms = redeliver_ms
-        self.handover = Handover(self._redis)
-        self.vitals = Vitals(self._redis)
+        self.handover, self.vitals = Handover(self._redis), Vitals(self._redis)
         self._shares: dict[str, tuple[str, int]] = {}
         self._look_behind_at: float | None = None if alone else 0.0
         self._grouped: set[str] = set()
@@ -192,8 +191,7 @@ class Dispatcher:
                     raise
                 self._grouped.clear()
                 return []
-            deliveries = [delivery for entry in entries if (delivery := await self._receive(entry)) is not None]
-        return deliveries
+            return [delivery for entry in entries if (delivery := await self._receive(entry)) is not None]
 
     async def acknowledge(self, receipts: Sequence[str]) -> None:
         """Let go of reports whose content is committed.
