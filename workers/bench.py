@@ -23,9 +23,10 @@ from workers.options import read_card
 from workers.protocol import (
     JOB,
     AnyReport,
-    ConfirmJob,
     Device,
     Failure,
+    FinalJob,
+    Job,
     MeasureJob,
     Ready,
     TraceJob,
@@ -33,7 +34,7 @@ from workers.protocol import (
     Wire,
 )
 
-Work = Callable[[TraceJob | MeasureJob | ConfirmJob], AnyReport]
+Work = Callable[[Job], AnyReport]
 
 TRACED_WITH = ("torch", "triton")
 """Packages whose version decides what a trace yields."""
@@ -69,7 +70,7 @@ def serve(work: Work, lines: Iterable[bytes], say: Callable[[Wire], None]) -> No
             say(_failure(error))
 
 
-def _read(line: bytes) -> TraceJob | MeasureJob | ConfirmJob:
+def _read(line: bytes) -> Job:
     try:
         return JOB.validate_json(line)
     except ValidationError as error:
@@ -81,7 +82,7 @@ def _failure(error: WorkerError) -> Failure:
 
 
 def _trace_bench(worker: str) -> tuple[Work, Ready]:
-    def work(job: TraceJob | MeasureJob | ConfirmJob) -> TraceReport:
+    def work(job: Job) -> TraceReport:
         if not isinstance(job, TraceJob):
             raise BadMessage(f"this bench traces; it cannot {job.kind}")
         return tracing.trace(job, worker)
@@ -95,10 +96,15 @@ def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Wo
     bench: DeviceBench = open_device(options.device, options.worker, options.card, options.data)
     resources.callback(bench.close)
 
-    def work(job: TraceJob | MeasureJob | ConfirmJob) -> AnyReport:
+    def work(job: Job) -> AnyReport:
         if isinstance(job, TraceJob):
             raise BadMessage("this bench measures; it cannot trace")
-        return bench.measure(job) if isinstance(job, MeasureJob) else bench.confirm(job)
+        match job:
+            case MeasureJob():
+                return bench.measure(job)
+            case FinalJob():
+                return bench.examine(job)
+        return bench.confirm(job)
 
     return work, Ready(jail=jail.probe(), versions=bench.versions())
 

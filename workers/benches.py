@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from workers.errors import BenchDied, ToolMissing
-from workers.protocol import ANSWER, Answer, ConfirmJob, Device, Failure, MeasureJob, Ready, TraceJob
+from workers.protocol import (
+    ANSWER,
+    Answer,
+    Device,
+    Failure,
+    Job,
+    Ready,
+)
 
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
@@ -56,7 +63,7 @@ class Bench:
             raise ToolMissing(answer.error)
         raise BenchDied(f"the bench did not get ready: {answer.error if isinstance(answer, Failure) else answer.kind}")
 
-    def send(self, job: TraceJob | MeasureJob | ConfirmJob) -> None:
+    def send(self, job: Job) -> None:
         """Give it a job; `poll` carries it over and brings the answer."""
         self._outgoing = job.model_dump_json().encode() + b"\n"
 

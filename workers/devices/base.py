@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from workers.errors import ToolMissing
-from workers.protocol import ConfirmJob, Device, MeasureJob, Provenance, Report
+from workers.protocol import ConfirmJob, Device, FinalJob, MeasureJob, Provenance, Report
 
 
 class DeviceBench(ABC):
@@ -62,6 +62,14 @@ class DeviceBench(ABC):
             ToolMissing: If this device never confirms.
         """
         raise ToolMissing(f"{self.device.name} does not confirm {job.id}: its figures do not change between runs")
+
+    @abstractmethod
+    def examine(self, job: FinalJob) -> Report:
+        """Look at the holder of a cell as closely as this machine can; a check that it cannot make is `skipped`.
+
+        Raises:
+            Transient: If the machine failed and another try may succeed.
+        """
 
     @abstractmethod
     def close(self) -> None:

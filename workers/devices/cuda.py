@@ -11,6 +11,7 @@ from workers.baselines import Baseline, measure_baselines
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
+from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, Setting
 from workers.devices.trial import SECRET_BYTES
 from workers.devices.verdict import Ended
@@ -19,6 +20,7 @@ from workers.protocol import (
     Bundle,
     ConfirmJob,
     Device,
+    FinalJob,
     Graph,
     MeasureJob,
     Operator,
@@ -28,6 +30,7 @@ from workers.protocol import (
     Trust,
     device_of_card,
 )
+from workers.sanitizer import find_sanitizer
 from workers.targets import TARGETS
 
 PAIRS = 16
@@ -36,7 +39,7 @@ CONFIRM_PAIRS = 64
 """Pairs a shape before a promotion."""
 JOBS_A_SEED = 500
 """Jobs after which timed content is drawn from a new secret."""
-Job = MeasureJob | ConfirmJob
+Job = MeasureJob | ConfirmJob | FinalJob
 
 
 class CudaDevice(DeviceBench):
@@ -92,38 +95,60 @@ class CudaDevice(DeviceBench):
         measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
+    def examine(self, job: FinalJob) -> Report:
+        """Run the finalist on random shapes and under the sanitizer.
+
+        Raises:
+            BadMessage: If the bundle is for another target.
+            CardFailed: If the card or a process that uses it failed.
+        """
+        examination = Examination(job, self._setting, find_sanitizer(), self.card)
+        report = self._report(job, job.bundle)
+        found: dict[str, object] = {}
+        try:
+            examination.run()
+        except Ended as ended:
+            found |= ended.found
+        found |= {"checks": examination.results(), "stages_s": examination.stages_s}
+        return report.model_copy(update=found)
+
     def close(self) -> None:
         """End the crew and the assemblers."""
         self._crew.close()
         self._assemblers.close()
 
     def _judge(self, job: Job, measurement: Measurement, incumbent: Bundle | None, pairs: int) -> Report:
-        bundle = measurement.bundle
-        if bundle.target != self._target.name:
-            raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
-        found: dict[str, object] = {"outcome": Outcome.CORRECT}
+        report = self._report(job, measurement.bundle)
+        found: dict[str, object] = {}
         try:
             found |= measurement.run(incumbent, pairs)
         except Ended as ended:
             found |= ended.found
         self._count_job()
-        report = Report(
+        return report.model_copy(update={**found, "checks": measurement.checks, "stages_s": measurement.stages_s})
+
+    def _report(self, job: Job, bundle: Bundle) -> Report:
+        """A report on a job as it is before anything is found.
+
+        Raises:
+            BadMessage: If the bundle is for another target.
+        """
+        if bundle.target != self._target.name:
+            raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
+        return Report(
             kind=job.kind,
             job=job.id,
             search=job.search,
             candidate=job.candidate,
             variant=job.variant,
-            bundle=bundle.identity,
+            bundle=job.subject,
             device=self.device,
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
             trust=Trust.B,
             provenance=self.provenance,
-            checks=measurement.checks,
-            stages_s=measurement.stages_s,
         )
-        return report.model_copy(update=found)
 
     def _count_job(self) -> None:
         self._jobs += 1

@@ -9,7 +9,7 @@ import torch
 from workers import jail
 from workers.devices.selection import Case
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
-from workers.protocol import DTYPE_BYTES, MeasureJob, Operator, Plan
+from workers.protocol import DTYPE_BYTES, FinalJob, MeasureJob, Operator, Plan
 
 MEMORY_BYTES = 4 * 2**30
 """Memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
@@ -41,7 +41,7 @@ class Interpretation:
 
 
 def interpret(
-    job: MeasureJob,
+    job: MeasureJob | FinalJob,
     cases: Sequence[Case],
     drawn: Sequence[Sequence[tuple[torch.Tensor, ...]]],
     sampled: Sequence[Plan],

@@ -7,7 +7,7 @@ from math import hypot, log
 from pathlib import Path
 from statistics import NormalDist, median
 
-from workers.assembler import MachineCode, assemble
+from workers.assembler import Assembled, MachineCode, assemble
 from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
 from workers.devices.crew import CardFailed, Crew
@@ -116,12 +116,7 @@ class Measurement:
         Raises:
             Ended: If it is refused, or gives other machine code than on the trace side.
         """
-        assembled = assemble(bundle, self.operator, self.setting.assemblers.start(bundle))
-        if assembled.outcome is not None or assembled.bundle is None:
-            raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
-        if assembled.bundle.cubins != bundle.cubins:
-            reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
-            raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+        assembled = assemble_again(bundle, self.operator, self.setting.assemblers)
         self._codes.update(assembled.codes)
         return {plan.shape.key: found for plan, found in zip(bundle.plans, assembled.readings, strict=True)}
 
@@ -186,6 +181,21 @@ class Measurement:
         body = {"candidate_us": race.candidate_us, "pacer_us": race.pacer_us, "calls": race.calls}
         (self.setting.samples / name).write_text(json.dumps(body))
         return name
+
+
+def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> Assembled:
+    """Lint and assemble what a trace worker has assembled.
+
+    Raises:
+        Ended: If it is refused, or gives other machine code than on the trace side.
+    """
+    assembled = assemble(bundle, operator, assemblers.start(bundle))
+    if assembled.outcome is not None or assembled.bundle is None:
+        raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
+    if assembled.bundle.cubins != bundle.cubins:
+        reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
+        raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+    return assembled
 
 
 def joint_speedup(races: Sequence[Race], baselines: Mapping[str, Baseline], weights: Sequence[float]) -> Ratio | None:

@@ -73,9 +73,21 @@ class Trial:
         for index in order:
             plan = bundle.plans[index]
             for name in draws_for(plan):
-                self._run(index, Content(draw=name, seed=secrets.token_hex(SECRET_BYTES)))
+                self.run(index, name)
         for index in (order[0], self._first_benchmark()):
             self._run_twice(index)
+
+    def run(self, index: int, draw: str) -> None:
+        """Run one of the candidate's plans on fresh content of a draw, and have it looked at.
+
+        Raises:
+            Ended: If it is not right.
+        """
+        plan = self.bundles[Side.CANDIDATE].plans[index]
+        content = Content(draw=draw, seed=secrets.token_hex(SECRET_BYTES))
+        (slot,) = self.slots(Side.CANDIDATE, plan, 1, self.somewhere())
+        self._execute(index, slot, content)
+        self.settle(self.crew.look(Examine(plan=plan, slot=slot, content=content)), Stage.CHECK)
 
     def slots(self, side: Side, plan: Plan, count: int, start: int, **options: int) -> tuple[Slot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
@@ -103,12 +115,6 @@ class Trial:
         self.checks = examined.checks or self.checks
         if examined.outcome is not None:
             raise Ended(stage, examined.outcome, examined.reason)
-
-    def _run(self, index: int, content: Content) -> None:
-        plan = self.bundles[Side.CANDIDATE].plans[index]
-        (slot,) = self.slots(Side.CANDIDATE, plan, 1, self.somewhere())
-        self._execute(index, slot, content)
-        self.settle(self.crew.look(Examine(plan=plan, slot=slot, content=content)), Stage.CHECK)
 
     def _run_twice(self, index: int) -> None:
         plan = self.bundles[Side.CANDIDATE].plans[index]

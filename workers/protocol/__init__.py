@@ -8,7 +8,16 @@ from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.bench import ANSWER, Answer, Failure, Ready
 from workers.protocol.device import DEVICE_TARGETS, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef
-from workers.protocol.job import JOB, MAX_SOURCE_BYTES, MEASURED_DEADLINE_S, ConfirmJob, Job, MeasureJob, TraceJob
+from workers.protocol.job import (
+    JOB,
+    MAX_SOURCE_BYTES,
+    MEASURED_DEADLINE_S,
+    ConfirmJob,
+    FinalJob,
+    Job,
+    MeasureJob,
+    TraceJob,
+)
 from workers.protocol.operator import (
     DTYPE_BYTES,
     BenchmarkShape,
@@ -75,6 +84,7 @@ __all__ = [
     "DtypeRef",
     "Failure",
     "Fill",
+    "FinalJob",
     "Gate",
     "GateEntry",
     "Graph",

@@ -1,6 +1,6 @@
 """Jobs: one order to a worker. Payloads are JSON."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
@@ -8,7 +8,7 @@ from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.operator import Operator, Shape
-from workers.protocol.plan import Bundle
+from workers.protocol.plan import Bundle, Digest
 
 MAX_SOURCE_BYTES = 256 * 1024
 """Bytes of a candidate's source; the longest kernel files seen in the field are under 100 KB."""
@@ -33,6 +33,9 @@ class TraceJob(Wire):
     """Seeds the sample of autotune configurations; never input values."""
     deadline_s: float = 20.0
     """Seconds for the trace with all its compiling, and again for the assembling. Most candidates need one of them."""
+    references: bool = False
+    """Whether to export the operator's reference for the same shapes as well, without passing its gate again: what a
+    finalist's random shapes need, which nobody knew before."""
     protocol_version: int = PROTOCOL_VERSION
 
 
@@ -58,6 +61,11 @@ class MeasureJob(Wire):
     deadline_s: float = 120.0
     protocol_version: int = PROTOCOL_VERSION
 
+    @property
+    def subject(self) -> str:
+        """Identity of the bundle that gets the verdict."""
+        return self.bundle.identity
+
 
 class ConfirmJob(Wire):
     """Check and time a challenger anew before a promotion, interleaved with its cell's incumbent where there is one."""
@@ -77,6 +85,38 @@ class ConfirmJob(Wire):
     deadline_s: float = MEASURED_DEADLINE_S
     protocol_version: int = PROTOCOL_VERSION
 
+    @property
+    def subject(self) -> str:
+        """Identity of the bundle that gets the verdict."""
+        return self.challenger.identity
 
-Job = Annotated[TraceJob | MeasureJob | ConfirmJob, Field(discriminator="kind")]
-JOB: TypeAdapter[TraceJob | MeasureJob | ConfirmJob] = TypeAdapter(Job, config=Wire.model_config)
+
+class FinalJob(Wire):
+    """Examine the holder of a cell as no ordinary candidate is: under the sanitizer, and on many random shapes."""
+
+    kind: Literal["final"] = "final"
+    id: str
+    search: str
+    candidate: str
+    variant: int
+    finalist: Digest
+    """Identity of the bundle that holds the cell."""
+    bundle: Bundle
+    """The same candidate traced anew, for the shapes of its search and for random ones."""
+    operator: Operator
+    graphs: tuple[Graph, ...]
+    """The reference at every shape of the bundle."""
+    device: Device
+    source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
+    """As in a measure job."""
+    deadline_s: float = MEASURED_DEADLINE_S
+    protocol_version: int = PROTOCOL_VERSION
+
+    @property
+    def subject(self) -> str:
+        """Identity of the bundle that gets the verdict."""
+        return self.finalist
+
+
+Job: TypeAlias = TraceJob | MeasureJob | ConfirmJob | FinalJob
+JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")], config=Wire.model_config)

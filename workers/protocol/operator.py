@@ -131,11 +131,12 @@ class BenchmarkShape(Wire):
 
 
 class ShapeRole(StrEnum):
-    """Why a shape is traced: benchmark shapes are timed, boundary and held-out shapes are only checked."""
+    """Why a shape is traced: benchmark shapes are timed, all others are only checked, random ones on finalists."""
 
     BENCHMARK = "benchmark"
     BOUNDARY = "boundary"
     HELD_OUT = "held_out"
+    RANDOM = "random"
 
 
 class Shape(Wire):

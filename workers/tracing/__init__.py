@@ -18,10 +18,11 @@ from workers.assembler import assemble
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
+from workers.protocol.plan import MAX_PLANS
 from workers.targets import TARGETS
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
-from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans
+from workers.tracer.reply import Ended, Reply, TracedPlans
 from workers.tracing.admission import admission
 from workers.tracing.claims import Unfounded, check_bundle
 from workers.tracing.warmth import warm
@@ -69,7 +70,7 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     """Trace a candidate, or export the operator's reference if the job has no source.
 
     Args:
-        job: The order.
+        job: The order; with `references` the report on a source that can be judged brings the reference graphs as well.
         worker: The id that the report carries.
         tracer_function: What runs in the jail for a source.
 
@@ -85,9 +86,7 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
     _warm_once()
-    function = reference.export if job.source is None else tracer_function
-    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
-    result = jail.run(function, job.model_dump_json().encode(), limits)
+    result = _jailed(reference.export if job.source is None else tracer_function, job)
     report = TraceReport(
         job=job.id,
         search=job.search,
@@ -100,7 +99,25 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     )
     if result.ending is not Ending.RETURNED:
         return _with_end(report, _ended(result))
-    return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report)
+    if job.source is None:
+        return _read_export(result, job, report)
+    traced = _read_trace(result, job, report)
+    return _with_references(traced, job) if job.references and traced.outcome is Outcome.CORRECT else traced
+
+
+def _jailed(function: Trace, job: TraceJob) -> JailResult:
+    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
+    return jail.run(function, job.model_dump_json().encode(), limits)
+
+
+def _with_references(traced: TraceReport, job: TraceJob) -> TraceReport:
+    """Add the reference at the job's shapes; a machine that cannot export it now failed, for it has been exported."""
+    result = _jailed(reference.export, job)
+    stages_s = {**traced.stages_s, "references": result.wall_s}
+    ended = _ended(result) if result.ending is not Ending.RETURNED else _exported(result, job)
+    if not isinstance(ended, _Export):
+        return _with_end(traced, Ended(outcome=Outcome.WORKER_LOST, reason=ended.reason), stages_s=stages_s)
+    return traced.model_copy(update={"graphs": ended.graphs, "stages_s": stages_s})
 
 
 @cache
@@ -131,14 +148,22 @@ def _ended(result: JailResult) -> Ended:
     )
 
 
-def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+def _exported(result: JailResult, job: TraceJob) -> Ended:
+    """What an export says: an `_Export` with a graph for every shape, or how it ended instead."""
     try:
         export = _Export.model_validate_json(result.reply)
     except ValidationError as error:
-        return _with_end(report, _malformed(error))
-    if export.outcome is Outcome.CORRECT and [graph.shape for graph in export.graphs] != list(job.shapes):
-        return _with_end(report, _rejected("the reference graphs are not those of the job's shapes"))
-    if export.outcome is not Outcome.CORRECT or not export.graphs:
+        return _malformed(error)
+    if export.outcome is not Outcome.CORRECT:
+        return Ended(outcome=export.outcome, reason=export.reason, stage=export.stage, line=export.line)
+    if [graph.shape for graph in export.graphs] != list(job.shapes):
+        return _rejected("the reference graphs are not those of the job's shapes")
+    return export
+
+
+def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+    export = _exported(result, job)
+    if not isinstance(export, _Export):
         return _with_end(report, export, stages_s={"trace": result.wall_s})
     started = time.perf_counter()
     gate = admission(job.operator, export.graphs)
