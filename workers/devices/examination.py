@@ -80,7 +80,7 @@ class Examination:
         except Ended as ended:
             reason = str(ended)
             self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="failed", detail=reason)
-            raise Ended(Stage.FINAL, Outcome(ended.found["outcome"]), f"at a random shape: {reason}") from ended
+            raise Ended(Stage.FINAL, Outcome(str(ended.found["outcome"])), f"at a random shape: {reason}") from ended
         detail = f"{count} shapes, two draws each"
         self.checks[RANDOM_SHAPES] = (
             CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)

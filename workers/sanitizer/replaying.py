@@ -83,9 +83,9 @@ def name_of(operator: Operator, plan: Plan, buffer: int) -> str:
     """What a buffer is to a person; scratch for those that the plan does not number."""
     if buffer >= len(plan.buffers):
         return "a kernel's scratch"
-    if buffer < len(operator.inputs):
-        return f"input '{operator.inputs[buffer].name}'"
-    for output, view in zip(operator.outputs, plan.outputs, strict=False):
+    if buffer < len(operator.given):
+        return f"input '{operator.given[buffer].name}'"
+    for output, view in zip(operator.results, plan.outputs, strict=False):
         if view.buffer == buffer:
             return f"output '{output.name}'"
     return f"buffer {buffer}"

@@ -71,7 +71,7 @@ class ContentJob:
 
 def timed_content(operator: Operator, shape: Shape) -> tuple[ContentSpec, ...]:
     """What each input of an operator is filled with, in order."""
-    return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.inputs)
+    return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.given)
 
 
 def stream_seed(seed: str, input_index: int, stream: int) -> int:

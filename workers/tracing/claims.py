@@ -59,15 +59,15 @@ def check_bundle(bundle: Bundle, job: TraceJob) -> None:
 
 def _check_inputs(plan: Plan, operator: Operator) -> None:
     """Input buffers come first and have the sizes of the spec, whatever the trace saw."""
-    claimed = [(buffer.input, buffer.bytes) for buffer in plan.buffers[: len(operator.inputs)]]
+    claimed = [(buffer.input, buffer.bytes) for buffer in plan.buffers[: len(operator.given)]]
     if claimed != list(enumerate(_input_bytes(operator, plan.shape))):
         raise Unfounded(f"the input buffers for {plan.shape.key} are not those of the operator")
-    if any(buffer.input is not None for buffer in plan.buffers[len(operator.inputs) :]):
+    if any(buffer.input is not None for buffer in plan.buffers[len(operator.given) :]):
         raise Unfounded("a buffer beyond the inputs claims to be one")
 
 
 def _input_bytes(operator: Operator, shape: Shape) -> Iterator[int]:
-    for item in operator.inputs:
+    for item in operator.given:
         yield prod(operator.input_shape(item, shape.dims)) * DTYPE_BYTES[item.dtype]
 
 
@@ -100,13 +100,13 @@ def _check_copy(step: Copy, operator: Operator) -> None:
 
 
 def _check_outputs(plan: Plan, operator: Operator) -> None:
-    if [view.dtype for view in plan.outputs] != [output.dtype for output in operator.outputs]:
+    if [view.dtype for view in plan.outputs] != [output.dtype for output in operator.results]:
         raise Unfounded("the outputs are not of the operator's number and dtypes", Outcome.WRONG_OUTPUT_TYPE)
     written = {buffer for step in plan.steps for buffer in _written_by(step)}
-    for index, (view, output) in enumerate(zip(plan.outputs, operator.outputs, strict=True)):
+    for index, (view, output) in enumerate(zip(plan.outputs, operator.results, strict=True)):
         source = plan.buffers[view.buffer].input
-        if source is not None and not operator.inputs[source].mutable:
-            raise Unfounded(f"output '{output.name}' is memory of input '{operator.inputs[source].name}'")
+        if source is not None and not operator.given[source].mutable:
+            raise Unfounded(f"output '{output.name}' is memory of input '{operator.given[source].name}'")
         if view.buffer not in written:
             raise Unfounded(f"nothing writes output '{output.name}': no launch or fill gets its memory")
         if any(_overlap(view, other) for other in plan.outputs[:index]):
