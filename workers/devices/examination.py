@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from workers.assembler import MachineCode
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.measurement import Setting, assemble_again
-from workers.devices.trial import SECRET_BYTES, Trial, plan_bytes
+from workers.devices.trial import SECRET_BYTES, Runs, Trial, plan_bytes
 from workers.devices.verdict import Ended, timed
 from workers.orders import Side
 from workers.protocol import Bundle, CheckResult, FinalJob, Outcome, ShapeRole, Stage
@@ -69,22 +69,19 @@ class Examination:
         return tuple(self.checks.get(name, skipped(name, "not reached")) for name in FINAL_CHECKS)
 
     def _run_random_shapes(self, codes: Mapping[str, MachineCode]) -> None:
-        job = self.job
-        trial = Trial(self.setting.crew, job.operator, job.graphs, {Side.CANDIDATE: job.bundle}, codes)
-        count = 0
+        job, plans = self.job, sorted(random_plans(self.job.bundle), key=lambda item: plan_bytes(item[1]))
+        bundles = {Side.CANDIDATE: job.bundle}
+        trial = Trial(self.setting.crew, job.operator, job.graphs, bundles, codes, _secret)
         try:
-            for index, _, draws in random_plans(job.bundle):
-                for name in draws:
-                    trial.run(index, name)
-                count += 1
+            trial.run(Runs(index, name, 1) for index, _, draws in plans for name in draws)
         except Ended as ended:
             reason = str(ended)
             self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="failed", detail=reason)
             raise Ended(Stage.FINAL, Outcome(str(ended.found["outcome"])), f"at a random shape: {reason}") from ended
-        detail = f"{count} shapes, two draws each"
+        detail = f"{len(plans)} shapes, two draws each"
         self.checks[RANDOM_SHAPES] = (
             CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
-            if count
+            if plans
             else skipped(RANDOM_SHAPES, "the operator has no ranges to draw shapes from")
         )
 
@@ -116,3 +113,8 @@ def sanitised(bundle: Bundle) -> tuple[int, ...]:
 
     chosen = (*ranked(ShapeRole.BOUNDARY), *ranked(ShapeRole.BENCHMARK)[:1])
     return tuple(index for index in chosen if plan_bytes(bundle.plans[index]) <= SANITISED_BYTES)
+
+
+def _secret(_: str) -> str:
+    """Content that nobody was given before, whatever the shape."""
+    return secrets.token_hex(SECRET_BYTES)
