@@ -226,6 +226,8 @@ class Evolution:
     async def _propose(self, search: Search, operator: Operator, free: int) -> None:
         supplied = await self._proposing.supply(search, operator, free)
         self._flow.add(search, supplied.added)
+        if supplied.state is SearchState.DONE and not await self.verdicts.finals.complete(search, operator):
+            return  # Nobody is proposed any more; what there is holds its cells once it has been examined.
         if supplied.state is not None:
             await self._enter(search, supplied.state, supplied.reason)
 
@@ -254,7 +256,8 @@ class Evolution:
             mark = self._roster.marks.get(id)
             if time.monotonic() > until:
                 return
-            if mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING):
+            waits = mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING)
+            if mark is not None and (waits or self.verdicts.finals.awaits(id)):
                 await self.sweep(await self._roster.get(id))
 
     def _doubt(self) -> None:

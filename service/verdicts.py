@@ -12,7 +12,8 @@ from archive.records import Candidate, NewVariant, Search, SearchState, Traced, 
 from archive.store import Store
 from service.assignments import Assignments
 from service.events import CandidateJudged, Events, SearchChanged
-from service.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
+from service.finals import Finals
+from service.jobs import AGAIN, FINAL, Case, incumbent_of, is_final, is_yardstick, retrace_id, trace_job
 from service.promotion import Promotion, benchmark_weights, gain
 from service.reports import addressed, doubtful, last_words, record, reports_on
 from service.retraces import Retraces
@@ -34,6 +35,7 @@ class Verdicts:
 
     Attributes:
         yardstick: What candidates are held against.
+        finals: Who holds a cell when a search would end.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: Events) -> None:
@@ -44,6 +46,7 @@ class Verdicts:
         self.yardstick = Yardstick(store)
         self._assignments = Assignments(store, dispatcher, self.yardstick)
         self._retraces = Retraces(store, dispatcher)
+        self.finals = Finals(store, dispatcher, events)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
@@ -76,6 +79,9 @@ class Verdicts:
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
         candidate = await self._store.candidates.get(report.candidate or "")
+        if is_final(report.job):
+            await self.finals.take_trace(search, operator, candidate, report)
+            return
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
             return
@@ -94,6 +100,9 @@ class Verdicts:
         """Give a verdict to every variant that waits for it."""
         candidate = await self._store.candidates.get(report.candidate)
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
+        if report.kind == FINAL:
+            await self.finals.take(asked, report)
+            return
         for case in self._assignments.claim(report, asked):
             await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(search, operator, case.candidate, ())
@@ -113,6 +122,7 @@ class Verdicts:
         """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
         self._assignments.forget(search)
         self._retraces.forget(search)
+        self.finals.forget(search)
 
     async def fail(self, search: Search, reason: str) -> None:
         """End a search that cannot go on, unless it has ended."""
