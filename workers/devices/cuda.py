@@ -112,6 +112,10 @@ class CudaDevice(DeviceBench):
         found |= {"checks": examination.results(), "stages_s": examination.stages_s}
         return report.model_copy(update=found)
 
+    def foresee(self, bundle: Bundle) -> None:
+        """Begin to assemble its kernels."""
+        self._assemblers.start(bundle)
+
     def close(self) -> None:
         """End the crew and the assemblers."""
         self._crew.close()

@@ -5,7 +5,7 @@ order.
 """
 
 from workers.protocol.base import PROTOCOL_VERSION, Wire
-from workers.protocol.bench import ANSWER, Answer, Failure, Ready
+from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
 from workers.protocol.device import DEVICE_TARGETS, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef
 from workers.protocol.job import (
@@ -17,6 +17,7 @@ from workers.protocol.job import (
     Job,
     MeasureJob,
     TraceJob,
+    bundle_of,
 )
 from workers.protocol.operator import (
     DTYPE_BYTES,
@@ -67,6 +68,7 @@ __all__ = [
     "JOB",
     "MAX_SOURCE_BYTES",
     "MEASURED_DEADLINE_S",
+    "MESSAGE",
     "PROTOCOL_VERSION",
     "REASON_CHARS",
     "REPORT",
@@ -85,6 +87,7 @@ __all__ = [
     "Failure",
     "Fill",
     "FinalJob",
+    "Foresight",
     "Gate",
     "GateEntry",
     "Graph",
@@ -120,5 +123,6 @@ __all__ = [
     "Trust",
     "View",
     "Wire",
+    "bundle_of",
     "device_of_card",
 ]

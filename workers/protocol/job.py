@@ -118,5 +118,10 @@ class FinalJob(Wire):
         return self.finalist
 
 
+def bundle_of(job: MeasureJob | ConfirmJob | FinalJob) -> Bundle:
+    """What a job judges."""
+    return job.challenger if isinstance(job, ConfirmJob) else job.bundle
+
+
 Job: TypeAlias = TraceJob | MeasureJob | ConfirmJob | FinalJob
 JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")], config=Wire.model_config)
