@@ -7,13 +7,11 @@ card under the sanitizer. Who fails loses the cell; what could not be examined k
 
 import secrets
 from collections.abc import Collection, Iterable
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from archive.records import Candidate, Elite, Search
 from archive.store import Store
 from service.events import EliteWithdrawn, Events
+from service.judging.figures import Finalist
 from service.judging.jobs import FINAL, FINAL_TRACE, Case, final_id, final_job, final_trace_job, finalist_of
 from service.judging.reports import record
 from service.operators.shapes import random_shapes
@@ -40,28 +38,6 @@ UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE
 """How a finalist's trace may end without a word on the kernel: so many shapes took too much time or memory."""
 ANOTHER = "traced once more it is another kernel: its host code does not do the same each time"
 """Why a finalist fails whose second trace differs."""
-
-Standing = Literal["passed", "failed", "not possible"]
-
-
-class Finalist(BaseModel):
-    """What examining a holder came to: its standing, and in words what was found or could not be looked at."""
-
-    model_config = ConfigDict(frozen=True)
-
-    standing: Standing
-    reason: str
-
-    @classmethod
-    def of(cls, report: Report) -> "Finalist":
-        """The stamp that a final report is."""
-        if report.outcome is Outcome.WORKER_LOST:
-            return cls(standing="not possible", reason=report.reason)
-        if report.outcome is not Outcome.CORRECT:
-            return cls(standing="failed", reason=f"{report.outcome}: {report.reason}")
-        passed = any(check.verdict == "passed" for check in report.checks)
-        missing = [f"no {check.name}: {check.detail}" for check in report.checks if check.verdict == "skipped"]
-        return cls(standing="passed" if passed else "not possible", reason="; ".join(missing))
 
 
 async def finalists(store: Store, elites: Iterable[Elite]) -> dict[str, Finalist]:

@@ -8,6 +8,7 @@ import redis
 
 from archive.records import CandidateState, SearchState
 from service.judging.jobs import measure_id
+from service.judging.reports import reports_on
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of

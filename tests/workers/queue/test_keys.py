@@ -41,7 +41,15 @@ def test_what_decides_is_for_trusted_workers_only() -> None:
 
 def test_a_trusted_workers_lanes_come_with_what_others_wait_for_first() -> None:
     names = [lane.name for lane in lanes_of("sm_90", "h200")]
-    assert names == ["h200:confirm", "h200:reserved-measure", "h200:measure", "sm_90:reserved-trace", "sm_90:trace"]
+    assert names == [
+        "h200:confirm",
+        "h200:reserved-measure",
+        "h200:measure",
+        "sm_90:reserved-trace",
+        "sm_90:trace",
+        "h200:final",
+        "sm_90:final-trace",
+    ]
     assert lanes_of(None, None) == ()
 
 
