@@ -9,7 +9,7 @@ from service.emitters.base import Brief, Parent, Talk
 from service.emitters.llm.rendering import Rendered, Writer, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
 from service.judging.figures import provenance, relative_to
-from workers.protocol import Operator
+from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
 OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
@@ -88,7 +88,8 @@ def _backward(operator: Operator) -> Mapping[str, Any] | None:
     """The function for gradients, where the operator has them: its name, what it is given and what it returns."""
     if not operator.backward:
         return None
-    given = (*operator.upstream, *operator.inputs, *operator.outputs, *operator.scalars)
+    given: tuple[Input | Output | Scalar, ...] = (*operator.upstream, *operator.inputs, *operator.outputs)
+    given += operator.scalars
     gradients = operator.results[len(operator.outputs) :]
     return {
         "entry": operator.backward_entry,
