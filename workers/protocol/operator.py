@@ -233,7 +233,9 @@ class Operator(Wire):
 
     def _require_shape(self, index: int, output: Output) -> None:
         if is_float(output.dtype) and output.shape is None:
-            raise ValueError(f"outputs[{index}].shape is missing: its gradient is an input when backward is true")
+            raise ValueError(
+                f"outputs[{index}].shape: write it, as the output's gradient is an input when backward is true"
+            )
         for extent in output.shape or ():
             if isinstance(extent, str) and extent not in self.dimensions:
                 raise ValueError(f"outputs[{index}].shape: no input has a dimension '{extent}'")

@@ -54,14 +54,14 @@ def layernorm_columns_kernel(
     grad_bias_ptr,
     n_rows,
     n_cols,
-    ROWS: tl.constexpr,
-    COLS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):
-    cols = tl.program_id(0) * COLS + tl.arange(0, COLS)
-    grad_weight = tl.zeros((COLS,), dtype=tl.float32)
-    grad_bias = tl.zeros((COLS,), dtype=tl.float32)
-    for start in range(0, n_rows, ROWS):
-        rows = start + tl.arange(0, ROWS)
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    grad_weight = tl.zeros((BLOCK_N,), dtype=tl.float32)
+    grad_bias = tl.zeros((BLOCK_N,), dtype=tl.float32)
+    for start in range(0, n_rows, BLOCK_M):
+        rows = start + tl.arange(0, BLOCK_M)
         mask = (rows < n_rows)[:, None] & (cols < n_cols)[None, :]
         offsets = rows.to(tl.int64)[:, None] * n_cols + cols[None, :]
         x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
@@ -90,6 +90,6 @@ def layernorm_backward(grad_y, x, weight, bias, y):
     layernorm_rows_kernel[(n_rows,)](grad_y, x, weight, grad_x, mean, scale, n_cols, BLOCK=block, num_warps=8)
     grid = (triton.cdiv(n_cols, 64),)
     layernorm_columns_kernel[grid](
-        grad_y, x, mean, scale, grad_weight, grad_bias, n_rows, n_cols, ROWS=32, COLS=64, num_warps=4
+        grad_y, x, mean, scale, grad_weight, grad_bias, n_rows, n_cols, BLOCK_M=32, BLOCK_N=64, num_warps=4
     )
     return grad_x, grad_weight, grad_bias

@@ -39,12 +39,12 @@ def rmsnorm_rows_kernel(grad_y_ptr, x_ptr, weight_ptr, grad_x_ptr, scale_ptr, n_
 
 @triton.jit
 def rmsnorm_columns_kernel(
-    grad_y_ptr, x_ptr, scale_ptr, grad_weight_ptr, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.constexpr
+    grad_y_ptr, x_ptr, scale_ptr, grad_weight_ptr, n_rows, n_cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    cols = tl.program_id(0) * COLS + tl.arange(0, COLS)
-    total = tl.zeros((COLS,), dtype=tl.float32)
-    for start in range(0, n_rows, ROWS):
-        rows = start + tl.arange(0, ROWS)
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    total = tl.zeros((BLOCK_N,), dtype=tl.float32)
+    for start in range(0, n_rows, BLOCK_M):
+        rows = start + tl.arange(0, BLOCK_M)
         mask = (rows < n_rows)[:, None] & (cols < n_cols)[None, :]
         offsets = rows.to(tl.int64)[:, None] * n_cols + cols[None, :]
         x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
@@ -68,5 +68,5 @@ def rmsnorm_backward(grad_y, x, weight, y):
     block = triton.next_power_of_2(n_cols)
     rmsnorm_rows_kernel[(n_rows,)](grad_y, x, weight, grad_x, scale, n_cols, BLOCK=block, num_warps=8)
     grid = (triton.cdiv(n_cols, 64),)
-    rmsnorm_columns_kernel[grid](grad_y, x, scale, grad_weight, n_rows, n_cols, ROWS=32, COLS=64, num_warps=4)
+    rmsnorm_columns_kernel[grid](grad_y, x, scale, grad_weight, n_rows, n_cols, BLOCK_M=32, BLOCK_N=64, num_warps=4)
     return grad_x, grad_weight
