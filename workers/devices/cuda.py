@@ -7,6 +7,7 @@ import secrets
 from importlib.metadata import version
 from pathlib import Path
 
+from workers import jail
 from workers.baselines import Baseline, measure_baselines
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -20,13 +21,14 @@ from workers.protocol import (
     ConfirmJob,
     Device,
     Graph,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
     Provenance,
     Report,
-    Trust,
     device_of_card,
+    label,
 )
 from workers.targets import TARGETS
 
@@ -47,7 +49,7 @@ class CudaDevice(DeviceBench):
     confirms = True
 
     def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
-        """Start the crew. In `folder` baselines are remembered and raw samples kept.
+        """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
@@ -59,8 +61,7 @@ class CudaDevice(DeviceBench):
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target)
-        samples = None if folder is None else folder / "samples"
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -77,8 +78,9 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
+        secret = job.seed or _new_secret()
         measurement = Measurement(
-            job.id, job.operator, job.graphs, job.bundle, job.pacer, self._setting, related=job.related
+            job.operator, job.graphs, job.bundle, job.pacer, self._setting, secret, related=job.related
         )
         return self._judge(job, measurement, None, PAIRS)
 
@@ -89,7 +91,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting, _new_secret())
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def close(self) -> None:
@@ -107,6 +109,7 @@ class CudaDevice(DeviceBench):
         except Ended as ended:
             found |= ended.found
         self._count_job()
+        grounds = Grounds(jail=jail.probe(), replayed=True)
         report = Report(
             kind=job.kind,
             job=job.id,
@@ -118,7 +121,9 @@ class CudaDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
-            trust=Trust.B,
+            trust=label(grounds)[0],
+            grounds=grounds,
+            seed=measurement.secret,
             provenance=self.provenance,
             checks=measurement.checks,
             stages_s=measurement.stages_s,
@@ -136,3 +141,7 @@ class CudaDevice(DeviceBench):
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self.card, self.folder, self.versions())
+
+
+def _new_secret() -> str:
+    return secrets.token_hex(SECRET_BYTES)

@@ -4,7 +4,7 @@ Every number that decides about memory or content is drawn here from the system'
 frozen, in a process that no candidate's code runs in.
 """
 
-import secrets
+import hashlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from random import SystemRandom
@@ -42,8 +42,11 @@ class Trial:
         graphs: Sequence[Graph],
         bundles: dict[Side, Bundle],
         codes: Mapping[str, MachineCode],
+        secret: str,
     ) -> None:
         """Load the bundles, with the machine code of their kernels by digest, and tell the checker what is right.
+
+        The content of checked runs follows from `secret`, hexadecimal, which is this job's alone.
 
         Raises:
             Ended: If a plan does not fit the card.
@@ -53,6 +56,7 @@ class Trial:
         self.operator = operator
         self.bundles = bundles
         self.random = SystemRandom()
+        self._secret = secret
         self.checks: tuple[CheckResult, ...] = ()
         self._graphs = {graph.shape.key: graph for graph in graphs}
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
@@ -73,7 +77,7 @@ class Trial:
         for index in order:
             plan = bundle.plans[index]
             for name in draws_for(plan):
-                self._run(index, Content(draw=name, seed=secrets.token_hex(SECRET_BYTES)))
+                self._run(index, self._content(name, "once"))
         for index in (order[0], self._first_benchmark()):
             self._run_twice(index)
 
@@ -113,7 +117,7 @@ class Trial:
     def _run_twice(self, index: int) -> None:
         plan = self.bundles[Side.CANDIDATE].plans[index]
         first, second = self.slots(Side.CANDIDATE, plan, 2, self.somewhere())
-        content = Content(draw="normal", seed=secrets.token_hex(SECRET_BYTES))
+        content = self._content("normal", "twice")
         for slot in (first, second):
             self._execute(index, slot, content)
             self.settle(self.crew.look(Examine(plan=plan, slot=slot, content=content)), Stage.CHECK)
@@ -122,6 +126,11 @@ class Trial:
     def _execute(self, index: int, slot: Slot, content: Content) -> None:
         order = Execute(side=Side.CANDIDATE, plan=index, slot=slot, content=content)
         self.crew.replay(order, EXECUTE_S, Stage.CHECK)
+
+    def _content(self, draw: str, purpose: str) -> Content:
+        """Content of this job alone. Values differ by shape, draw and purpose: none comes back in another run."""
+        seed = hashlib.sha256(f"{purpose}:{self._secret}".encode()).hexdigest()[: 2 * SECRET_BYTES]
+        return Content(draw=draw, seed=seed)
 
     def _first_benchmark(self) -> int:
         return next(index for index, _ in benchmarks(self.bundles[Side.CANDIDATE]))

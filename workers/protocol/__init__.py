@@ -46,10 +46,12 @@ from workers.protocol.report import (
     Ratio,
     Readings,
     Report,
+    Samples,
     ShapeResult,
     TracedVariant,
     TraceReport,
 )
+from workers.protocol.trust import Grounds, label
 
 __all__ = [
     "ANSWER",
@@ -78,6 +80,7 @@ __all__ = [
     "Gate",
     "GateEntry",
     "Graph",
+    "Grounds",
     "Input",
     "InputRef",
     "Job",
@@ -99,6 +102,7 @@ __all__ = [
     "Readings",
     "Ready",
     "Report",
+    "Samples",
     "Scalar",
     "Shape",
     "ShapeResult",
@@ -111,4 +115,5 @@ __all__ = [
     "View",
     "Wire",
     "device_of_card",
+    "label",
 ]
