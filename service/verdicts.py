@@ -13,18 +13,15 @@ from archive.store import Store
 from service.assignments import Assignments
 from service.events import CandidateJudged, Events, SearchChanged
 from service.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
-from service.promotion import Promotion, benchmark_weights, gain
+from service.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.reports import addressed, doubtful, last_words, record, reports_on
-from service.retraces import Retraces
+from service.retraces import Refused, Retraces
 from service.yardstick import Yardstick
 from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States that a search may fail in."""
-
-MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
-"""Why a candidate is let go of whose bundles nobody vouches for."""
 
 log = structlog.get_logger(__name__)
 
@@ -139,7 +136,10 @@ class Verdicts:
         await self._promote(case, report, queued)
 
     async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
-        """Let a variant try for its cell; what an untrusted host said of a winner is found out anew first."""
+        """Let a variant try for its cell.
+
+        A would-be winner is traced again first, and what an untrusted host said of it is found out anew.
+        """
         if case.device.measures:
             await self._contest(case, queued)
             return
@@ -147,30 +147,50 @@ class Verdicts:
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
         if speedup is None:
             return
-        doubted = doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None
-        if not doubted:
-            await self._promotion.consider(case, report, speedup)
-        elif await self._promotion.would_win(case, speedup) and await self._retraces.is_believed(case, queued):
-            found = await self._assignments.obtain(case, AGAIN, queued)
-            if found is not None:
-                await self._take(case, found, queued)
+        if await self._promotion.would_win(case, speedup):
+            if await self._may_win(case, queued) is not True:
+                return
+            if doubtful(report):
+                found = await self._assignments.obtain(case, AGAIN, queued)
+                if found is not None:
+                    await self._take(case, found, queued)
+                return
+        elif doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None:
+            return
+        await self._promotion.consider(case, report, speedup)
+
+    async def _may_win(self, case: Case, queued: Collection[str]) -> bool | None:
+        """Whether a candidate's trace was repeated: None while that is on its way, False if it gave something else."""
+        found = await self._retraces.look(case, queued)
+        if isinstance(found, Refused):
+            await self._refuse(case.search, case.candidate, found)
+            return False
+        return True if found else None
+
+    async def _refuse(self, search: Search, candidate: Candidate, refused: Refused) -> None:
+        await self._judge(search, candidate, refused.outcome.value, refused.reason, None)
 
     async def _settle_retrace(
         self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
     ) -> None:
         """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
-        if await self._retraces.settle(candidate, [_record(variant) for variant in report.variants]):
+        variants = [_record(variant) for variant in report.variants]
+        refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
+        if refused is None:
             await self.order_verdicts(search, operator, candidate, set())
         else:
-            await self._judge(search, candidate, Outcome.WORKER_LOST.value, f"{MISTRACED}: {report.reason}", None)
+            await self._refuse(search, candidate, refused)
 
     async def _contest(self, case: Case, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
         while True:
             reports = await reports_on(self._store, case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
+            if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
+                return
             incumbent = await self._promotion.contest(case, mine[0], mine[1:])
-            if incumbent is None or not await self._retraces.is_believed(case, queued):
+            # The trace is repeated beside the confirm, so that a winner waits for the longer of both.
+            if incumbent is None or await self._may_win(case, queued) is False:
                 return
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
