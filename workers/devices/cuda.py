@@ -109,7 +109,7 @@ class CudaDevice(DeviceBench):
         except Ended as ended:
             found |= ended.found
         self._count_job()
-        grounds = Grounds(jail=jail.probe(), replayed=True)
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True)
         report = Report(
             kind=job.kind,
             job=job.id,

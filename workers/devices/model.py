@@ -97,7 +97,7 @@ class ModelDevice(DeviceBench):
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
         ledger, stages_s = Ledger(CHECKS), dict[str, float]()
-        grounds = Grounds(jail=jail.probe(), replayed=True)
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
         report = Report(
             job=job.id,
             search=job.search,
