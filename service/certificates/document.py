@@ -72,8 +72,8 @@ class Certificate(Wire):
         traced_alike: Whether a second trace in a fresh jail gave the same bundle.
         pacer: What it was timed beside, where times were measured: plans of the benchmark shapes.
         baseline_us: Times of the seed kernel by shape, microseconds, where speedups are relative to it.
-        verdict: The report that counts, with checks, times, raw samples, controls, versions, and the secret that the
-            inputs of its checked runs were drawn from. Which worker sent it is left out.
+        verdict: The report that counts, with checks, times, raw samples, controls, versions, and, where it was this
+            job's alone, the secret that its inputs were drawn from. Which worker sent it is left out.
         earlier: Other reports on the same bundle on this device, oldest first.
         speedup: What the verdict comes to.
         trust: How much the host could guarantee.

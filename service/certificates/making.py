@@ -11,11 +11,11 @@ from service.promotion import gain
 from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, ShapeRole, Trust, label
 from workers.protocol.words import describe
 
-TIMED_SECRET = (
-    "the secret of the timed content: candidates judged near each other share it, so that expected answers are worked "
-    "out once; every timed output was held against them"
+SHARED_SECRET = (
+    "the secrets that inputs were drawn from: candidates judged near each other on a card share them, so that expected "
+    "answers are worked out once, and who knew them could prepare for those to come"
 )
-"""Why the inputs of timed runs are not revealed."""
+"""Why inputs on a card are not revealed."""
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,9 @@ def _unsigned(report: Report) -> Report:
 
 def _left_out(evidence: Evidence, with_source: bool) -> tuple[str, ...]:
     left_out = [] if with_source else ["the source, by wish of whoever had this written"]
-    if evidence.verdict.device.measures:
-        left_out.append(TIMED_SECRET)
-        if any(shape.samples is None for shape in evidence.verdict.shapes):
-            left_out.append("raw samples: the worker's release did not send any")
-    if evidence.verdict.seed is None:
-        left_out.append("the secret of the checked inputs: the worker's release did not reveal it")
+    measures, verdict = evidence.verdict.device.measures, evidence.verdict
+    if measures and any(shape.samples is None for shape in verdict.shapes):
+        left_out.append("raw samples: the worker's release did not send any")
+    if verdict.seed is None:
+        left_out.append(SHARED_SECRET if measures else "the secret of its inputs: the worker's release kept it")
     return tuple(left_out)

@@ -78,10 +78,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        secret = job.seed or _new_secret()
-        measurement = Measurement(
-            job.operator, job.graphs, job.bundle, job.pacer, self._setting, secret, related=job.related
-        )
+        measurement = Measurement(job.operator, job.graphs, job.bundle, job.pacer, self._setting, related=job.related)
         return self._judge(job, measurement, None, PAIRS)
 
     def confirm(self, job: ConfirmJob) -> Report:
@@ -91,7 +88,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting, _new_secret())
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def close(self) -> None:
@@ -123,7 +120,6 @@ class CudaDevice(DeviceBench):
             outcome=Outcome.CORRECT,
             trust=label(grounds)[0],
             grounds=grounds,
-            seed=measurement.secret,
             provenance=self.provenance,
             checks=measurement.checks,
             stages_s=measurement.stages_s,
@@ -141,7 +137,3 @@ class CudaDevice(DeviceBench):
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self.card, self.folder, self.versions())
-
-
-def _new_secret() -> str:
-    return secrets.token_hex(SECRET_BYTES)

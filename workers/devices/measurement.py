@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import hypot, log
 from statistics import NormalDist, median
 
@@ -43,7 +44,7 @@ class Setting:
         assemblers: The processes that assemble kernels.
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
-        seed: Secret of the timed content of an operator at a shape, hexadecimal.
+        seed: Secret of the content of an operator at a shape, hexadecimal.
     """
 
     crew: Crew
@@ -63,7 +64,6 @@ class Measurement:
         bundle: What is judged.
         pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
         setting: What measurements have in common.
-        secret: What the content of checked runs is drawn from, hexadecimal; this job's alone.
         related: Whether to relate the pacer to the baselines.
         checks: What the checks found so far.
         stages_s: Seconds by stage so far.
@@ -74,7 +74,6 @@ class Measurement:
     bundle: Bundle
     pacer: Bundle | None
     setting: Setting
-    secret: str
     related: bool = True
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
@@ -141,7 +140,8 @@ class Measurement:
         """Race every benchmark shape against another bundle, after checking the candidate if that is still to do."""
         with timed(self.stages_s, "load"):
             bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
-            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes, self.secret)
+            seed = partial(self.setting.seed, self.operator)
+            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes, seed)
         try:
             if not checked:
                 with timed(self.stages_s, "check"):

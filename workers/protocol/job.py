@@ -55,8 +55,8 @@ class MeasureJob(Wire):
     """What the candidate is timed beside, on devices that measure: the first seed's bundle, reduced to its benchmark
     plans. None where the candidate is that seed itself, and paces itself."""
     seed: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){16,64}$")] | None = None
-    """Repeats a verdict on the inputs that it rests on: the secret that its report reveals. None draws a new one, as
-    every first verdict does."""
+    """Repeats a verdict on the inputs that it rests on: the secret that its report reveals, on devices whose reports
+    do. None draws a new one, as every first verdict does."""
     related: bool = True
     """Whether to relate the pacer to the baselines. Without that, a report has times of the race alone and no speedup;
     timing baselines anew takes a card half a minute for every operator."""

@@ -200,7 +200,8 @@ class Report(Wire):
     """What `trust` follows from, by `workers.protocol.trust.label`."""
     seed: Annotated[str, Field(max_length=128)] | None = None
     """The secret that the inputs of checked runs were drawn from, hexadecimal: drawn for this job alone after the
-    bundle was frozen, and worth nothing once it is judged. Timed content has a secret of its own."""
+    bundle was frozen, and worth nothing once it is judged. None where jobs share secrets, as on cards, where expected
+    answers are worked out once for many."""
     provenance: Provenance
     shapes: tuple[ShapeResult, ...] = ()
     speedup: Ratio | None = None
