@@ -179,7 +179,7 @@ def _measure_job(certificate: Certificate, device: Device, graphs: tuple[Graph, 
         graphs=graphs,
         device=device,
         source=certificate.source if device.kind == "model" else None,
-        pacer=certificate.pacer,
+        pacer=certificate.pacer if device.measures else None,
         related=False,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if device.measures else job

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from service.benches import COMMAND
 from service.certificates.comparing import Found, Step, Verification
 from service.certificates.document import MAX_BYTES, Certificate, Read, read
 from service.certificates.verifying import Verifier
@@ -64,7 +65,7 @@ def verify(
 def _verifier(certificate: Certificate) -> Verifier:
     device = certificate.device
     card = find_card(device) if device.measures else 0
-    return Verifier(cards={} if card is None else {device.name: card}, data=Settings().measured_dir)
+    return Verifier(cards={} if card is None else {device.name: card}, data=Settings().measured_dir, command=COMMAND)
 
 
 def _read(path: Path) -> Read:
