@@ -7,7 +7,7 @@ from math import isclose
 
 from service.certificates.document import Certificate, Read
 from service.certificates.making import speedup_of, title_of, trust_of, words_of
-from service.figures import in_words, provenance, relative_to
+from service.judging.figures import in_words, provenance, relative_to
 from workers.protocol import Device, Outcome, Report, ShapeResult
 
 TIMES_AGREE = 0.05

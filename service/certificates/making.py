@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from archive.records import BundleRecord, Candidate, Elite, Search, Variant
 from service.certificates.document import Certificate, Origin, Place, sealed
-from service.figures import in_words, provenance, relative_to
-from service.promotion import gain
+from service.judging.figures import in_words, provenance, relative_to
+from service.judging.promotion import gain
 from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, ShapeRole, Trust, label
 from workers.protocol.words import describe
 

@@ -9,9 +9,9 @@ from archive.records import BundleRecord, Candidate, Elite, Search, Variant
 from archive.store import Store
 from service.certificates.document import Certificate
 from service.certificates.making import Evidence, certify
-from service.promotion import first_benchmark
-from service.reports import last_words, reports_on
-from service.yardstick import Yardstick
+from service.judging.promotion import first_benchmark
+from service.judging.reports import last_words, reports_on
+from service.judging.yardstick import Yardstick
 from workers.protocol import Operator, Outcome, Report
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from service.benches import COMMAND, Bench
 from service.certificates.comparing import (
     Figure,
     Found,
@@ -24,6 +23,7 @@ from service.certificates.comparing import (
 )
 from service.certificates.document import Certificate, Read
 from service.certificates.making import graph_digests
+from service.judging.benches import COMMAND, Bench
 from workers.protocol import (
     MEASURED_DEADLINE_S,
     Device,

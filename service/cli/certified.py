@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from service.benches import COMMAND
 from service.certificates.comparing import Found, Step, Verification
 from service.certificates.document import MAX_BYTES, Certificate, Read, read
 from service.certificates.verifying import Verifier
 from service.cli.console import emit_json, out
 from service.cli.reached import AsJson, Token, Url, reach
-from service.devices import find_card
 from service.errors import BadInput
+from service.hiring.devices import find_card
+from service.judging.benches import COMMAND
 from service.settings import Settings
 
 DOES_NOT_HOLD = 4
