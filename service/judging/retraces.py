@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from archive.records import BundleRecord, Candidate, CandidateState, NewVariant, Variant
 from archive.store import Store
-from service.judging.jobs import Case, retrace_job
+from service.judging.jobs import Asked, Case, retrace_job
+from service.judging.waiting import Waiting
 from workers.protocol import Outcome
 from workers.queue import Dispatcher
 
@@ -37,7 +38,7 @@ class Retraces:
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._waiting: dict[str, str] = {}
+        self._waiting: Waiting[str, Asked] = Waiting()
 
     async def look(self, case: Case, queued: Collection[str]) -> Refused | bool:
         """Whether a candidate's trace was repeated with equal bundles, or why it never will be.
@@ -47,12 +48,16 @@ class Retraces:
         refused = await self._known(case.candidate)
         if refused is not None:
             return refused
-        if case.candidate.id not in self._waiting:
+        asked = Asked(case.search, case.operator, case.candidate)
+        if self._waiting.join(case.candidate.trace_key, asked):
             job = retrace_job(case.search, case.operator, case.candidate)
-            self._waiting[case.candidate.id] = case.search.id
             if job.id not in queued:
                 await self._dispatcher.submit(job, reserved=True)
         return False
+
+    def claim(self, candidate: Candidate) -> list[Asked]:
+        """Who waits for the repeat of a candidate besides itself; they wait no longer."""
+        return [each for each in self._waiting.claim(candidate.trace_key) if each.candidate.id != candidate.id]
 
     async def settle(
         self, candidate: Candidate, outcome: Outcome, reason: str, variants: Sequence[NewVariant]
@@ -68,7 +73,6 @@ class Retraces:
             reason: Of that outcome.
             variants: What it found.
         """
-        self._waiting.pop(candidate.id, None)
         exhausted = _exhausted(outcome, reason, await self._told(candidate), variants)
         if exhausted is not None:
             return exhausted
@@ -87,11 +91,11 @@ class Retraces:
 
     def awaits(self, candidate: str) -> bool:
         """Whether a candidate's trace is being repeated."""
-        return candidate in self._waiting
+        return self._waiting.awaits(candidate)
 
-    def forget(self, search: str) -> None:
-        """Drop what is remembered of a search, before a sweep finds it anew."""
-        self._waiting = {candidate: mine for candidate, mine in self._waiting.items() if mine != search}
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search, before a sweep finds it anew; the searches that waited for its jobs."""
+        return self._waiting.forget(search)
 
     async def _known(self, candidate: Candidate) -> "Refused | bool | None":
         """True if the repeat was equal, `Refused` if it was not; None as long as there is none."""

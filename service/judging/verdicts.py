@@ -8,14 +8,15 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from archive.errors import Conflict
-from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Variant
+from archive.records import Candidate, NewVariant, Search, SearchState, Traced
 from archive.store import Store
 from service.events import CandidateJudged, Events, SearchChanged
 from service.judging.assignments import Assignments
-from service.judging.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
+from service.judging.jobs import AGAIN, Asked, Case, incumbent_of, is_yardstick, retrace_id
 from service.judging.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.judging.reports import addressed, doubtful, last_words, record, reports_on
 from service.judging.retraces import Refused, Retraces
+from service.judging.traces import Traces
 from service.judging.yardstick import Yardstick
 from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
@@ -40,24 +41,14 @@ class Verdicts:
         self._promotion = Promotion(store, events)
         self.yardstick = Yardstick(store)
         self._assignments = Assignments(store, dispatcher, self.yardstick)
+        self._traces = Traces(store, dispatcher)
         self._retraces = Retraces(store, dispatcher)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
-        earlier = await self._store.candidates.find_traced(candidate.trace_key)
-        if earlier is None or await self._store.hosts.doubted(earlier.id):
-            job = trace_job(search, operator, candidate)
-            await self._dispatcher.submit(job, reserved=is_yardstick(candidate))
-            return
-        variants = await self._store.candidates.variants(earlier.id)
-        traced = Traced(
-            outcome=earlier.outcome if not variants else None,
-            reason=earlier.reason,
-            line=earlier.line,
-            stages_s={},
-            variants=tuple(_repeat(variant) for variant in variants),
-        )
-        await self._settle_trace(search, operator, candidate, traced)
+        traced = await self._traces.obtain(Asked(search, operator, candidate))
+        if traced is not None:
+            await self._settle_trace(search, operator, candidate, traced)
 
     async def apply_reference(self, search: Search, report: TraceReport) -> None:
         """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
@@ -85,7 +76,10 @@ class Verdicts:
             variants=variants,
             sure=await self._store.hosts.doubted(candidate.id) is None,
         )
+        others = self._traces.claim(candidate)
         await self._settle_trace(search, operator, candidate, traced)
+        for other in others:
+            await self.trace(other.search, other.operator, other.candidate)
 
     async def apply_report(self, search: Search, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
@@ -93,7 +87,7 @@ class Verdicts:
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             await self._take(case, addressed(report, case, incumbent_of(report)), ())
-            await self._advance(search, operator, case.candidate, ())
+            await self._advance(case.search, case.operator, case.candidate, ())
 
     async def order_verdicts(
         self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
@@ -106,10 +100,13 @@ class Verdicts:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
 
-    def forget(self, search: str) -> None:
-        """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
-        self._assignments.forget(search)
-        self._retraces.forget(search)
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew.
+
+        Returns:
+            Searches that waited for one of these jobs, and have to be swept as well.
+        """
+        return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: Search, reason: str) -> None:
         """End a search that cannot go on, unless it has ended."""
@@ -174,12 +171,15 @@ class Verdicts:
         self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
     ) -> None:
         """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
+        others = self._retraces.claim(candidate)
         variants = [_record(variant) for variant in report.variants]
         refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
         if refused is None:
             await self.order_verdicts(search, operator, candidate, set())
         else:
             await self._refuse(search, candidate, refused)
+        for other in others:
+            await self.order_verdicts(other.search, other.operator, other.candidate, set())
 
     async def _contest(self, case: Case, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
@@ -301,18 +301,4 @@ def _record(variant: TracedVariant) -> NewVariant:
         bundle=bundle.identity if bundle else None,
         document=bundle.model_dump_json() if bundle else None,
         readings=tuple(readings.model_dump(mode="json") for readings in variant.readings) if bundle else None,
-    )
-
-
-def _repeat(variant: Variant) -> NewVariant:
-    """A variant of an equal candidate; its bundle is in the archive already."""
-    return NewVariant(
-        index=variant.index,
-        configuration=variant.configuration,
-        outcome=variant.outcome,
-        reason=variant.reason,
-        line=variant.line,
-        bundle=variant.bundle,
-        document=None,
-        readings=None,
     )

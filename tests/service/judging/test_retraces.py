@@ -59,6 +59,7 @@ def records_job() -> TraceJob:
 
 
 async def settled(retraces: Retraces, case: Case, *variants: TracedVariant) -> Refused | None:
+    retraces.claim(case.candidate)
     found: list[NewVariant] = [_record(each) for each in variants]
     return await retraces.settle(case.candidate, Outcome.CORRECT, "", found)
 
