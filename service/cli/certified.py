@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from service.certificates.comparing import Found, Step, Verification
 from service.certificates.document import MAX_BYTES, Certificate, Read, read
@@ -93,15 +94,20 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _print(found: Read, done: Verification) -> None:
-    out.print(found.certificate.title, highlight=False, markup=False)
+    out.print(_plain(found.certificate.title), highlight=False)
     for step in done.steps:
-        out.print(f"[{_COLOURS[step.found]}]{step.name}: {step.found.value}[/]", highlight=False)
+        out.print(Text(f"{step.name}: {step.found.value}", _COLOURS[step.found]), highlight=False)
         if step.reason:
-            out.print(f"  {step.reason}", highlight=False, markup=False)
+            out.print(Text("  ") + _plain(step.reason), highlight=False)
         if step.figures:
             table = Table("", "certificate", "here", box=None, pad_edge=False)
             for each in step.figures:
-                table.add_row(f"  {each.name}", each.then, each.now)
-            out.print(table, highlight=False, markup=False)
+                table.add_row(Text("  ") + _plain(each.name), _plain(each.then), _plain(each.now))
+            out.print(table, highlight=False)
     said = "it holds on this machine" if done.holds else "it does NOT hold on this machine"
-    out.print(f"certificate {found.digest[:16]}: {said}", highlight=False, markup=False)
+    out.print(f"certificate {found.digest[:16]}: {said}", highlight=False)
+
+
+def _plain(text: str) -> Text:
+    """Text of a stranger without what could steer a terminal, or be taken for markup."""
+    return Text("".join(char if char.isprintable() else "?" for char in text))

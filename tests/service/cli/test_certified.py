@@ -109,3 +109,16 @@ def test_what_is_no_certificate_is_bad_input(reef: Reef, tmp_path: Path, text: s
     if text is not None:
         path.write_text(text)
     assert isinstance(reef("verify", str(path)).exception, BadInput)
+
+
+def test_a_strangers_words_steer_no_terminal(reef: Reef, benches: None, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    hostile = certificate().model_copy(
+        update={"title": "\x1b[2J[/nothing][red]title", "graphs": {"[/x]\x07": "0" * 64}}
+    )
+    path.write_text(sealed(hostile).text())
+    said = reef("verify", str(path)).stdout
+    assert said.startswith("?[2J[/nothing][red]title\n") and "\x1b" not in said and "\x07" not in said
+    forged = certificate().model_copy(update={"id": "[/bold]\x1b", "bundle_digest": "0" * 64})
+    path.write_text(forged.text())
+    assert "[/bold]?" in reef("verify", str(path)).stdout

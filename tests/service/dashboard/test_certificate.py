@@ -45,6 +45,7 @@ async def test_figures_of_a_card_come_with_reasons_and_without_names_of_machines
     written = certificate(measured())
     page = CertificatePage.of(written)
     text = render_page(page, Frame())
+    assert "10.00 µs" in text and "eager 30.00 µs" in text
     assert "MEASURED" in text and all(reason in text for reason in written.trust_reasons) and WORKER not in text
     assert page.address == "/candidates/candidate-1/certificate.json?variant=0&device=h200"
     assert page.title == "Certificate of double candidate date-1"
