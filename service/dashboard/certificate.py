@@ -16,6 +16,7 @@ class Raced:
     beside: str
     candidate_us: str
     other_us: str
+    clocks_mhz: str
 
 
 @dataclass(frozen=True)
@@ -72,5 +73,6 @@ def races_of(report: Report) -> tuple[Raced, ...]:
 
 
 def _raced(shape: str, beside: str, samples: Samples) -> Raced:
-    mine, its = (", ".join(f"{time:g}" for time in times) for times in (samples.candidate_us, samples.other_us))
-    return Raced(shape, beside, mine, its)
+    figures = (samples.candidate_us, samples.other_us, samples.clocks_mhz)
+    mine, its, clocks = (", ".join(f"{figure:g}" for figure in each) for each in figures)
+    return Raced(shape, beside, mine, its, clocks)

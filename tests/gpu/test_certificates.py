@@ -57,9 +57,11 @@ def test_it_says_what_was_measured_and_why_it_is_not_trusted_more(written: Path,
     assert (certificate["device"], certificate["provenance"]) == (device.name, "measured")
     assert certificate["traced_alike"] and certificate["pacer"] and certificate["verdict"]["kind"] == "confirm"
     assert certificate["trust"] == "B" and any("second card" in reason for reason in certificate["trust_reasons"])
+    assert certificate["verdict"]["controls"] and certificate["verdict"]["grounds"]["agreed"]
     assert certificate["verdict"]["seed"] is None and any("secrets" in said for said in certificate["left_out"])
     for shape in certificate["verdict"]["shapes"]:
         assert len(shape["samples"]["candidate_us"]) == len(shape["samples"]["other_us"]) >= 4
+        assert all(clock > 100 for clock in shape["samples"]["clocks_mhz"])
         assert shape["baselines_us"] and shape["pacer_us"]
 
 

@@ -132,6 +132,8 @@ class Samples(Wire):
     """Of the pacer, or of the incumbent."""
     calls: int
     """Calls in each sample."""
+    clocks_mhz: Times = ()
+    """SM clock before the last sample of each round, as far as it is known; rounds hold a dozen pairs."""
 
 
 class ShapeResult(Wire):
