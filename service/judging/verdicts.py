@@ -142,9 +142,10 @@ class Verdicts:
             return
         baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
-        if speedup is None:
+        place = None if speedup is None else await self._promotion.place(case)
+        if speedup is None or place is None:
             return
-        if await self._promotion.would_win(case, speedup):
+        if await self._promotion.would_win(case, place, speedup):
             if await self._may_win(case, queued) is not True:
                 return
             if doubtful(report):
@@ -154,7 +155,7 @@ class Verdicts:
                 return
         elif doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None:
             return
-        await self._promotion.consider(case, report, speedup)
+        await self._promotion.consider(case, place, report, speedup)
 
     async def _may_win(self, case: Case, queued: Collection[str]) -> bool | None:
         """Whether a candidate's trace was repeated: None while that is on its way, False if it gave something else."""
