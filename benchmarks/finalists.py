@@ -126,10 +126,8 @@ def row_of(finalist: Finalist, traced: Answer, examined: Answer | None, wall_s: 
     }
 
 
-def examine(
-    finalists: Sequence[Finalist], device: Device, command: Sequence[str], count: int, figures: Figures
-) -> None:
-    """Trace all, several at once; then examine one after the other."""
+def examine(finalists: Sequence[Finalist], device: Device, card: int, count: int, figures: Figures) -> None:
+    """Trace all, several at once; then examine one after the other. `count` is of random shapes."""
     shapes = {name: shapes_for(name, device, count) for name in {finalist.operator for finalist in finalists}}
     jobs = {finalist.name: trace_job(finalist, device, shapes[finalist.operator]) for finalist in finalists}
     traces = dict(answers(jobs, TRACE))

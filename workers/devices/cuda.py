@@ -4,9 +4,11 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from workers import jail
 from workers.baselines import Baseline, measure_baselines
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -22,13 +24,14 @@ from workers.protocol import (
     Device,
     FinalJob,
     Graph,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
     Provenance,
     Report,
-    Trust,
     device_of_card,
+    label,
 )
 from workers.sanitizer import find_sanitizer
 from workers.targets import TARGETS
@@ -39,7 +42,17 @@ CONFIRM_PAIRS = 64
 """Pairs a shape before a promotion."""
 JOBS_A_SEED = 500
 """Jobs after which timed content is drawn from a new secret."""
+JOBS_A_BATCH = 50
+"""Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
 Job = MeasureJob | ConfirmJob | FinalJob
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Measurements that rest on the same controls: what these gave, and how many there are so far."""
+
+    controls: dict[str, float]
+    jobs: int
 
 
 class CudaDevice(DeviceBench):
@@ -50,7 +63,7 @@ class CudaDevice(DeviceBench):
     confirms = True
 
     def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
-        """Start the crew. In `folder` baselines are remembered and raw samples kept.
+        """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
@@ -59,11 +72,11 @@ class CudaDevice(DeviceBench):
         super().__init__(device, worker, card, folder)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
+        self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target)
-        samples = None if folder is None else folder / "samples"
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -81,7 +94,13 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
-            job.id, job.operator, job.graphs, job.bundle, job.pacer, self._setting, related=job.related
+            job.operator,
+            job.graphs,
+            job.bundle,
+            job.pacer,
+            self._setting,
+            related=job.related,
+            controls=self._controls_of(job.operator),
         )
         return self._judge(job, measurement, None, PAIRS)
 
@@ -92,7 +111,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def examine(self, job: FinalJob) -> Report:
@@ -109,7 +128,8 @@ class CudaDevice(DeviceBench):
             examination.run()
         except Ended as ended:
             found |= ended.found
-        found |= {"checks": examination.results(), "stages_s": examination.stages_s}
+        grounds = report.grounds.model_copy(update={"sanitised": examination.sanitised}) if report.grounds else None
+        found |= {"checks": examination.results(), "stages_s": examination.stages_s, "grounds": grounds}
         return report.model_copy(update=found)
 
     def foresee(self, bundle: Bundle) -> None:
@@ -128,8 +148,12 @@ class CudaDevice(DeviceBench):
             found |= measurement.run(incumbent, pairs)
         except Ended as ended:
             found |= ended.found
-        self._count_job()
-        return report.model_copy(update={**found, "checks": measurement.checks, "stages_s": measurement.stages_s})
+        self._count_job(job.operator, measurement)
+        # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
+        grounds = report.grounds.model_copy(update={"agreed": bool(measurement.controls)}) if report.grounds else None
+        found |= {"grounds": grounds, "trust": label(grounds)[0] if grounds else None}
+        found |= {"checks": measurement.checks, "stages_s": measurement.stages_s}
+        return report.model_copy(update={**found, "controls": measurement.controls or {}})
 
     def _report(self, job: Job, bundle: Bundle) -> Report:
         """A report on a job as it is before anything is found.
@@ -139,6 +163,7 @@ class CudaDevice(DeviceBench):
         """
         if bundle.target != self._target.name:
             raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=False)
         return Report(
             kind=job.kind,
             job=job.id,
@@ -150,14 +175,24 @@ class CudaDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
-            trust=Trust.B,
+            trust=label(grounds)[0],
+            grounds=grounds,
             provenance=self.provenance,
         )
 
-    def _count_job(self) -> None:
+    def _controls_of(self, operator: Operator) -> dict[str, float] | None:
+        """What the controls of the present batch gave; None if a batch begins."""
+        batch = self._batches.get(operator.digest)
+        return batch.controls if batch is not None and batch.jobs < JOBS_A_BATCH else None
+
+    def _count_job(self, operator: Operator, measurement: Measurement) -> None:
         self._jobs += 1
         if self._jobs % JOBS_A_SEED == 0:
             self._seeds.clear()
+        if measurement.controls is not None:
+            known = self._batches.get(operator.digest)
+            begun = known.jobs if known is not None and known.controls is measurement.controls else 0
+            self._batches[operator.digest] = _Batch(measurement.controls, begun + 1)
 
     def _seed(self, operator: Operator, shape: str) -> str:
         """The secret of timed content; kept for a while, so that the checker need not evaluate it for every job."""

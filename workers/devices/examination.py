@@ -64,6 +64,11 @@ class Examination:
             with timed(self.stages_s, tool):
                 self._sanitise(tool, rehearsal)
 
+    @property
+    def sanitised(self) -> bool:
+        """Whether every tool saw the end and found nothing."""
+        return all(tool in self.checks and self.checks[tool].verdict == "passed" for tool in TOOLS)
+
     def results(self) -> tuple[CheckResult, ...]:
         """One result a check, those that were not reached among them."""
         return tuple(self.checks.get(name, skipped(name, "not reached")) for name in FINAL_CHECKS)

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from triton.backends.nvidia.compiler import get_ptxas
 
+from workers import jail
 from workers.assembler import assemble
 from workers.checks import CHECKS, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
@@ -33,6 +34,7 @@ from workers.protocol import (
     Device,
     Fill,
     FinalJob,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
@@ -42,6 +44,7 @@ from workers.protocol import (
     Report,
     ShapeResult,
     Stage,
+    label,
 )
 from workers.targets import TARGETS
 
@@ -101,12 +104,14 @@ class ModelDevice(DeviceBench):
         ledger, stages_s = Ledger(CHECKS), dict[str, float]()
         report = self._report(job)
         found: dict[str, object] = {}
+        seed = job.seed or secrets.token_hex(SEED_BYTES)
         try:
-            traffic = _judge(job, ledger, stages_s)
+            traffic = _judge(job, bytes.fromhex(seed), ledger, stages_s)
             found["shapes"] = self._predict(job, traffic, stages_s)
         except Ended as ended:
             found = dict(ended.found)
-        return report.model_copy(update={**found, "checks": ledger.results(), "stages_s": stages_s})
+        found |= {"checks": ledger.results(), "stages_s": stages_s, "seed": seed}
+        return report.model_copy(update=found)
 
     def examine(self, job: FinalJob) -> Report:
         """Execute the random shapes that are small enough. There is nothing here to sanitise.
@@ -139,6 +144,7 @@ class ModelDevice(DeviceBench):
         """
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
         return Report(
             kind=job.kind,
             job=job.id,
@@ -150,6 +156,8 @@ class ModelDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
+            trust=label(grounds)[0],
+            grounds=grounds,
             provenance=self.provenance,
         )
 
@@ -189,7 +197,7 @@ def _versions(target: str) -> dict[str, str]:
     return versions
 
 
-def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
+def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
     """Execute and check.
 
     Raises:
@@ -200,7 +208,7 @@ def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> Known
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
-    reply = _execute(job, cases, plans, ledger, stages_s)
+    reply = _execute(job, cases, plans, seed, ledger, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
     return KnownTraffic(sampled, reply.finished[-1].moved_bytes / _required_bytes(job.operator, cases[-1].plan))
 
@@ -216,7 +224,7 @@ def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult
     cases = within([Case(plan, graphs[plan.shape.key], draws) for _, plan, draws in plans], TOTAL_BYTES)
     if not cases:
         return skipped(RANDOM_SHAPES, "no random shape is small enough to be executed on a CPU")
-    _execute(job, cases, (), Ledger(CHECKS), stages_s)
+    _execute(job, cases, (), secrets.token_bytes(SEED_BYTES), Ledger(CHECKS), stages_s)
     detail = f"{len(cases)} of {len(plans)} shapes, two draws each, in the interpreter"
     return CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
 
@@ -225,6 +233,7 @@ def _execute(
     job: MeasureJob | FinalJob,
     cases: Sequence[Case],
     plans: Sequence[Plan],
+    seed: bytes,
     ledger: Ledger,
     stages_s: dict[str, float],
 ) -> InterpretReply:
@@ -233,7 +242,6 @@ def _execute(
     Raises:
         Ended: If the variant is not correct, or cannot be judged.
     """
-    seed = secrets.token_bytes(SEED_BYTES)
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     try:
         with timed(stages_s, "interpret"):

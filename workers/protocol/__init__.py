@@ -56,10 +56,12 @@ from workers.protocol.report import (
     Ratio,
     Readings,
     Report,
+    Samples,
     ShapeResult,
     TracedVariant,
     TraceReport,
 )
+from workers.protocol.trust import Grounds, label
 
 __all__ = [
     "ANSWER",
@@ -91,6 +93,7 @@ __all__ = [
     "Gate",
     "GateEntry",
     "Graph",
+    "Grounds",
     "Input",
     "InputRef",
     "Job",
@@ -112,6 +115,7 @@ __all__ = [
     "Readings",
     "Ready",
     "Report",
+    "Samples",
     "Scalar",
     "Shape",
     "ShapeResult",
@@ -125,4 +129,5 @@ __all__ = [
     "Wire",
     "bundle_of",
     "device_of_card",
+    "label",
 ]
