@@ -17,6 +17,7 @@ from service.judging.reports import record
 from service.operators.shapes import random_shapes
 from workers.protocol import (
     PROTOCOL_VERSION,
+    AnyReport,
     Bundle,
     Device,
     Operator,
@@ -76,7 +77,23 @@ class Finals:
             self._waiting[search.id] = waiting
         return not self._waiting[search.id]
 
-    async def take_trace(self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport) -> None:
+    async def apply(self, search: Search, operator: Operator, report: AnyReport) -> None:
+        """Apply the report on a job on a finalist."""
+        candidate = await self._store.candidates.get(report.candidate or "")
+        if isinstance(report, TraceReport):
+            await self._take_trace(search, operator, candidate, report)
+        else:
+            await self._take(Case(search, operator, candidate, report.variant, report.bundle, report.device), report)
+
+    def awaits(self, search: str) -> bool:
+        """Whether a search waits for examinations."""
+        return bool(self._waiting.get(search))
+
+    def forget(self, search: str) -> None:
+        """Drop what is remembered of a search, before a sweep finds it anew."""
+        self._waiting.pop(search, None)
+
+    async def _take_trace(self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport) -> None:
         """Have a finalist examined whose second trace has come; or apply that it came to nothing, or differs."""
         _, number, device = finalist_of(report.job)
         holder = next(
@@ -95,9 +112,9 @@ class Finals:
             return
         if outcome in UNDECIDED or outcome is Outcome.CORRECT:
             outcome, reason = Outcome.WORKER_LOST, f"its random shapes could not be traced: {reason or report.reason}"
-        await self.take(case, _untraced(case, report, outcome, reason))
+        await self._take(case, _untraced(case, report, outcome, reason))
 
-    async def take(self, case: Case, report: Report) -> None:
+    async def _take(self, case: Case, report: Report) -> None:
         """Keep what an examination came to; who failed loses the cell."""
         await self._store.reports.save(record(case, report))
         self._waiting.get(case.search.id, set()).discard(final_id(case))
@@ -115,14 +132,6 @@ class Finals:
                 )
             )
 
-    def awaits(self, search: str) -> bool:
-        """Whether a search waits for examinations."""
-        return bool(self._waiting.get(search))
-
-    def forget(self, search: str) -> None:
-        """Drop what is remembered of a search, before a sweep finds it anew."""
-        self._waiting.pop(search, None)
-
     async def _case(self, search: Search, operator: Operator, elite: Elite) -> Case:
         candidate = await self._store.candidates.get(elite.candidate)
         return Case(search, operator, candidate, elite.variant, elite.bundle, Device.parse(elite.device))
@@ -137,7 +146,7 @@ class Finals:
         if not reports:
             return False
         whose = {"job": final_id(case), "search": case.search.id, "candidate": case.candidate.id}
-        await self.take(case, reports[0].model_copy(update={**whose, "variant": case.variant}))
+        await self._take(case, reports[0].model_copy(update={**whose, "variant": case.variant}))
         return True
 
     async def _order(self, case: Case, queued: Collection[str]) -> None:

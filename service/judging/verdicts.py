@@ -12,8 +12,7 @@ from archive.records import Candidate, NewVariant, Search, SearchState, Traced
 from archive.store import Store
 from service.events import CandidateJudged, Events, SearchChanged
 from service.judging.assignments import Assignments
-from service.judging.finals import Finals
-from service.judging.jobs import AGAIN, FINAL, Asked, Case, incumbent_of, is_final, is_yardstick, retrace_id
+from service.judging.jobs import AGAIN, Asked, Case, incumbent_of, is_yardstick, retrace_id
 from service.judging.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.judging.reports import addressed, doubtful, last_words, record, reports_on
 from service.judging.retraces import Refused, Retraces
@@ -33,7 +32,6 @@ class Verdicts:
 
     Attributes:
         yardstick: What candidates are held against.
-        finals: Who holds a cell when a search would end.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: Events) -> None:
@@ -45,7 +43,6 @@ class Verdicts:
         self._assignments = Assignments(store, dispatcher, self.yardstick)
         self._traces = Traces(store, dispatcher)
         self._retraces = Retraces(store, dispatcher)
-        self.finals = Finals(store, dispatcher, events)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
@@ -67,9 +64,6 @@ class Verdicts:
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
         candidate = await self._store.candidates.get(report.candidate or "")
-        if is_final(report.job):
-            await self.finals.take_trace(search, operator, candidate, report)
-            return
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
             return
@@ -91,9 +85,6 @@ class Verdicts:
         """Give a verdict to every variant that waits for it."""
         candidate = await self._store.candidates.get(report.candidate)
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
-        if report.kind == FINAL:
-            await self.finals.take(asked, report)
-            return
         for case in self._assignments.claim(report, asked):
             await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
@@ -115,7 +106,6 @@ class Verdicts:
         Returns:
             Searches that waited for one of these jobs, and have to be swept as well.
         """
-        self.finals.forget(search)
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: Search, reason: str) -> None:

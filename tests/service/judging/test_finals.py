@@ -84,7 +84,7 @@ async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
 
 async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
     search = await bench.begin(budget=len(SIZES))
-    finals = bench.evolution.verdicts.finals
+    finals = bench.evolution.finals
     for _ in range(200):
         await bench.evolution.tick()
         if finals.awaits(search.id):
