@@ -281,3 +281,43 @@ def test_plans_that_were_traced_elsewhere_are_judged_by_the_same_rules() -> None
     report = tracing.trace(elsewhere, "w")
     assert (report.outcome, report.stage) == (Outcome.PLAN_REJECTED, Stage.TRACE)
     assert "not those of the job" in report.reason
+
+
+GRADED = operator(
+    inputs=[
+        {"name": "x", "shape": ["M", "N"], "dtype": "float32"},
+        {"name": "w", "shape": ["N"], "dtype": "float32", "gradient": False},
+    ],
+    outputs=[{"name": "y", "dtype": "float32", "shape": ["M", "N"]}],
+    backward=True,
+)
+BACKWARD = """
+
+def scale_backward(grad_y, x, w, y):
+    grad_x = torch.empty_like(x)
+    scale_kernel[(x.shape[0],)](grad_y, w, grad_x, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return grad_x
+"""
+
+
+def test_a_plan_with_gradients_goes_on_behind_the_outputs() -> None:
+    report = tracing.trace(job(candidate() + BACKWARD, GRADED), "tester")
+    assert report.outcome is Outcome.CORRECT, report.reason
+    (plan,) = report.variants[0].bundle.plans
+    assert [buffer.input for buffer in plan.buffers[:3]] == [0, 1, 2]
+    assert len(plan.launches) == len(plan.outputs) == 2
+    missing = tracing.trace(job(candidate(), GRADED), "tester")
+    assert (missing.outcome, missing.reason) == ("syntax_error", "defines no function 'scale_backward'")
+    fewer = tracing.trace(job(candidate() + BACKWARD.replace("return grad_x", "return ()"), GRADED), "tester")
+    assert fewer.outcome is Outcome.WRONG_OUTPUT_TYPE and "1: grad_x" in fewer.reason
+
+
+def test_a_finalists_trace_brings_the_reference_without_its_gate() -> None:
+    report = tracing.trace(job(candidate(), references=True), "tester")
+    assert report.outcome is Outcome.CORRECT and report.gate is None
+    assert [graph.shape for graph in report.graphs] == [plan.shape for plan in report.variants[0].bundle.plans]
+    assert tracing.trace(job(candidate()), "tester").graphs == ()
+    assert tracing.trace(job("def scale(", references=True), "tester").graphs == ()
+    broken = operator(reference="def scale(x, w):\n    return x.nonzero()\n")
+    lost = tracing.trace(job(candidate(), broken, references=True), "tester")
+    assert (lost.outcome, lost.graphs) == ("worker_lost", ())
