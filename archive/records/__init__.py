@@ -59,7 +59,7 @@ from archive.records.searching import (
 )
 from archive.records.steering import GateRecord, Hint, NewHint, NewPin, Pin
 from archive.records.tenure import SearchMark, Tenure
-from archive.records.views import Documents, Kin, Mark, Milestone, Sighting
+from archive.records.views import Documents, Kin, Mark, Milestone, Place, Sighting, Span
 
 __all__ = [
     "EMPTY_CELL",
@@ -114,6 +114,7 @@ __all__ = [
     "Offer",
     "OperatorRecord",
     "Pin",
+    "Place",
     "Placement",
     "PlacementRecord",
     "Progress",
@@ -125,6 +126,7 @@ __all__ = [
     "SearchState",
     "Session",
     "Sighting",
+    "Span",
     "Tenure",
     "Token",
     "Traced",
