@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import gzip
+import json
 import shutil
 import sqlite3
 import statistics
@@ -49,6 +50,7 @@ REPEATS = 30
 RATE_PER_S, STORM_S = 100, 10
 """Cells that change hands a second, and for how long."""
 SOURCE = "import torch\nimport triton\nimport triton.language as tl\n" + "# a line of a kernel, as most are\n" * 40
+COORDINATES = json.dumps({name: {"value": 12345.67, "bin": 3} for name in DESCRIPTORS})
 CHROMIUM = "/usr/bin/chromium"
 
 
@@ -117,7 +119,7 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
                 DEVICE,
                 1,
                 cell * spread,
-                "{}",
+                COORDINATES,
                 _id(cell),
                 0,
                 "b",
@@ -142,7 +144,11 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
             for judged in range(1, candidates)
             if is_milestone(judged)
         )
-        database.executemany("INSERT INTO milestones VALUES (?, ?, ?, ?, ?, ?, ?)", course)
+        database.executemany(
+            "INSERT INTO milestones (search, device, evaluations, elites, qd_score, best, reached_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            course,
+        )
         database.execute("UPDATE counters SET proposals = ?, candidates = ?, judged = ?", (candidates,) * 3)
         for emitter in ("tune", "rewrite"):
             for event, times in (("proposed", candidates // 2), ("correct", 3 * candidates // 8)):

@@ -5,6 +5,7 @@ it is made of fragments, which the same templates make for the page and for its 
 """
 
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -31,7 +32,7 @@ def install_pages(app: FastAPI) -> None:
     """Add every page, and the files that pages need, to an app."""
     for part in PARTS:
         app.include_router(part.router)
-    app.mount(STATIC_PATH, _Kept(directory=STATIC_DIR))
+    app.mount(STATIC_PATH, GZipMiddleware(_Kept(directory=STATIC_DIR)))
 
 
 __all__ = ["PARTS", "install_pages"]

@@ -12,7 +12,7 @@ from archive.grid import Grid
 from archive.records import BundleRecord, Candidate, Elite, Search, Variant
 from archive.store import Store
 from service.dashboard import words
-from service.dashboard.lineages import GENERATIONS, Drawing, lay_out
+from service.dashboard.lineages import CHILDREN, GENERATIONS, Drawing, lay_out
 from service.dashboard.rendering import Fragment, Page
 from service.dashboard.sources import DiffLine, difference, highlighted
 from service.dashboard.timing import Rival, ShapeTimes, compare
@@ -92,12 +92,16 @@ class CandidatePage(Page):
     lineage: Drawing
     against: Candidate | None
     changes: tuple[DiffLine, ...] | None
-    said: str
 
     @property
     def title(self) -> str:
         """Its name among people."""
         return f"{self.search.operator_name} candidate {words.brief(self.candidate.id)}"
+
+    @property
+    def device(self) -> str:
+        """Whose figures stand in drawings that have room for one: the first device on which it has any."""
+        return next((name for name in self.search.devices if name in self.candidate.objectives), self.search.devices[0])
 
     @property
     def holds(self) -> tuple[Judged, ...]:
@@ -113,12 +117,6 @@ class Assembly(Fragment):
     name = "assembly"
 
     kernels: tuple[tuple[str, str, str], ...]
-
-
-def objective_said(search: Search) -> str:
-    """Where the objectives of a search's candidates come from; empty where its devices differ in that."""
-    found = {provenance(device) for device in search.devices}
-    return found.pop() if len(found) == 1 else ""
 
 
 async def load_candidate(store: Store, id: str, variant: int | None, against: str | None) -> CandidatePage:
@@ -140,6 +138,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
     chosen = _choose(variants, reports, variant)
     stored = await store.bundles.get(chosen.bundle) if chosen and chosen.bundle else None
     kin = await store.views.lineage(id, GENERATIONS)
+    children = await store.views.children(id, CHILDREN)
     against = against or next(iter(candidate.parents), None)
     other = await store.candidates.get(against) if against else None
     mine = [report for report in reports if chosen and report.variant == chosen.index]
@@ -152,10 +151,9 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
         places=_places(search, stored) if stored else (),
         plans=_plans(stored) if stored else (),
         judged=tuple([await _judged(store, search, device, mine, stored) for device in search.devices]) if mine else (),
-        lineage=lay_out(kin),
+        lineage=lay_out([*kin, *children]),
         against=other,
         changes=difference(other.source, candidate.source) if other else None,
-        said=objective_said(search),
     )
 
 

@@ -9,7 +9,7 @@ from fastapi import Query, Response
 from archive.records import Search, Sighting
 from service.api.paging import ID
 from service.api.wiring import Id, Named, Running, needs
-from service.dashboard.candidate import load_assembly, load_candidate, load_kernel, objective_said
+from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
 from service.dashboard.rendering import HEADERS, Page, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.words import brief
@@ -38,7 +38,6 @@ class CandidateList(Page):
     outcome: str | None
     older: int | None
     newest: bool
-    said: str
 
     @property
     def title(self) -> str:
@@ -63,7 +62,6 @@ async def find(
         outcome=outcome.value if outcome else None,
         older=_last(found),
         newest=before is None,
-        said=objective_said(search),
     )
     return respond(page, frame)
 

@@ -302,3 +302,10 @@ async def test_the_version_changes_with_every_promotion_and_only_then(store: Sto
     assert len(set(seen)) == len(seen)
     await store.elites.offer(offer(search, candidate, 0.5, cell=0))
     assert await store.elites.version(search, DEVICE, 1) == seen[-1]
+
+
+async def test_the_top_are_the_best_first(store: Store, subject: tuple[str, str]) -> None:
+    for cell, objective in enumerate([1.5, 3.0, 2.0]):
+        await store.elites.offer(offer(*subject, objective, cell=cell))
+    assert [elite.cell for elite in await store.elites.top(subject[0], DEVICE, 1, 2)] == [1, 2]
+    assert await store.elites.top(subject[0], "h200", 1, 2) == []

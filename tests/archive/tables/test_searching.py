@@ -54,6 +54,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "hints.list": lambda store, search, candidate: store.hints.list(search),
     "hints.put": lambda store, search, candidate: store.hints.put(NewHint("h", search, "wider"), most=9),
     "elites.list": lambda store, search, candidate: store.elites.list(search, DEVICE, 1),
+    "elites.top": lambda store, search, candidate: store.elites.top(search, DEVICE, 1, 9),
     "elites.get": lambda store, search, candidate: store.elites.get(search, DEVICE, 1, 0),
     "elites.best": lambda store, search, candidate: store.elites.best(search, DEVICE),
     "elites.holders": lambda store, search, candidate: store.elites.holders(search, DEVICE, 1),

@@ -99,3 +99,12 @@ async def test_ended_searches_offer_nothing_to_do(pages: httpx.AsyncClient, fill
     assert filled.search.state is SearchState.DONE
     page = read(await pages.get(f"/searches/{filled.search.id}"))
     assert [form["action"] for form in page.all("form") if form.get("method") == "post"] == []
+
+
+async def test_pages_are_packed_for_those_who_can_unpack(pages: httpx.AsyncClient, filled: Filled) -> None:
+    path = f"/searches/{filled.search.id}"
+    plain = await pages.get(path, headers={"Accept-Encoding": "identity"})
+    packed = await pages.get(path, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers and packed.headers["content-encoding"] == "gzip"
+    assert packed.text == plain.text and packed.headers["vary"] == "Accept-Encoding"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 3
