@@ -14,6 +14,7 @@ from archive.store import Store
 from service.dashboard import words
 from service.dashboard.lineages import CHILDREN, GENERATIONS, Drawing, lay_out
 from service.dashboard.rendering import Fragment, Page
+from service.dashboard.roofs import Roofline, Work, roofline, works
 from service.dashboard.sources import DiffLine, difference, highlighted
 from service.dashboard.timing import Rival, ShapeTimes, compare
 from service.figures import provenance, relative_to
@@ -59,7 +60,8 @@ class Judged:
         times: Shape by shape.
         cell: The cell it belongs to; None if an axis has no value.
         holder: Who holds that cell; None if nobody does.
-        card: The card whose bandwidth the floor assumes.
+        card: The card whose figures the floors assume.
+        roofline: All shapes under that card's roofs; None where bytes or operations are not known.
     """
 
     device: str
@@ -72,6 +74,7 @@ class Judged:
     cell: int | None
     holder: Elite | None
     card: str
+    roofline: Roofline | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
         chosen=chosen,
         places=_places(search, stored) if stored else (),
         plans=_plans(stored) if stored else (),
-        judged=tuple([await _judged(store, search, device, mine, stored) for device in search.devices]) if mine else (),
+        judged=await _on_devices(store, search, mine, stored) if mine else (),
         lineage=lay_out([*kin, *children]),
         against=other,
         changes=difference(other.source, candidate.source) if other else None,
@@ -238,8 +241,20 @@ def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+async def _on_devices(
+    store: Store, search: Search, reports: Sequence[Report], stored: BundleRecord | None
+) -> tuple[Judged, ...]:
+    operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
+    return tuple([await _judged(store, search, device, reports, stored, operator) for device in search.devices])
+
+
 async def _judged(
-    store: Store, search: Search, device: str, reports: Sequence[Report], stored: BundleRecord | None
+    store: Store,
+    search: Search,
+    device: str,
+    reports: Sequence[Report],
+    stored: BundleRecord | None,
+    operator: Operator,
 ) -> Judged:
     """What became of the chosen variant on a device, beside those it has to be held against."""
     here = [report for report in reports if report.device.name == device]
@@ -267,8 +282,15 @@ async def _judged(
     if report is None:
         return judged
     weights = benchmark_weights(search)
-    times = compare(report, _required(search, stored) if stored else {}, rivals, said)
-    return replace(judged, speedup=gain(report, seed_us, weights), times=times)
+    todo = _works(search, stored, operator) if stored else {}
+    target = TARGETS[report.device.target]
+    timed = [(each.shape, todo.get(each.shape, Work()), each.mid_us or 0.0) for each in report.shapes]
+    return replace(
+        judged,
+        speedup=gain(report, seed_us, weights),
+        times=compare(report, todo, rivals, said),
+        roofline=roofline(timed, target),
+    )
 
 
 async def _holder(store: Store, search: Search, device: str, cell: int | None) -> Elite | None:
@@ -294,7 +316,11 @@ async def _times_of(store: Store, job: str) -> dict[str, float]:
     return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
 
 
-def _required(search: Search, stored: BundleRecord) -> dict[str, int | None]:
-    """By shape, bytes that any kernel must move."""
-    shapes = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
-    return {shape: readings.get("bytes_required") for shape, readings in zip(shapes, stored.readings, strict=False)}
+def _works(search: Search, stored: BundleRecord, operator: Operator) -> dict[str, Work]:
+    """By shape, what any kernel has to do."""
+    keys = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
+    todo = works(search.shapes, search.graphs, [item.dtype for item in operator.inputs])
+    return {
+        key: replace(work, required_bytes=readings.get("bytes_required"))
+        for key, work, readings in zip(keys, todo, stored.readings, strict=False)
+    }
