@@ -162,6 +162,11 @@ class Spending(Fragment):
     purses: tuple[Purse, ...]
     arms: tuple[Arm, ...]
 
+    @property
+    def calls(self) -> int:
+        """Calls of all arms together."""
+        return sum(arm.calls for arm in self.arms)
+
 
 @dataclass(frozen=True)
 class SearchPage(Page):
