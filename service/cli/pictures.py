@@ -9,6 +9,9 @@ from service.figures import in_words
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
 
+ID_WIDTH = 18
+"""Least columns of a candidate's id: half of it, so that it takes two lines at most."""
+
 
 def heat_map(archive: Archive) -> Table:
     """The first two axes; a cell shows the best objective over all further axes, or a dot if it is empty."""
@@ -32,14 +35,24 @@ def heat_map(archive: Archive) -> Table:
 
 
 def elite_table(archive: Archive, *, limit: int = 12) -> Table:
-    """The best elites, one a row, with their place on the search's axes."""
-    elites = archive.elites
-    table = Table(title=f"Elites, best {min(limit, len(elites))} of {len(elites)}", title_style="bold")
-    for heading in ("speedup", "emitter", "candidate", *(axis.descriptor for axis in archive.axes)):
-        table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=heading == "candidate")
-    for elite in sorted(elites, key=lambda item: -item.objective)[:limit]:
-        places = [_words(elite, axis) for axis in archive.axes]
-        table.add_row(f"{elite.objective:.3f}x", elite.emitter, elite.candidate, *places)
+    """The best elites, one a row, with their place on the search's axes.
+
+    Where the terminal is narrow, ids and headings go on in the next line; figures and emitters are never cut.
+    """
+    elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
+    table = Table(
+        title=f"Elites, best {len(elites)} of {len(archive.elites)}", title_style="bold", padding=(0, 0, 0, 1)
+    )
+    speedups = [f"{elite.objective:.3f}x" for elite in elites]
+    whole = {"speedup": speedups, "emitter": [elite.emitter for elite in elites]}
+    for heading, texts in whole.items():
+        least = max(map(len, [heading, *texts]))
+        table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=True, min_width=least)
+    table.add_column("candidate", overflow="fold", min_width=ID_WIDTH)
+    for axis in archive.axes:
+        table.add_column(Text(axis.descriptor.replace("_", " ")), overflow="fold")
+    for elite, speedup in zip(elites, speedups, strict=True):
+        table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
     table.caption = in_words(archive.device)
     return table
 
