@@ -41,7 +41,10 @@ def elite_table(archive: Archive, *, limit: int = 12) -> Table:
     """
     elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
     table = Table(
-        title=f"Elites, best {len(elites)} of {len(archive.elites)}", title_style="bold", padding=(0, 0, 0, 1)
+        title=f"Elites, best {len(elites)} of {len(archive.elites)}",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     speedups = [f"{elite.objective:.3f}x" for elite in elites]
     whole = {"speedup": speedups, "emitter": [elite.emitter for elite in elites]}
