@@ -1,5 +1,6 @@
 """The archive as a terminal can show it: a heat map over two axes, and a table of elites."""
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
