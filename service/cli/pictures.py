@@ -10,8 +10,8 @@ from service.figures import in_words
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
 
-ID_WIDTH = 18
-"""Least columns of a candidate's id: half of it, so that it takes two lines at most."""
+ID_WIDTH = 12
+"""Least columns of an id: a third of it, so that five axes fit into 80 columns."""
 
 
 def heat_map(archive: Archive) -> Table:
