@@ -66,11 +66,12 @@ class Floors:
 
 @dataclass(frozen=True)
 class Point:
-    """A shape in the drawing: percent from the left and from the top."""
+    """A shape in the drawing: percent from the left and from the top, and on which side its label has room."""
 
     label: str
     x: float
     y: float
+    side: Literal["start", "end"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Roofline:
     right: str
     top: str
     bottom: str
+    peak: str
     summary: str
 
 
@@ -151,11 +153,25 @@ def roofline(shapes: Sequence[tuple[str, Work, float]], target: Target) -> Roofl
         f"M{across(start) * WIDTH:.1f} {down(start * target.dram_bytes_per_s) * HEIGHT:.1f}"
         f"L{across(ridge) * WIDTH:.1f} {down(peak) * HEIGHT:.1f}H{WIDTH:.0f}"
     )
-    points = tuple(Point(label, round(100 * across(x), 2), round(100 * down(y), 2)) for label, x, y in placed)
+    points = tuple(
+        Point(label, round(100 * across(x), 2), round(100 * down(y), 2), "end" if across(x) > 0.5 else "start")
+        for label, x, y in placed
+    )
     said = "; ".join(f"{label}: {x:.3g} operations a byte, {_flops(y)}" for label, x, y in placed)
     return Roofline(
-        roof, points, f"{10**left:.2g}", f"{10**right:.2g} operations a byte", _flops(peak), _flops(10**bottom), said
+        roof,
+        points,
+        _intensity(left),
+        f"{_intensity(right)} operations a byte",
+        _flops(10**top),
+        _flops(10**bottom),
+        _flops(peak),
+        said,
     )
+
+
+def _intensity(power: float) -> str:
+    return f"{10**power:,.0f}" if power >= 1 else f"{10**power:.2g}"
 
 
 def _rate(work: Work, target: Target) -> float:

@@ -125,16 +125,26 @@ class Emitters(Fragment):
 
 @dataclass(frozen=True)
 class Outcomes(Fragment):
-    """What became of candidates: in numbers, and the latest one by one."""
+    """What became of candidates, in numbers and shares."""
 
     template = "parts/outcomes.html"
     name = "outcomes"
 
     search: str
-    device: str
     outcomes: tuple[tuple[str, int, float], ...]
-    recent: tuple[Sighting, ...]
+
+
+@dataclass(frozen=True)
+class Recent(Fragment):
+    """The latest candidates, with their figures on the device that is looked at."""
+
+    template = "parts/recent.html"
+    name = "recent"
+
+    search: str
+    device: str
     provenance: str
+    candidates: tuple[Sighting, ...]
 
 
 @dataclass(frozen=True)
@@ -227,7 +237,8 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
         ),
         draw_courses(search, view, milestones, here, spent),
         _emitters(search, view.device, here),
-        Outcomes(search.id, view.device, _shares(here), tuple(recent), said),
+        Outcomes(search.id, _shares(here)),
+        Recent(search.id, view.device, said, tuple(recent)),
         Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
         spending,
     )
