@@ -37,11 +37,11 @@ from archive.store import Store, migrate
 from archive.store.milestones import is_milestone
 from benchmarks.record import write
 from service.app import create_app
-from service.catalogue import load_catalogue
 from service.coordinator import Coordinator
 from service.dashboard.rendering import Frame
 from service.dashboard.searches import search_live
 from service.events import ElitePromoted
+from service.operators.catalogue import load_catalogue
 from service.settings import Settings
 from service.tasks import end
 

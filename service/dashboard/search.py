@@ -25,7 +25,7 @@ from service.dashboard.charts import spacing_for
 from service.dashboard.courses import draw_courses
 from service.dashboard.maps import Map, Square, View, draw, load_places
 from service.dashboard.rendering import Fragment, Page
-from service.figures import in_words, provenance, relative_to
+from service.judging.figures import in_words, provenance, relative_to
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
