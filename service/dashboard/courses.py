@@ -9,7 +9,7 @@ from service.dashboard import words
 from service.dashboard.charts import Course, course
 from service.dashboard.maps import ALONG, Along, View
 from service.dashboard.rendering import Fragment
-from service.figures import provenance
+from service.judging.figures import provenance
 
 ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 

@@ -13,7 +13,7 @@ from archive.store import Store
 from service.dashboard.rendering import Fragment
 from service.dashboard.words import TIMES, speedup
 from service.errors import BadInput
-from service.figures import provenance
+from service.judging.figures import provenance
 
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
@@ -184,29 +184,16 @@ def draw(
     axes = {axis.descriptor: axis for axis in search.axes}
     shown = {(place.x, place.y): place for place in places}
     looks = _Looks(view.colour, search, [place.mark.objective for place in (*places, *beside)], now)
-    width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    pinned, favourites = _pinned(search.axes, view, pins), {pin.candidate for pin in pins if pin.candidate}
-
-    def square(x: int, y: int) -> Square:
-        found = shown.get((x, y))
-        mark = found.mark if found else None
-        return Square(
-            name=f"{name}-{x}-{y}",
-            where=_where(view, x, y),
-            look=looks.of(mark) if mark else "empty",
-            mark=mark,
-            held=found.held if found else 0,
-            depth=depth,
-            provenance=provenance(view.device),
-            by_emitter=view.colour == "emitter",
-            pinned=(x, y) in pinned or (mark is not None and mark.candidate in favourites),
-        )
-
+    squares = _Squares(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
-        Row(_label(view.y, y) if height > 1 else "", tuple(square(x, y) for x in range(width)))
+        Row(
+            _label(view.y, y) if height > 1 else "",
+            tuple(squares.square(x, y, shown.get((x, y))) for x in range(width)),
+        )
         for y in reversed(range(height))
     )
     return Map(
@@ -220,6 +207,33 @@ def draw(
         held=sum(place.held for place in places),
         pinned=any(each.pinned for row in rows for each in row.squares),
     )
+
+
+@dataclass(frozen=True)
+class _Squares:
+    """What all squares of a map have in common; `places` and `candidates` are pinned."""
+
+    name: str
+    view: View
+    looks: "_Looks"
+    depth: int
+    places: Collection[tuple[int, int]]
+    candidates: Collection[str | None]
+
+    def square(self, x: int, y: int, found: Place | None) -> Square:
+        """The square of two bins."""
+        mark = found.mark if found else None
+        return Square(
+            name=f"{self.name}-{x}-{y}",
+            where=_where(self.view, x, y),
+            look=self.looks.of(mark) if mark else "empty",
+            mark=mark,
+            held=found.held if found else 0,
+            depth=self.depth,
+            provenance=provenance(self.view.device),
+            by_emitter=self.view.colour == "emitter",
+            pinned=(x, y) in self.places or (mark is not None and mark.candidate in self.candidates),
+        )
 
 
 def _spans(axes: Sequence[Axis]) -> dict[str, Span]:

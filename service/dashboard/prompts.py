@@ -8,7 +8,7 @@ from fastapi import Query, Response
 from archive.records import Exchange, ExchangeState, ExchangeSummary, Reply
 from service.api.paging import ID
 from service.api.wiring import Caller, Id, Running, needs
-from service.asked import LEASE_S
+from service.asking.asked import LEASE_S
 from service.dashboard.rendering import Page, respond
 from service.dashboard.routing import Framed, Sent, pages, see_other
 from service.errors import BadInput

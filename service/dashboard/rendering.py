@@ -18,7 +18,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from service.dashboard.words import FILTERS
-from service.figures import provenance, relative_to
+from service.judging.figures import provenance, relative_to
 
 STATIC_DIR = Path(__file__).parent / "static"
 """Style sheets, scripts and the icon, as they are sent."""

@@ -11,6 +11,7 @@ from math import prod
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 MOVES = frozenset(
@@ -36,8 +37,8 @@ def count(nodes: Iterable[fx.Node]) -> Flops:
             continue
         formula = flop_registry.get(node.target.overloadpacket)
         if formula is not None:
-            args = fx.node.map_arg(node.args, _value)
-            matrix += float(formula(*args, **fx.node.map_arg(node.kwargs, _value), out_val=_value(node)))
+            args, kwargs = tree_map_only(fx.Node, _value, (node.args, dict(node.kwargs)))
+            matrix += float(formula(*args, **kwargs, out_val=_value(node)))
         elif not node.target.is_view and node.target._schema.name.partition("::")[2] not in MOVES:
             other += _elements(node)
     return Flops(matrix, other)
