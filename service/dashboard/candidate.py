@@ -1,29 +1,26 @@
 """The page of a candidate: its source, where it comes from, what it does, and why its figures may be believed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.errors import NotFound
-from archive.grid import Grid
-from archive.records import BundleRecord, Candidate, Elite, Search, Variant
+from archive.records import BundleRecord, Candidate, Search, Variant
 from archive.store import Store
 from service.dashboard import words
+from service.dashboard.courses import ENDED
+from service.dashboard.judged import Judged, load_judged
 from service.dashboard.lineages import CHILDREN, GENERATIONS, Drawing, lay_out
 from service.dashboard.rendering import Fragment, Page
-from service.dashboard.roofs import Roofline, Work, roofline, works
 from service.dashboard.sources import DiffLine, difference, highlighted
-from service.dashboard.timing import Rival, ShapeTimes, compare
-from service.judging.figures import provenance, relative_to
-from service.judging.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.judging.promotion import first_benchmark
 from service.judging.reports import last_words, reports_on
 from service.telling.kernels import kernel_file
-from workers.protocol import Bundle, Device, Operator, Outcome, Ratio, Report, ShapeRole
+from workers.protocol import Bundle, Operator, Outcome, Report, ShapeRole
 from workers.protocol.words import describe_plan
-from workers.targets import TARGETS
 
 
 @dataclass(frozen=True)
@@ -44,37 +41,6 @@ class PlanWords:
     role: str
     lines: tuple[str, ...]
     readings: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What became of a variant on one device.
-
-    Attributes:
-        device: Where.
-        provenance: Where the times come from.
-        relative_to: What the speedup is relative to.
-        report: The last word on it; None before there is one.
-        others: Earlier reports on it there, oldest first.
-        speedup: Over the baseline; None where it is unknown.
-        times: Shape by shape.
-        cell: The cell it belongs to; None if an axis has no value.
-        holder: Who holds that cell; None if nobody does.
-        card: The card whose figures the floors assume.
-        roofline: All shapes under that card's roofs; None where bytes or operations are not known.
-    """
-
-    device: str
-    provenance: str
-    relative_to: str
-    report: Report | None
-    others: tuple[Report, ...]
-    speedup: Ratio | None
-    times: tuple[ShapeTimes, ...]
-    cell: int | None
-    holder: Elite | None
-    card: str
-    roofline: Roofline | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +71,11 @@ class CandidatePage(Page):
     def device(self) -> str:
         """Whose figures stand in drawings that have room for one: the first device on which it has any."""
         return next((name for name in self.search.devices if name in self.candidate.objectives), self.search.devices[0])
+
+    @property
+    def steerable(self) -> bool:
+        """Whether its search still listens."""
+        return self.search.state not in ENDED
 
     @property
     def holds(self) -> tuple[Judged, ...]:
@@ -153,7 +124,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
         chosen=chosen,
         places=_places(search, stored) if stored else (),
         plans=_plans(stored) if stored else (),
-        judged=await _on_devices(store, search, mine, stored) if mine else (),
+        judged=await load_judged(store, search, mine, stored) if mine else (),
         lineage=lay_out([*kin, *children]),
         against=other,
         changes=difference(other.source, candidate.source) if other else None,
@@ -239,88 +210,3 @@ def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             said = words.decimal(value) if isinstance(value, float) else str(value)
         facts.append((name.removesuffix("_bytes").replace("_", " "), said))
     return tuple(facts)
-
-
-async def _on_devices(
-    store: Store, search: Search, reports: Sequence[Report], stored: BundleRecord | None
-) -> tuple[Judged, ...]:
-    operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
-    return tuple([await _judged(store, search, device, reports, stored, operator) for device in search.devices])
-
-
-async def _judged(
-    store: Store,
-    search: Search,
-    device: str,
-    reports: Sequence[Report],
-    stored: BundleRecord | None,
-    operator: Operator,
-) -> Judged:
-    """What became of the chosen variant on a device, beside those it has to be held against."""
-    here = [report for report in reports if report.device.name == device]
-    report = next(iter(last_words(here)), None)
-    measures = Device.parse(device).measures
-    cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
-    holder = await _holder(store, search, device, cell)
-    seed_us = {} if measures else await seed_times(store, search, device)
-    rivals = [Rival("seed kernel", "baseline", seed_us)] if seed_us else []
-    if holder and report and holder.candidate != report.candidate:
-        rivals.insert(0, Rival("cell's holder", "incumbent", await _times_of(store, holder.job)))
-    said = provenance(device)
-    judged = Judged(
-        device=device,
-        provenance=said,
-        relative_to=relative_to(device),
-        report=report,
-        others=tuple(each for each in here if each is not report),
-        speedup=None,
-        times=(),
-        cell=cell,
-        holder=holder,
-        card=TARGETS[Device.parse(device).target].card,
-    )
-    if report is None:
-        return judged
-    weights = benchmark_weights(search)
-    todo = _works(search, stored, operator) if stored else {}
-    target = TARGETS[report.device.target]
-    timed = [(each.shape, todo.get(each.shape, Work()), each.mid_us or 0.0) for each in report.shapes]
-    return replace(
-        judged,
-        speedup=gain(report, seed_us, weights),
-        times=compare(report, todo, rivals, said),
-        roofline=roofline(timed, target),
-    )
-
-
-async def _holder(store: Store, search: Search, device: str, cell: int | None) -> Elite | None:
-    if cell is None:
-        return None
-    try:
-        return await store.elites.get(search.id, device, search.axes_version, cell)
-    except NotFound:
-        return None
-
-
-async def seed_times(store: Store, search: Search, device: str) -> dict[str, float]:
-    """Times of the search's first seed on a device, microseconds by shape."""
-    seeds = await store.candidates.seeds(search.id)
-    reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
-    correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
-    report = next(correct, None)
-    return times_us(report) if report else {}
-
-
-async def _times_of(store: Store, job: str) -> dict[str, float]:
-    documents = await store.views.documents([job])
-    return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
-
-
-def _works(search: Search, stored: BundleRecord, operator: Operator) -> dict[str, Work]:
-    """By shape, what any kernel has to do."""
-    keys = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
-    todo = works(search.shapes, search.graphs, [item.dtype for item in operator.inputs])
-    return {
-        key: replace(work, required_bytes=readings.get("bytes_required"))
-        for key, work, readings in zip(keys, todo, stored.readings, strict=False)
-    }

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from archive.records import Elite, Search
 from archive.store import Store
 from service.api.wiring import Named, Running, needs
-from service.dashboard.candidate import seed_times
+from service.dashboard.judged import seed_times
 from service.dashboard.maps import View
 from service.dashboard.rendering import HEADERS, Fragment, Page, render_fragment, respond
 from service.dashboard.routing import Framed, pages
