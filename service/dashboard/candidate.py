@@ -202,7 +202,9 @@ def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             said = ", ".join(
                 f"{key} {count}" for key, count in sorted(value.items(), key=lambda item: -item[1]) if count
             )
-        elif name.endswith("bytes") and not isinstance(value, bool):
+        elif isinstance(value, bool):
+            said = "yes" if value else "no"
+        elif "bytes" in name:
             said = words.size_bytes(value)
         elif name == "occupancy":
             said = words.share(value)

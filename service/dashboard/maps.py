@@ -183,7 +183,7 @@ def draw(
     """
     axes = {axis.descriptor: axis for axis in search.axes}
     shown = {(place.x, place.y): place for place in places}
-    looks = _Looks(view.colour, search, [place.mark.objective for place in (*places, *beside)], now)
+    looks = _Looks(view, search, [place.mark.objective for place in (*places, *beside)], now)
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
@@ -258,8 +258,9 @@ def _pinned(axes: Sequence[Axis], view: View, pins: Collection[Pin]) -> set[tupl
 class _Looks:
     """Which class of the style sheet a square gets, and the legend to it."""
 
-    def __init__(self, colour: Colour, search: Search, objectives: Sequence[float], now: datetime) -> None:
-        self._colour = colour
+    def __init__(self, view: View, search: Search, objectives: Sequence[float], now: datetime) -> None:
+        self._colour = view.colour
+        self._provenance = provenance(view.device)
         self._now = now
         self._emitters = [SEED_EMITTER, *(name for name in search.emitters if name != SEED_EMITTER)]
         faster = [objective for objective in objectives if objective >= 1.0]
@@ -291,7 +292,7 @@ class _Looks:
             named = [(f"shade-{SHADES - at}", f"under {name}") for at, (_, name) in enumerate(AGES)]
             return (*named, (f"shade-{SHADES - len(AGES)}", "older"))
         steps = [self._least * (self._most / self._least) ** (at / (SHADES - 1)) for at in range(SHADES)]
-        shades = [(f"shade-{at + 1}", speedup(value)) for at, value in enumerate(steps)]
+        shades = [(f"shade-{at + 1}", speedup(value, self._provenance)) for at, value in enumerate(steps)]
         shades = shades if self._most > self._least else shades[-1:]
         slower = [(f"slower-{at + 1}", f"{name}{TIMES}") for at, (_, name) in enumerate(SLOWER)]
         return (*(slower if self._slower else ()), *(shades if self._faster else ()))

@@ -180,6 +180,6 @@ def _rate(work: Work, target: Target) -> float:
 
 def _flops(rate: float) -> str:
     size, unit = next(
-        ((size, unit) for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")) if rate >= size), (1e3, "k")
+        ((size, unit) for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")) if rate >= size), (1e3, "k")
     )
     return f"{rate / size:.3g} {unit}FLOP/s"

@@ -265,5 +265,7 @@ document.addEventListener("visibilitychange", followVisibility);
 addEventListener("popstate", () => byId("main").dataset.stream && show(location.href, false));
 addEventListener("pagehide", disconnect);
 addEventListener("pageshow", (event) => event.persisted && followVisibility());
+const here = document.querySelector(".top nav [aria-current]");
+if (here) here.scrollIntoView({ block: "nearest", inline: "center" });
 setInterval(watchSilence, 1000);
 if (byId("main").dataset.stream) connect();
