@@ -1,9 +1,10 @@
 """What page routes share: the frame around a page, forms as they were sent, and errors that are pages too."""
 
 import gzip
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
@@ -150,14 +151,32 @@ async def error_page(request: Request, error: Exception) -> Response:
     return respond(page, await frame_of(request), status)
 
 
+def for_people(answer: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Have an error outside of any page route shown as a page to who wants one; programs get what they got before.
+
+    Args:
+        answer: What programs get; it also tells the log.
+    """
+
+    async def shown(request: Request, error: Exception) -> Response:
+        answered = answer(request, error)
+        told: Response = await answered if isawaitable(answered) else answered
+        is_page = not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+        return await error_page(request, error) if is_page else told
+
+    return shown
+
+
 def _detail(error: Exception, status: int, request: Request) -> str:
     if isinstance(error, RequestValidationError):
         return f"there is nothing at {request.url.path}"
     if status == 503:
         return "the archive or the queue did not answer; try again in a moment"
     if isinstance(error, HTTPException):
-        return str(error.detail)
-    return error.detail if isinstance(error, ServiceError) else str(error)
+        return f"there is nothing at {request.url.path}" if status == 404 else str(error.detail)
+    if isinstance(error, ServiceError):
+        return error.detail
+    return "the service failed on this request; its log says why" if status >= 500 else str(error)
 
 
 class PageRoute(APIRoute):

@@ -56,7 +56,7 @@ def paths(search: str, hostile: Hostile, page: "Page") -> list[str]:
     candidate = page.locator(".map td a").first.get_attribute("href")
     bad, side = f"/searches/{hostile.search.id}", f"{search.rpartition('/')[2]}@model:sm_90"
     return [
-        "/", search, f"{search}?along=dollars&colour=emitter", f"{search}/shapes", f"{search}/candidates", str(candidate),
+        "/", search, f"{search}?along=dollars&colour=age", f"{search}/shapes", f"{search}/candidates", str(candidate),
         "/operators", "/operators/rmsnorm", "/workers", "/prompts", f"/prompts/{hostile.prompt}", "/tokens", "/audit",
         "/login", "/compare", f"/compare?left={side}&right={hostile.search.id}@model:sm_90", bad, f"{bad}/candidates",
         f"/candidates/{hostile.candidates[3]}", "/prompts?state=answered", "/searches/nothing",
