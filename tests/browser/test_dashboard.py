@@ -214,7 +214,7 @@ def test_a_square_is_replaced_by_itself_and_keeps_focus(watched: Watched, search
 def test_what_is_pinned_has_a_mark(watched: Watched, served: Served, search: str) -> None:
     page = watched.page
     page.goto(f"/searches/{hostile_of(served).search.id}")
-    assert page.locator(".map td.pinned").count() == 1
+    assert page.locator(".map td.pinned").count() >= 1
     assert page.locator(".legend >> text=pinned").count() == 1
     page.goto(search)
     page.locator(".map td a").first.click()

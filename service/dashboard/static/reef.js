@@ -266,6 +266,6 @@ addEventListener("popstate", () => byId("main").dataset.stream && show(location.
 addEventListener("pagehide", disconnect);
 addEventListener("pageshow", (event) => event.persisted && followVisibility());
 const here = document.querySelector(".top nav [aria-current]");
-if (here) here.scrollIntoView({ block: "nearest", inline: "center" });
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
 setInterval(watchSilence, 1000);
 if (byId("main").dataset.stream) connect();
