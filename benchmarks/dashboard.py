@@ -104,11 +104,16 @@ async def grow(folder: Path, candidates: int, cells: int) -> tuple[str, str]:
     await store.searches.set_state(search, SearchState.PAUSED)
     await store.close()
     _fill(folder / "reef.db", search, candidates, cells, grid.cells // cells)
-    return search, _id(candidates - 1)
+    return search, _id(_shown(candidates))
 
 
 def _id(number: int) -> str:
     return f"01990000-0000-7000-8000-{number:012x}"
+
+
+def _shown(candidates: int) -> int:
+    """The candidate whose page is measured: one of many ancestors that has children."""
+    return candidates // 2 - 1
 
 
 def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> None:
@@ -117,13 +122,17 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute(
             f"""{numbers} INSERT INTO candidates (id, search, ordinal, emitter, source, digest, trace_key, parents,
-            children, note, state, outcome, reason, objective, stages_s, created_at)
+            children, note, state, outcome, reason, objective, objectives, stages_s, created_at)
             SELECT printf('01990000-0000-7000-8000-%012x', i), ?, i, CASE i % 2 WHEN 0 THEN 'tune' ELSE 'rewrite' END,
-            CASE WHEN i > {candidates} - 200 THEN ? ELSE '# ' || i END, 'd' || i, 'k' || i,
+            CASE WHEN i > {candidates} - 200 OR i = {_shown(candidates)} THEN ? ELSE '# ' || i END, 'd' || i, 'k' || i,
             CASE WHEN i > 0 THEN json_array(printf('01990000-0000-7000-8000-%012x', i / 2)) ELSE '[]' END,
             0, 'num_warps 4 -> 8', 'judged', CASE i % 4 WHEN 0 THEN 'wrong_result' ELSE 'correct' END, '',
-            1 + (i % 1000) / 1000.0, '{{}}', ? FROM n""",
-            (search, SOURCE, at),
+            1 + (i % 1000) / 1000.0, json_object(?, 1 + (i % 1000) / 1000.0), '{{}}', ? FROM n""",
+            (search, SOURCE, DEVICE, at),
+        )
+        database.execute(
+            "INSERT INTO parentages (parent, child) SELECT json_extract(parents, '$[0]'), id FROM candidates "
+            "WHERE parents <> '[]'"
         )
         columns = "search, device, axes_version, cell, coordinates, candidate, variant, bundle, job, emitter, objective"
         rows = (
