@@ -229,7 +229,11 @@ class Progress(Resource):
 
 
 class CandidateSummary(Resource):
-    """A candidate in a list, without its source."""
+    """A candidate in a list, without its source.
+
+    `objectives` are those of its best variant on each device where one is correct; `objective` is the one on the
+    search's first device.
+    """
 
     id: str
     search: str
@@ -242,6 +246,7 @@ class CandidateSummary(Resource):
     reason: str
     line: int | None
     objective: float | None
+    objectives: Mapping[str, float]
     created_at: datetime
 
 

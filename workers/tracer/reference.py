@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
+from workers.tracer.flops import count
 from workers.tracer.gradients import NotDifferentiable, differentiate
 
 FILENAME = "<reference>"
@@ -179,12 +180,15 @@ def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Grap
             Outcome.WRONG_OUTPUT_TYPE,
             f"the reference returns ({', '.join(dtypes)}), but the spec declares ({', '.join(declared)})",
         )
+    flops = count(traced.graph.nodes)
     return Graph(
         shape=shape,
         nodes=tuple(translation.nodes),
         outputs=tuple(translation.reference(result) for result in translation.results),
         output_shapes=tuple(tuple(result.shape) for result in results),
         output_dtypes=declared,
+        matrix_flops=flops.matrix,
+        other_flops=flops.other,
     )
 
 
