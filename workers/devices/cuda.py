@@ -4,6 +4,7 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -85,11 +86,15 @@ class CudaDevice(DeviceBench):
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew and time it against the pacer and against the incumbent, longer.
 
+        Both races are run on content that nobody has met before: what the archive keeps cannot come out of a memory that
+        outlasts a job.
+
         Raises:
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        setting = replace(self._setting, seed=fresh_seed)
+        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def close(self) -> None:
@@ -136,3 +141,8 @@ class CudaDevice(DeviceBench):
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self.card, self.folder, self.versions())
+
+
+def fresh_seed(operator: Operator, shape: str) -> str:
+    """A secret of timed content that is used once."""
+    return secrets.token_hex(SECRET_BYTES)

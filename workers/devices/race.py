@@ -136,6 +136,7 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[
 
     The candidate's calls get contents that nobody has been given before: an answer that it finds somewhere, its own of
     an earlier call or the pacer's, is never the one it is asked for. The pacer is ours, and its contents may return.
+    Calls come to their slots in no order, so that no call can tell where the next one will find its inputs.
 
     Args:
         pairs: How many.
@@ -144,13 +145,17 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[
         random: Seeded with a secret.
     """
     samples: list[Sample] = []
+    shuffled = {side: random.sample(range(pairs * calls), pairs * calls) for side in Side}
     for pair in range(pairs):
-        places = tuple(range(pair * calls, (pair + 1) * calls))
+        places = range(pair * calls, (pair + 1) * calls)
         streams = {
             Side.CANDIDATE: tuple(first_stream + place for place in places),
             Side.PACER: tuple(PACER_STREAM + n for n in random.sample(range(max(PACER_STREAMS, calls)), calls)),
         }
-        samples += [Sample(side=side, slots=places, streams=streams[side]) for side in random.sample(list(Side), 2)]
+        samples += [
+            Sample(side=side, slots=tuple(shuffled[side][place] for place in places), streams=streams[side])
+            for side in random.sample(list(Side), 2)
+        ]
     return tuple(samples)
 
 

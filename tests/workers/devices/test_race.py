@@ -25,6 +25,12 @@ def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(pairs
         assert len(set(sample.streams)) == calls
 
 
+def test_slots_are_used_in_no_order() -> None:
+    samples = pair_up(8, 16, 0, Random(5))
+    places = [slot for sample in samples if sample.side is Side.CANDIDATE for slot in sample.slots]
+    assert sum(after == before + 1 for before, after in zip(places, places[1:], strict=False)) < 8
+
+
 def test_who_goes_first_is_drawn() -> None:
     firsts = [sample.side for sample in pair_up(200, 1, 0, Random(4))[::2]]
     assert 70 < firsts.count(Side.PACER) < 130
