@@ -1,4 +1,4 @@
-"""Honest kernels, every one of which must be accepted: rewritings and tunings of the seeds, styles written by hand, and a library's.
+"""Honest kernels, every one of which must be accepted: seeds with rewritings and tunings, styles, a library's.
 
 What our emitters make of a seed is drawn with chance of a fixed seed, so that it is the same on every machine.
 """

@@ -1,7 +1,8 @@
 """liger-kernel's own Triton kernels as candidates: read out of the package where it is installed, none of it kept here.
 
-A candidate is one file that imports torch and triton only, so the jit functions are cut out of the package's modules and put before
-a few lines of ours that allocate and launch as the package's operators do. Its licence (BSD 2-clause) allows that.
+A candidate is one file that imports torch and triton only, so the jit functions are cut out of the package's modules
+and put before a few lines of ours that allocate and launch as the package's operators do. Its licence (BSD 2-clause)
+allows that.
 """
 
 import ast
@@ -103,8 +104,8 @@ def cross_entropy(logits, target):
 """,
     ),
 }
-"""By operator. Its softmax takes exponentials of bfloat16, which Triton does not have, and its gated product rounds the gate to
-bfloat16 before it multiplies, which our contract has in float32: these two are refused, and rightly."""
+"""By operator. Its softmax takes exponentials of bfloat16, which Triton does not have, and its gated product
+rounds the gate to bfloat16 before it multiplies, which our contract has in float32: both are refused, and rightly."""
 
 
 def liger_kernels() -> Iterator[tuple[str, str]]:

@@ -4,11 +4,13 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from workers.baselines import Baseline, measure_baselines
+from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
@@ -47,19 +49,26 @@ class CudaDevice(DeviceBench):
     provenance = Provenance.MEASURED
     confirms = True
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Start the crew. In `folder` baselines are remembered and raw samples kept.
 
         Raises:
             ToolMissing: If the card is not of the class.
             CardFailed: If it cannot be opened.
         """
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, card, folder, checks)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
-        self._crew = Crew(card, self._target)
+        self._crew = Crew(card, self._target, checks)
         samples = None if folder is None else folder / "samples"
         self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
         if device_of_card(self._crew.opened.card) != device:
@@ -86,7 +95,7 @@ class CudaDevice(DeviceBench):
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew and time it against the pacer and against the incumbent, longer.
 
-        Both races are run on content that nobody has met before: what the archive keeps cannot come out of a memory that
+        Both races run on content that nobody has met before: what the archive keeps cannot come out of a memory that
         outlasts a job.
 
         Raises:

@@ -5,6 +5,7 @@ Nothing it reports was measured.
 """
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -14,7 +15,7 @@ import torch
 from triton.backends.nvidia.compiler import get_ptxas
 
 from workers.assembler import assemble
-from workers.checks import CHECKS, Evidence, Expectation, Ledger
+from workers.checks import CHECKS, Check, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
 from workers.devices.interpretation import Result, Unusable, interpret
 from workers.devices.selection import Case, select_cases
@@ -68,13 +69,20 @@ class ModelDevice(DeviceBench):
     provenance = Provenance.PREDICTED
     confirms = False
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Warm the interpreter up, so that forked children start with it.
 
         Raises:
             ToolMissing: If there is no sheet for the target.
         """
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, card, folder, checks)
         if device.target not in TARGETS:
             raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
         self._target = TARGETS[device.target]
@@ -93,7 +101,7 @@ class ModelDevice(DeviceBench):
         """
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
-        ledger, stages_s = Ledger(CHECKS), dict[str, float]()
+        ledger, stages_s = Ledger(self.checks), dict[str, float]()
         report = Report(
             job=job.id,
             search=job.search,

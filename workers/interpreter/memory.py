@@ -20,8 +20,8 @@ OFFSET_BITS = 40
 ALIGNMENT = 256
 """Bytes to which buffers are aligned, as the devices' allocators do."""
 POISONS = (0xFF, 0x00, 0x3F)
-"""Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers, then
-zeros, then positive numbers near one. Who tells memory that was never written by one of them is found out by the next."""
+"""Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
+then zeros, then positive numbers near one. Who knows by one of them what was never written is found out by the next."""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ import torch
 
 from workers import driver
 from workers.inputs import draw
-from workers.orders import TIMED, Content, Slot
+from workers.orders import TIMED, Case, Content, Slot
 from workers.runner.arena import Arena
 from workers.runner.roster import Entrant
 from workers.support import ContentJob, Support, assign_content, zone_seed
 
 POISONS = {"heavy": 0x00, "shifted": 0x3F}
-"""Draws whose runs find other poison than NaN and -1, byte by byte: zeros, and positive numbers near one. A kernel that takes NaN in its output for the
-sign to write it would leave what it finds in use; it does so under these. They are applied to large plans, too."""
+"""Draws whose runs find other poison than NaN and -1, byte by byte: zeros, and positive numbers near one. A kernel that
+takes NaN in its output for the sign to write it would leave what it finds in use, and does so under these. Large plans
+meet both."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,26 @@ class Filler:
         self._arena = arena
         self._stream = stream
 
-    def fill(self, entrant: Entrant, slot: Slot, content: Content) -> None:
-        """Enqueue everything for one run.
+    def fill(self, cases: Sequence[tuple[Entrant, Case]], zones: str) -> None:
+        """Enqueue everything for one run of each case.
+
+        Args:
+            cases: Each with the plan that runs.
+            zones: The secret of red zones, hexadecimal.
 
         Raises:
-            ValueError: If there is no such draw.
+            ValueError: If there is no draw of a content's name.
         """
-        if content.draw == TIMED:
-            self.refill(self.prepare(entrant, [slot], content.seed, [content.stream]))
-        else:
-            self._draw(entrant, slot, content)
-            self._poison(self._poisoned(entrant, slot), POISONS.get(content.draw))
-        self.fill_zones([slot], content.seed)
+        refill = Refill([], [])
+        for entrant, case in cases:
+            content = case.content
+            if content.draw == TIMED:
+                self._add(refill, entrant, case.slot, content.seed, content.stream)
+            else:
+                self._draw(entrant, case.slot, content)
+                self._poison(refill, self._poisoned(entrant, case.slot), content.draw)
+        self.refill(refill)
+        self.fill_zones((case.slot for _, case in cases), zones)
 
     def prepare(self, entrant: Entrant, slots: Sequence[Slot], seed: str, streams: Sequence[int]) -> Refill:
         """Timed content for several runs, and poison.
@@ -68,9 +77,7 @@ class Filler:
         """
         refill = Refill([], [])
         for slot, stream in zip(slots, streams, strict=True):
-            inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
-            refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
-            refill.poisoned.extend(self._poisoned(entrant, slot))
+            self._add(refill, entrant, slot, seed, stream)
         return refill
 
     def refill(self, refill: Refill) -> None:
@@ -83,16 +90,22 @@ class Filler:
         zones = (zone for slot in slots for zone in slot.zones)
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
 
+    def _add(self, refill: Refill, entrant: Entrant, slot: Slot, seed: str, stream: int) -> None:
+        inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
+        refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
+        refill.poisoned.extend(self._poisoned(entrant, slot))
+
     def _poisoned(self, entrant: Entrant, slot: Slot) -> list[tuple[int, int]]:
         return [(self._arena.pointer + offset, size) for offset, size in entrant.loaded.layout.poisoned(slot)]
 
-    def _poison(self, ranges: Sequence[tuple[int, int]], byte: int | None) -> None:
-        if byte is None:
-            self._support.poison(self._stream, ranges)
+    def _poison(self, refill: Refill, ranges: Sequence[tuple[int, int]], name: str) -> None:
+        """Poison what a run on a draw is not given: at once where it is not the usual poison."""
+        if name not in POISONS:
+            refill.poisoned.extend(ranges)
             return
         for address, size in ranges:
             if size:
-                driver.set_bytes(self._stream, address, byte, size)
+                driver.set_bytes(self._stream, address, POISONS[name], size)
 
     def _draw(self, entrant: Entrant, slot: Slot, content: Content) -> None:
         secret = bytes.fromhex(content.seed)

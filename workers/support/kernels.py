@@ -16,8 +16,8 @@ ROUNDS = tl.constexpr(7)
 TWO_LOG_2 = tl.constexpr(1.3862943611198906)
 """Twice the natural logarithm of two."""
 RARE = tl.constexpr(4096)
-"""Of so many words, one each makes its first and its second value an outlier. Values that are all alike could be guessed
-from a few of them: the sum of a row's exponentials comes out right to a per mille if a quarter of the row is read."""
+"""Of so many words, one each makes its first and its second value an outlier. Values that are all alike could be
+guessed from a few: the sum of a row's exponentials comes out right to a per mille if a quarter of the row is read."""
 OUTLYING = tl.constexpr(16.0)
 """How much farther from zero outliers are: one weighs more in a row's exponentials than 32000 others."""
 FARTHEST = tl.constexpr(112.0)

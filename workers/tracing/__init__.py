@@ -6,7 +6,8 @@ Trusted code of the warm bench process. Everything that the jail answers is host
 import platform
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated
@@ -14,7 +15,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from workers import jail, tracer
-from workers.assembler import assemble
+from workers.assembler import Assembler, assemble, assemble_kernel
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
@@ -23,10 +24,10 @@ from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans
 from workers.tracing.admission import admission
-from workers.tracing.claims import Unfounded, check_bundle
+from workers.tracing.claims import CLAIMS, Claim, Unfounded, check_bundle
 from workers.tracing.warmth import warm
 
-__all__ = ["trace", "warm"]
+__all__ = ["JUDGING", "Judging", "trace", "warm"]
 
 MEMORY_BYTES = 2 * 2**30
 """Memory that a trace may add to the warm process; compiling the largest attention kernels takes under 1 GiB."""
@@ -59,19 +60,36 @@ _ENDINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What the answer of a trace is held against. Nothing but tests takes anything out of it.
+
+    Attributes:
+        claims: What plans say, against the job.
+        assembler: Lints and assembles a kernel.
+    """
+
+    claims: Mapping[str, Claim]
+    assembler: Assembler
+
+
+JUDGING = Judging(CLAIMS, assemble_kernel)
+
+
 class _Export(Ended):
     """What `reference.export` answers."""
 
     graphs: Annotated[tuple[Graph, ...], Field(max_length=MAX_PLANS)] = ()
 
 
-def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> TraceReport:
+def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, judging: Judging = JUDGING) -> TraceReport:
     """Trace a candidate, or export the operator's reference if the job has no source.
 
     Args:
         job: The order.
         worker: The id that the report carries.
         tracer_function: What runs in the jail for a source.
+        judging: What its answer is held against.
 
     Returns:
         The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs, with
@@ -100,7 +118,7 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     )
     if result.ending is not Ending.RETURNED:
         return _with_end(report, _ended(result))
-    return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report)
+    return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report, judging)
 
 
 @cache
@@ -146,7 +164,7 @@ def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> Trac
     return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
 
 
-def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+def _read_trace(result: JailResult, job: TraceJob, report: TraceReport, judging: Judging) -> TraceReport:
     try:
         reply = Reply.model_validate_json(result.reply)
     except ValidationError as error:
@@ -159,7 +177,7 @@ def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> Trace
         return _with_end(report, ended, stages_s=stages_s)
     started = time.perf_counter()
     late = started + job.deadline_s
-    variants = tuple(_variant(index, plans, reply, job, late) for index, plans in enumerate(reply.variants))
+    variants = tuple(_variant(index, plans, reply, job, late, judging) for index, plans in enumerate(reply.variants))
     stages_s["assemble"] = time.perf_counter() - started
     best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
     ended = Ended(outcome=best.outcome, reason=best.reason, stage=best.stage, line=best.line)
@@ -173,7 +191,9 @@ def _stages(result: JailResult, reply: Reply) -> dict[str, float]:
     return {"trace": trace_s, "compile": compile_s, "jail": result.wall_s - compile_s - trace_s}
 
 
-def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float) -> TracedVariant:
+def _variant(
+    index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float, judging: Judging
+) -> TracedVariant:
     """One variant: its claims checked, its kernels assembled, its plans read; not after `late` on the clock."""
     if plans.outcome is not Outcome.CORRECT:
         return _failed(index, plans)
@@ -182,12 +202,12 @@ def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: 
         return _failed(index, Ended(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.ASSEMBLE))
     try:
         bundle = _bundle(plans, reply, job)
-        check_bundle(bundle, job)
+        check_bundle(bundle, job, judging.claims)
     except ValidationError as error:
         return _failed(index, _malformed(error))
     except Unfounded as error:
         return _failed(index, Ended(outcome=error.outcome, reason=tidy(error.reason), stage=Stage.TRACE))
-    assembled = assemble(bundle, job.operator)
+    assembled = assemble(bundle, job.operator, judging.assembler)
     if assembled.outcome is not None:
         ended = Ended(
             outcome=assembled.outcome, reason=tidy(assembled.reason), stage=Stage.ASSEMBLE, line=assembled.line

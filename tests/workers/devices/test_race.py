@@ -1,13 +1,14 @@
 """How a round is laid out, what a race says, and when a time is not believed."""
 
+from itertools import pairwise
 from math import exp
 from random import Random
 
 import pytest
 
-from workers.devices.race import Race, pair_up, reject_below_floor
+from workers.devices.race import HOPELESS, STAGES, Race, pair_up, reject_below_floor, scatter
 from workers.devices.verdict import Ended
-from workers.orders import Side
+from workers.orders import Side, Slot
 from workers.protocol import Outcome
 
 
@@ -26,9 +27,10 @@ def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(pairs
 
 
 def test_slots_are_used_in_no_order() -> None:
-    samples = pair_up(8, 16, 0, Random(5))
-    places = [slot for sample in samples if sample.side is Side.CANDIDATE for slot in sample.slots]
-    assert sum(after == before + 1 for before, after in zip(places, places[1:], strict=False)) < 8
+    slots = [Slot(start=at, end=at + 1, buffers=(at,), scratch=(), zones=()) for at in range(100)]
+    scattered = [slot.start for slot in scatter(slots, Random(5))]
+    assert sorted(scattered) == list(range(100))
+    assert sum(after == before + 1 for before, after in pairwise(scattered)) < 8
 
 
 def test_who_goes_first_is_drawn() -> None:
@@ -40,6 +42,21 @@ def test_a_race_says_how_much_slower_the_candidate_is() -> None:
     race = Race("N=8", candidate_us=(22.0, 21.0, 23.0, 22.0, 22.5), pacer_us=(20.0,) * 5, calls=5)
     low, mid, high = race.slowdown.bounds()
     assert low < 1.1 < high and mid == pytest.approx(exp(race.slowdown.mean))
+
+
+def test_only_who_is_surely_far_behind_is_hopeless() -> None:
+    assert Race("N=8", (40.0, 41.0, 40.0, 39.5), (20.0,) * 4, 5).is_hopeless
+    assert not Race("N=8", (40.0, 20.0, 60.0, 39.5), (20.0,) * 4, 5).is_hopeless
+    assert not Race("N=8", (29.9, 29.0, 29.5, 29.2), (20.0,) * 4, 5).is_hopeless
+
+
+def test_looking_at_every_stage_condemns_no_more_than_one_in_twenty() -> None:
+    random = Random(9)
+    condemned = 0
+    for _ in range(400):
+        times = [20.0 * HOPELESS * exp(random.gauss(0.0, 0.03)) for _ in range(64)]
+        condemned += any(Race("N=8", tuple(times[:n]), (20.0,) * n, 5).is_hopeless for n in STAGES if n <= 64)
+    assert condemned / 400 <= 0.05
 
 
 def test_a_time_below_the_floor_is_not_believed() -> None:
