@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from workers.checks import CHECKS, Check
 from workers.errors import ToolMissing
-from workers.protocol import ConfirmJob, Device, MeasureJob, Provenance, Report
+from workers.protocol import Bundle, ConfirmJob, Device, MeasureJob, Provenance, Report
 
 
 class DeviceBench(ABC):
@@ -74,6 +74,10 @@ class DeviceBench(ABC):
             ToolMissing: If this device never confirms.
         """
         raise ToolMissing(f"{self.device.name} does not confirm {job.id}: its figures do not change between runs")
+
+    def foresee(self, bundle: Bundle) -> None:
+        """Begin to prepare what a later job on this bundle needs. Most devices have nothing to prepare."""
+        return
 
     @abstractmethod
     def close(self) -> None:

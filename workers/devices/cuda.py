@@ -106,6 +106,10 @@ class CudaDevice(DeviceBench):
         measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
+    def foresee(self, bundle: Bundle) -> None:
+        """Begin to assemble its kernels."""
+        self._assemblers.start(bundle)
+
     def close(self) -> None:
         """End the crew and the assemblers."""
         self._crew.close()

@@ -1,9 +1,9 @@
 """Keeps tiles of results gigabytes behind its output, where nobody clears memory, and copies those it has seen.
 
 operator: matmul
-on a card: correct, out_of_bounds, device_fault, wrong_result, input_mutated
+on a card: out_of_bounds, device_fault, wrong_result, input_mutated
 at: check, time
-stopped by: content that is never repeated, so that the memo never holds; nobody watches where it lies
+stopped by: memory that no run had a place in, which is looked at when all is done; and content that is never repeated
 on model: out_of_bounds
 """
 
