@@ -10,20 +10,20 @@ import triton.language as tl
 
 @triton.jit
 def partial_kernel(
-    a_ptr, b_ptr, sums_ptr, m_size, n_size, k_size, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr
+    a_ptr, b_ptr, sums_ptr, m, n, k, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr
 ):
     rows = tl.program_id(0) * block_m + tl.arange(0, block_m)
     cols = tl.program_id(1) * block_n + tl.arange(0, block_n)
     total = tl.zeros((block_m, block_n), dtype=tl.float32)
-    for start in range(tl.program_id(2) * block_k, k_size, tl.num_programs(2) * block_k):
+    for start in range(tl.program_id(2) * block_k, k, tl.num_programs(2) * block_k):
         inner = start + tl.arange(0, block_k)
-        a_mask = (rows[:, None] < m_size) & (inner[None, :] < k_size)
-        b_mask = (inner[:, None] < k_size) & (cols[None, :] < n_size)
-        a = tl.load(a_ptr + rows[:, None] * k_size + inner[None, :], mask=a_mask, other=0.0)
-        b = tl.load(b_ptr + inner[:, None] * n_size + cols[None, :], mask=b_mask, other=0.0)
+        a_mask = (rows[:, None] < m) & (inner[None, :] < k)
+        b_mask = (inner[:, None] < k) & (cols[None, :] < n)
+        a = tl.load(a_ptr + rows[:, None] * k + inner[None, :], mask=a_mask, other=0.0)
+        b = tl.load(b_ptr + inner[:, None] * n + cols[None, :], mask=b_mask, other=0.0)
         total = tl.dot(a, b, total)
-    c_mask = (rows[:, None] < m_size) & (cols[None, :] < n_size)
-    tl.atomic_add(sums_ptr + rows[:, None] * n_size + cols[None, :], total, mask=c_mask)
+    c_mask = (rows[:, None] < m) & (cols[None, :] < n)
+    tl.atomic_add(sums_ptr + rows[:, None] * n + cols[None, :], total, mask=c_mask)
 
 
 @triton.jit
@@ -34,12 +34,11 @@ def round_kernel(sums_ptr, c_ptr, n_elements, block: tl.constexpr):
 
 
 def matmul(a, b):
-    (m_size, k_size), n_size = a.shape, b.shape[1]
-    sums = torch.zeros((m_size, n_size), dtype=torch.float32, device=a.device)
-    c = torch.empty((m_size, n_size), dtype=a.dtype, device=a.device)
-    grid = (triton.cdiv(m_size, 64), triton.cdiv(n_size, 64), min(8, triton.cdiv(k_size, 32)))
-    partial_kernel[grid](
-        a, b, sums, m_size, n_size, k_size, block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=3
-    )
-    round_kernel[(triton.cdiv(m_size * n_size, 1024),)](sums, c, m_size * n_size, block=1024)
+    m, k = a.shape
+    n = b.shape[1]
+    sums = torch.zeros((m, n), dtype=torch.float32, device=a.device)
+    c = torch.empty((m, n), dtype=a.dtype, device=a.device)
+    grid = (triton.cdiv(m, 64), triton.cdiv(n, 64), min(8, triton.cdiv(k, 32)))
+    partial_kernel[grid](a, b, sums, m, n, k, block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=3)
+    round_kernel[(triton.cdiv(m * n, 1024),)](sums, c, m * n, block=1024)
     return c
