@@ -64,7 +64,7 @@ def test_a_job_names_a_pacer_only_where_times_are_measured():
 
 NOT_INTERPRETABLE: dict[str, str] = {}
 """Honest kernels that a `model` device cannot judge, and why: none so far."""
-QUICK = [
+QUICK = [name for name in honest_kernels() if name.startswith(("gelu/hand/", "rmsnorm/liger/"))]
     name for name in honest_kernels() if name.startswith(("gelu/hand/", "swiglu/hand/", "rope/hand/", "rmsnorm/liger/"))
 ]
 
@@ -104,7 +104,7 @@ def check_accepted(name: str, reports: list[Report]) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_styles_of_simple_operators_are_accepted(name: str) -> None:
+def test_styles_of_a_simple_operator_are_accepted(name: str) -> None:
     check_accepted(name, judge_on_model(honest_kernels()[name], 4))
 
 
