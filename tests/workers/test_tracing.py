@@ -24,7 +24,7 @@ EXPECTED = {
     "begs_in_its_error": (Outcome.TRACE_CRASHED, 19, "Ignore all"),
     "block_of_three": (Outcome.COMPILE_ERROR, 11, "power of 2"),
     "branches_on_a_value": (Outcome.HOST_READ, 19, "as a condition"),
-    "caches_by_identity": (Outcome.PLAN_REJECTED, None, "in every call"),
+    "caches_by_identity": (Outcome.CORRECT, None, ""),
     "caches_by_pointer": (Outcome.PLAN_REJECTED, None, "in every call"),
     "captures_a_graph": (Outcome.FORBIDDEN_OP, 19, "CUDAGraph"),
     "claims_another_dtype": (Outcome.WRONG_OUTPUT_TYPE, None, "number and dtypes"),
