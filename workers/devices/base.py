@@ -42,7 +42,7 @@ class DeviceBench(ABC):
             device: What it serves.
             worker: The id that its reports carry.
             card: Which card of this machine, on devices that measure.
-            folder: Where it may keep what outlives it, such as raw samples; None keeps nothing.
+            folder: Where it may keep what outlives it, such as figures of baselines; None keeps nothing.
             checks: What it holds candidates against. Only tests pass another table: a rogue that a check stops
                 has to get through without it.
 

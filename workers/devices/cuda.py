@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from workers import jail
 from workers.baselines import Baseline, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
@@ -23,13 +24,14 @@ from workers.protocol import (
     ConfirmJob,
     Device,
     Graph,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
     Provenance,
     Report,
-    Trust,
     device_of_card,
+    label,
 )
 from workers.targets import TARGETS
 
@@ -67,7 +69,7 @@ class CudaDevice(DeviceBench):
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
-        """Start the crew. In `folder` baselines are remembered and raw samples kept.
+        """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
@@ -80,8 +82,7 @@ class CudaDevice(DeviceBench):
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target, checks)
-        samples = None if folder is None else folder / "samples"
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -99,7 +100,6 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
-            job.id,
             job.operator,
             job.graphs,
             job.bundle,
@@ -121,7 +121,7 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         setting = replace(self._setting, seed=fresh_seed)
-        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, setting)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def foresee(self, bundle: Bundle) -> None:
@@ -143,6 +143,9 @@ class CudaDevice(DeviceBench):
         except Ended as ended:
             found |= ended.found
         self._count_job(job.operator, measurement)
+        # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
+        agreed = bool(measurement.controls)
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=agreed)
         report = Report(
             kind=job.kind,
             job=job.id,
@@ -154,7 +157,8 @@ class CudaDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
-            trust=Trust.B,
+            trust=label(grounds)[0],
+            grounds=grounds,
             provenance=self.provenance,
             checks=measurement.checks,
             stages_s=measurement.stages_s,
