@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from workers.protocol import ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import Job
 
 LEVELS = ("debug", "info", "warning", "error")
 JSON, LEVEL = "REEF_LOG_JSON", "REEF_LOG_LEVEL"
@@ -40,6 +40,6 @@ def configure(environment: Mapping[str, str], **ids: str) -> None:
     )
 
 
-def ids_of(job: TraceJob | MeasureJob | ConfirmJob) -> dict[str, str | None]:
+def ids_of(job: Job) -> dict[str, str | None]:
     """What a job is known by in every log."""
     return {"job": job.id, "search": job.search, "candidate": job.candidate}

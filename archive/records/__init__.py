@@ -31,6 +31,7 @@ from archive.records.prompting import (
     Purse,
     Reply,
 )
+from archive.records.retraces import Retrace
 from archive.records.searching import (
     EMPTY_CELL,
     PRIORITY,
@@ -59,7 +60,7 @@ from archive.records.searching import (
 )
 from archive.records.steering import GateRecord, Hint, NewHint, NewPin, Pin
 from archive.records.tenure import SearchMark, Tenure
-from archive.records.views import Documents, Kin, Mark, Milestone, Sighting
+from archive.records.views import Documents, Kin, Mark, Milestone, Place, Sighting, Span
 
 __all__ = [
     "EMPTY_CELL",
@@ -114,17 +115,20 @@ __all__ = [
     "Offer",
     "OperatorRecord",
     "Pin",
+    "Place",
     "Placement",
     "PlacementRecord",
     "Progress",
     "Purse",
     "Reply",
+    "Retrace",
     "Search",
     "SearchCounts",
     "SearchMark",
     "SearchState",
     "Session",
     "Sighting",
+    "Span",
     "Tenure",
     "Token",
     "Traced",

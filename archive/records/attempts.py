@@ -1,6 +1,7 @@
 """Records of attempts: what became of the candidates of one emitter, as the choice between models wants to know it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class Landing:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a candidate is judged to be: the outcome of its best variant."""
+    """What a candidate is judged to be: the outcome of its best variant, and its objectives as in `Candidate`."""
 
     candidate: str
     outcome: str
     reason: str
     line: int | None
     objective: float | None
+    objectives: Mapping[str, float] = field(default_factory=dict)

@@ -23,13 +23,14 @@ from archive.records import (
     Verdict,
 )
 from archive.store.bundles import Bundles
+from archive.store.elites import Elites
 from archive.store.engine import Database
 from archive.store.hosts import Hosts
 from archive.store.lineage import Lineage, Readings
 from archive.store.placing import place
 from archive.store.reports import About, Reports, add_reports, is_reusable
 from archive.store.traces import add_traces
-from archive.store.verdicts import add_verdicts
+from archive.store.verdicts import add_verdicts, require_finite
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Batch:
         self._bundles = Bundles(database)
         self._reports = Reports(database)
         self._hosts = Hosts(database)
+        self._elites = Elites(database)
         self.drop()
 
     def drop(self) -> None:
@@ -68,6 +70,7 @@ class Batch:
         self._measures: dict[About, list[str]] = {}
         self._traces: dict[str, Traced] = {}
         self._new: dict[str, NewReport] = {}
+        self._holders: dict[tuple[str, str, int, int], float | None] = {}
         self._offers: list[Offer] = []
         self._verdicts: dict[str, Verdict] = {}
 
@@ -166,6 +169,17 @@ class Batch:
             documents[new.job] = new.document
             self._new[new.job] = new
 
+    async def objective(self, search: str, device: str, axes_version: int, cell: int) -> float | None:
+        """Objective of who holds a cell, or will after the flush, where no confirm is needed; None if nobody does."""
+        place = (search, device, axes_version, cell)
+        if place not in self._holders:
+            try:
+                self._holders[place] = (await self._elites.get(*place)).objective
+            except NotFound:
+                self._holders[place] = None
+        mine = (offer.objective for offer in self._offers if place == _place(offer))
+        return max((known for known in (self._holders[place], *mine) if known is not None), default=None)
+
     def offer(self, offer: Offer) -> None:
         """Let a challenger that needs no confirm try for its cell; as `Elites.offer` without an incumbent.
 
@@ -182,10 +196,9 @@ class Batch:
         """Give a candidate its verdict. The first stays.
 
         Raises:
-            ValueError: If the objective is not finite.
+            ValueError: If an objective is not finite.
         """
-        if verdict.objective is not None and not isfinite(verdict.objective):
-            raise ValueError(f"an objective must be finite, not {verdict.objective}")
+        require_finite(verdict)
         self._verdicts.setdefault(verdict.candidate, verdict)
 
     async def flush(self) -> Settled:
@@ -215,6 +228,10 @@ class Batch:
             NotFound: If none has that identity.
         """
         return self._traced.get(identity) or await self._bundles.get(identity)
+
+
+def _place(offer: Offer) -> tuple[str, str, int, int]:
+    return offer.search, offer.device, offer.axes_version, offer.cell
 
 
 def _variant(candidate: str, new: NewVariant) -> Variant:

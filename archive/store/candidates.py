@@ -1,6 +1,6 @@
 """Candidates: proposed, traced, judged. Each step is one transaction that may be repeated."""
 
-from math import isfinite
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Select, case, select, update
@@ -24,8 +24,8 @@ from archive.store.engine import Database, select_record, upsert
 from archive.store.tallies import count_event
 from archive.store.tenures import require_held
 from archive.store.traces import add_traces
-from archive.store.verdicts import add_verdicts
-from archive.tables import UNFINISHED, candidates, counters, variants
+from archive.store.verdicts import add_verdicts, require_finite
+from archive.tables import UNFINISHED, candidates, counters, parentages, variants
 
 NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
 """Outcomes that another machine or minute might not repeat: such a trace is not taken for an equal candidate's."""
@@ -57,6 +57,9 @@ class Candidates:
             await require_held(connection, new.search, holder)
             await _count_children(connection, new.parents)
             stored = await _insert(connection, new)
+            if stored is not None and new.parents:
+                kin = [{"parent": parent, "child": new.id} for parent in sorted(set(new.parents))]
+                await connection.execute(parentages.insert(), kin)
             await _count_proposal(connection, new, stored=stored is not None)
             return stored
 
@@ -140,20 +143,36 @@ class Candidates:
         async with self._database.read() as connection:
             return [Variant(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def judge(self, id: str, outcome: str, reason: str, line: int | None, objective: float | None) -> bool:
+    async def judge(
+        self,
+        id: str,
+        outcome: str,
+        reason: str,
+        line: int | None,
+        objective: float | None,
+        objectives: Mapping[str, float] | None = None,
+    ) -> bool:
         """Give a candidate its verdict, the outcome of its best variant. The first verdict stays.
+
+        Args:
+            id: The candidate.
+            outcome: Of its best variant.
+            reason: Why, where it is not correct.
+            line: Of the source, where the reason has one.
+            objective: On the search's first device.
+            objectives: On each device on which a variant is correct.
 
         Returns:
             True if this was the first.
 
         Raises:
             NotFound: If there is no such candidate.
-            ValueError: If the objective is not finite.
+            ValueError: If an objective is not finite.
         """
-        if objective is not None and not isfinite(objective):
-            raise ValueError(f"an objective must be finite, not {objective}")
+        verdict = Verdict(id, outcome, reason, line, objective, dict(objectives or {}))
+        require_finite(verdict)
         async with self._database.write() as connection:
-            first = await add_verdicts(connection, [Verdict(id, outcome, reason, line, objective)])
+            first = await add_verdicts(connection, [verdict])
             if not first and await _find(connection, id) is None:
                 raise NotFound(f"there is no candidate {id}")
             return bool(first)
@@ -210,6 +229,7 @@ async def _insert(connection: AsyncConnection, new: NewCandidate) -> Candidate |
         reason="",
         line=None,
         objective=None,
+        objectives={},
         stages_s={},
         created_at=now(),
     )

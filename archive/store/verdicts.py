@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from math import isfinite
 
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,6 +11,17 @@ from archive.records import CandidateState, Verdict
 from archive.store.milestones import mark_milestone
 from archive.store.tallies import Happened, count_events
 from archive.tables import UNFINISHED, candidates, counters
+
+
+def require_finite(verdict: Verdict) -> None:
+    """Refuse what no archive should hold.
+
+    Raises:
+        ValueError: If an objective is not finite.
+    """
+    for figure in (verdict.objective, *verdict.objectives.values()):
+        if figure is not None and not isfinite(figure):
+            raise ValueError(f"an objective must be finite, not {figure}")
 
 
 async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Verdict]) -> set[str]:
@@ -42,7 +54,7 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Verdict])
     return {row.id for row in first}
 
 
-_SAID = ("outcome", "reason", "line", "objective")
+_SAID = ("outcome", "reason", "line", "objective", "objectives")
 
 
 def _row(verdict: Verdict) -> dict[str, object]:

@@ -9,6 +9,7 @@ from archive.tables.hosts import doubts, hosts, vouches
 from archive.tables.knowledge import distillations, findings, knowledge
 from archive.tables.milestones import milestones
 from archive.tables.prompting import RESERVED, arms, charges, conclusions, exchanges, purses
+from archive.tables.retraces import retraces
 from archive.tables.schema import metadata
 from archive.tables.searching import (
     UNFINISHED,
@@ -17,6 +18,7 @@ from archive.tables.searching import (
     counters,
     elites,
     operators,
+    parentages,
     placements,
     reports,
     searches,
@@ -48,11 +50,13 @@ __all__ = [
     "metadata",
     "milestones",
     "operators",
+    "parentages",
     "pins",
     "placements",
     "purses",
     "replies",
     "reports",
+    "retraces",
     "searches",
     "sessions",
     "tallies",

@@ -13,9 +13,9 @@ from archive.records import Candidate, Doubt, Offer, Placement, Traced, Variant,
 from archive.store import About, Store
 from archive.store.lineage import Readings
 from service.events import CandidateJudged, ElitePromoted, Events
-from service.judging.jobs import Case
+from service.judging.jobs import FINAL, Case
 from service.judging.reports import record
-from workers.protocol import AnyReport, Bundle, ConfirmJob, MeasureJob, Report, TraceJob, TraceReport
+from workers.protocol import AnyReport, Bundle, Job, Report, TraceReport
 from workers.queue import Dispatcher
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ class Ledger:
         self._reports: dict[str, list[Report]] = {}
         self._bundles: dict[str, Bundle] = {}
         self._identities: dict[str, dict[int, str]] = {}
-        self._jobs: list[tuple[TraceJob | MeasureJob | ConfirmJob, bool]] = []
+        self._jobs: list[tuple[Job, bool]] = []
         self._judged: dict[str, CandidateJudged] = {}
 
     async def expect(self, reports: Sequence[AnyReport]) -> None:
@@ -80,10 +80,11 @@ class Ledger:
         return await self._batch.readings(bundle)
 
     async def reports(self, candidate: str) -> list[Report]:
-        """All reports on a candidate, oldest first."""
+        """What a candidate is judged by, oldest first; as `reports_on`."""
         if candidate not in self._reports:
             documents = await self._batch.reports(candidate)
-            self._reports[candidate] = [Report.model_validate_json(document) for document in documents.values()]
+            reports = [Report.model_validate_json(document) for document in documents.values()]
+            self._reports[candidate] = [report for report in reports if report.kind != FINAL]
         return self._reports[candidate]
 
     async def measures(self, about: About) -> list[Report]:
@@ -125,8 +126,13 @@ class Ledger:
                 outcome=verdict.outcome,
                 reason=verdict.reason,
                 objective=verdict.objective,
+                objectives=verdict.objectives,
             ),
         )
+
+    async def objective(self, search: str, device: str, axes_version: int, cell: int) -> float | None:
+        """Objective of who holds a cell, or will after the commit, where no confirm is needed; None if nobody does."""
+        return await self._batch.objective(search, device, axes_version, cell)
 
     def offer(self, offer: Offer) -> None:
         """Let a challenger that needs no confirm try for its cell, and tell of it if it wins."""
@@ -139,7 +145,7 @@ class Ledger:
         self._tell(offer, placement)
         return placement
 
-    def send(self, job: TraceJob | MeasureJob | ConfirmJob, *, reserved: bool = False) -> None:
+    def send(self, job: Job, *, reserved: bool = False) -> None:
         """Queue a job as soon as what it is about is written; only for trusted workers if `reserved`."""
         self._jobs.append((job, reserved))
 

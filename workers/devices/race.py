@@ -1,6 +1,6 @@
 """Timing a candidate's plan against the pacer's: rounds of paired samples, every output of which is looked at."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 from random import Random
@@ -60,12 +60,14 @@ class Race:
         candidate_us: Microseconds a call, pair by pair.
         pacer_us: The same of the pacer.
         calls: Calls in each sample.
+        clocks_mhz: SM clock before the last sample of each round, as far as it is known.
     """
 
     shape: str
     candidate_us: tuple[float, ...]
     pacer_us: tuple[float, ...]
     calls: int
+    clocks_mhz: tuple[float, ...] = ()
 
     @property
     def slowdown(self) -> Estimate:
@@ -92,6 +94,7 @@ class Track:
         self._plans = plans
         self._seed = seed
         self._next_stream = 0
+        self._clocks_mhz: list[float] = []
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
     def race(self, pairs: int) -> Race:
@@ -111,7 +114,7 @@ class Track:
                 times = self._round(min(most, missing), calls, slots)
                 mine += times[Side.CANDIDATE]
                 its += times[Side.PACER]
-            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls)
+            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls, tuple(self._clocks_mhz))
             if race.is_hopeless:
                 break
         return race
@@ -139,8 +142,9 @@ class Track:
         """Places for the rounds of a race; all use the same, so that their graphs are captured once."""
         slots, start = {}, self._trial.somewhere()
         for side in self._trial.random.sample(list(Side), 2):
-            slots[side] = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
-            start = slots[side][-1].end
+            placed = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
+            slots[side] = scatter(placed, self._trial.random)
+            start = placed[-1].end
         return slots
 
     def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
@@ -153,6 +157,7 @@ class Track:
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
         check_clocks(order, reply)
+        self._clocks_mhz += [] if reply.clock_mhz is None else [reply.clock_mhz]
         examined = self._trial.crew.look(ExamineRound(plans=plans, round=order))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
@@ -183,6 +188,11 @@ class Track:
             raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")
         reason = f"it writes to memory that is not its own: a kernel that runs beside it goes wrong, {wrong}"
         raise Ended(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
+
+
+def scatter(slots: Sequence[Slot], random: Random) -> tuple[Slot, ...]:
+    """Slots in no order: a call that knew where the next one works could fetch its inputs, or do its work."""
+    return tuple(random.sample(slots, len(slots)))
 
 
 def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[Sample, ...]:

@@ -13,6 +13,7 @@ from workers.protocol.job import (
     MAX_SOURCE_BYTES,
     MEASURED_DEADLINE_S,
     ConfirmJob,
+    FinalJob,
     Job,
     MeasureJob,
     TraceJob,
@@ -55,10 +56,12 @@ from workers.protocol.report import (
     Ratio,
     Readings,
     Report,
+    Samples,
     ShapeResult,
     TracedVariant,
     TraceReport,
 )
+from workers.protocol.trust import Grounds, label
 
 __all__ = [
     "ANSWER",
@@ -85,10 +88,12 @@ __all__ = [
     "DtypeRef",
     "Failure",
     "Fill",
+    "FinalJob",
     "Foresight",
     "Gate",
     "GateEntry",
     "Graph",
+    "Grounds",
     "Input",
     "InputRef",
     "Job",
@@ -110,6 +115,7 @@ __all__ = [
     "Readings",
     "Ready",
     "Report",
+    "Samples",
     "Scalar",
     "Shape",
     "ShapeResult",
@@ -123,4 +129,5 @@ __all__ = [
     "Wire",
     "bundle_of",
     "device_of_card",
+    "label",
 ]

@@ -30,7 +30,7 @@ async def test_what_waits_is_read_back_and_then_written_at_once(store: Store) ->
     report = new_report(search, candidate, bundle=variant.bundle)
     await batch.save_report(report)
     batch.offer(offer(search, candidate, 1.5))
-    batch.judge(Verdict(candidate, "correct", "", None, 1.5))
+    batch.judge(Verdict(candidate, "correct", "", None, 1.5, {DEVICE: 1.5}))
     assert [each.bundle for each in await batch.variants(candidate)] == [variant.bundle]
     assert await batch.readings(str(variant.bundle)) == (READINGS,)
     assert (await batch.bundle(str(variant.bundle))).document == variant.document
@@ -42,6 +42,7 @@ async def test_what_waits_is_read_back_and_then_written_at_once(store: Store) ->
     assert settled.judged == {candidate} and [placed for _, placed in settled.placements] == [Placement.NEW]
     judged = await store.candidates.get(candidate)
     assert (judged.state, judged.outcome, judged.objective) == (CandidateState.JUDGED, "correct", 1.5)
+    assert judged.objectives == {DEVICE: 1.5}
     assert (await store.bundles.get(str(variant.bundle))).readings == (READINGS,)
     assert await store.reports.measures(_about(report)) == [report.document]
     assert (await store.elites.get(search, DEVICE, 1, 0)).objective == 1.5
@@ -97,6 +98,17 @@ async def test_many_offers_come_to_what_they_come_to_one_by_one(store: Store) ->
     assert courses[0][0][:4] == [Placement.NEW, Placement.IMPROVED, Placement.REJECTED, Placement.IMPROVED]
 
 
+async def test_who_will_hold_a_cell_is_known_before_the_flush(store: Store) -> None:
+    search = (await stored_search(store)).id
+    candidate = await stored_candidate(store, search)
+    await store.elites.offer(offer(search, candidate, 1.5))
+    batch, cell = store.batch(), (search, DEVICE, 1)
+    assert [await batch.objective(*cell, number) for number in (0, 1)] == [1.5, None]
+    batch.offer(offer(search, candidate, 0.5, cell=1))
+    batch.offer(offer(search, candidate, 2.5))
+    assert [await batch.objective(*cell, number) for number in (0, 1)] == [2.5, 0.5]
+
+
 async def test_a_batch_that_fails_writes_nothing_and_is_empty(store: Store) -> None:
     search = (await stored_search(store)).id
     candidate = await stored_candidate(store, search)
@@ -135,7 +147,7 @@ async def test_offers_and_verdicts_must_be_finite_and_confirms_are_decided_elsew
     with pytest.raises(ValueError, match="finite"):
         batch.offer(offer("s", "c", float("nan")))
     with pytest.raises(ValueError, match="finite"):
-        batch.judge(Verdict("c", "correct", "", None, float("inf")))
+        batch.judge(Verdict("c", "correct", "", None, 1.0, {DEVICE: float("inf")}))
     with pytest.raises(ValueError, match="at once"):
         batch.offer(offer("s", "c", incumbent=EMPTY_CELL))
     assert batch.waiting == 0

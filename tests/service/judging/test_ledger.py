@@ -11,7 +11,7 @@ from archive.store import About
 from service.events import CandidateJudged, ElitePromoted, Event, Events
 from service.judging.jobs import Case, trace_job
 from service.judging.ledger import Ledger
-from service.judging.promotion import _offer, _Place
+from service.judging.promotion import Place, _offer
 from tests.service import records
 from tests.service.workbench import Workbench
 from workers.protocol import PROTOCOL_VERSION, Device, Ratio, TraceReport
@@ -54,7 +54,7 @@ async def test_what_is_written_is_read_back_and_told_only_after_the_commit(bench
     for _ in range(2):
         await ledger.save_report(case, report)
     ledger.judge("search", case.candidate, Verdict("candidate", "correct", "", None, 2.0))
-    ledger.offer(_offer(case, _Place(0, WHERE), report, Ratio(low=2.0, mid=2.0, high=2.0), None))
+    ledger.offer(_offer(case, Place(0, WHERE), report, Ratio(low=2.0, mid=2.0, high=2.0), None))
     ledger.send(trace_job(case.search, case.operator, case.candidate))
     about = About(case.search.operator, case.bundle, records.DEVICE, PROTOCOL_VERSION)
     assert await ledger.reports("candidate") == [report] == await ledger.measures(about)
@@ -100,7 +100,7 @@ async def test_a_confirmed_challenger_is_decided_at_once_and_after_what_waits(be
     report = records.report({}, candidate="candidate", job=case.job(), bundle=case.bundle)
     ledger.judge("search", case.candidate, Verdict("candidate", "correct", "", None, 2.0))
     ratio = Ratio(low=2.0, mid=2.0, high=2.0)
-    assert await ledger.decide(_offer(case, _Place(0, WHERE), report, ratio, None)) is Placement.NEW
+    assert await ledger.decide(_offer(case, Place(0, WHERE), report, ratio, None)) is Placement.NEW
     assert [type(event) for event in heard] == [CandidateJudged, ElitePromoted]
 
 

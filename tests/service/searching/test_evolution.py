@@ -7,7 +7,8 @@ import pytest
 import redis
 
 from archive.records import CandidateState, SearchState
-from service.judging.jobs import measure_id
+from service.judging.jobs import measure_id, retrace_id
+from service.judging.reports import reports_on
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
@@ -63,11 +64,14 @@ async def test_an_equal_bundle_is_judged_once_and_counts_for_every_candidate(ben
 
 async def test_an_equal_source_is_not_traced_again_in_another_search(bench: Workbench) -> None:
     await bench.run(await bench.begin(budget=5))
-    traced = sum(isinstance(job, TraceJob) for job in bench.answers.seen)
     again = await bench.run(await bench.begin(budget=5, id="search-2"))
     assert again.state is SearchState.DONE
-    sources = [job.source for job in bench.answers.seen if isinstance(job, TraceJob) and job.source]
-    assert len(sources) == len(set(sources)) and traced >= 5
+    jobs = [job for job in bench.answers.seen if isinstance(job, TraceJob) and job.source]
+    for repeats in (False, True):
+        sources = [job.source for job in jobs if (job.id == retrace_id(job.candidate or "")) is repeats]
+        assert len(sources) == len(set(sources)) and (repeats or len(sources) >= 5)
+    measured = [job.bundle.identity for job in bench.answers.seen if isinstance(job, MeasureJob)]
+    assert len(measured) == len(set(measured))
 
 
 async def test_failures_are_verdicts_and_the_search_goes_on(bench: Workbench) -> None:
@@ -107,7 +111,7 @@ async def test_a_killed_loop_goes_on_and_counts_nothing_twice(
     await restarted.evolution.sweep(await restarted.store.searches.get(search.id))
     ended = await restarted.run(await restarted.store.searches.get(search.id))
     candidates = await restarted.store.candidates.list(search.id)
-    reports = [len(await restarted.store.reports.of_candidate(candidate.id)) for candidate in candidates]
+    reports = [len(await reports_on(restarted.store, candidate.id)) for candidate in candidates]
     await restarted.close()
     assert ended.state is SearchState.DONE
     assert len(candidates) == 7 and {item.state for item in candidates} == {CandidateState.JUDGED}
@@ -168,7 +172,7 @@ async def test_a_paused_search_proposes_nothing(bench: Workbench) -> None:
 
 async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Workbench) -> None:
     search = await bench.begin(budget=6)
-    for _ in range(5):
+    for _ in range(6):
         await bench.evolution.tick()
         bench.work(most=2)
     in_flight = (await bench.store.candidates.count(search.id)).in_flight
@@ -178,12 +182,12 @@ async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Wo
     ended = await bench.run(search)
     assert in_flight > 0 and ended.state is SearchState.DONE
     candidates = await bench.store.candidates.list(search.id)
-    assert [len(await bench.store.reports.of_candidate(item.id)) for item in candidates] == [1] * 6
+    assert [len(await reports_on(bench.store, item.id)) for item in candidates] == [1] * 6
 
 
 async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbench) -> None:
     search = await bench.begin(budget=50)
-    for _ in range(4):
+    for _ in range(5):
         await bench.evolution.tick()
         bench.work(most=2)
     await bench.evolution.tick()
