@@ -262,21 +262,10 @@ class Verdicts:
     ) -> bool:
         """Give a candidate its verdict; whether it had none. Its own objective is that on the search's first device."""
         found = objectives or {}
-        objective = found.get(search.devices[0])
-        if not await self._store.candidates.judge(candidate.id, outcome, reason, line, objective, found):
+        own = found.get(search.devices[0])
+        if not await self._store.candidates.judge(candidate.id, outcome, reason, line, own, found):
             return False
-        self._events.publish(
-            CandidateJudged(
-                search=search.id,
-                candidate=candidate.id,
-                ordinal=candidate.ordinal,
-                emitter=candidate.emitter,
-                outcome=outcome,
-                reason=reason,
-                objective=objective,
-                objectives=found,
-            )
-        )
+        self._events.publish(_told(candidate, outcome, reason, own, found))
         if is_yardstick(candidate) and outcome != Outcome.CORRECT:
             await self.fail(search, f"the operator's seed kernel is not correct ({outcome}): {reason}")
         return True
@@ -292,6 +281,22 @@ async def _objectives(yardstick: Yardstick, search: Search, reports: Sequence[Re
         if report.outcome is Outcome.CORRECT and found is not None:
             best[device] = max(found.low, best.get(device, found.low))
     return best
+
+
+def _told(
+    candidate: Candidate, outcome: str, reason: str, own: float | None, objectives: Mapping[str, float]
+) -> CandidateJudged:
+    """A verdict as watchers hear it."""
+    return CandidateJudged(
+        search=candidate.search,
+        candidate=candidate.id,
+        ordinal=candidate.ordinal,
+        emitter=candidate.emitter,
+        outcome=outcome,
+        reason=reason,
+        objective=own,
+        objectives=objectives,
+    )
 
 
 def _record(variant: TracedVariant) -> NewVariant:
