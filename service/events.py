@@ -61,6 +61,18 @@ class ElitePromoted:
 
 
 @dataclass(frozen=True)
+class EliteWithdrawn:
+    """A cell is empty: its holder turned out wrong when it was examined as a finalist. `reason` says in what."""
+
+    kind: ClassVar[str] = "elite.withdrawn"
+    search: str
+    device: str
+    cell: int
+    candidate: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class WorkerChanged:
     """A host joined, entered a state, or said something else than a trusted worker; about no search.
 
@@ -81,7 +93,7 @@ class Reread:
     kind: ClassVar[str] = "stream.reread"
 
 
-Event = SearchChanged | CandidateJudged | ElitePromoted | WorkerChanged | Reread
+Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | Reread
 
 
 @dataclass(frozen=True)

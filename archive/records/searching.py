@@ -36,12 +36,16 @@ class CandidateState(StrEnum):
 
 
 class Placement(StrEnum):
-    """What an offer came to. STALE: the cell's holder changed since the caller looked."""
+    """What an offer came to. STALE: the cell's holder changed since the caller looked.
+
+    WITHDRAWN is no offer's answer: the holder turned out wrong and lost its cell.
+    """
 
     NEW = "new"
     IMPROVED = "improved"
     REJECTED = "rejected"
     STALE = "stale"
+    WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,11 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "reports.measures": lambda store, search, candidate: store.reports.measures(
         operator="o", bundle="b", device=DEVICE, protocol_version=1
     ),
+    "reports.finals": lambda store, search, candidate: store.reports.finals(
+        operator="o", bundle="b", device=DEVICE, protocol_version=1
+    ),
+    "reports.finals_on": lambda store, search, candidate: store.reports.finals_on([candidate, "x"]),
+    "elites.withdraw": lambda store, search, candidate: store.elites.withdraw(search, DEVICE, "b", "job"),
     "reports.of_candidate": lambda store, search, candidate: store.reports.of_candidate(candidate),
     "hosts.list": lambda store, search, candidate: store.hosts.list([HostState.ACTIVE, HostState.DRAINING]),
     "hosts.doubted": lambda store, search, candidate: store.hosts.doubted(candidate),
@@ -121,7 +126,7 @@ def statements() -> Iterator[list[tuple[str, Any]]]:
     sent: list[tuple[str, Any]] = []
 
     def note(connection: object, cursor: object, statement: str, parameters: Any, *rest: object) -> None:
-        if statement.startswith(("SELECT", "UPDATE", "INSERT")):
+        if statement.startswith(("SELECT", "UPDATE", "INSERT", "DELETE")):
             sent.append((statement, parameters))
 
     event.listen(Engine, "before_cursor_execute", note)
