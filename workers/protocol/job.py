@@ -19,13 +19,17 @@ max-autotune may take minutes over all benchmark shapes; all others take seconds
 
 
 class TraceJob(Wire):
-    """Turn a candidate into bundles, one a variant. Without a `source`, export the operator's reference instead."""
+    """Turn a candidate into bundles, one a variant. Without a `source`, export the operator's reference instead.
+
+    With `drafts` and no source, have TorchInductor write a candidate from the reference.
+    """
 
     kind: Literal["trace"] = "trace"
     id: str
     search: str
     candidate: str | None = None
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
+    drafts: bool = False
     operator: Operator
     shapes: tuple[Shape, ...]
     target: str

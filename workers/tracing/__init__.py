@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from workers import jail, tracer
+from workers import inductor, jail, tracer
 from workers.assembler import assemble
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
@@ -21,7 +21,7 @@ from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, Trace
 from workers.targets import TARGETS
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
-from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans
+from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans, Written
 from workers.tracing.admission import admission
 from workers.tracing.claims import Unfounded, check_bundle
 from workers.tracing.warmth import warm
@@ -66,7 +66,7 @@ class _Export(Ended):
 
 
 def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> TraceReport:
-    """Trace a candidate, or export the operator's reference if the job has no source.
+    """Trace a candidate. If the job has no source, export the operator's reference, or draft a candidate from it.
 
     Args:
         job: The order.
@@ -74,8 +74,8 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
         tracer_function: What runs in the jail for a source.
 
     Returns:
-        The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs, with
-        which comes the verdict of the operator's gate.
+        The report. `outcome` is `correct` if at least one variant is ready to be judged, for a draft, and for reference
+        graphs, with which comes the verdict of the operator's gate.
 
     Raises:
         ToolMissing: If there is no such target.
@@ -85,7 +85,7 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
     _warm_once()
-    function = reference.export if job.source is None else tracer_function
+    function = _without_source(job) if job.source is None else tracer_function
     limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
     result = jail.run(function, job.model_dump_json().encode(), limits)
     report = TraceReport(
@@ -100,7 +100,13 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     )
     if result.ending is not Ending.RETURNED:
         return _with_end(report, _ended(result))
-    return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report)
+    if job.source is not None:
+        return _read_trace(result, job, report)
+    return _read_draft(result, report) if job.drafts else _read_export(result, job, report)
+
+
+def _without_source(job: TraceJob) -> Trace:
+    return inductor.draft if job.drafts else reference.export
 
 
 @cache
@@ -144,6 +150,16 @@ def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> Trac
     gate = admission(job.operator, export.graphs)
     stages_s = {"trace": result.wall_s, "gate": time.perf_counter() - started}
     return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
+
+
+def _read_draft(result: JailResult, report: TraceReport) -> TraceReport:
+    try:
+        written = Written.model_validate_json(result.reply)
+    except ValidationError as error:
+        return _with_end(report, _malformed(error))
+    if written.outcome is Outcome.CORRECT and not written.source:
+        return _with_end(report, _rejected("the draft is empty"))
+    return _with_end(report, written, draft=written.source)
 
 
 def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
