@@ -15,6 +15,7 @@ from archive.errors import ArchiveError, Unavailable
 from archive.errors import Conflict as ArchiveConflict
 from archive.records import CandidateState, Search, SearchState
 from archive.store import Store
+from service.drafts import Drafts
 from service.errors import BadInput
 from service.events import Events, SearchChanged
 from service.flow import Flow, Limits
@@ -94,7 +95,8 @@ class Evolution:
         self.vetting = Vetting(store, events)
         self._proposer = Proposer(store, self.holdings.holder)
         self._proposing = Proposing(store, self._proposer, self.verdicts, ask)
-        self._intake = Intake(dispatcher, self.verdicts, self.vetting, self._roster, self.holdings)
+        self._drafts = Drafts(store, dispatcher, self._proposer, self.verdicts)
+        self._intake = Intake(dispatcher, self.verdicts, self._drafts, self.vetting, self._roster, self.holdings)
         self._heard: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
         self._turns: dict[str, float] = {}
@@ -203,7 +205,7 @@ class Evolution:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
 
     async def _prepare(self, search: Search, operator: Operator) -> None:
-        """Plant the seeds once the reference is known; run once they are judged.
+        """Plant the seeds once the reference is known, then the draft; run once they are judged.
 
         Where times are measured the first seed is judged alone: it paces all others.
         """
@@ -220,6 +222,8 @@ class Evolution:
                 return
             for candidate in planted:
                 await self.verdicts.trace(search, operator, candidate)
+        elif counts.in_flight == 0 and self._drafts.is_due(search, operator, counts):
+            await self._drafts.order(search, operator)
         elif counts.in_flight == 0:
             await self._enter(search, SearchState.RUNNING)
 
@@ -272,6 +276,7 @@ class Evolution:
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
+        self._drafts.sweep(search.id, queued)
         if not search.graphs and reference_id(search.id) not in queued:
             await self._dispatcher.submit(reference_job(search, operator))
         for candidate in await self._store.candidates.unfinished(search.id):

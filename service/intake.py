@@ -13,6 +13,7 @@ import structlog
 
 from archive.errors import ArchiveError, Unavailable
 from archive.errors import NotFound as Gone
+from service.drafts import Drafts
 from service.metrics import METRICS
 from service.roster import Roster
 from service.tenure import Holdings
@@ -50,11 +51,18 @@ class Intake:
     """Takes reports in."""
 
     def __init__(
-        self, dispatcher: Dispatcher, verdicts: Verdicts, vetting: Vetting, roster: Roster, holdings: Holdings
+        self,
+        dispatcher: Dispatcher,
+        verdicts: Verdicts,
+        drafts: Drafts,
+        vetting: Vetting,
+        roster: Roster,
+        holdings: Holdings,
     ) -> None:
         self._dispatcher = dispatcher
         self._vetting = vetting
         self._verdicts = verdicts
+        self._drafts = drafts
         self._roster = roster
         self._holdings = holdings
 
@@ -114,6 +122,8 @@ class Intake:
         operator = await self._roster.operator(search)
         if not isinstance(report, TraceReport):
             await self._verdicts.apply_report(search, operator, report)
+        elif self._drafts.is_about(report):
+            await self._drafts.apply(search, operator, report)
         elif report.candidate is None:
             await self._verdicts.apply_reference(search, report)
         else:

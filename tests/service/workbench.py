@@ -49,6 +49,7 @@ class Answers:
         outcome: What becomes of a variant.
         speedup: On cards, the middle of the speedup over the best baseline; None where there is no baseline.
         rival: On cards, the lower bound of the incumbent's time over the challenger's.
+        draft: What a reference is drafted as; empty where it is not.
         seen: The jobs so far.
     """
 
@@ -58,6 +59,7 @@ class Answers:
     outcome: Callable[[Judging], Outcome] = lambda job: Outcome.CORRECT
     speedup: Callable[[Judging], float | None] = lambda job: 1.0
     rival: Callable[[ConfirmJob], float] = lambda job: 1.0
+    draft: str = ""
     seen: list[Job] = field(default_factory=list)
 
     def to(self, job: Job) -> AnyReport:
@@ -93,6 +95,9 @@ class Answers:
 
     def _traced(self, job: TraceJob) -> TraceReport:
         base = {"job": job.id, "search": job.search, "candidate": job.candidate, "worker": "w"}
+        if job.drafts:
+            outcome = Outcome.CORRECT if self.draft else Outcome.FORBIDDEN_OP
+            return TraceReport(outcome=outcome, draft=self.draft, **base)
         if job.source is None:
             graphs = tuple(
                 Graph(
