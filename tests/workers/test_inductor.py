@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from service.catalogue import catalogue_names, load_operator
-from service.judgement import Judge
+from service.judging.single import Judge
+from service.operators.catalogue import catalogue_names, load_operator
 from tests.workers.tracer.jobs import LIMITS, in_jail, operator
 from workers import inductor, jail, tracing
 from workers.protocol import Device, Operator, Outcome, Shape, TraceJob, TraceReport
