@@ -26,6 +26,7 @@ from service.dashboard.charts import Course, course, spacing_for
 from service.dashboard.maps import Map, View, draw
 from service.dashboard.rendering import Fragment, Page
 from service.judging.figures import in_words, provenance, relative_to
+from service.proposing.ledger import Turns, read_turns
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
@@ -109,7 +110,11 @@ class Courses(Fragment):
 
 @dataclass(frozen=True)
 class EmitterRow:
-    """What came of one emitter's proposals. `share` is its part of all proposals."""
+    """What came of one emitter's proposals.
+
+    `share` is its part of all proposals so far, `following` that of those to come (None for what proposes no more), and
+    `resting` what it does not try at present, with reasons.
+    """
 
     name: str
     hue: int
@@ -118,6 +123,8 @@ class EmitterRow:
     correct: int
     promotions: int
     share: float
+    following: float | None
+    resting: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
             caption=in_words(view.device),
         ),
         Courses(_courses(search, view, milestones, here, now), view, said),
-        _emitters(search, view.device, here),
+        _emitters(search, view.device, here, await read_turns(running.store, search)),
         Outcomes(search.id, _shares(here), tuple(recent), said),
         Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
         await _spending(running.store, search),
@@ -317,7 +324,8 @@ def _courses(
     )
 
 
-def _emitters(search: Search, device: str, progress: Progress) -> Emitters:
+def _emitters(search: Search, device: str, progress: Progress, turns: Sequence[Turns]) -> Emitters:
+    coming = {item.emitter: item for item in turns}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -331,6 +339,8 @@ def _emitters(search: Search, device: str, progress: Progress) -> Emitters:
             correct=counts.get("correct", 0),
             promotions=counts.get("promotions", 0),
             share=counts.get("proposals", 0) / total if total else 0.0,
+            following=coming[name].share if name in coming else None,
+            resting=tuple(coming[name].resting.items()) if name in coming else (),
         )
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)

@@ -276,6 +276,10 @@ class Emitter(ABC):
     asks: ClassVar[bool] = False
     plants: ClassVar[bool] = False
 
+    def resting(self, trials: Sequence[Trial]) -> Mapping[str, str]:
+        """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
+        return {}
+
     @abstractmethod
     async def propose(self, brief: Brief) -> Proposal | Spent | None:
         """Propose one candidate, or None if nothing can be made of these parents.

@@ -27,11 +27,23 @@ class Rewrite(Emitter):
 
     name: ClassVar[str] = "rewrite"
 
+    def resting(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Rules that, alone, never led to a kernel that compiles.
+
+        Trials are recent ones: a rule comes back when other trials have taken the place of its failures.
+        """
+        found = {}
+        for name in RULES:
+            outcomes = [trial.outcome for trial in trials if trial.note == name]
+            if len(outcomes) >= PATIENCE and all(outcome in BARREN for outcome in outcomes):
+                found[name] = f"{len(outcomes)} of {len(outcomes)} trials ended in {', '.join(sorted(set(outcomes)))}"
+        return found
+
     async def propose(self, brief: Brief) -> Proposal | None:
         """Rewrite the chosen parent, or None if no rule applies to it."""
         parent, rng = brief.parents[0], brief.rng
         accounts, seen = rule_accounts(brief.trials), [digest(parent.source)]
-        rules = [name for name in RULES if name not in resting(brief.trials)]
+        rules = [name for name in RULES if name not in self.resting(brief.trials)]
         source, applied = parent.source, []
         for _ in range(1 + (rng.random() < SECOND_RULE)):
             if step := _step(source, _fresh_first(ranked(accounts, rules, rng), brief), rng, seen):
@@ -50,19 +62,6 @@ def rule_accounts(trials: Sequence[Trial]) -> dict[str, Account]:
         mine = [trial for trial in trials if name in trial.note.split(JOINT)]
         gains = [trial.gain for trial in mine if trial.gain is not None]
         found[name] = Account(len(mine), float(len(mine)), len(gains), sum(gains))
-    return found
-
-
-def resting(trials: Sequence[Trial]) -> dict[str, str]:
-    """Rules that are not tried now, each with the reason: alone, they never led to a kernel that compiles.
-
-    Trials are recent ones, so that a rule comes back when other trials have taken the place of its failures.
-    """
-    found = {}
-    for name in RULES:
-        outcomes = [trial.outcome for trial in trials if trial.note == name]
-        if len(outcomes) >= PATIENCE and all(outcome in BARREN for outcome in outcomes):
-            found[name] = f"{len(outcomes)} of {len(outcomes)} trials ended in {', '.join(sorted(set(outcomes)))}"
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from archive.records import Arm, Search
 from archive.store import Store
 from service.emitters import EMITTERS
-from service.emitters.bandit import Account
+from service.emitters.bandit import Account, shares
 from service.emitters.base import Trial
 
 WINDOW = 64
@@ -29,9 +29,50 @@ class Ledger:
     trials: Mapping[str, tuple[Trial, ...]]
 
 
+@dataclass(frozen=True)
+class Turns:
+    """What an emitter gets of the turns from now on, and why.
+
+    Attributes:
+        emitter: Which.
+        share: Of the turns, 0 to 1.
+        tries: Its judged proposals that count.
+        promotions: Of these, those that won a cell.
+        gain: Objective that these added to the archive.
+        cost: What they cost, in evaluations.
+        resting: What it does not try at present, each with the reason.
+    """
+
+    emitter: str
+    share: float
+    tries: int
+    promotions: int
+    gain: float
+    cost: float
+    resting: Mapping[str, str]
+
+
+async def read_turns(store: Store, search: Search) -> tuple[Turns, ...]:
+    """How a search's turns are shared out now, in the order of its emitters."""
+    ledger = await read_ledger(store, search)
+    found = shares(ledger.accounts, list(ledger.accounts))
+    return tuple(
+        Turns(
+            emitter=name,
+            share=found[name],
+            tries=account.tries,
+            promotions=account.promotions,
+            gain=account.gain,
+            cost=account.cost,
+            resting=EMITTERS[name].resting(ledger.trials[name]),
+        )
+        for name, account in ledger.accounts.items()
+    )
+
+
 def active(search: Search) -> list[str]:
-    """Emitters that propose while a search runs."""
-    return [name for name in search.emitters if not EMITTERS[name].plants]
+    """Emitters that propose while a search runs; names of none, from another version, are left out."""
+    return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].plants]
 
 
 async def read_ledger(store: Store, search: Search) -> Ledger:

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from service.emitters import EMITTERS, Brief, Parent, Proposal, Trial
-from service.emitters.tune import write
+from service.emitters.tune import read, write
 from service.operators.sources import digest
 from tests.service.emitters.rules.test_contract import ODD_SOURCES
 from tests.service.emitters.samples import ARGUMENTS, rewritten, seed
@@ -21,6 +21,12 @@ SINGLE = [name for name in CHANGING if EMITTERS[name].arity == 1 or EMITTERS[nam
 """Of these, those that one parent is enough for."""
 
 
+def mate(source):
+    """Another kernel of the same structure: with other numbers, and one more."""
+    values = {item.name: item.neighbours[0] for item in read(source, "sm_90") if item.neighbours}
+    return rewritten("limit_registers", write(source, "sm_90", values))
+
+
 def brief(*sources, draw=0, trials=(), target="sm_90"):
     parents = tuple(Parent(f"parent{number or ''}", source) for number, source in enumerate(sources))
     return Brief(OPERATOR, target, parents, trials, random.Random(draw), talk())
@@ -30,7 +36,7 @@ def brief(*sources, draw=0, trials=(), target="sm_90"):
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 async def test_proposals_are_new_readable_and_named(name, source):
     for draw in range(2):
-        mates = [] if name in SINGLE else [rewritten("limit_registers", write(source, "sm_90", {"num_warps": 2}))]
+        mates = [] if name in SINGLE else [mate(source)]
         proposal = await EMITTERS[name].propose(brief(source, *mates, draw=draw))
         assert ast.parse(proposal.source)
         assert digest(proposal.source) != digest(source)

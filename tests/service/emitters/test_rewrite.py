@@ -2,7 +2,7 @@ import random
 from collections import Counter
 
 from service.emitters.base import Brief, Parent, Trial
-from service.emitters.rewrite import JOINT, PATIENCE, Rewrite, resting, rule_accounts
+from service.emitters.rewrite import JOINT, PATIENCE, Rewrite, rule_accounts
 from service.emitters.rules import RULES
 from tests.service.emitters.samples import seed
 
@@ -32,9 +32,9 @@ async def test_a_rule_that_always_fails_rests_with_a_reason_and_comes_back():
     failures = tuple(Trial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
     assert (await drawn())["backward"] > 0
     assert (await drawn(failures))["backward"] == 0
-    assert resting(failures) == {"backward": "4 of 4 trials ended in compile_error"}
-    assert resting(failures[1:]) == {}
-    assert resting((*failures, Trial("backward", "wrong_result", None))) == {}
+    assert Rewrite().resting(failures) == {"backward": "4 of 4 trials ended in compile_error"}
+    assert Rewrite().resting(failures[1:]) == {}
+    assert Rewrite().resting((*failures, Trial("backward", "wrong_result", None))) == {}
 
 
 async def test_a_rule_that_brings_more_is_tried_more():

@@ -8,7 +8,7 @@ import pytest
 
 from archive.records import Arm, NewCandidate, NewSearch, Offer, Search
 from archive.store import Store, migrate
-from service.proposing.ledger import active, read_ledger, spent_share
+from service.proposing.ledger import active, read_ledger, read_turns, spent_share
 from tests.service import records
 
 
@@ -30,11 +30,11 @@ async def begun(store: Store, **changes: object) -> Search:
 
 
 async def judged(
-    store: Store, search: Search, number: int, emitter: str, objective: float | None, cell: int = 0
+    store: Store, search: Search, number: int, emitter: str, objective: float | None, cell: int = 0, note: str = ""
 ) -> None:
     id = f"c{number}"
     new = NewCandidate(
-        id, search.id, number, emitter, f"x = {number}", f"d{number}", f"t{number}", ("p",), f"note {number}"
+        id, search.id, number, emitter, f"x = {number}", f"d{number}", f"t{number}", ("p",), note or f"note {number}"
     )
     await store.candidates.add(new)
     await store.candidates.judge(id, "correct" if objective else "compile_error", "", None, objective)
@@ -89,3 +89,14 @@ async def test_what_plants_has_no_account(store: Store) -> None:
 def test_money_counts_as_the_share_of_its_limit(terms: dict[str, object], share: float) -> None:
     arms = [Arm("s", "a", "improve", 6, 200, 1.0, 0, 3), Arm("s", "a", "scratch", 4, 100, 1.0, 0, 1)]
     assert spent_share(terms, arms) == pytest.approx(share)
+
+
+async def test_turns_are_shared_by_what_was_gained_and_say_what_rests(store: Store) -> None:
+    search = await begun(store, emitters=("tune", "rewrite"))
+    for number in range(6):
+        await judged(store, search, number, "tune", 1.0 + number)
+    for number in range(6, 10):
+        await judged(store, search, number, "rewrite", None, note="backward")
+    tune, rewrite = await read_turns(store, search)
+    assert tune.share > 0.7 and tune.share + rewrite.share == pytest.approx(1.0)
+    assert (tune.resting, rewrite.resting) == ({}, {"backward": "4 of 4 trials ended in compile_error"})
