@@ -38,6 +38,7 @@ from service.emitters.rules.run_of_pieces import RunOfPieces
 from service.emitters.rules.size_warps import SizeWarps
 from service.emitters.rules.split_k import SplitK
 from service.emitters.rules.tensor_descriptors import TensorDescriptors
+from service.emitters.rules.warp_specialize import WarpSpecialize
 from service.emitters.rules.whole_row import WholeRow
 
 RULES: dict[str, Rule[Any]] = {
@@ -62,6 +63,7 @@ RULES: dict[str, Rule[Any]] = {
         Exp2(),
         Reciprocal(),
         LimitRegisters(),
+        WarpSpecialize(),
         TensorDescriptors(),
         SplitK(),
         PipelinePieces(),

@@ -13,7 +13,9 @@ from tests.service.emitters.samples import ARGUMENTS, seed, small
 from workers.protocol import Device, Outcome
 
 PREPARED = {
+    "hoist_load": ("persistent",),
     "pipeline_pieces": ("persistent",),
+    "warp_specialize": ("tensor_descriptors", "tensor_descriptors"),
     "whole_row": ("chunk_row",),
     "online_sum": ("chunk_row",),
 }
