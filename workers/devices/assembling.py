@@ -7,11 +7,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 
 from workers import jail
-from workers.assembler import Assembler, MachineCode, assemble_kernel
+from workers.assembler import Assembler, MachineCode, Refused, assemble_kernel
+from workers.errors import WorkerError
 from workers.jail.kernel import die_with_parent
 from workers.protocol import Bundle, Kernel
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 12
 """Assembling a kernel takes 0.1 s, and bundles of the catalogue have nine kernels on average."""
 KEPT_KERNELS = 512
 """Kernels whose machine code is remembered, a few tens of kilobytes each: variants and incumbents share many."""
@@ -32,22 +33,18 @@ class Assemblers:
             min(cores, MOST_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
         )
         self._pool.submit(os.getpid).result()  # Starts all of them now, while the bench holds nothing they should not.
-        self._done: OrderedDict[str, MachineCode] = OrderedDict()
+        self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()
 
     def start(self, bundle: Bundle) -> Assembler:
         """Begin with all kernels of a bundle; what is returned waits for one of them."""
-        known = {digest: self._done[digest] for digest in bundle.kernels if digest in self._done}
-        running: dict[str, Future[MachineCode]] = {
-            digest: self._pool.submit(assemble_kernel, kernel)
-            for digest, kernel in bundle.kernels.items()
-            if digest not in known
-        }
+        begun = {digest: self._begin(digest, kernel) for digest, kernel in bundle.kernels.items()}
 
         def wait(kernel: Kernel) -> MachineCode:
-            digest = kernel.digest
-            code = known[digest] if digest in known else running[digest].result()
-            self._remember(digest, code)
-            return code
+            try:
+                return begun[kernel.digest].result()
+            except (Refused, WorkerError):
+                self._kept.pop(kernel.digest, None)
+                raise
 
         return wait
 
@@ -55,8 +52,12 @@ class Assemblers:
         """End the processes. Idempotent."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _remember(self, digest: str, code: MachineCode) -> None:
-        self._done[digest] = code
-        self._done.move_to_end(digest)
-        if len(self._done) > KEPT_KERNELS:
-            self._done.popitem(last=False)
+    def _begin(self, digest: str, kernel: Kernel) -> Future[MachineCode]:
+        """The machine code of a kernel, known or under way."""
+        found = self._kept.get(digest)
+        if found is None or found.cancelled():
+            found = self._kept[digest] = self._pool.submit(assemble_kernel, kernel)
+        self._kept.move_to_end(digest)
+        if len(self._kept) > KEPT_KERNELS:
+            self._kept.popitem(last=False)
+        return found

@@ -4,6 +4,7 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,7 +37,17 @@ CONFIRM_PAIRS = 64
 """Pairs a shape before a promotion."""
 JOBS_A_SEED = 500
 """Jobs after which timed content is drawn from a new secret."""
+JOBS_A_BATCH = 50
+"""Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
 Job = MeasureJob | ConfirmJob
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Measurements that rest on the same controls: what these gave, and how many there are so far."""
+
+    controls: dict[str, float]
+    jobs: int
 
 
 class CudaDevice(DeviceBench):
@@ -56,6 +67,7 @@ class CudaDevice(DeviceBench):
         super().__init__(device, worker, card, folder)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
+        self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target)
@@ -78,7 +90,14 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
-            job.id, job.operator, job.graphs, job.bundle, job.pacer, self._setting, related=job.related
+            job.id,
+            job.operator,
+            job.graphs,
+            job.bundle,
+            job.pacer,
+            self._setting,
+            related=job.related,
+            controls=self._controls_of(job.operator),
         )
         return self._judge(job, measurement, None, PAIRS)
 
@@ -91,6 +110,10 @@ class CudaDevice(DeviceBench):
         """
         measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
+
+    def foresee(self, bundle: Bundle) -> None:
+        """Begin to assemble its kernels."""
+        self._assemblers.start(bundle)
 
     def close(self) -> None:
         """End the crew and the assemblers."""
@@ -106,7 +129,7 @@ class CudaDevice(DeviceBench):
             found |= measurement.run(incumbent, pairs)
         except Ended as ended:
             found |= ended.found
-        self._count_job()
+        self._count_job(job.operator, measurement)
         report = Report(
             kind=job.kind,
             job=job.id,
@@ -122,13 +145,23 @@ class CudaDevice(DeviceBench):
             provenance=self.provenance,
             checks=measurement.checks,
             stages_s=measurement.stages_s,
+            controls=measurement.controls or {},
         )
         return report.model_copy(update=found)
 
-    def _count_job(self) -> None:
+    def _controls_of(self, operator: Operator) -> dict[str, float] | None:
+        """What the controls of the present batch gave; None if a batch begins."""
+        batch = self._batches.get(operator.digest)
+        return batch.controls if batch is not None and batch.jobs < JOBS_A_BATCH else None
+
+    def _count_job(self, operator: Operator, measurement: Measurement) -> None:
         self._jobs += 1
         if self._jobs % JOBS_A_SEED == 0:
             self._seeds.clear()
+        if measurement.controls is not None:
+            known = self._batches.get(operator.digest)
+            begun = known.jobs if known is not None and known.controls is measurement.controls else 0
+            self._batches[operator.digest] = _Batch(measurement.controls, begun + 1)
 
     def _seed(self, operator: Operator, shape: str) -> str:
         """The secret of timed content; kept for a while, so that the checker need not evaluate it for every job."""

@@ -11,6 +11,7 @@ from statistics import NormalDist, median
 from workers.assembler import MachineCode, assemble
 from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
+from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
 from workers.devices.race import Race, Track, reject_below_floor
 from workers.devices.trial import Trial, benchmarks
@@ -67,6 +68,7 @@ class Measurement:
         pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
         setting: What measurements have in common.
         related: Whether to relate the pacer to the baselines.
+        controls: What the controls gave; tried before the candidate is judged if they are None.
         checks: What the checks found so far.
         stages_s: Seconds by stage so far.
     """
@@ -78,6 +80,7 @@ class Measurement:
     pacer: Bundle | None
     setting: Setting
     related: bool = True
+    controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
     _codes: dict[str, MachineCode] = field(default_factory=dict, init=False)
@@ -98,6 +101,9 @@ class Measurement:
             pacer = self.pacer or self.bundle.reduced()
             if self.pacer is not None:
                 self._assemble_judged(self.pacer)
+        if self.controls is None:
+            with timed(self.stages_s, "controls"):
+                self.controls = self._control(pacer)
         races = self._races(pacer, pairs, checked=False)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer) if self.related else {}
@@ -153,6 +159,10 @@ class Measurement:
                 return races
         finally:
             self.checks = trial.checks or self.checks
+
+    def _control(self, pacer: Bundle) -> dict[str, float]:
+        seed = partial(self.setting.seed, self.operator)
+        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, seed).run()
 
     def _race(self, trial: Trial, index: int, plan: Plan, pairs: int) -> Race:
         key = plan.shape.key

@@ -152,6 +152,7 @@ class Track:
         if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
+        check_clocks(order, reply)
         examined = self._trial.crew.look(ExamineRound(plans=plans, round=order))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
@@ -205,6 +206,17 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[
         }
         samples += [Sample(side=side, slots=places, streams=streams[side]) for side in random.sample(list(Side), 2)]
     return tuple(samples)
+
+
+def check_clocks(order: Round, timed: Timed) -> None:
+    """Hold the clock of the events against the host's: all samples of a round were taken within it.
+
+    Raises:
+        CardFailed: If they disagree.
+    """
+    sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
+    if sampled_us > timed.wall_us:
+        raise CardFailed(f"events say {sampled_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
 
 
 def reject_below_floor(race: Race, time_us: float, floor_us: float) -> None:
