@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from benchmarks.forms import PREPARED
 from service.emitters import EMITTERS, Brief, Parent
 from service.emitters.rules import RULES
 from service.judging.single import Judge
@@ -12,14 +13,6 @@ from tests.service.emitters.looped import LOOPED
 from tests.service.emitters.samples import ARGUMENTS, seed, small
 from workers.protocol import Device, Outcome
 
-PREPARED = {
-    "hoist_load": ("persistent",),
-    "pipeline_pieces": ("persistent",),
-    "warp_specialize": ("tensor_descriptors", "tensor_descriptors"),
-    "whole_row": ("chunk_row",),
-    "online_sum": ("chunk_row",),
-}
-"""What must have been done to a seed before a rule applies to it."""
 QUICK = ("gelu", "swiglu", "rmsnorm", "softmax", "rope", "layernorm", "cross_entropy", "matmul", "attention")
 """Operators, those that are judged in seconds first."""
 
