@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from workers import jail
 from workers.baselines import Baseline, measure_baselines
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -21,13 +22,14 @@ from workers.protocol import (
     ConfirmJob,
     Device,
     Graph,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
     Provenance,
     Report,
-    Trust,
     device_of_card,
+    label,
 )
 from workers.targets import TARGETS
 
@@ -58,7 +60,7 @@ class CudaDevice(DeviceBench):
     confirms = True
 
     def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
-        """Start the crew. In `folder` baselines are remembered and raw samples kept.
+        """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
@@ -71,8 +73,7 @@ class CudaDevice(DeviceBench):
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target)
-        samples = None if folder is None else folder / "samples"
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -90,7 +91,6 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
-            job.id,
             job.operator,
             job.graphs,
             job.bundle,
@@ -108,7 +108,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def foresee(self, bundle: Bundle) -> None:
@@ -130,6 +130,9 @@ class CudaDevice(DeviceBench):
         except Ended as ended:
             found |= ended.found
         self._count_job(job.operator, measurement)
+        # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
+        agreed = bool(measurement.controls)
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=agreed)
         report = Report(
             kind=job.kind,
             job=job.id,
@@ -141,7 +144,8 @@ class CudaDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
-            trust=Trust.B,
+            trust=label(grounds)[0],
+            grounds=grounds,
             provenance=self.provenance,
             checks=measurement.checks,
             stages_s=measurement.stages_s,

@@ -60,12 +60,14 @@ class Race:
         candidate_us: Microseconds a call, pair by pair.
         pacer_us: The same of the pacer.
         calls: Calls in each sample.
+        clocks_mhz: SM clock before the last sample of each round, as far as it is known.
     """
 
     shape: str
     candidate_us: tuple[float, ...]
     pacer_us: tuple[float, ...]
     calls: int
+    clocks_mhz: tuple[float, ...] = ()
 
     @property
     def slowdown(self) -> Estimate:
@@ -92,6 +94,7 @@ class Track:
         self._plans = plans
         self._seed = seed
         self._next_stream = 0
+        self._clocks_mhz: list[float] = []
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
     def race(self, pairs: int) -> Race:
@@ -111,7 +114,7 @@ class Track:
                 times = self._round(min(most, missing), calls, slots)
                 mine += times[Side.CANDIDATE]
                 its += times[Side.PACER]
-            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls)
+            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls, tuple(self._clocks_mhz))
             if race.is_hopeless:
                 break
         return race
@@ -153,6 +156,7 @@ class Track:
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
         check_clocks(order, reply)
+        self._clocks_mhz += [] if reply.clock_mhz is None else [reply.clock_mhz]
         examined = self._trial.crew.look(ExamineRound(plans=plans, round=order))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
