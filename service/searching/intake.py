@@ -13,6 +13,8 @@ import structlog
 
 from archive.errors import ArchiveError, Unavailable
 from archive.errors import NotFound as Gone
+from service.judging.finals import Finals
+from service.judging.jobs import is_final
 from service.judging.verdicts import Verdicts
 from service.judging.vetting import Vetting
 from service.metrics import METRICS
@@ -54,6 +56,7 @@ class Intake:
         self,
         dispatcher: Dispatcher,
         verdicts: Verdicts,
+        finals: Finals,
         drafts: Drafts,
         vetting: Vetting,
         roster: Roster,
@@ -62,6 +65,7 @@ class Intake:
         self._dispatcher = dispatcher
         self._vetting = vetting
         self._verdicts = verdicts
+        self._finals = finals
         self._drafts = drafts
         self._roster = roster
         self._holdings = holdings
@@ -120,7 +124,9 @@ class Intake:
     async def _apply(self, report: AnyReport) -> None:
         search = await self._roster.get(report.search)
         operator = await self._roster.operator(search)
-        if not isinstance(report, TraceReport):
+        if is_final(report.job):
+            await self._finals.apply(search, operator, report)
+        elif not isinstance(report, TraceReport):
             await self._verdicts.apply_report(search, operator, report)
         elif self._drafts.is_about(report):
             await self._drafts.apply(search, operator, report)
