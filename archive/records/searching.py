@@ -235,12 +235,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A judged proposal as its emitter wants to know it: what was tried, and what became of it."""
+    """A judged proposal as its emitter wants to know it: what was tried on what, and what became of it."""
 
     candidate: str
     note: str
     outcome: str
     objective: float | None
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,22 @@ class DeviceProgress(Resource):
         return cls(device=device, provenance=provenance(device), relative_to=relative_to(device), **vars(progress))
 
 
+class Turns(Resource):
+    """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
+
+    `tries`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `resting` says what it
+    does not try at present, each with the reason.
+    """
+
+    emitter: str
+    share: float
+    tries: int
+    promotions: int
+    gain: float
+    cost: float
+    resting: Mapping[str, str]
+
+
 class Progress(Resource):
     """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
 
@@ -226,6 +242,7 @@ class Progress(Resource):
     judged: int
     unserved: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
+    turns: tuple[Turns, ...]
 
 
 class CandidateSummary(Resource):
