@@ -145,17 +145,16 @@ def main() -> None:
     figures = Figures(chosen.out, "sittings")
     kernels = spread(chosen.count)
     traces = trace_all(kernels, device.target)
-    jobs = {
-        f"{kernel.name}:{variant.index}": measure_job(kernel, variant, traces, device)
+    jobs = [
+        measure_job(kernel, variant, traces, device)
         for kernel in kernels
         if traces.knows(kernel.operator)
         for variant in traces.variants(kernel.name)
-    }
-    named = [job.model_copy(update={"id": name}) for name, job in jobs.items()]
-    operator_of = {job.id: job.operator.name for job in named}
+    ]
+    operator_of = {job.id: job.operator.name for job in jobs}
     command, sittings = measuring(device), []
     for prepared in (False, True):
-        order = random.sample(named, len(named))
+        order = random.sample(jobs, len(jobs))
         found, seconds = sit(order, command, prepared=prepared)
         sittings.append(found)
         row = {"sitting": len(sittings), "prepared": prepared, "seconds": seconds, "kernels": len(found)}
