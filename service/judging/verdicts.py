@@ -207,11 +207,9 @@ class Verdicts:
         if lacking:
             reports = await reports_on(self._store, candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
-        if cases and measured and not self._awaits(candidate.id):
+        awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
+        if cases and measured and not awaited:
             await self._conclude(search, candidate, last_words(reports))
-
-    def _awaits(self, candidate: str) -> bool:
-        return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
 
     async def _measure(self, cases: Sequence[Case], queued: Collection[str]) -> None:
         """Have one candidate's variants judged on one device."""
