@@ -11,9 +11,8 @@ from service.judging.yardstick import Yardstick
 from workers.protocol import PROTOCOL_VERSION, Bundle, ConfirmJob, MeasureJob, Report
 from workers.queue import Dispatcher
 
-Work = tuple[str, str, str, str | None, bool]
-"""What one job finds out: operator, bundle, device; for a confirm the incumbent's bundle, `AGAIN` for a repeat; and
-whether it is for trusted workers only."""
+Work = tuple[str, str, str, str | None]
+"""Operator, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
 
 
 class Assignments:
@@ -41,7 +40,9 @@ class Assignments:
         if found is not None:
             return addressed(found, case, incumbent)
         if self._waiting.join(work, case) and case.job(incumbent) not in queued:
-            await self._dispatcher.submit(await self._job(case, incumbent), reserved=_is_reserved(case, incumbent))
+            await self._dispatcher.submit(
+                await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN
+            )
         return None
 
     def claim(self, report: Report, asked: Case) -> list[Case]:
@@ -80,8 +81,4 @@ class Assignments:
 
 
 def _work(case: Case, incumbent: str | None) -> Work:
-    return case.operator.digest, case.bundle, case.device.name, incumbent, _is_reserved(case, incumbent)
-
-
-def _is_reserved(case: Case, incumbent: str | None) -> bool:
-    return case.is_yardstick or incumbent == AGAIN
+    return case.operator.digest, case.bundle, case.device.name, incumbent
