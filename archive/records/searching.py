@@ -163,8 +163,9 @@ class NewCandidate:
 class Candidate:
     """A stored candidate.
 
-    `outcome` and `objective` are its best variant's once judged; `ordinal` counts proposals from 0; `stages_s` says
-    how long its trace took, by stage.
+    `outcome` is its best variant's once judged; `objectives` are those of its best variant on each device where one is
+    correct, and `objective` is the one on the search's first device, so that it means the same for all candidates of a
+    search. `ordinal` counts proposals from 0; `stages_s` says how long its trace took, by stage.
     """
 
     id: str
@@ -182,6 +183,7 @@ class Candidate:
     line: int | None
     created_at: datetime
     objective: float | None = None
+    objectives: Mapping[str, float] = field(default_factory=dict)
     stages_s: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -233,12 +235,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A judged proposal as its emitter wants to know it: what was tried, and what became of it."""
+    """A judged proposal as its emitter wants to know it: what was tried on what, and what became of it."""
 
     candidate: str
     note: str
     outcome: str
     objective: float | None
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 statement, whether a challenger takes a cell.
 """
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -169,6 +170,13 @@ class Elites:
         async with self._database.read() as connection:
             held, promotions = (await connection.execute(statement.where(*_grid(search, device, axes_version)))).one()
         return f"{held}-{promotions}"
+
+    async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[Elite]:
+        """Holders with the largest objectives, the best first."""
+        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version))
+        statement = statement.order_by(elites.c.objective.desc()).limit(limit)
+        async with self._database.read() as connection:
+            return [Elite(**row._asdict()) for row in await connection.execute(statement)]
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[Elite]:

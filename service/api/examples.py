@@ -36,6 +36,7 @@ _SUMMARY: dict[str, JsonValue] = {
     "reason": "",
     "line": None,
     "objective": 1.31,
+    "objectives": {"model:sm_90": 1.31},
     "created_at": AT,
 }
 
@@ -102,6 +103,17 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
                 "best": 1.31,
                 "outcomes": {"correct": 41, "compile_error": 9},
                 "emitters": {"tune": {"proposals": 34, "judged": 30, "correct": 25, "promotions": 9}},
+            }
+        ],
+        "turns": [
+            {
+                "emitter": "rewrite",
+                "share": 0.62,
+                "tries": 41,
+                "promotions": 7,
+                "gain": 0.93,
+                "cost": 41.0,
+                "resting": {"block_pointers": "4 of 4 trials ended in compile_error"},
             }
         ],
     },

@@ -210,6 +210,22 @@ class DeviceProgress(Resource):
         return cls(device=device, provenance=provenance(device), relative_to=relative_to(device), **vars(progress))
 
 
+class Turns(Resource):
+    """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
+
+    `tries`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `resting` says what it
+    does not try at present, each with the reason.
+    """
+
+    emitter: str
+    share: float
+    tries: int
+    promotions: int
+    gain: float
+    cost: float
+    resting: Mapping[str, str]
+
+
 class Progress(Resource):
     """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
 
@@ -226,10 +242,15 @@ class Progress(Resource):
     judged: int
     unserved: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
+    turns: tuple[Turns, ...]
 
 
 class CandidateSummary(Resource):
-    """A candidate in a list, without its source."""
+    """A candidate in a list, without its source.
+
+    `objectives` are those of its best variant on each device where one is correct; `objective` is the one on the
+    search's first device.
+    """
 
     id: str
     search: str
@@ -242,6 +263,7 @@ class CandidateSummary(Resource):
     reason: str
     line: int | None
     objective: float | None
+    objectives: Mapping[str, float]
     created_at: datetime
 
 

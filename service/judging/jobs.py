@@ -22,6 +22,9 @@ from workers.protocol import (
     TraceJob,
 )
 
+DRAFT_S = 60.0
+"""Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
+
 AGAIN = "again"
 """Stands where a confirm's incumbent would, for a measure job that repeats what an untrusted host reported."""
 
@@ -78,6 +81,11 @@ def is_yardstick(candidate: Candidate) -> bool:
 def reference_id(search: str) -> str:
     """Id of the job that exports a search's reference graphs."""
     return f"{search}:reference"
+
+
+def draft_id(search: str) -> str:
+    """Id of the job that drafts a candidate from a search's reference."""
+    return f"{search}:draft"
 
 
 def trace_id(candidate: str) -> str:
@@ -148,6 +156,19 @@ def reference_job(search: Search, operator: Operator) -> TraceJob:
         operator=operator,
         shapes=_shapes(search),
         target=target_of(search),
+    )
+
+
+def draft_job(search: Search, operator: Operator) -> TraceJob:
+    """Draft a candidate from the operator's reference."""
+    return TraceJob(
+        id=draft_id(search.id),
+        search=search.id,
+        operator=operator,
+        shapes=_shapes(search),
+        target=target_of(search),
+        drafts=True,
+        deadline_s=DRAFT_S,
     )
 
 

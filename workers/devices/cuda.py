@@ -4,12 +4,14 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from workers import jail
 from workers.baselines import Baseline, measure_baselines
+from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
@@ -62,20 +64,27 @@ class CudaDevice(DeviceBench):
     provenance = Provenance.MEASURED
     confirms = True
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
             CardFailed: If it cannot be opened.
         """
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, card, folder, checks)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
         self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
-        self._crew = Crew(card, self._target)
+        self._crew = Crew(card, self._target, checks)
         self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
@@ -107,11 +116,15 @@ class CudaDevice(DeviceBench):
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew and time it against the pacer and against the incumbent, longer.
 
+        Both races run on content that nobody has met before: what the archive keeps cannot come out of a memory that
+        outlasts a job.
+
         Raises:
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        setting = replace(self._setting, seed=fresh_seed)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def examine(self, job: FinalJob) -> Report:
@@ -200,3 +213,8 @@ class CudaDevice(DeviceBench):
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self.card, self.folder, self.versions())
+
+
+def fresh_seed(operator: Operator, shape: str) -> str:
+    """A secret of timed content that is used once."""
+    return secrets.token_hex(SECRET_BYTES)

@@ -5,7 +5,7 @@ Nothing it reports was measured.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 
 from workers import jail
 from workers.assembler import assemble
-from workers.checks import CHECKS, Evidence, Expectation, Ledger
+from workers.checks import CHECKS, Check, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.interpretation import Result, Unusable, interpret
@@ -78,13 +78,20 @@ class ModelDevice(DeviceBench):
     provenance = Provenance.PREDICTED
     confirms = False
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Warm the interpreter up, so that forked children start with it.
 
         Raises:
             ToolMissing: If there is no sheet for the target.
         """
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, card, folder, checks)
         if device.target not in TARGETS:
             raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
         self._target = TARGETS[device.target]
@@ -101,7 +108,7 @@ class ModelDevice(DeviceBench):
             BadMessage: If the job is for another target or carries no source.
             JailFailed: If the jail cannot be set up.
         """
-        ledger, stages_s = Ledger(CHECKS), dict[str, float]()
+        ledger, stages_s = Ledger(self.checks), dict[str, float]()
         report = self._report(job)
         found: dict[str, object] = {}
         seed = job.seed or secrets.token_hex(SEED_BYTES)

@@ -19,13 +19,17 @@ max-autotune may take minutes over all benchmark shapes; all others take seconds
 
 
 class TraceJob(Wire):
-    """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference."""
+    """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference.
+
+    With `drafts` and neither of the two, have TorchInductor write a candidate from the reference.
+    """
 
     kind: Literal["trace"] = "trace"
     id: str
     search: str
     candidate: str | None = None
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
+    drafts: bool = False
     bundle: Bundle | None = None
     """Plans that were traced elsewhere, in place of a source: they are held against the operator and assembled anew."""
     operator: Operator

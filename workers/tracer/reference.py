@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
+from workers.tracer.flops import count
 from workers.tracer.gradients import NotDifferentiable, differentiate
 
 FILENAME = "<reference>"
@@ -63,7 +64,7 @@ def export(request: bytes) -> bytes:
     """
     job = TraceJob.model_validate_json(request)
     try:
-        entry = _load(job.operator)
+        entry = load_entry(job.operator)
         graphs = [_export_shape(entry, job.operator, shape) for shape in job.shapes]
     except NotExportable as refusal:
         return _refuse(refusal.outcome, refusal.reason, _line(refusal))
@@ -100,7 +101,12 @@ def _line(error: BaseException) -> int | None:
     return lines[-1] if lines else None
 
 
-def _load(operator: Operator) -> Entry:
+def load_entry(operator: Operator) -> Entry:
+    """The reference's function.
+
+    Raises:
+        NotExportable: If there is none.
+    """
     namespace: dict[str, object] = {"__name__": "reference"}
     exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
     entry = namespace.get(operator.entry)
@@ -179,12 +185,15 @@ def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Grap
             Outcome.WRONG_OUTPUT_TYPE,
             f"the reference returns ({', '.join(dtypes)}), but the spec declares ({', '.join(declared)})",
         )
+    flops = count(traced.graph.nodes)
     return Graph(
         shape=shape,
         nodes=tuple(translation.nodes),
         outputs=tuple(translation.reference(result) for result in translation.results),
         output_shapes=tuple(tuple(result.shape) for result in results),
         output_dtypes=declared,
+        matrix_flops=flops.matrix,
+        other_flops=flops.other,
     )
 
 

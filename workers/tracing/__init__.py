@@ -6,15 +6,16 @@ Trusted code of the warm bench process. Everything that the jail answers is host
 import platform
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from workers import jail, tracer
-from workers.assembler import assemble
+from workers import inductor, jail, tracer
+from workers.assembler import Assembler, assemble, assemble_kernel
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
@@ -22,12 +23,12 @@ from workers.protocol.plan import MAX_PLANS
 from workers.targets import TARGETS
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
-from workers.tracer.reply import Ended, Reply, TracedPlans
+from workers.tracer.reply import Ended, Reply, TracedPlans, Written
 from workers.tracing.admission import admission
-from workers.tracing.claims import Unfounded, check_bundle
+from workers.tracing.claims import CLAIMS, Claim, Unfounded, check_bundle
 from workers.tracing.warmth import warm
 
-__all__ = ["trace", "warm"]
+__all__ = ["JUDGING", "Judging", "trace", "warm"]
 
 MEMORY_BYTES = 2 * 2**30
 """Memory that a trace may add to the warm process; compiling the largest attention kernels takes under 1 GiB."""
@@ -60,23 +61,40 @@ _ENDINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What the answer of a trace is held against. Nothing but tests takes anything out of it.
+
+    Attributes:
+        claims: What plans say, against the job.
+        assembler: Lints and assembles a kernel.
+    """
+
+    claims: Mapping[str, Claim]
+    assembler: Assembler
+
+
+JUDGING = Judging(CLAIMS, assemble_kernel)
+
+
 class _Export(Ended):
     """What `reference.export` answers."""
 
     graphs: Annotated[tuple[Graph, ...], Field(max_length=MAX_PLANS)] = ()
 
 
-def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> TraceReport:
-    """Trace a candidate, assemble one that was traced elsewhere, or export the operator's reference.
+def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, judging: Judging = JUDGING) -> TraceReport:
+    """Trace a candidate, assemble one that was traced elsewhere, export the operator's reference, or draft from it.
 
     Args:
         job: The order; with `references` the report on a source that can be judged brings the reference graphs as well.
         worker: The id that the report carries.
         tracer_function: What runs in the jail for a source.
+        judging: What its answer is held against.
 
     Returns:
-        The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs, with
-        which comes the verdict of the operator's gate.
+        The report. `outcome` is `correct` if at least one variant is ready to be judged, for a draft, and for reference
+        graphs, with which comes the verdict of the operator's gate.
 
     Raises:
         ToolMissing: If there is no such target.
@@ -96,14 +114,18 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
         outcome=Outcome.CORRECT,
     )
     if job.bundle is not None:
-        return _assemble_again(job.bundle, job, report)
-    result = _jailed(reference.export if job.source is None else tracer_function, job)
+        return _assemble_again(job.bundle, job, report, judging)
+    result = _jailed(_without_source(job) if job.source is None else tracer_function, job)
     if result.ending is not Ending.RETURNED:
         return _with_end(report, _ended(result), stages_s={"jail": result.wall_s})
     if job.source is None:
-        return _read_export(result, job, report)
-    traced = _read_trace(result, job, report)
+        return _read_draft(result, report) if job.drafts else _read_export(result, job, report)
+    traced = _read_trace(result, job, report, judging)
     return _with_references(traced, job) if job.references and traced.outcome is Outcome.CORRECT else traced
+
+
+def _without_source(job: TraceJob) -> Trace:
+    return inductor.draft if job.drafts else reference.export
 
 
 def _jailed(function: Trace, job: TraceJob) -> JailResult:
@@ -172,7 +194,17 @@ def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> Trac
     return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
 
 
-def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+def _read_draft(result: JailResult, report: TraceReport) -> TraceReport:
+    try:
+        written = Written.model_validate_json(result.reply)
+    except ValidationError as error:
+        return _with_end(report, _malformed(error))
+    if written.outcome is Outcome.CORRECT and not written.source:
+        return _with_end(report, _rejected("the draft is empty"))
+    return _with_end(report, written, draft=written.source, stages_s={"trace": result.wall_s})
+
+
+def _read_trace(result: JailResult, job: TraceJob, report: TraceReport, judging: Judging) -> TraceReport:
     try:
         reply = Reply.model_validate_json(result.reply)
     except ValidationError as error:
@@ -185,7 +217,7 @@ def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> Trace
         return _with_end(report, ended, stages_s=stages_s)
     started = time.perf_counter()
     late = started + job.deadline_s
-    variants = tuple(_variant(index, plans, reply, job, late) for index, plans in enumerate(reply.variants))
+    variants = tuple(_variant(index, plans, reply, job, late, judging) for index, plans in enumerate(reply.variants))
     stages_s["assemble"] = time.perf_counter() - started
     best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
     ended = Ended(outcome=best.outcome, reason=best.reason, stage=best.stage, line=best.line)
@@ -199,7 +231,9 @@ def _stages(result: JailResult, reply: Reply) -> dict[str, float]:
     return {"trace": trace_s, "compile": compile_s, "jail": result.wall_s - compile_s - trace_s}
 
 
-def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float) -> TracedVariant:
+def _variant(
+    index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float, judging: Judging
+) -> TracedVariant:
     """One variant: its claims checked, its kernels assembled, its plans read; not after `late` on the clock."""
     if plans.outcome is not Outcome.CORRECT:
         return _failed(index, plans)
@@ -210,24 +244,24 @@ def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: 
         bundle = _bundle(plans, reply, job)
     except ValidationError as error:
         return _failed(index, _malformed(error))
-    return _assembled(index, bundle, job)
+    return _assembled(index, bundle, job, judging)
 
 
-def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport) -> TraceReport:
+def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport, judging: Judging) -> TraceReport:
     """What is to be said of plans that were traced elsewhere, by the rules for those that were traced here."""
     started = time.perf_counter()
-    variant = _assembled(0, bundle, job)
+    variant = _assembled(0, bundle, job, judging)
     ended = Ended(outcome=variant.outcome, reason=variant.reason, stage=variant.stage, line=variant.line)
     return _with_end(report, ended, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
 
 
-def _assembled(index: int, bundle: Bundle, job: TraceJob) -> TracedVariant:
+def _assembled(index: int, bundle: Bundle, job: TraceJob, judging: Judging) -> TracedVariant:
     """A variant whose plans are held against the operator, linted, assembled and read."""
     try:
-        check_bundle(bundle, job)
+        check_bundle(bundle, job, judging.claims)
     except Unfounded as error:
         return _failed(index, Ended(outcome=error.outcome, reason=tidy(error.reason), stage=Stage.TRACE))
-    assembled = assemble(bundle, job.operator)
+    assembled = assemble(bundle, job.operator, judging.assembler)
     if assembled.outcome is not None:
         ended = Ended(
             outcome=assembled.outcome, reason=tidy(assembled.reason), stage=Stage.ASSEMBLE, line=assembled.line
