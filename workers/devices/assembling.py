@@ -32,22 +32,17 @@ class Assemblers:
             min(cores, MOST_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
         )
         self._pool.submit(os.getpid).result()  # Starts all of them now, while the bench holds nothing they should not.
-        self._done: OrderedDict[str, MachineCode] = OrderedDict()
+        self._known: OrderedDict[str, Future[MachineCode]] = OrderedDict()
 
     def start(self, bundle: Bundle) -> Assembler:
-        """Begin with all kernels of a bundle; what is returned waits for one of them."""
-        known = {digest: self._done[digest] for digest in bundle.kernels if digest in self._done}
-        running: dict[str, Future[MachineCode]] = {
-            digest: self._pool.submit(assemble_kernel, kernel)
-            for digest, kernel in bundle.kernels.items()
-            if digest not in known
-        }
+        """Begin with all kernels of a bundle that are not known or under way; what is returned waits for one of them.
+
+        Whoever starts a bundle early finds it done later.
+        """
+        started = {digest: self._begin(digest, kernel) for digest, kernel in bundle.kernels.items()}
 
         def wait(kernel: Kernel) -> MachineCode:
-            digest = kernel.digest
-            code = known[digest] if digest in known else running[digest].result()
-            self._remember(digest, code)
-            return code
+            return started[kernel.digest].result()
 
         return wait
 
@@ -55,8 +50,12 @@ class Assemblers:
         """End the processes. Idempotent."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _remember(self, digest: str, code: MachineCode) -> None:
-        self._done[digest] = code
-        self._done.move_to_end(digest)
-        if len(self._done) > KEPT_KERNELS:
-            self._done.popitem(last=False)
+    def _begin(self, digest: str, kernel: Kernel) -> Future[MachineCode]:
+        """A kernel's machine code, now or later. What failed is tried again."""
+        known = self._known.get(digest)
+        if known is None or (known.done() and known.exception() is not None):
+            known = self._known[digest] = self._pool.submit(assemble_kernel, kernel)
+        self._known.move_to_end(digest)
+        if len(self._known) > KEPT_KERNELS:
+            self._known.popitem(last=False)
+        return known
