@@ -5,10 +5,11 @@ from pathlib import Path
 from workers.devices.base import DeviceBench
 from workers.devices.cuda import CudaDevice
 from workers.devices.model import ModelDevice
+from workers.devices.recorded import RecordedDevice
 from workers.errors import ToolMissing
 from workers.protocol import Device
 
-DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice)}
+DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice, RecordedDevice)}
 """Devices by `Device.kind`."""
 
 __all__ = ["DEVICES", "DeviceBench", "open_device"]

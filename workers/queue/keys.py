@@ -67,7 +67,10 @@ def worker_of(reports: str) -> str:
 
 @dataclass(frozen=True)
 class Lane:
-    """Where jobs of one kind for one place wait; the place is a target for trace jobs and a device for the others."""
+    """Where jobs of one kind for one place wait.
+
+    The place is a target for trace jobs that compile, and a device for all others.
+    """
 
     place: str
     kind: str
@@ -82,7 +85,7 @@ class Lane:
             job: What is to be done.
             reserved: Whether only trusted workers may do it.
         """
-        place = job.target if isinstance(job, TraceJob) else job.device.name
+        place = job.target if job.device is None else job.device.name
         reserved = job.kind != "confirm" and (reserved or (isinstance(job, TraceJob) and job.source is None))
         return cls(place, f"{RESERVED if reserved else ''}{job.kind}")
 
