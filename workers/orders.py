@@ -48,6 +48,15 @@ class Content(Wire):
     """Which of many independent contents under one seed; timed content only."""
 
 
+class Case(Wire):
+    """One run of a side's plan: which, where, on which values."""
+
+    plan: int
+    """Position of the plan in its side's bundle."""
+    slot: Slot
+    content: Content
+
+
 class Sample(Wire):
     """One timed stretch: `slots` are run one after the other, each on a stream of timed content of its own."""
 
@@ -79,13 +88,13 @@ class Load(Wire):
 
 
 class Execute(Wire):
-    """To the runner: fill the inputs, poison everything else, run the plan once, wait until it is done."""
+    """To the runner: fill the inputs of all cases, poison everything else, run one after the other, await the last."""
 
     order: Literal["execute"] = "execute"
     side: Side
-    plan: int
-    slot: Slot
-    content: Content
+    cases: tuple[Case, ...]
+    zones: str
+    """The secret that the pattern of red zones follows from, hexadecimal."""
 
 
 class TimeRound(Wire):
@@ -119,20 +128,16 @@ class Adopt(Wire):
 
 
 class Examine(Wire):
-    """To the checker: hold one run against all checks, its red zones included."""
+    """To the checker: hold runs against all checks, their red zones included."""
 
     order: Literal["examine"] = "examine"
-    plan: Plan
-    slot: Slot
-    content: Content
-
-
-class Compare(Wire):
-    """To the checker: two runs on equal content must have given equal bits."""
-
-    order: Literal["compare"] = "compare"
-    plan: Plan
-    slots: tuple[Slot, Slot]
+    plans: dict[int, Plan]
+    """By position in the bundle, those of the cases."""
+    cases: tuple[Case, ...]
+    zones: str
+    """The secret that the pattern of red zones follows from, hexadecimal."""
+    repeats: tuple[tuple[int, int], ...] = ()
+    """Pairs of positions among the cases: of one plan on equal content, which must have given equal bits."""
 
 
 class ExamineRound(Wire):
@@ -144,7 +149,7 @@ class ExamineRound(Wire):
 
 
 Order = Annotated[
-    Load | Execute | TimeRound | Scrub | Attend | Adopt | Examine | Compare | ExamineRound, Field(discriminator="order")
+    Load | Execute | TimeRound | Scrub | Attend | Adopt | Examine | ExamineRound, Field(discriminator="order")
 ]
 ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=Wire.model_config)
 

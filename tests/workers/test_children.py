@@ -9,7 +9,7 @@ import pytest
 
 from workers.children import Channel, Child, ChildDied, ChildSilent
 from workers.errors import BadMessage, Transient
-from workers.orders import Attend, Broken, Content, Execute, Opened, Scrub, Side, Slot
+from workers.orders import Attend, Broken, Case, Content, Execute, Opened, Scrub, Side, Slot
 
 SLOT = Slot(start=0, end=512, buffers=(0,), scratch=(), zones=())
 
@@ -64,6 +64,13 @@ def hired():
         child.kill()
 
 
+def wide_order() -> Execute:
+    """More than a pipe holds."""
+    wide = SLOT.model_copy(update={"zones": tuple((index, 1) for index in range(400_000))})
+    case = Case(plan=0, slot=wide, content=Content(draw="normal", seed="00"))
+    return Execute(side=Side.PACER, cases=(case,), zones="00")
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
@@ -88,8 +95,7 @@ def test_orders_are_answered_in_turn(hired) -> None:
 def test_an_order_may_be_large(hired) -> None:
     child = hired(echo)
     child.hear(10)
-    wide = SLOT.model_copy(update={"zones": tuple((index, 1) for index in range(400_000))})
-    order = Execute(side=Side.PACER, plan=0, slot=wide, content=Content(draw="normal", seed="00"))
+    order = wide_order()
     assert child.ask(order, 60) == Broken(error="execute")
 
 
@@ -104,9 +110,8 @@ def test_a_child_that_does_not_answer_is_silent(hired) -> None:
 
 def test_a_child_that_does_not_listen_is_silent(hired) -> None:
     child = hired(lambda _: time.sleep(60))
-    wide = SLOT.model_copy(update={"zones": tuple((index, 1) for index in range(400_000))})
     with pytest.raises(ChildSilent):
-        child.ask(Execute(side=Side.PACER, plan=0, slot=wide, content=Content(draw="normal", seed="00")), 0.5)
+        child.ask(wide_order(), 0.5)
 
 
 def test_a_child_that_dies_says_how(hired) -> None:

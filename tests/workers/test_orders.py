@@ -8,6 +8,7 @@ from workers.orders import (
     REPLY,
     TIMED,
     Attend,
+    Case,
     Content,
     Done,
     Examined,
@@ -32,7 +33,7 @@ ROUND = Round(
     seed="00ff",
 )
 ORDERS = (
-    Execute(side=Side.CANDIDATE, plan=1, slot=SLOT, content=CONTENT),
+    Execute(side=Side.CANDIDATE, cases=(Case(plan=1, slot=SLOT, content=CONTENT),), zones="00ff"),
     TimeRound(round=ROUND),
     Scrub(),
     Attend(handle="ab", arena_bytes=1024),

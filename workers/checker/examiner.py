@@ -9,12 +9,12 @@ from workers.checker.repetition import describe_difference
 from workers.checker.sight import give_evidence, inputs_before, outputs
 from workers.checker.zones import describe_damage
 from workers.checks import CHECKS, Evidence, Ledger
+from workers.checks.error_ratio import ErrorRatio
 from workers.errors import BadMessage, Transient
 from workers.orders import (
     TIMED,
     Adopt,
     Attend,
-    Compare,
     Content,
     Examine,
     Examined,
@@ -42,7 +42,6 @@ class Examiner:
         self._memory = Memory(memory_bytes)
         self._adopted: Subject | None = None
         self._ledger = Ledger(CHECKS)
-        self._latest: Evidence | None = None
 
     def answer(self, order: Order) -> Examined:
         """Carry out an order.
@@ -53,16 +52,12 @@ class Examiner:
         """
         match order:
             case Attend():
-                self._latest = None
                 self._card.attend(order.handle, order.arena_bytes)
             case Adopt():
-                self._latest = None
                 self._adopted = Subject(order.operator, {graph.shape.key: graph for graph in order.graphs})
                 self._ledger = Ledger(CHECKS)
             case Examine():
-                return self._examine(Run(order.plan, order.slot, order.content))
-            case Compare():
-                return self._compare(order)
+                return self._examine(order)
             case ExamineRound():
                 return self._examine_round(order)
             case _:
@@ -71,7 +66,6 @@ class Examiner:
 
     def forget(self) -> None:
         """Let go of all that can be worked out again."""
-        self._latest = None
         self._memory.clear()
         self._card.free()
 
@@ -81,46 +75,56 @@ class Examiner:
             raise BadMessage("there is no operator to judge by yet")
         return self._adopted
 
-    def _examine(self, run: Run) -> Examined:
-        self._latest = None
-        damage = describe_damage(self._card, self._subject.operator, [run], run.content.seed)
+    def _examine(self, order: Examine) -> Examined:
+        runs = [Run(order.plans[case.plan], case.slot, case.content) for case in order.cases]
+        damage = describe_damage(self._card, self._subject.operator, runs, order.zones)
         if damage is not None:
             return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
-        evidence = self._evidence(run)
-        if self._ledger.examine(evidence) is None:
-            self._latest = evidence
+        for plan in dict.fromkeys(case.plan for case in order.cases):
+            mine = [run for run, case in zip(runs, order.cases, strict=True) if case.plan == plan]
+            for index in self._suspects(mine):
+                if self._ledger.examine(self._evidence(mine[index])) is not None:
+                    return self._conclude()
+        for first, second in order.repeats:
+            difference = self._difference(runs[first], runs[second])
+            if difference is not None:
+                return self._conclude(Outcome.NONDETERMINISTIC, difference)
         return self._conclude()
 
-    def _compare(self, order: Compare) -> Examined:
-        if self._latest is None or self._latest.shape.key != order.plan.shape.key:
-            raise BadMessage(f"no run at {order.plan.shape.key} was examined just now")
-        content = Content(draw=self._latest.draw, seed="")
-        first, second = (outputs(self._card, Run(order.plan, slot, content)) for slot in order.slots)
-        difference = describe_difference(self._latest, first, second)
-        self._latest = None
-        return self._conclude() if difference is None else self._conclude(Outcome.NONDETERMINISTIC, difference)
+    def _difference(self, first: Run, second: Run) -> str | None:
+        """In what two runs on equal content differ, in words; None if in nothing that matters."""
+        one, other = outputs(self._card, first), outputs(self._card, second)
+        if not any((self._card.differences([a], [b]) > 0).any() for a, b in zip(one, other, strict=True)):
+            return None
+        return describe_difference(self._evidence(first), one, other)
 
     def _examine_round(self, order: ExamineRound) -> Examined:
-        self._latest = None
         mine, its = (_timed_runs(order, side) for side in (Side.CANDIDATE, Side.PACER))
         damage = describe_damage(self._card, self._subject.operator, mine + its, order.round.seed)
         if damage is not None:
             return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
-        for index in self._suspects(mine + its):
-            if index >= len(mine):
-                self._judge_pacer(its[index - len(mine)])
-            elif self._ledger.examine(self._evidence(mine[index])) is not None:
-                break
+        for index in self._suspects(mine):
+            if self._ledger.examine(self._evidence(mine[index])) is not None:
+                return self._conclude()
+        for index in self._suspects(its, ours=True):
+            self._judge_pacer(its[index])
         return self._conclude()
 
-    def _suspects(self, runs: Sequence[Run]) -> list[int]:
-        """Positions of runs that are not seen to be right, even if results may move as nudged inputs move them."""
+    def _suspects(self, runs: Sequence[Run], *, ours: bool = False) -> list[int]:
+        """Positions of runs of one plan that are not seen to be right, even if results may move as nudged inputs do.
+
+        What is seen to be right is entered in the ledger, unless the runs are those of the pacer.
+        """
         glance = Glance(self._card, self._subject, self._memory)
-        suspects = glance.suspects(runs)
-        if suspects:
-            again = glance.suspects([runs[index] for index in suspects], widened=True)
-            suspects = [suspects[index] for index in again]
-        return suspects
+        strains = glance.strains(runs)
+        doubted = [index for index, strain in enumerate(strains) if strain > 1]
+        again = glance.strains([runs[index] for index in doubted], widened=True) if doubted else []
+        for index, strain in zip(doubted, again, strict=True):
+            strains[index] = strain
+        passed = [strain for strain in strains if strain <= 1]
+        if passed and not ours:
+            self._ledger.approve({ErrorRatio.name: max(passed)})
+        return [index for index, strain in enumerate(strains) if strain > 1]
 
     def _judge_pacer(self, run: Run) -> None:
         ledger = Ledger(CHECKS)

@@ -1,30 +1,32 @@
-"""The quick look at what a round left: one pass over every timed output, and all its inputs made again.
+"""The quick look at what runs left: one pass over every output, and all inputs known or made again.
 
 A run that does not look right is a suspect, no more: whether it fails is for the table of checks to say.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
 from workers.checker.answers import Answer, Exact, Near, derive
 from workers.checker.base import Card, Run, Subject, Tensors
-from workers.checker.memory import Key, Memory
-from workers.checker.sieve import suspects
-from workers.checker.sight import expect, input_views, look, outputs, timed_inputs
+from workers.checker.memory import Entry, Key, Memory
+from workers.checker.sieve import strains
+from workers.checker.sight import expect, input_views, inputs_before, look, outputs, timed_inputs
 from workers.checks import Evidence
+from workers.orders import TIMED, Content
 
 BATCH_BYTES = 4 * 2**30
 """Bytes of slots whose inputs and answers are at hand at once; these take up to twice as much."""
 
 
 class Glance:
-    """Looks at runs of one shape on timed content of one seed.
+    """Looks at runs of one shape.
 
     Args:
         card: Holds the arena.
         subject: What is judged by.
-        memory: Keeps answers from round to round.
+        memory: Keeps answers from look to look.
     """
 
     def __init__(self, card: Card, subject: Subject, memory: Memory) -> None:
@@ -32,74 +34,87 @@ class Glance:
         self._subject = subject
         self._memory = memory
 
-    def suspects(self, runs: Sequence[Run], *, widened: bool = False) -> list[int]:
-        """Positions of runs that changed an input or whose outputs are not at once seen to be right.
+    def strains(self, runs: Sequence[Run], *, widened: bool = False) -> list[float]:
+        """How near each run is to failing: up to 1 it is right; infinite if it changed an input.
 
         Args:
-            runs: All of one shape, on timed content of one seed.
+            runs: All of one shape; timed content of one seed.
             widened: Whether results may move as far as nudged inputs move them; dearer the first time.
         """
         positions: list[int] = []
-        flags: list[torch.Tensor] = []
-        for streams in self._batches(runs):
-            chosen = [index for index, run in enumerate(runs) if run.content.stream in streams]
+        found: list[torch.Tensor] = []
+        for contents in self._batches(runs):
+            among = frozenset(contents)
+            chosen = [index for index, run in enumerate(runs) if run.content in among]
             positions += chosen
-            flags.append(self._look([runs[index] for index in chosen], streams, widened))
-        found = torch.cat(flags).tolist() if flags else []
-        return sorted(position for position, suspect in zip(positions, found, strict=True) if suspect)
+            found.append(self._look([runs[index] for index in chosen], contents, widened))
+        strains = torch.cat(found).tolist() if found else []
+        return [strain for _, strain in sorted(zip(positions, strains, strict=True))]
 
-    def _batches(self, runs: Sequence[Run]) -> Iterator[list[int]]:
-        """Streams of the runs, so few at a time that all there is to know of them fits."""
-        streams = sorted({run.content.stream for run in runs})
+    def _batches(self, runs: Sequence[Run]) -> Iterator[list[Content]]:
+        """Contents of the runs, so few at a time that all there is to know of them fits."""
+        contents = list(dict.fromkeys(run.content for run in runs))
         largest = max((run.slot.end - run.slot.start for run in runs), default=1)
         count = max(1, BATCH_BYTES // largest)
-        for start in range(0, len(streams), count):
-            yield streams[start : start + count]
+        for start in range(0, len(contents), count):
+            yield contents[start : start + count]
 
-    def _look(self, runs: Sequence[Run], streams: Sequence[int], widened: bool) -> torch.Tensor:
-        """Which of the runs are suspects, (runs,) bool."""
-        plan, seed = runs[0].plan, runs[0].content.seed
-        given = timed_inputs(self._card, self._subject.operator, plan.shape, seed, streams)
-        by_stream = {run.content.stream: run for run in runs}
-        answers = {stream: self._answers(run, given[stream], widened) for stream, run in by_stream.items()}
+    def _look(self, runs: Sequence[Run], contents: Sequence[Content], widened: bool) -> torch.Tensor:
+        """How near each of the runs is to failing, (runs,) float32."""
+        plan = runs[0].plan
+        known = self._known({run.content: run for run in runs}, widened)
         seen = [outputs(self._card, run) for run in runs]
-        right = [answers[run.content.stream] for run in runs]
-        misfits = [not _fits(*pair) for pair in zip(seen, right, strict=True)]
+        right = [known[run.content].answers for run in runs]
+        misfits = [0.0 if _fits(*pair) else torch.inf for pair in zip(seen, right, strict=True)]
         if any(misfits):
             return torch.tensor(misfits, device=self._card.device)
-        found = self._changed(runs, given)
+        found = self._changed(runs, {content: known[content].inputs for content in contents})
         for number in range(len(plan.outputs)):
-            found |= self._wrong([each[number] for each in seen], [each[number] for each in right])
+            strain = self._strain([each[number] for each in seen], [each[number] for each in right])
+            found = torch.maximum(found, strain)
         return found
 
-    def _changed(self, runs: Sequence[Run], given: Mapping[int, Tensors]) -> torch.Tensor:
-        """Which runs changed an input that they may not change."""
+    def _known(self, runs: Mapping[Content, Run], widened: bool) -> dict[Content, Entry]:
+        """Inputs and answers by content, one run of each given."""
+        fresh = self._timed([run for content, run in runs.items() if content.draw == TIMED])
+        known = {}
+        for content, run in runs.items():
+            key = Key(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
+            entry = self._memory.recall(key, widened=widened)
+            if entry is None:
+                inputs = fresh[content] if content in fresh else inputs_before(self._card, self._subject.operator, run)
+                entry = Entry(self._derive(run, inputs, widened), widened, () if content in fresh else inputs)
+                self._memory.keep(key, entry)
+            known[content] = replace(entry, inputs=fresh.get(content, entry.inputs))
+        return known
+
+    def _timed(self, runs: Sequence[Run]) -> dict[Content, Tensors]:
+        """The inputs of runs on timed content of one seed, made again by kernels of ours."""
+        if not runs:
+            return {}
+        operator, shape, seed = self._subject.operator, runs[0].plan.shape, runs[0].content.seed
+        given = timed_inputs(self._card, operator, shape, seed, [run.content.stream for run in runs])
+        return {run.content: given[run.content.stream] for run in runs}
+
+    def _changed(self, runs: Sequence[Run], given: Mapping[Content, Tensors]) -> torch.Tensor:
+        """Infinite for runs that changed an input that they may not change, zero for others, (runs,)."""
         operator = self._subject.operator
         found = torch.zeros(len(runs), dtype=torch.bool, device=self._card.device)
         views = input_views(operator, runs[0].plan.shape)
         after = [look(self._card, views, run) for run in runs]
         for number, item in enumerate(operator.inputs):
             if not item.mutable:
-                before = [given[run.content.stream][number] for run in runs]
+                before = [given[run.content][number] for run in runs]
                 found |= self._card.differences(before, [each[number] for each in after]) > 0
-        return found
+        return _infinite(found)
 
-    def _wrong(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
-        """Which outputs are not like their answers."""
+    def _strain(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
+        """How near outputs are to the bounds of their answers."""
         exact = [answer for answer in answers if isinstance(answer, Exact)]
         if exact:
-            return self._card.differences(seen, [answer.values for answer in exact]) > 0
+            return _infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0)
         near = [answer for answer in answers if isinstance(answer, Near)]
-        return suspects(self._card.measure(seen, near), near)
-
-    def _answers(self, run: Run, inputs: Tensors, widened: bool) -> tuple[Answer, ...]:
-        shape, content = run.plan.shape, run.content
-        key = Key(self._subject.digest, shape.key, content.seed, content.stream)
-        answers = self._memory.recall(key, widened=widened)
-        if answers is None:
-            answers = self._derive(run, inputs, widened)
-            self._memory.keep(key, answers, widened=widened)
-        return answers
+        return strains(self._card.measure(seen, near), near)
 
     def _derive(self, run: Run, inputs: Tensors, widened: bool) -> tuple[Answer, ...]:
         reference = expect(self._subject, run, inputs)
@@ -113,6 +128,10 @@ class Glance:
             reference=reference,
         )
         return derive(evidence, widened=widened)
+
+
+def _infinite(found: torch.Tensor) -> torch.Tensor:
+    return torch.where(found, torch.inf, 0.0)
 
 
 def _fits(seen: Tensors, answers: Sequence[Answer]) -> bool:

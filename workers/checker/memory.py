@@ -4,29 +4,39 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
+
 from workers.checker.answers import Answer
 
 
 class Key(NamedTuple):
-    """What timed content, and so its answer, depends on: the operator's digest, and what the bench chose."""
+    """What a content, and so its answer, depends on: the operator's digest, and what the bench chose."""
 
     operator: str
     shape: str
+    draw: str
     seed: str
     stream: int
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Answers for all outputs on one content, and whether they are widened."""
+    """What is known of one content.
+
+    Attributes:
+        answers: For all outputs.
+        widened: Whether they allow what nudged inputs do to results.
+        inputs: The values, where making them again is dear; empty otherwise.
+    """
 
     answers: tuple[Answer, ...]
     widened: bool
+    inputs: tuple[torch.Tensor, ...] = ()
 
     @property
     def bytes(self) -> int:
         """What they take on the card."""
-        return sum(answer.bytes for answer in self.answers)
+        return sum(answer.bytes for answer in self.answers) + sum(tensor.nbytes for tensor in self.inputs)
 
 
 class Memory:
@@ -38,18 +48,17 @@ class Memory:
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._held_bytes = 0
 
-    def recall(self, key: Key, *, widened: bool) -> tuple[Answer, ...] | None:
-        """The answers for a content, or None; widened ones are as good where the others will do."""
+    def recall(self, key: Key, *, widened: bool) -> Entry | None:
+        """What is known of a content, or None; widened answers are as good where the others will do."""
         entry = self._entries.get(key)
         if entry is None or (widened and not entry.widened):
             return None
         self._entries.move_to_end(key)
-        return entry.answers
+        return entry
 
-    def keep(self, key: Key, answers: tuple[Answer, ...], *, widened: bool) -> None:
-        """Remember answers in place of what was known for the content."""
+    def keep(self, key: Key, entry: Entry) -> None:
+        """Remember this in place of what was known of the content."""
         self._forget(key)
-        entry = Entry(answers, widened)
         self._entries[key] = entry
         self._held_bytes += entry.bytes
         while self._held_bytes > self._capacity_bytes:

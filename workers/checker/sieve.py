@@ -1,4 +1,4 @@
-"""The sieve: whether an output that was measured against its answer needs a closer look."""
+"""The sieve: how near an output that was measured against its answer is to needing a closer look."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,18 +29,20 @@ class Measures:
     strange: torch.Tensor
 
 
-def suspects(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
-    """Which outputs keep one of the bounds of their answers not, (outputs,) bool.
+def strains(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
+    """How near each output is to the bounds of its answer, (outputs,) float32: more than 1 needs a closer look.
 
-    What passes here passes `workers.checks.error_ratio`, `special_values` and `bias` too; they may forgive more.
+    What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and `bias` too; they may forgive more.
     """
-    within = (measures.squares <= torch.stack([answer.squares for answer in answers])) & (measures.worst <= 1)
-    crowd = max(1.0, FRACTION * answers[0].values.numel())
-    right = within.all(1) & (measures.crowd.sum(1) <= crowd) & (measures.strange.sum(1) == 0)
-    return ~right | _biased(measures, answers)
+    allowed = torch.stack([answer.squares for answer in answers])
+    most = torch.maximum((measures.squares / allowed).sqrt(), measures.worst).amax(1)
+    crowded = measures.crowd.sum(1) > max(1.0, FRACTION * answers[0].values.numel())
+    out = crowded | (measures.strange.sum(1) > 0) | ~most.isfinite()
+    return torch.where(out, torch.inf, torch.maximum(most, _leanings(measures, answers)))
 
 
-def _biased(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
+def _leanings(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
+    """How near the bias of each output is to what is nobody's concern; zero where there are too few rows to tell."""
     slopes = torch.stack([answer.gains for answer in answers])
     usable = slopes > 0
     count = usable.sum(1)
@@ -48,4 +50,5 @@ def _biased(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
     mean = slopes.sum(1) / count
     variance = torch.where(usable, slopes - mean[:, None], 0.0).square().sum(1) / (count - 1)
     limits = torch.tensor([answer.gain_limit for answer in answers], device=slopes.device)
-    return (count >= ROWS) & (mean.abs() > torch.maximum(limits, DEVIATIONS * (variance / count).sqrt()))
+    leaning = mean.abs() / torch.maximum(limits, DEVIATIONS * (variance / count).sqrt())
+    return torch.where(count >= ROWS, leaning, 0.0).nan_to_num(0.0, torch.inf)

@@ -1,5 +1,7 @@
 """The ledger: holds case after case against the table of checks and keeps what a report says about each."""
 
+from collections.abc import Mapping
+
 from workers.checks.base import Check, Evidence, Finding
 from workers.protocol import CheckResult, Outcome
 
@@ -28,6 +30,18 @@ class Ledger:
                 self.failure = finding
                 return finding.outcome
         return None
+
+    def approve(self, worst: Mapping[str, float]) -> None:
+        """Enter a case that was seen to pass the whole table.
+
+        Args:
+            worst: What was measured on the way, by the name of the check whose measure it is.
+        """
+        for name in self._checks:
+            finding = Finding(worst.get(name, 0.0))
+            known = self._findings.get(name)
+            if known is None or (known.outcome is None and finding.worst > known.worst):
+                self._findings[name] = finding
 
     def results(self) -> tuple[CheckResult, ...]:
         """One result a check, in the table's order."""

@@ -39,6 +39,9 @@ products too small by 7e-4 on average."""
 
 SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
 """Times the movement of the expected value under nudged inputs."""
+UNDERFLOWS = 256.0
+"""Smallest normal float32 values, times the largest input, that any element may miss: a factor that is flushed to zero
+on the way to it, a weight of a softmax for instance, takes its whole product away."""
 OWN_ROUNDOFFS = 2.0
 """Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
 SUM_ROUNDOFFS = 0.5
@@ -104,7 +107,8 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     worst_floor = max(allowance.scale_worst * unit, 8 * sums) * scale
     worst_bound = torch.maximum(allowance.native_worst * native_worst, worst_floor)
     info = torch.finfo(errors.dtype)
-    least = max(info.smallest_normal * info.eps, torch.finfo(torch.float32).tiny)
+    flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * _largest_input(evidence)
+    least = max(info.smallest_normal * info.eps, flushed)
     return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * info.eps / 2)
 
 
@@ -151,6 +155,13 @@ def summation_roundoff(evidence: Evidence) -> float:
     results = max(1, max(tensor.numel() for tensor in evidence.outputs))
     longest = max((size for tensor in evidence.inputs for size in tensor.shape), default=1)
     return float(torch.finfo(accumulator).eps / 2 * max(longest, elements / results) ** 0.5)
+
+
+def _largest_input(evidence: Evidence) -> float:
+    """The largest finite magnitude among float inputs, at least 1."""
+    floats = [tensor for tensor in evidence.inputs if tensor.is_floating_point() and tensor.numel()]
+    most = [tensor.nan_to_num(0.0, 0.0, 0.0).abs().amax().double() for tensor in floats]
+    return max(1.0, *(float(each) for each in most)) if most else 1.0
 
 
 def _most(rows: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import hypot, log
 from pathlib import Path
 from statistics import NormalDist, median
@@ -42,7 +43,7 @@ class Setting:
         assemblers: The processes that assemble kernels.
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
-        seed: Secret of the timed content of an operator at a shape, hexadecimal.
+        seed: Secret of the content of an operator at a shape, hexadecimal.
         samples: Folder for raw samples, or None.
     """
 
@@ -142,7 +143,8 @@ class Measurement:
         """Race every benchmark shape against another bundle, after checking the candidate if that is still to do."""
         with timed(self.stages_s, "load"):
             bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
-            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes)
+            seed = partial(self.setting.seed, self.operator)
+            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes, seed)
         try:
             if not checked:
                 with timed(self.stages_s, "check"):

@@ -1,5 +1,6 @@
 """Timing a candidate's plan against the pacer's: rounds of paired samples, every output of which is looked at."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, log
 from random import Random
@@ -7,16 +8,21 @@ from random import Random
 from workers.devices.trial import Trial
 from workers.devices.verdict import Ended
 from workers.errors import Transient
-from workers.orders import ExamineRound, Round, Sample, Side, Timed, TimeRound
+from workers.orders import ExamineRound, Round, Sample, Side, Slot, Timed, TimeRound
 from workers.placement import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Outcome, Plan, Stage
-from workers.timing import Estimate, estimate
+from workers.timing import CONFIDENCE, Estimate, estimate
 
 SAMPLE_US = 100.0
 """What a sample should last: events resolve 0.5 us, so a tenth of this is lost to 5 %, all of it to 0.5 %."""
 MAX_CALLS = 64
 """Most calls in one sample."""
-PAIRS_A_ROUND = 8
+PAIRS_A_ROUND = 12
+"""Most pairs timed without a pause: what a measurement of 16 pairs lacks after its first look."""
+STAGES = (4, 16, 64, 256)
+"""Pairs after which a race is looked at (evaluation protocol 4.3)."""
+LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(STAGES)
+"""Of the interval at each look: whoever looks at most so many times errs no more often than `CONFIDENCE` says."""
 WARM_PAIRS = 2
 """Pairs at the start of a race that do not count: the clock is still rising."""
 PACER_STREAM = 2**32
@@ -28,7 +34,7 @@ ROUND_S = 10.0
 FLOOR_SHARE = 0.95
 """Share of the floor below which a time is not believed (evaluation protocol 3.3, step 7)."""
 HOPELESS = 1.5
-"""A candidate this much slower than its pacer, by all pairs of the first round, is not measured further."""
+"""A candidate that is surely slower than this times its pacer is not measured further."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,11 @@ class Race:
         """Logarithm of candidate time over pacer time."""
         return estimate([log(mine / its) for mine, its in zip(self.candidate_us, self.pacer_us, strict=True)])
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether more pairs would be wasted on the candidate."""
+        return self.slowdown.bounds(LOOK_CONFIDENCE)[0] > HOPELESS
+
 
 class Track:
     """One shape's two plans, ready to be raced.
@@ -70,30 +81,33 @@ class Track:
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
     def race(self, pairs: int) -> Race:
-        """Time until there are `pairs` pairs, or the candidate is hopelessly slow.
+        """Time until there are `pairs` pairs, or the candidate is seen to be hopelessly slow.
 
         Raises:
             Ended: If a timed output is wrong, or the candidate fails otherwise.
         """
         calls = self._calls()
+        slots = self._lay_out(self._pairs_that_fit(PAIRS_A_ROUND, calls), calls)
+        most = len(slots[Side.CANDIDATE]) // calls
+        shape = self._plan(Side.CANDIDATE).shape.key
         mine: list[float] = []
         its: list[float] = []
-        while len(mine) < pairs + WARM_PAIRS:
-            wanted = min(PAIRS_A_ROUND, pairs + WARM_PAIRS - len(mine))
-            times = self._round(self._pairs_that_fit(wanted, calls), calls)
-            mine += times[Side.CANDIDATE]
-            its += times[Side.PACER]
-            if len(mine) >= PAIRS_A_ROUND and all(a > HOPELESS * b for a, b in zip(mine, its, strict=True)):
+        for stage in (*(stage for stage in STAGES if stage < pairs), pairs):
+            while (missing := stage + WARM_PAIRS - len(mine)) > 0:
+                times = self._round(min(most, missing), calls, slots)
+                mine += times[Side.CANDIDATE]
+                its += times[Side.PACER]
+            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls)
+            if race.is_hopeless:
                 break
-        shape = self._plan(Side.CANDIDATE).shape.key
-        return Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls)
+        return race
 
     def _plan(self, side: Side) -> Plan:
         return self._trial.bundles[side].plans[self._plans[side]]
 
     def _calls(self) -> int:
         """Calls a sample, from how long single ones take."""
-        single = min(self._round(2, 1)[Side.PACER])
+        single = min(self._round(2, 1, self._lay_out(2, 1))[Side.PACER])
         calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / single)))
         while calls > 1 and not self._fits(1, calls):
             calls -= 1
@@ -107,28 +121,28 @@ class Track:
             wanted -= 1
         return wanted
 
-    def _round(self, pairs: int, calls: int) -> dict[Side, list[float]]:
-        order = self._plan_round(pairs, calls)
+    def _lay_out(self, pairs: int, calls: int) -> dict[Side, tuple[Slot, ...]]:
+        """Places for the rounds of a race; all use the same, so that their graphs are captured once."""
+        slots, start = {}, self._trial.somewhere()
+        for side in self._trial.random.sample(list(Side), 2):
+            slots[side] = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
+            start = slots[side][-1].end
+        return slots
+
+    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
+        used = {side: places[: pairs * calls] for side, places in slots.items()}
+        samples = pair_up(pairs, calls, self._next_stream, self._trial.random)
+        self._next_stream += pairs * calls
+        order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed)
         reply = self._trial.crew.replay(TimeRound(round=order), ROUND_S, Stage.TIME)
-        if not isinstance(reply, Timed) or len(reply.samples_us) != len(order.samples):
+        if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
         self._trial.settle(self._trial.crew.look(ExamineRound(plans=plans, round=order)), Stage.TIME)
         times: dict[Side, list[float]] = {side: [] for side in Side}
-        for sample, time_us in zip(order.samples, reply.samples_us, strict=True):
+        for sample, time_us in zip(samples, reply.samples_us, strict=True):
             times[sample.side].append(time_us)
         return times
-
-    def _plan_round(self, pairs: int, calls: int) -> Round:
-        random = self._trial.random
-        sides = random.sample(list(Side), 2)
-        slots, start = {}, self._trial.somewhere()
-        for side in sides:
-            slots[side] = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
-            start = slots[side][-1].end
-        samples = pair_up(pairs, calls, self._next_stream, random)
-        self._next_stream += pairs * calls
-        return Round(plans=self._plans, slots=slots, samples=samples, seed=self._seed)
 
 
 def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[Sample, ...]:

@@ -6,26 +6,39 @@ frozen, in a process that no candidate's code runs in.
 
 import secrets
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from random import SystemRandom
 
 from workers.assembler import MachineCode
 from workers.devices.crew import Crew
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
-from workers.orders import Adopt, Compare, Content, Examine, Examined, Execute, Load, Scrub, Side, Slot
-from workers.placement import NoRoom, place
+from workers.orders import Adopt, Case, Content, Examine, Examined, Execute, Load, Scrub, Side, Slot
+from workers.placement import ALIGNMENT, NoRoom, place, slot_bytes
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
 SECRET_BYTES = 16
-"""Bytes of each secret that content is drawn from."""
+"""Bytes of each secret that content and red zones are drawn from."""
 LARGE_PLAN_BYTES = 64 * 2**20
 """Bytes of buffers from which a plan is run on `LARGE_DRAWS` only: float64 references of larger ones take 10 ms."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
+REPEATED = "normal"
+"""The draw on which two runs are compared."""
 EXECUTE_S = 5.0
-"""Seconds for one run with the loading of its kernels; the slowest honest one takes under one."""
+"""Seconds for all runs of small plans with the loading of their kernels, and for each run of a large one; the slowest
+honest one takes under one."""
 START_STEPS = 4096
-"""Most multiples of 256 bytes by which the first buffer is moved on."""
+"""Most multiples of the alignment by which the first buffer is moved on."""
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Runs of one plan on one content: a position in the bundle, a draw, and two of them where they are compared."""
+
+    plan: int
+    draw: str
+    count: int
 
 
 class Trial:
@@ -42,8 +55,11 @@ class Trial:
         graphs: Sequence[Graph],
         bundles: dict[Side, Bundle],
         codes: Mapping[str, MachineCode],
+        seed: Callable[[str], str],
     ) -> None:
         """Load the bundles, with the machine code of their kernels by digest, and tell the checker what is right.
+
+        `seed` gives the secret of drawn content by shape key, hexadecimal.
 
         Raises:
             Ended: If a plan does not fit the card.
@@ -54,7 +70,7 @@ class Trial:
         self.bundles = bundles
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
-        self._graphs = {graph.shape.key: graph for graph in graphs}
+        self._seed = seed
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
@@ -65,22 +81,16 @@ class Trial:
     def check(self, *, briefly: bool = False) -> None:
         """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.
 
+        The cheapest plan and the first that is timed are run twice on equal content.
+
         Args:
             briefly: Whether to leave out plans that will be timed: of those, only what a race puts out is looked at.
 
         Raises:
-            Ended: At the first run that is not right.
+            Ended: At the first batch of runs in which one is not right.
         """
-        bundle = self.bundles[Side.CANDIDATE]
-        timed = {index for index, _ in benchmarks(bundle)} if briefly else set()
-        checked = [index for index in range(len(bundle.plans)) if index not in timed]
-        order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
-        for index in order:
-            plan = bundle.plans[index]
-            for name in draws_for(plan):
-                self._run(index, Content(draw=name, seed=secrets.token_hex(SECRET_BYTES)))
-        for index in order[:1] if briefly else (order[0], self._first_benchmark()):
-            self._run_twice(index)
+        for batch in self._batches(briefly=briefly):
+            self._run(batch)
 
     def slots(self, side: Side, plan: Plan, count: int, start: int, **options: int) -> tuple[Slot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
@@ -97,7 +107,7 @@ class Trial:
 
     def somewhere(self) -> int:
         """A random offset near the arena's start."""
-        return self.random.randrange(START_STEPS) * 256
+        return self.random.randrange(START_STEPS) * ALIGNMENT
 
     def settle(self, examined: Examined, stage: Stage) -> None:
         """Take in what the checker found.
@@ -109,24 +119,50 @@ class Trial:
         if examined.outcome is not None:
             raise Ended(stage, examined.outcome, examined.reason)
 
-    def _run(self, index: int, content: Content) -> None:
-        plan = self.bundles[Side.CANDIDATE].plans[index]
-        (slot,) = self.slots(Side.CANDIDATE, plan, 1, self.somewhere())
-        self._execute(index, slot, content)
-        self.settle(self.crew.look(Examine(plan=plan, slot=slot, content=content)), Stage.CHECK)
+    def _batches(self, *, briefly: bool) -> Iterator[list[_Runs]]:
+        """What is run together: small plans first, then large ones, as many at a time as the arena has room for."""
+        bundle = self.bundles[Side.CANDIDATE]
+        timed = {index for index, _ in benchmarks(bundle)} if briefly else set()
+        checked = [index for index in range(len(bundle.plans)) if index not in timed]
+        order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
+        twice = {*order[:1], self._first_benchmark()}
+        batch: list[_Runs] = []
+        left, large = 0, False
+        for index in order:
+            plan = bundle.plans[index]
+            for name in draws_for(plan):
+                runs = _Runs(index, name, 2 if index in twice and name == REPEATED else 1)
+                needed = runs.count * slot_bytes(bundle, plan)
+                if batch and (needed > left or large != is_large(plan)):
+                    yield batch
+                    batch = []
+                if not batch:
+                    left, large = self.crew.arena_bytes - START_STEPS * ALIGNMENT, is_large(plan)
+                batch.append(runs)
+                left -= needed
+        if batch:
+            yield batch
 
-    def _run_twice(self, index: int) -> None:
-        plan = self.bundles[Side.CANDIDATE].plans[index]
-        first, second = self.slots(Side.CANDIDATE, plan, 2, self.somewhere())
-        content = Content(draw="normal", seed=secrets.token_hex(SECRET_BYTES))
-        for slot in (first, second):
-            self._execute(index, slot, content)
-            self.settle(self.crew.look(Examine(plan=plan, slot=slot, content=content)), Stage.CHECK)
-        self.settle(self.crew.look(Compare(plan=plan, slots=(first, second))), Stage.CHECK)
-
-    def _execute(self, index: int, slot: Slot, content: Content) -> None:
-        order = Execute(side=Side.CANDIDATE, plan=index, slot=slot, content=content)
-        self.crew.replay(order, EXECUTE_S, Stage.CHECK)
+    def _run(self, batch: Sequence[_Runs]) -> None:
+        plans = self.bundles[Side.CANDIDATE].plans
+        cases: list[Case] = []
+        repeats: list[tuple[int, int]] = []
+        start = self.somewhere()
+        for runs in batch:
+            plan = plans[runs.plan]
+            slots = self.slots(Side.CANDIDATE, plan, runs.count, start)
+            start = slots[-1].end
+            if runs.count > 1:
+                repeats.append((len(cases), len(cases) + 1))
+            content = Content(draw=runs.draw, seed=self._seed(plan.shape.key))
+            cases += [Case(plan=runs.plan, slot=slot, content=content) for slot in slots]
+        zones = secrets.token_hex(SECRET_BYTES)
+        slow = sum(is_large(plans[case.plan]) for case in cases)
+        order = Execute(side=Side.CANDIDATE, cases=tuple(cases), zones=zones)
+        self.crew.replay(order, EXECUTE_S * max(1, slow), Stage.CHECK)
+        used = {runs.plan: plans[runs.plan] for runs in batch}
+        look = Examine(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
+        self.settle(self.crew.look(look), Stage.CHECK)
 
     def _first_benchmark(self) -> int:
         return next(index for index, _ in benchmarks(self.bundles[Side.CANDIDATE]))
@@ -146,4 +182,9 @@ def plan_bytes(plan: Plan) -> int:
 
 def draws_for(plan: Plan) -> tuple[str, ...]:
     """Which draws a plan is run on."""
-    return tuple(DRAWS) if plan_bytes(plan) <= LARGE_PLAN_BYTES else LARGE_DRAWS
+    return LARGE_DRAWS if is_large(plan) else tuple(DRAWS)
+
+
+def is_large(plan: Plan) -> bool:
+    """Whether runs of a plan are so dear that it has fewer of them."""
+    return plan_bytes(plan) > LARGE_PLAN_BYTES

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.inputs import draw
-from workers.orders import TIMED, Content, Slot
+from workers.orders import TIMED, Case, Content, Slot
 from workers.runner.arena import Arena
 from workers.runner.roster import Entrant
 from workers.support import ContentJob, Support, assign_content, zone_seed
@@ -39,18 +39,26 @@ class Filler:
         self._arena = arena
         self._stream = stream
 
-    def fill(self, entrant: Entrant, slot: Slot, content: Content) -> None:
-        """Enqueue everything for one run.
+    def fill(self, cases: Sequence[tuple[Entrant, Case]], zones: str) -> None:
+        """Enqueue everything for one run of each case.
+
+        Args:
+            cases: Each with the plan that runs.
+            zones: The secret of red zones, hexadecimal.
 
         Raises:
-            ValueError: If there is no such draw.
+            ValueError: If there is no draw of a content's name.
         """
-        if content.draw == TIMED:
-            self.refill(self.prepare(entrant, [slot], content.seed, [content.stream]))
-        else:
-            self._draw(entrant, slot, content)
-            self._support.poison(self._stream, self._poisoned(entrant, slot))
-        self.fill_zones([slot], content.seed)
+        refill = Refill([], [])
+        for entrant, case in cases:
+            content = case.content
+            if content.draw == TIMED:
+                self._add(refill, entrant, case.slot, content.seed, content.stream)
+            else:
+                self._draw(entrant, case.slot, content)
+                refill.poisoned.extend(self._poisoned(entrant, case.slot))
+        self.refill(refill)
+        self.fill_zones((case.slot for _, case in cases), zones)
 
     def prepare(self, entrant: Entrant, slots: Sequence[Slot], seed: str, streams: Sequence[int]) -> Refill:
         """Timed content for several runs, and poison.
@@ -63,9 +71,7 @@ class Filler:
         """
         refill = Refill([], [])
         for slot, stream in zip(slots, streams, strict=True):
-            inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
-            refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
-            refill.poisoned.extend(self._poisoned(entrant, slot))
+            self._add(refill, entrant, slot, seed, stream)
         return refill
 
     def refill(self, refill: Refill) -> None:
@@ -77,6 +83,11 @@ class Filler:
         """Enqueue the red zones of slots; `seed` is the secret of a content or a round, hexadecimal."""
         zones = (zone for slot in slots for zone in slot.zones)
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
+
+    def _add(self, refill: Refill, entrant: Entrant, slot: Slot, seed: str, stream: int) -> None:
+        inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
+        refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
+        refill.poisoned.extend(self._poisoned(entrant, slot))
 
     def _poisoned(self, entrant: Entrant, slot: Slot) -> list[tuple[int, int]]:
         return [(self._arena.pointer + offset, size) for offset, size in entrant.loaded.layout.poisoned(slot)]

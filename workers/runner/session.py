@@ -71,10 +71,11 @@ class Session:
         return Done()
 
     def _execute(self, order: Execute) -> None:
-        entrant = self._roster.entrant(order.side, order.plan)
-        run = entrant.loaded.bind(order.slot)
-        self._filler.fill(entrant, order.slot, order.content)
-        run(self._stream)
+        cases = [(self._roster.entrant(order.side, case.plan), case) for case in order.cases]
+        runs = [entrant.loaded.bind(case.slot) for entrant, case in cases]
+        self._filler.fill(cases, order.zones)
+        for run in runs:
+            run(self._stream)
         driver.synchronise(self._stream)
 
     def _time(self, order: TimeRound) -> Reply:

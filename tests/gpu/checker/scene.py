@@ -29,7 +29,7 @@ from workers.checker.serving import demand_precision
 from workers.checker.zones import describe_damage
 from workers.children import Child
 from workers.inputs import DRAWS
-from workers.orders import TIMED, Attend, Compare, Content, Examine, Examined, Order, Reply, Side
+from workers.orders import TIMED, Attend, Content, Examined, Order, Reply, Side
 from workers.reference import evaluate
 from workers.runner.arena import Arena
 from workers.support import compile_support, zone_seed
@@ -127,21 +127,19 @@ def _first_failure(scene: Stage, kernel: Kernel) -> Reply:
 def _beside(scene: Stage) -> Iterator[tuple[str, Reply]]:
     (slot,) = scene.slots(1)
     content = Content(draw="normal", seed=SEED)
-    run = scene.play(HONEST["softmax"], slot, content)
+    scene.play(HONEST["softmax"], slot, content)
     scene.card.arena[slot.zones[1][0] + 5] ^= 1
-    yield "beside a buffer", scene.ask(Examine(plan=run.plan, slot=slot, content=content))
+    yield "beside a buffer", scene.ask(scene.order(content, slot))
 
 
 def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
     slots, content = scene.slots(2), Content(draw="normal", seed=SEED)
     for slot in slots:
-        run = scene.play(HONEST["softmax"], slot, content)
-        scene.ask(Examine(plan=run.plan, slot=slot, content=content))
-    yield "repeated", scene.ask(Compare(plan=scene.plan, slots=slots))
-    scene.ask(Examine(plan=scene.plan, slot=slots[1], content=content))
+        scene.play(HONEST["softmax"], slot, content)
+    yield "repeated", scene.ask(scene.order(content, *slots, compared=True))
     place = slots[0].buffers[-1]
-    scene.card.arena[place : place + 2].view(torch.bfloat16).mul_(1.25)
-    yield "not repeated", scene.ask(Compare(plan=scene.plan, slots=slots))
+    scene.card.arena[place : place + 2].view(torch.bfloat16).mul_(1.0117)
+    yield "not repeated", scene.ask(scene.order(content, *slots, compared=True))
 
 
 def disagreements(card: HostCard) -> Iterator[str]:
@@ -198,13 +196,13 @@ def speed(card: HostCard, stage: Callable[..., Stage], name: str) -> dict[str, f
     found["then_us"] = min(_per_run(lambda: scene.ask(order), runs) for _ in range(3))
     subject = Subject(scene.operator, {scene.shape.key: scene.graph})
     glance = Glance(card, subject, Memory(card.memory_bytes // 8))
-    found["suspects"] = float(len(glance.suspects(runs)))
-    found["glance_us"] = min(_per_run(lambda: glance.suspects(runs), runs) for _ in range(3))
+    found["suspects"] = float(sum(strain > 1 for strain in glance.strains(runs)))
+    found["glance_us"] = min(_per_run(lambda: glance.strains(runs), runs) for _ in range(3))
     found["zones_us"] = _per_run(lambda: describe_damage(card, scene.operator, runs, SEED), runs)
     content = Content(draw="normal", seed=SEED)
     (slot,) = scene.slots(1, order.round.slots[Side.PACER][0].end)
     scene.play(native, slot, content)
-    examine = Examine(plan=scene.plan, slot=slot, content=content)
+    examine = scene.order(content, slot)
     found["examine_us"] = min(_per_run(lambda: scene.ask(examine), runs[:1]) for _ in range(2))
     card.free()
     return found

@@ -14,6 +14,7 @@ from workers.inputs import DRAWS
 from workers.orders import (
     TIMED,
     Broken,
+    Case,
     Content,
     Done,
     Execute,
@@ -25,6 +26,7 @@ from workers.orders import (
     Sample,
     Scrub,
     Side,
+    Slot,
     Timed,
     TimeRound,
 )
@@ -34,6 +36,7 @@ from workers.runner import serve
 pytestmark = pytest.mark.gpu
 ASK_S = 60.0
 SEED = "ab" * 16
+NORMAL = Content(draw="normal", seed=SEED)
 
 
 @pytest.fixture
@@ -53,6 +56,10 @@ def load(child: Child, bundle: Bundle, *sides: Side) -> None:
         assert child.ask(order, ASK_S) == Done()
 
 
+def execute(plan: int, slot: Slot, content: Content = NORMAL) -> Execute:
+    return Execute(side=Side.CANDIDATE, cases=(Case(plan=plan, slot=slot, content=content),), zones=SEED)
+
+
 def check_seen(seen: dict[str, object]) -> None:
     assert seen["inputs"] and seen["finite"] and seen["damaged"] == 0, seen
     assert seen["error"] < 3e-3, seen
@@ -66,7 +73,7 @@ def test_a_run_computes_what_it_should_on_what_the_checker_draws(runner, plan: i
     load(child, bundle)
     (slot,) = slots_of(bundle, bundle.plans[plan], start=512)
     content = Content(draw=name, seed=SEED, stream=3)
-    assert child.ask(Execute(side=Side.CANDIDATE, plan=plan, slot=slot, content=content), ASK_S) == Done()
+    assert child.ask(execute(plan, slot, content), ASK_S) == Done()
     check_seen(on_card(look, greeting, bundle.plans[plan], slot, content))
 
 
@@ -115,7 +122,7 @@ def test_a_run_that_leaves_its_memory_ends_the_runner(runner) -> None:
     wild = bundle.model_copy(update={"plans": (plan.model_copy(update={"steps": steps}),)})
     load(child, wild)
     (slot,) = slots_of(wild, wild.plans[0])
-    order = Execute(side=Side.CANDIDATE, plan=0, slot=slot, content=Content(draw="normal", seed=SEED))
+    order = execute(0, slot)
     assert child.ask(order, ASK_S) == Fault(error="CUDA_ERROR_ILLEGAL_ADDRESS")
     with pytest.raises(ChildDied):
         child.hear(ASK_S)
@@ -128,10 +135,7 @@ def test_what_does_not_fit_is_refused_and_scrubbing_forgets(runner) -> None:
     (near,), (far,) = (
         slots_of(bundle, bundle.plans[0], start=start, limit=2 * ARENA_BYTES) for start in (0, ARENA_BYTES)
     )
-    near, far = (
-        Execute(side=Side.CANDIDATE, plan=0, slot=slot, content=Content(draw="normal", seed=SEED))
-        for slot in (near, far)
-    )
+    near, far = (execute(0, slot) for slot in (near, far))
     assert isinstance(child.ask(far, ASK_S), Refused)
     assert child.ask(near, ASK_S) == Done()
     assert child.ask(Scrub(), ASK_S) == Done()

@@ -12,7 +12,21 @@ from tests.workers.checks.cases import SIZES, graph_of
 from workers.checker.base import Card, Run
 from workers.checker.examiner import Examiner
 from workers.checker.sight import inputs_after, inputs_before, outputs
-from workers.orders import TIMED, Adopt, Attend, Content, Examine, ExamineRound, Order, Reply, Round, Sample, Side, Slot
+from workers.orders import (
+    TIMED,
+    Adopt,
+    Attend,
+    Case,
+    Content,
+    Examine,
+    ExamineRound,
+    Order,
+    Reply,
+    Round,
+    Sample,
+    Side,
+    Slot,
+)
 from workers.placement import SMALL_ZONE_BYTES, place
 from workers.protocol import DTYPE_BYTES, Allocate, Buffer, Bundle, Operator, Plan, Shape, View
 
@@ -74,8 +88,14 @@ class Stage:
     def examine(self, kernel: Kernel, content: Content) -> Reply:
         """Play one run and have it examined."""
         (slot,) = self.slots(1)
-        run = self.play(kernel, slot, content)
-        return self.ask(Examine(plan=run.plan, slot=slot, content=content))
+        self.play(kernel, slot, content)
+        return self.ask(self.order(content, slot))
+
+    def order(self, content: Content, *slots: Slot, compared: bool = False) -> Examine:
+        """To look at runs on one content; `compared` says that the first two must be equal."""
+        cases = tuple(Case(plan=0, slot=slot, content=content) for slot in slots)
+        repeats = ((0, 1),) if compared else ()
+        return Examine(plans={0: self.plan}, cases=cases, zones=content.seed, repeats=repeats)
 
     def examine_round(self, kernel: Kernel, pacer: Kernel) -> Reply:
         """Play a round and have it examined."""

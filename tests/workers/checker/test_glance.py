@@ -9,6 +9,7 @@ from workers.checker import glance as module
 from workers.checker.base import Run, Subject
 from workers.checker.glance import Glance
 from workers.checker.memory import Memory
+from workers.inputs import DRAWS
 from workers.orders import TIMED, Content
 
 
@@ -21,7 +22,8 @@ def looked(stage: Stage, wrong: dict[int, object], count: int = 6, memory_bytes:
         for index, slot in enumerate(stage.slots(count))
     ]
     subject = Subject(stage.operator, {stage.shape.key: stage.graph})
-    return Glance(stage.card, subject, Memory(memory_bytes)).suspects(runs, **options)
+    strains = Glance(stage.card, subject, Memory(memory_bytes)).strains(runs, **options)
+    return [index for index, strain in enumerate(strains) if strain > 1]
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 2**24])
@@ -57,8 +59,21 @@ def test_an_output_of_another_type_is_suspect():
     retyped = Run(stage.plan.model_copy(update={"outputs": (half,)}), runs[1].slot, runs[1].content)
     fewer = Run(stage.plan.model_copy(update={"outputs": ()}), runs[1].slot, runs[1].content)
     glance = Glance(stage.card, Subject(stage.operator, {stage.shape.key: stage.graph}), Memory(0))
-    assert glance.suspects([runs[0], retyped]) == [1]
-    assert glance.suspects([fewer]) == [0]
+    assert glance.strains([runs[0], retyped])[1] > 1
+    assert glance.strains([fewer])[0] > 1
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 2**24])
+def test_drawn_contents_are_looked_at_together(memory_bytes):
+    stage = Stage(operator("softmax"))
+    kernels = [HONEST["softmax"]] * len(DRAWS) + [torch.zeros_like]
+    contents = [Content(draw=name, seed=SEED) for name in (*DRAWS, "normal")]
+    runs = [stage.play(*each) for each in zip(kernels, stage.slots(len(kernels)), contents, strict=True)]
+    glance = Glance(stage.card, Subject(stage.operator, {stage.shape.key: stage.graph}), Memory(memory_bytes))
+    for _ in range(2):
+        strains = glance.strains(runs, widened=True)
+        assert [strain > 1 for strain in strains] == [False] * len(DRAWS) + [True]
+        assert 0 < max(strains[:-1]) <= 1
 
 
 def test_no_runs_are_no_suspects():

@@ -8,7 +8,7 @@ import torch
 from tests.workers.checker.paper import measure_one
 from tests.workers.checks.cases import FAULTS, HONEST, examine, gather, operator
 from workers.checker.answers import derive
-from workers.checker.sieve import Measures, suspects
+from workers.checker.sieve import Measures, strains
 from workers.checks import Evidence
 
 
@@ -19,7 +19,8 @@ def perfect(evidence: Evidence) -> Evidence:
 def sift(evidence: Evidence, *, widened: bool = False) -> bool:
     """Whether the only output of a case is suspect."""
     (answer,) = derive(perfect(evidence), widened=widened)
-    return bool(suspects(Measures(*(each[None] for each in measure_one(evidence.outputs[0], answer))), [answer]))
+    measures = Measures(*(each[None] for each in measure_one(evidence.outputs[0], answer)))
+    return float(strains(measures, [answer])) > 1
 
 
 def gathered(name: str, kernel, dtype: str = "bfloat16", draw: str = "normal", **dims) -> Evidence:
@@ -75,8 +76,16 @@ def test_many_small_errors_are_suspect_though_each_is_allowed():
     (answer,) = derive(perfect(evidence), widened=False)
     measures = measure_one(evidence.reference.native[0], answer)
     crowded = Measures(*(each[None] for each in measures))
-    assert not suspects(crowded, [answer]).any()
-    assert suspects(replace(crowded, crowd=crowded.crowd + 1), [answer]).all()
+    assert strains(crowded, [answer]).tolist()[0] <= 1
+    assert strains(replace(crowded, crowd=crowded.crowd + 1), [answer]).tolist() == [torch.inf]
+
+
+def test_the_strain_grows_with_the_error():
+    evidence = gathered("softmax", HONEST["softmax"])
+    (answer,) = derive(perfect(evidence), widened=False)
+    rows = [measure_one(evidence.reference.native[0] * (1 + off), answer) for off in (0.0, 0.02, 0.1, 1.0)]
+    found = strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4).tolist()
+    assert found == sorted(found) and found[0] <= 1 < found[2]
 
 
 def test_widened_answers_forgive_more():
@@ -92,5 +101,5 @@ def test_every_output_is_judged_by_its_own_answer():
     right = evidence.reference.native[0]
     outputs = [right, right * 0, right, torch.full_like(right, float("nan"))]
     rows = [measure_one(output, answer) for output in outputs]
-    found = suspects(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4)
-    assert found.tolist() == [False, True, False, True]
+    found = strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4)
+    assert (found > 1).tolist() == [False, True, False, True]

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from workers.devices.race import Race, pair_up, reject_below_floor
+from workers.devices.race import HOPELESS, STAGES, Race, pair_up, reject_below_floor
 from workers.devices.verdict import Ended
 from workers.orders import Side
 from workers.protocol import Outcome
@@ -34,6 +34,21 @@ def test_a_race_says_how_much_slower_the_candidate_is() -> None:
     race = Race("N=8", candidate_us=(22.0, 21.0, 23.0, 22.0, 22.5), pacer_us=(20.0,) * 5, calls=5)
     low, mid, high = race.slowdown.bounds()
     assert low < 1.1 < high and mid == pytest.approx(exp(race.slowdown.mean))
+
+
+def test_only_who_is_surely_far_behind_is_hopeless() -> None:
+    assert Race("N=8", (40.0, 41.0, 40.0, 39.5), (20.0,) * 4, 5).is_hopeless
+    assert not Race("N=8", (40.0, 20.0, 60.0, 39.5), (20.0,) * 4, 5).is_hopeless
+    assert not Race("N=8", (29.9, 29.0, 29.5, 29.2), (20.0,) * 4, 5).is_hopeless
+
+
+def test_looking_at_every_stage_condemns_no_more_than_one_in_twenty() -> None:
+    random = Random(9)
+    condemned = 0
+    for _ in range(400):
+        times = [20.0 * HOPELESS * exp(random.gauss(0.0, 0.03)) for _ in range(64)]
+        condemned += any(Race("N=8", tuple(times[:n]), (20.0,) * n, 5).is_hopeless for n in STAGES if n <= 64)
+    assert condemned / 400 <= 0.05
 
 
 def test_a_time_below_the_floor_is_not_believed() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
 from workers.inputs import draw
-from workers.orders import TIMED, Content, Slot
+from workers.orders import TIMED, Case, Content, Slot
 from workers.protocol import Kernel
 from workers.runner.arena import Arena
 from workers.runner.filling import Filler
@@ -40,6 +40,10 @@ def values(memory: Arena, offset: int, size: int) -> set[int]:
     return set(memory.tensor(offset, size).tolist())
 
 
+def case(slot: Slot, draw: str, stream: int = 0) -> Case:
+    return Case(plan=0, slot=slot, content=Content(draw=draw, seed=SEED, stream=stream))
+
+
 def check_surroundings(memory: Arena, slot: Slot, seed: str) -> None:
     """All that is no input is poisoned, and red zones have their pattern, from the first byte to the last."""
     for buffer in slot.buffers[1:]:
@@ -54,7 +58,7 @@ def check_surroundings(memory: Arena, slot: Slot, seed: str) -> None:
 @pytest.mark.parametrize("name", ["normal", "structured", "planted"])
 def test_a_draw_is_what_the_checker_draws(filled, name: str) -> None:
     memory, filler, entrant, slot = filled
-    filler.fill(entrant, slot, Content(draw=name, seed=SEED))
+    filler.fill([(entrant, case(slot, name))], SEED)
     (expected,) = draw(OPERATOR, entrant.plan.shape, name, bytes.fromhex(SEED))
     seen = memory.tensor(slot.buffers[0], 4 * COUNT)
     assert torch.equal(seen, expected.view(torch.uint8))
@@ -63,7 +67,7 @@ def test_a_draw_is_what_the_checker_draws(filled, name: str) -> None:
 
 def test_timed_content_follows_from_seed_and_stream(filled) -> None:
     memory, filler, entrant, slot = filled
-    filler.fill(entrant, slot, Content(draw=TIMED, seed=SEED, stream=3))
+    filler.fill([(entrant, case(slot, TIMED, 3))], SEED)
     assert values(memory, slot.buffers[0], 4 * COUNT) == {stream_seed(SEED, 0, 3) & 0xFF}
     check_surroundings(memory, slot, SEED)
 
@@ -71,7 +75,7 @@ def test_timed_content_follows_from_seed_and_stream(filled) -> None:
 def test_an_unknown_draw_is_refused(filled) -> None:
     _, filler, entrant, slot = filled
     with pytest.raises(ValueError, match="no draw"):
-        filler.fill(entrant, slot, Content(draw="biased", seed=SEED))
+        filler.fill([(entrant, case(slot, "biased"))], SEED)
 
 
 def test_slots_are_refilled_with_a_stream_each(filled) -> None:

@@ -22,6 +22,7 @@ from workers.errors import BadMessage
 from workers.orders import (
     Attend,
     Broken,
+    Case,
     Content,
     Done,
     Execute,
@@ -55,7 +56,8 @@ def load(side: Side = Side.CANDIDATE, bundle=BUNDLE) -> Load:
 
 
 def execute(slot=None, side: Side = Side.CANDIDATE) -> Execute:
-    return Execute(side=side, plan=0, slot=slot or slots_of(BUNDLE)[0], content=CONTENT)
+    case = Case(plan=0, slot=slot or slots_of(BUNDLE)[0], content=CONTENT)
+    return Execute(side=side, cases=(case,), zones=CONTENT.seed)
 
 
 def time_round(limit: int = ARENA_BYTES) -> TimeRound:
@@ -84,6 +86,15 @@ def test_a_plan_runs_on_filled_memory(opened) -> None:
     paper.log.clear()
     assert session.obey(execute()) == Done()
     assert paper.log == ["poison", "fill_zones", "work", "synchronise"]
+
+
+def test_several_cases_are_filled_first_and_awaited_once(opened) -> None:
+    paper, _, session = opened
+    session.obey(load())
+    paper.log.clear()
+    cases = tuple(Case(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 3))
+    assert session.obey(Execute(side=Side.CANDIDATE, cases=cases, zones=CONTENT.seed)) == Done()
+    assert paper.log == ["poison", "fill_zones", "work", "work", "work", "synchronise"]
 
 
 def test_a_round_is_timed(opened) -> None:
