@@ -61,7 +61,7 @@ from workers.protocol import (
 )
 
 OPERATORS = "rmsnorm,softmax,layernorm,swiglu,gelu,matmul"
-BACKLOG = 48
+BACKLOG = 96
 """Bundles that wait for the card, beyond which nothing more is traced: the card comes first."""
 DEADLINE_S = 15.0
 """Seconds for one trace; what the compiler takes longer over is no kernel that anybody would search through."""
@@ -192,6 +192,7 @@ class Recording:
         self._measurer = Measurer(device, card)
         self._tracing: dict[Future[TraceReport | Failure], Written] = {}
         self._ready: deque[tuple[MeasureJob, TracedVariant]] = deque()
+        self._latest = ""
         self._sent: deque[tuple[MeasureJob, TracedVariant, float]] = deque()
         self._answered_at = time.monotonic()
         self.counts: Counter[str] = Counter()
@@ -307,9 +308,13 @@ class Recording:
         self._ready.append((job, variant))
 
     def _feed(self) -> None:
-        """Tell the measurer of more, as far as it has room."""
+        """Tell the measurer of more, as far as it has room; operators in stretches, as their answers are kept."""
         while self._ready and self._measurer.has_room:
-            job, variant = self._ready.popleft()
+            same = (place for place, item in enumerate(self._ready) if item[0].operator.name == self._latest)
+            place = next(same, 0)
+            job, variant = self._ready[place]
+            del self._ready[place]
+            self._latest = job.operator.name
             if not self._sent:
                 self._answered_at = time.monotonic()
             try:

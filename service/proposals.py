@@ -15,7 +15,7 @@ from archive.store import Store
 from service.emitters import EMITTERS
 from service.emitters.base import Brief, Emitter, Parent, Proposal, Trial
 from service.errors import BadInput
-from service.jobs import target_of, trace_key
+from service.jobs import target_of, trace_key, traced_at
 from service.promotion import first_benchmark
 from service.sources import digest
 from workers.protocol import Operator
@@ -83,7 +83,7 @@ class Proposer:
                 emitter=emitter,
                 source=proposal.source,
                 digest=source_digest,
-                trace_key=trace_key(source_digest, operator.digest, search.shapes, target_of(search)),
+                trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
                 parents=tuple(parent for parent in proposal.parents if parent),
                 note=proposal.note,
             ),

@@ -17,7 +17,7 @@ from service.errors import BadInput, NotFound
         (["rmsnorm", "--seed", "-1"], "seed"),
         (["rmsnorm", "--emitters", ","], "emitters"),
         (["rmsnorm", "--emitters", "magic"], "emitters"),
-        (["rmsnorm", "--device", "recorded:h200"], "devices"),
+        (["rmsnorm", "--device", "recorded:mi300x"], "devices"),
     ],
 )
 def test_what_cannot_be_right_names_its_option(arguments: list[str], field: str | None, tmp_path: Path) -> None:
