@@ -140,6 +140,14 @@ class Examine(Wire):
     """Pairs of positions among the cases: of one plan on equal content, which must have given equal bits."""
 
 
+class ExamineIdle(Wire):
+    """To the checker: memory that no run had a place in must be as the runner left it when it scrubbed."""
+
+    order: Literal["examine_idle"] = "examine_idle"
+    used: tuple[tuple[int, int], ...]
+    """Stretches of the arena, (start, end), that runs had since; in any order, they may overlap."""
+
+
 class ExamineRound(Wire):
     """To the checker: look at every output that was timed, at unchanged inputs and at the red zones."""
 
@@ -149,7 +157,8 @@ class ExamineRound(Wire):
 
 
 Order = Annotated[
-    Load | Execute | TimeRound | Scrub | Attend | Adopt | Examine | ExamineRound, Field(discriminator="order")
+    Load | Execute | TimeRound | Scrub | Attend | Adopt | Examine | ExamineIdle | ExamineRound,
+    Field(discriminator="order"),
 ]
 ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=Wire.model_config)
 
@@ -193,6 +202,8 @@ class Examined(Wire):
     reason: str = ""
     checks: tuple[CheckResult, ...] = ()
     """One result a check, over everything examined since the operator was adopted."""
+    pacer: str = ""
+    """Of a round: what is wrong with a run of the pacer, if something is."""
 
 
 class Refused(Wire):

@@ -3,7 +3,7 @@
 Pure arithmetic on offsets; the bench places, the runner replays there, and the checker looks there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import lcm, prod
@@ -74,6 +74,18 @@ def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
     needed = [*buffers, *(piece for piece in chain.from_iterable(scratch) if piece.bytes)]
     step = zone_bytes + JITTER * ALIGNMENT
     return sum(piece.bytes + piece.alignment + step for piece in needed) + zone_bytes + 2 * ALIGNMENT
+
+
+def idle_stretches(used: Iterable[tuple[int, int]], end: int) -> Iterator[tuple[int, int]]:
+    """What is left of memory up to byte `end`, (offset, bytes), beside stretches, (start, end); whole alignments only.
+
+    Stretches may overlap; they begin and end at multiples of `ALIGNMENT`, as slots do.
+    """
+    at = 0
+    for start, stop in sorted((*used, (end, end))):
+        if start > at:
+            yield at, (start - at) // ALIGNMENT * ALIGNMENT
+        at = max(at, stop)
 
 
 def _scratch(bundle: Bundle, plan: Plan) -> Iterator[tuple[Piece, Piece]]:

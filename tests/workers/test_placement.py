@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.placement import ALIGNMENT, JITTER, ZONE_BYTES, NoRoom, Piece, pieces_of, place, slot_bytes
+from workers.placement import ALIGNMENT, JITTER, ZONE_BYTES, NoRoom, Piece, idle_stretches, pieces_of, place, slot_bytes
 from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Plan, Shape
 
 
@@ -102,6 +102,13 @@ def test_scratch_that_is_not_taken_has_no_place() -> None:
     (slot,) = place(bundle, bundle.plans[0], 1, Random(1), start=0, limit=2**40)
     assert [pair[0] for pair in slot.scratch] == [-1, -1]
     assert all(pair[1] > 0 for pair in slot.scratch)
+
+
+def test_what_no_slot_has_is_idle() -> None:
+    used = [(1024, 2048), (1536, 4096), (512, 768)]
+    assert list(idle_stretches(used, 8192)) == [(0, 512), (768, 256), (4096, 4096)]
+    assert list(idle_stretches([], 512)) == [(0, 512)]
+    assert list(idle_stretches([(0, 512)], 512)) == []
 
 
 def test_an_arena_may_be_too_small() -> None:

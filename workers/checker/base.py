@@ -41,6 +41,9 @@ class Card(Protocol):
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
 
+    def is_poisoned(self, used: Sequence[tuple[int, int]]) -> bool:
+        """Whether every byte of the arena outside of stretches, (start, end), is 0xFF."""
+
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large contiguous tensors, (pairs,) int32: zero if they are equal bit for bit."""
 

@@ -10,7 +10,7 @@ from workers.checker.sight import give_evidence, inputs_before, outputs
 from workers.checker.zones import describe_damage
 from workers.checks import CHECKS, Evidence, Ledger
 from workers.checks.error_ratio import ErrorRatio
-from workers.errors import BadMessage, Transient
+from workers.errors import BadMessage
 from workers.orders import (
     TIMED,
     Adopt,
@@ -18,15 +18,12 @@ from workers.orders import (
     Content,
     Examine,
     Examined,
+    ExamineIdle,
     ExamineRound,
     Order,
     Side,
 )
 from workers.protocol import Outcome
-
-
-class PacerWrong(Transient):
-    """The pacer's own results or inputs are not right after a round: no candidate can be timed beside it."""
 
 
 class Examiner:
@@ -48,7 +45,6 @@ class Examiner:
 
         Raises:
             BadMessage: If the order is not for a checker, or makes no sense now.
-            PacerWrong: If a round cannot be judged.
         """
         match order:
             case Attend():
@@ -58,6 +54,8 @@ class Examiner:
                 self._ledger = Ledger(CHECKS)
             case Examine():
                 return self._examine(order)
+            case ExamineIdle():
+                return self._examine_idle(order)
             case ExamineRound():
                 return self._examine_round(order)
             case _:
@@ -107,8 +105,17 @@ class Examiner:
             if self._ledger.examine(self._evidence(mine[index])) is not None:
                 return self._conclude()
         for index in self._suspects(its, ours=True):
-            self._judge_pacer(its[index])
+            ledger = Ledger(CHECKS)
+            ledger.examine(self._evidence(its[index]))
+            if ledger.failure is not None:
+                return self._conclude().model_copy(update={"pacer": ledger.failure.reason})
         return self._conclude()
+
+    def _examine_idle(self, order: ExamineIdle) -> Examined:
+        if self._card.is_poisoned(order.used):
+            return self._conclude()
+        reason = "it writes to memory far from its buffers: mask what it stores, and compute addresses from arguments"
+        return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
 
     def _suspects(self, runs: Sequence[Run], *, ours: bool = False) -> list[int]:
         """Positions of runs of one plan that are not seen to be right, even if results may move as nudged inputs do.
@@ -125,11 +132,6 @@ class Examiner:
         if passed and not ours:
             self._ledger.approve({ErrorRatio.name: max(passed)})
         return [index for index, strain in enumerate(strains) if strain > 1]
-
-    def _judge_pacer(self, run: Run) -> None:
-        ledger = Ledger(CHECKS)
-        if ledger.examine(self._evidence(run)) is not None and ledger.failure is not None:
-            raise PacerWrong(f"the pacer's run is not right ({ledger.failure.outcome}): {ledger.failure.reason}")
 
     def _evidence(self, run: Run) -> Evidence:
         given = inputs_before(self._card, self._subject.operator, run)

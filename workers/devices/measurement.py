@@ -150,7 +150,9 @@ class Measurement:
                 with timed(self.stages_s, "check"):
                     trial.check(briefly=self.briefly)
             with timed(self.stages_s, "time"):
-                return [self._race(trial, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
+                races = [self._race(trial, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
+                trial.check_idle()
+                return races
         finally:
             self.checks = trial.checks or self.checks
 

@@ -5,10 +5,24 @@ from dataclasses import dataclass
 from math import ceil, log
 from random import Random
 
+from workers.devices.crew import CardFailed
 from workers.devices.trial import Trial
 from workers.devices.verdict import Ended
 from workers.errors import Transient
-from workers.orders import ExamineRound, Round, Sample, Side, Slot, Timed, TimeRound
+from workers.orders import (
+    TIMED,
+    Case,
+    Content,
+    Examine,
+    ExamineRound,
+    Execute,
+    Round,
+    Sample,
+    Side,
+    Slot,
+    Timed,
+    TimeRound,
+)
 from workers.placement import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Outcome, Plan, Stage
 from workers.timing import CONFIDENCE, Estimate, estimate
@@ -138,11 +152,36 @@ class Track:
         if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
-        self._trial.settle(self._trial.crew.look(ExamineRound(plans=plans, round=order)), Stage.TIME)
+        examined = self._trial.crew.look(ExamineRound(plans=plans, round=order))
+        self._trial.settle(examined, Stage.TIME)
+        if examined.pacer:
+            self._blame(order, examined.pacer)
         times: dict[Side, list[float]] = {side: [] for side in Side}
         for sample, time_us in zip(samples, reply.samples_us, strict=True):
             times[sample.side].append(time_us)
         return times
+
+    def _blame(self, order: Round, wrong: str) -> None:
+        """Say whose fault it is that the pacer's runs, which are right alone, are wrong beside the candidate.
+
+        Raises:
+            Ended: If they are right alone.
+            CardFailed: If they are not.
+        """
+        cases = tuple(
+            Case(plan=self._plans[Side.PACER], slot=order.slots[Side.PACER][slot], content=content)
+            for sample in order.samples
+            if sample.side is Side.PACER
+            for slot, stream in zip(sample.slots, sample.streams, strict=True)
+            for content in [Content(draw=TIMED, seed=order.seed, stream=stream)]
+        )
+        crew, plans = self._trial.crew, {self._plans[Side.PACER]: self._plan(Side.PACER)}
+        crew.replay(Execute(side=Side.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
+        alone = crew.look(Examine(plans=plans, cases=cases, zones=order.seed))
+        if alone.outcome is not None:
+            raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")
+        reason = f"it writes to memory that is not its own: a kernel that runs beside it goes wrong, {wrong}"
+        raise Ended(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
 
 
 def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[Sample, ...]:

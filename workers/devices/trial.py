@@ -14,7 +14,7 @@ from workers.assembler import MachineCode
 from workers.devices.crew import Crew
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
-from workers.orders import Adopt, Case, Content, Examine, Examined, Execute, Load, Scrub, Side, Slot
+from workers.orders import Adopt, Case, Content, Examine, Examined, ExamineIdle, Execute, Load, Scrub, Side, Slot
 from workers.placement import ALIGNMENT, NoRoom, place, slot_bytes
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
@@ -71,6 +71,7 @@ class Trial:
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
         self._seed = seed
+        self._used: list[tuple[int, int]] = []
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
@@ -92,18 +93,27 @@ class Trial:
         for batch in self._batches(briefly=briefly):
             self._run(batch)
 
+    def check_idle(self) -> None:
+        """Have all memory looked at that no run had a place in.
+
+        Raises:
+            Ended: If something was written there.
+        """
+        self.settle(self.crew.look(ExamineIdle(used=tuple(self._used))), Stage.TIME)
+
     def slots(self, side: Side, plan: Plan, count: int, start: int, **options: int) -> tuple[Slot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
 
         Raises:
             Ended: If the arena is too small for them.
         """
+        limit = self.crew.arena_bytes
         try:
-            return place(
-                self.bundles[side], plan, count, self.random, start=start, limit=self.crew.arena_bytes, **options
-            )
+            slots = place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
         except NoRoom as error:
             raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, str(error)) from error
+        self._used.append((slots[0].start, slots[-1].end))
+        return slots
 
     def somewhere(self) -> int:
         """A random offset near the arena's start."""

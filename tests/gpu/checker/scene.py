@@ -138,7 +138,7 @@ def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
         scene.play(HONEST["softmax"], slot, content)
     yield "repeated", scene.ask(scene.order(content, *slots, compared=True))
     place = slots[0].buffers[-1]
-    scene.card.arena[place : place + 2].view(torch.bfloat16).mul_(1.0117)
+    scene.card.arena[place : place + 2].view(torch.bfloat16).mul_(1.02)
     yield "not repeated", scene.ask(scene.order(content, *slots, compared=True))
 
 
