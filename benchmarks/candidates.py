@@ -17,8 +17,8 @@ from typing import Any
 from archive.records import Candidate, SearchState
 from benchmarks.record import write
 from service.coordinator import Coordinator
-from service.requests import SearchRequest
 from service.settings import Settings
+from service.steering.requests import SearchRequest
 from workers.protocol import Report
 
 STAGES = ("trace", "compile", "assemble", "jail", "interpret", "check", "predict")

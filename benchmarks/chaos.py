@@ -27,7 +27,7 @@ from archive.store import Store, migrate
 from benchmarks.hosts import Network, Postgres, Process, RedisServer
 from benchmarks.record import write
 from benchmarks.stand_in import outcome_of, spec
-from service.sources import digest
+from service.operators.sources import digest
 from workers.protocol import Outcome
 
 COORDINATORS = ("c0", "c1")

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.figures import Allowance, Figures, device_of
 from service.emitters.rules import RULES
-from service.sources import digest
+from service.operators.sources import digest
 from tests.gpu.benches import Served, answers, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, tunings

@@ -35,11 +35,11 @@ from archive.store import Store, migrate
 from archive.store.milestones import is_milestone
 from benchmarks.record import write
 from service.app import create_app
-from service.catalogue import load_catalogue
 from service.coordinator import Coordinator
 from service.dashboard.rendering import Frame
 from service.dashboard.searches import search_live
 from service.events import ElitePromoted
+from service.operators.catalogue import load_catalogue
 from service.settings import Settings
 
 DEVICE = "model:sm_90"

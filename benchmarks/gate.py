@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from benchmarks.record import write
-from service.catalogue import load_catalogue
-from service.shapes import all_shapes
+from service.operators.catalogue import load_catalogue
+from service.operators.shapes import all_shapes
 from workers import tracing
 from workers.protocol import Gate, Operator, TraceJob
 

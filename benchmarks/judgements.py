@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.record import write
-from service.catalogue import load_catalogue
-from service.judgement import Judge
+from service.judging.single import Judge
+from service.operators.catalogue import load_catalogue
 from tests.gpu.rogues import load_rogues
 from tests.workers.test_tracing import EXPECTED
 from tests.workers.tracer.jobs import candidate, operator

@@ -25,7 +25,7 @@ from benchmarks.figures import Allowance, device_of
 from benchmarks.measurer import SILENT_S, Measurer
 from benchmarks.record import machine, versions
 from benchmarks.space import Point, Written, points, written
-from service.shapes import boundary_shapes
+from service.operators.shapes import boundary_shapes
 from tests.gpu.benches import TRACE, Served, cores
 from tests.gpu.contracts import operators
 from workers.errors import WorkerError

@@ -31,10 +31,10 @@ from archive.records import Axis, NewSearch
 from archive.store import Store, migrate
 from benchmarks.record import write
 from service.app import create_app
-from service.asking import Asking
+from service.asking.exchanges import Asking
 from service.llm import Answer, BudgetSpent, Prompt, Purpose
-from service.requests import LlmTerms
 from service.settings import Settings
+from service.steering.requests import LlmTerms
 
 SAMPLE_S = 0.01
 PROMPT_BYTES = 20_000

@@ -32,13 +32,13 @@ from benchmarks.hosts import Network, Postgres, Process, RedisServer, free_port
 from benchmarks.queue import job
 from benchmarks.record import write
 from benchmarks.stand_in import DEVICE, SEED, TARGET, answer, spec
-from service.catalogue import parse_operator
 from service.events import Events
-from service.evolution import Evolution
-from service.flow import Limits
-from service.jobs import trace_key
-from service.shapes import all_shapes
-from service.sources import digest
+from service.judging.jobs import trace_key
+from service.operators.catalogue import parse_operator
+from service.operators.shapes import all_shapes
+from service.operators.sources import digest
+from service.searching.evolution import Evolution
+from service.searching.flow import Limits
 from workers.protocol import Operator
 from workers.queue import Dispatcher, Lease, Lessee
 

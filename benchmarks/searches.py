@@ -18,10 +18,10 @@ from typing import Any
 
 from archive.records import SearchState
 from benchmarks.record import write
-from service.catalogue import load_operator
 from service.coordinator import Coordinator
-from service.requests import SearchRequest
+from service.operators.catalogue import load_operator
 from service.settings import Settings
+from service.steering.requests import SearchRequest
 from workers.baselines import Baseline, measure_baselines
 from workers.protocol import Bundle, Device, Graph, Operator
 from workers.targets import TARGETS

@@ -28,10 +28,10 @@ from archive.store import Store, migrate
 from archive.store.engine import Database
 from archive.tables import candidates, counters, reports, variants
 from benchmarks.record import write
-from service.catalogue import load_catalogue
-from service.knowledge import distil
-from service.shapes import all_shapes
-from service.trajectories import trajectories
+from service.learning.knowledge import distil
+from service.operators.catalogue import load_catalogue
+from service.operators.shapes import all_shapes
+from service.telling.trajectories import trajectories
 from workers.protocol import Device, Outcome, Provenance, Readings, Report, ShapeResult, ShapeRole
 
 DEVICE = "model:sm_90"

@@ -17,6 +17,7 @@ from archive.store import Store
 from service.api.document import describe
 from service.api.forgery import ForgeryGuard
 from service.api.gate import Gate
+from service.api.heads import server_options
 from service.api.limits import Bodies, HeaderLimit
 from service.api.lingering import Lingering
 from service.api.problems import install
@@ -27,7 +28,6 @@ from service.coordinator import Coordinator
 from service.dashboard import install_pages
 from service.errors import BadInput
 from service.events import Events
-from service.heads import server_options
 from service.security.authentication import FIRST_TOKEN, issue, utc_now
 from service.security.doors import Doors, Login, doors_for
 from service.security.scopes import EVERY_SCOPE, Scope

@@ -16,27 +16,27 @@ from archive.errors import Conflict as ArchiveConflict
 from archive.errors import NotFound as Gone
 from archive.records import NewSearch, Search, SearchState
 from archive.store import Store
-from service.asking import Asking
-from service.catalogue import load_catalogue, parse_operator
-from service.devices import require_judgeable
+from service.asking.exchanges import Asking
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
 from service.errors import BadInput, Conflict, NotFound
 from service.events import Events, SearchChanged
-from service.evolution import ACTIVE, OPEN, Evolution
-from service.flow import Limits
-from service.hosts import Hosts, address_for_hosts
-from service.learning import Learning
+from service.hiring.devices import require_judgeable
+from service.hiring.hosts import Hosts, address_for_hosts
+from service.hiring.pool import WorkerPool
+from service.learning.listening import Learning
 from service.metrics import METRICS
-from service.naming import find_operator
 from service.opening import open_archive
-from service.pool import WorkerPool
-from service.relay import Relay
-from service.requests import SearchRequest
+from service.operators.catalogue import load_catalogue, parse_operator
+from service.operators.naming import find_operator
+from service.operators.shapes import all_shapes
+from service.searching.evolution import ACTIVE, OPEN, Evolution
+from service.searching.flow import Limits
+from service.searching.relay import Relay
+from service.searching.tenure import Holdings
 from service.settings import Settings
-from service.shapes import all_shapes
-from service.tenure import Holdings
+from service.steering.requests import SearchRequest
 from workers.protocol import Device, Operator
 from workers.queue import Dispatcher, Porter, WorkerStatus
 

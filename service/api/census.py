@@ -6,8 +6,8 @@ from archive.descriptors import DESCRIPTORS
 from service.api.archives import OnDevice
 from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
-from service.census import Axis, Census, take_census
 from service.security.scopes import Scope
+from service.telling.census import Axis, Census, take_census
 
 router = APIRouter(tags=["descriptors"], responses=PROBLEMS)
 

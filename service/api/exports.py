@@ -9,9 +9,9 @@ from fastapi.responses import StreamingResponse
 from service.api.archives import OnDevice
 from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
-from service.exports import export
-from service.kernels import read_kernel
+from service.api.zipping import export
 from service.security.scopes import Scope
+from service.telling.kernels import read_kernel
 from workers.protocol import Operator
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from archive.records import Host
 from service.api.schemas import Resource
-from service.hosts import Application
+from service.hiring.hosts import Application
 from workers.protocol import Device
 from workers.queue import WorkerStatus
 from workers.targets import TARGETS

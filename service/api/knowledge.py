@@ -11,12 +11,12 @@ from archive.store import Store
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
-from service.entries import Change, Entry, Handful, Kept
 from service.errors import Conflict
-from service.knowledge import distil
-from service.learning import ENDED
+from service.learning.entries import Change, Entry, Handful, Kept
+from service.learning.knowledge import distil
+from service.learning.listening import ENDED
 from service.security.scopes import Scope
-from service.trajectories import Which, trajectories
+from service.telling.trajectories import Which, trajectories
 
 router = APIRouter(tags=["knowledge"], responses=PROBLEMS)
 

@@ -9,8 +9,8 @@ from archive.records import Search
 from archive.store import Store
 from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
+from service.asking.models import Standings, standings
 from service.emitters import EMITTERS
-from service.models import Standings, standings
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["prompts"], responses=PROBLEMS)

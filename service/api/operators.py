@@ -10,11 +10,11 @@ from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Running, needs
-from service.catalogue import parse_operator
 from service.errors import NotFound
-from service.naming import find_operator, keep_operator
-from service.requests import OperatorSubmission
+from service.operators.catalogue import parse_operator
+from service.operators.naming import find_operator, keep_operator
 from service.security.scopes import Scope
+from service.steering.requests import OperatorSubmission
 from workers.protocol import Operator
 
 router = APIRouter(prefix="/operators", tags=["operators"], responses=PROBLEMS)

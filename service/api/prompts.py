@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from archive.records import ExchangeState, Reply
-from service import asked
-from service.answering import QUEUED
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Caller, Id, Named, Running, needs
+from service.asking import asked
+from service.asking.answering import QUEUED
 from service.llm.configuration import NAME
 from service.security.identity import Identity
 from service.security.scopes import Scope

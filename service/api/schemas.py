@@ -12,7 +12,7 @@ from archive import records
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from service.api.examples import EXAMPLES
-from service.figures import Provenance, provenance, relative_to
+from service.judging.figures import Provenance, provenance, relative_to
 from workers.protocol import Bundle, Gate, Operator
 from workers.protocol.words import describe_plan
 

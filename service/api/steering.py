@@ -2,13 +2,13 @@
 
 from fastapi import APIRouter, status
 
-from service import steering
 from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Caller, Id, Named, NewId, Running, needs
-from service.requests import HintRequest, PinRequest, SearchChange
 from service.security.scopes import Scope
+from service.steering import changes
+from service.steering.requests import HintRequest, PinRequest, SearchChange
 
 router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEMS)
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> schemas.Search:
     """Raise or lower the budget of a search that has not ended."""
-    return schemas.Search.of(await steering.change_budget(running.store, running.events, search, body.budget))
+    return schemas.Search.of(await changes.change_budget(running.store, running.events, search, body.budget))
 
 
 @router.get("/pins", dependencies=[needs(Scope.READ)])
@@ -30,7 +30,7 @@ async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Li
 @router.post("/pins", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
 async def pin(body: PinRequest, search: Named, running: Running, caller: Caller) -> schemas.Pin:
     """Prefer a cell's holder, or a candidate, as a parent: half of all picks go to what is pinned."""
-    return schemas.Pin.model_validate(await steering.pin(running.store, search, body, caller.name))
+    return schemas.Pin.model_validate(await changes.pin(running.store, search, body, caller.name))
 
 
 @router.delete("/pins/{pin}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
@@ -50,7 +50,7 @@ async def hints(search: Named, running: Running, cursor: Cursor = None, limit: L
 @router.post("/hints", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
 async def hint(body: HintRequest, search: Named, running: Running, caller: Caller, new: NewId) -> schemas.Hint:
     """Tell the models that write candidates something: a person's words among what they are given."""
-    return schemas.Hint.model_validate(await steering.hint(running.store, search, body, caller.name, new))
+    return schemas.Hint.model_validate(await changes.hint(running.store, search, body, caller.name, new))
 
 
 @router.delete("/hints/{hint}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])

@@ -13,8 +13,8 @@ from service.cli.pictures import elite_table
 from service.cli.reached import AsJson, Token, Url, reach
 from service.cli.watched import find_search, write_kernel
 from service.errors import BadInput, NotFound
-from service.figures import best_baselines, in_words
-from service.trajectories import Which
+from service.judging.figures import best_baselines, in_words
+from service.telling.trajectories import Which
 from workers.protocol import Readings, Report
 from workers.protocol.words import describe
 

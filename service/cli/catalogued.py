@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from service.benches import Bench
-from service.catalogue import catalogue_names, load_operator
 from service.cli.console import emit_json, out
 from service.cli.reached import Token, Url, reach
 from service.cli.watched import operator_of
 from service.client import AsyncReef
 from service.errors import NotFound
+from service.judging.benches import Bench
+from service.operators.catalogue import catalogue_names, load_operator
+from service.operators.shapes import all_shapes
 from service.settings import Settings
-from service.shapes import all_shapes
 from workers.protocol import Gate, Operator, TraceJob, TraceReport
 from workers.targets import TARGETS
 

@@ -7,10 +7,10 @@ import typer
 from rich.table import Table
 
 from archive.descriptors import DESCRIPTORS
-from service.census import Census
 from service.cli.console import emit_json, out
 from service.cli.reached import AsJson, Token, Url, reach
 from service.cli.watched import find_search
+from service.telling.census import Census
 
 descriptors = typer.Typer(help="The axes that grids are made of.", no_args_is_help=True)
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from service.errors import BadInput
-from service.trajectories import Trajectory
+from service.telling.trajectories import Trajectory
 
 GROUP = 1000
 """Records of a row group: some megabytes, as readers like them."""

@@ -10,15 +10,15 @@ from rich.text import Text
 
 from archive.store import Store, migrate
 from service.app import serve as run_service
-from service.benches import Bench
 from service.cli.console import emit_json, err, out
 from service.cli.secured import show_token
 from service.embedded import EmbeddedServer
 from service.errors import BadInput, ServiceError
-from service.pool import Invitation
+from service.hiring.pool import Invitation
+from service.hiring.staff import plan_staff, run_staff
+from service.hiring.survey import survey
+from service.judging.benches import Bench
 from service.settings import Settings
-from service.staff import plan_staff, run_staff
-from service.survey import survey
 from workers.protocol import Device
 from workers.protocol.survey import CardSurvey, Survey
 from workers.queue import DISMISSED

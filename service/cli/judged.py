@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from service.catalogue import load_operator
 from service.cli.console import emit_json, out
+from service.cli.elsewhere import judge_elsewhere
 from service.cli.reached import Token, Url, reach
 from service.cli.watched import operator_of
-from service.devices import find_card, local_cards, require_judgeable
-from service.elsewhere import judge_elsewhere
 from service.errors import BadInput
-from service.judgement import Judge, Judgement, VariantJudgement
+from service.hiring.devices import find_card, local_cards, require_judgeable
+from service.judging.single import Judge, Judgement, VariantJudgement
+from service.operators.catalogue import load_operator
 from service.settings import Settings
 from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome, Ratio, Report
 

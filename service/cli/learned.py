@@ -14,9 +14,9 @@ from service.cli.console import emit_json, err, out
 from service.cli.files import begin
 from service.cli.reached import AsJson, Token, Url, reach
 from service.client import AsyncReef
-from service.entries import Entry, Handful, Kept, from_text, to_text
 from service.errors import BadInput
-from service.trajectories import Which
+from service.learning.entries import Entry, Handful, Kept, from_text, to_text
+from service.telling.trajectories import Which
 
 knowledge = typer.Typer(help="What was learned across searches.", no_args_is_help=True)
 

@@ -4,7 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.api.schemas import Archive, Axis, Elite
-from service.figures import in_words
+from service.judging.figures import in_words
 
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""

@@ -13,7 +13,7 @@ from rich.text import Text
 from archive.records import ExchangeState
 from service import llm
 from service.api.models import Models
-from service.asked import LEASE_S, Backends, BackendStatus, Prompt, PromptSummary, Spending
+from service.asking.asked import LEASE_S, Backends, BackendStatus, Prompt, PromptSummary, Spending
 from service.cli.console import emit_json, err, out
 from service.cli.reached import AsJson, Token, Url, reach
 from service.errors import BadInput

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from archive.records import SearchState
 from service.api.schemas import Archive, Elite, Progress, Search
-from service.catalogue import catalogue_names, load_operator
 from service.cli.console import emit_json, err, out
 from service.cli.pictures import elite_table, heat_map
 from service.cli.progress import ProgressView
@@ -19,8 +18,9 @@ from service.client import AsyncReef
 from service.client.asynchronous import SearchOptions
 from service.client.streams import FINAL
 from service.errors import BadInput, NotFound, Unavailable
-from service.figures import in_words
-from service.requests import SearchRequest
+from service.judging.figures import in_words
+from service.operators.catalogue import catalogue_names, load_operator
+from service.steering.requests import SearchRequest
 from service.tasks import end
 from workers.protocol import Operator
 

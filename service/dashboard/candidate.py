@@ -16,10 +16,10 @@ from service.dashboard.lineages import GENERATIONS, Drawing, lay_out
 from service.dashboard.rendering import Fragment, Page
 from service.dashboard.sources import DiffLine, difference, highlighted
 from service.dashboard.timing import Rival, ShapeTimes, compare
-from service.figures import provenance, relative_to
-from service.kernels import kernel_file
-from service.promotion import benchmark_weights, first_benchmark, gain, times_us
-from service.reports import last_words, reports_on
+from service.judging.figures import provenance, relative_to
+from service.judging.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.judging.reports import last_words, reports_on
+from service.telling.kernels import kernel_file
 from workers.protocol import Bundle, Device, Operator, Outcome, Ratio, Report, ShapeRole
 from workers.protocol.words import describe_plan
 from workers.targets import TARGETS

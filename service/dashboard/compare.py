@@ -17,7 +17,7 @@ from service.dashboard.rendering import Page, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.words import brief
 from service.errors import BadInput
-from service.figures import provenance, relative_to
+from service.judging.figures import provenance, relative_to
 from service.security.scopes import Scope
 
 router = pages()

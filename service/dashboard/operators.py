@@ -14,7 +14,7 @@ from service.api.wiring import Running, needs
 from service.dashboard.rendering import Page, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.sources import highlighted
-from service.naming import find_operator
+from service.operators.naming import find_operator
 from service.security.scopes import Scope
 from workers.protocol import Gate, Operator
 

@@ -11,7 +11,7 @@ from service.dashboard.charts import Course, course, spacing_for
 from service.dashboard.rendering import Fragment, Page
 from service.dashboard.starting import StartForm
 from service.dashboard.words import evaluations, share
-from service.figures import provenance, relative_to
+from service.judging.figures import provenance, relative_to
 
 SHOWN = 15
 """Searches on one page."""

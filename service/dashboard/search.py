@@ -25,7 +25,7 @@ from service.dashboard import words
 from service.dashboard.charts import Course, course, spacing_for
 from service.dashboard.maps import Map, View, draw
 from service.dashboard.rendering import Fragment, Page
-from service.figures import in_words, provenance, relative_to
+from service.judging.figures import in_words, provenance, relative_to
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""

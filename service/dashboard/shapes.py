@@ -14,8 +14,8 @@ from service.dashboard.maps import View
 from service.dashboard.rendering import Page, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.words import brief
-from service.figures import provenance, relative_to
-from service.promotion import benchmark_weights
+from service.judging.figures import provenance, relative_to
+from service.judging.promotion import benchmark_weights
 from service.security.scopes import Scope
 from workers.protocol import Report, ShapeResult
 

@@ -13,7 +13,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from service.dashboard.routing import Form
 from service.emitters import EMITTERS
 from service.errors import BadInput
-from service.requests import SearchRequest
+from service.steering.requests import SearchRequest
 from workers.targets import TARGETS
 
 PASTED = "pasted"

@@ -6,13 +6,13 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from archive.records import Search
-from service import steering
 from service.api.wiring import Caller, Id, Named, Running, needs
 from service.coordinator import Coordinator
 from service.dashboard.routing import Sent, pages, see_other
 from service.errors import BadInput, NotFound
-from service.requests import HintRequest, PinRequest, SearchChange
 from service.security.scopes import Scope
+from service.steering import changes
+from service.steering.requests import HintRequest, PinRequest, SearchChange
 
 router = pages()
 
@@ -32,7 +32,7 @@ async def budget(search: Named, running: Running, sent: Sent) -> Response:
         change = SearchChange(budget=sent.number("budget"))
     except ValidationError as error:
         raise BadInput(error.errors()[0]["msg"], "budget") from error
-    await steering.change_budget(running.store, running.events, search, change.budget)
+    await changes.change_budget(running.store, running.events, search, change.budget)
     return _back(search.id)
 
 
@@ -48,7 +48,7 @@ async def pin(search: Named, running: Running, caller: Caller, sent: Sent) -> Re
         )
     except ValidationError as error:
         raise BadInput(error.errors()[0]["msg"], "pin") from error
-    await steering.pin(running.store, search, asked, caller.name)
+    await changes.pin(running.store, search, asked, caller.name)
     return _back(search.id)
 
 
@@ -66,7 +66,7 @@ async def hint(search: Named, running: Running, caller: Caller, sent: Sent) -> R
         asked = HintRequest(text=sent.whole("text"))
     except ValidationError as error:
         raise BadInput(error.errors()[0]["msg"], "text") from error
-    await steering.hint(running.store, search, asked, caller.name)
+    await changes.hint(running.store, search, asked, caller.name)
     return _back(search.id)
 
 

@@ -15,7 +15,7 @@ from service.emitters.rules.kernels import Kernel, assigned_once, kernels, origi
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import calls, flat, is_call, text
 from service.emitters.rules.tiles import tie_tiles
-from service.sources import Launch, decorators, jit_functions, launches
+from service.operators.sources import Launch, decorators, jit_functions, launches
 
 Ladder = tuple[int, ...]
 

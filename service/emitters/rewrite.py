@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from service.emitters.base import Brief, Emitter, Proposal
 from service.emitters.rules import RULES
-from service.sources import digest
+from service.operators.sources import digest
 
 JOINT = " + "
 """Between the names of rules in a note."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 from service.emitters.base import Brief, Emitter, Proposal
 from service.emitters.parameters import Parameter, parameters
 from service.emitters.rules.base import is_readable
-from service.sources import normalise, parse, render
+from service.operators.sources import normalise, parse, render
 
 DRAWS = 12
 """Trials in a search before refinement begins."""

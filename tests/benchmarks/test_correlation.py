@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.correlation import FEWEST, population, populations, spearman, summary
-from service.sources import digest
+from service.operators.sources import digest
 
 
 def test_equal_orders_correlate_whatever_the_values():

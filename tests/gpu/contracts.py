@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from service.catalogue import load_catalogue
-from service.shapes import all_shapes
+from service.operators.catalogue import load_catalogue
+from service.operators.shapes import all_shapes
 from workers.protocol import Operator, Shape
 
 SHAPES_SEED = 7

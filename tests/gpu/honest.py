@@ -14,7 +14,7 @@ from pathlib import Path
 from service.emitters import Brief, Parent, Trial
 from service.emitters.rules import RULES
 from service.emitters.tune import Tune
-from service.sources import digest
+from service.operators.sources import digest
 from tests.gpu.contracts import operators
 from workers.protocol import Operator
 

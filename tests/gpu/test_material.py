@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from service.sources import digest
+from service.operators.sources import digest
 from tests.gpu.benches import Served, answers
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import honest_kernels

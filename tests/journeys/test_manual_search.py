@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from service.trajectories import Trajectory
+from service.telling.trajectories import Trajectory
 
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")

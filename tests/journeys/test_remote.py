@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.catalogue import load_catalogue
+from service.operators.catalogue import load_catalogue
 from tests.service.serving import REEF, Served
 
 pytestmark = pytest.mark.timeout(300)

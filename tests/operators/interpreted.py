@@ -18,8 +18,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from service.catalogue import load_operator
-from service.shapes import boundary_shapes
+from service.operators.catalogue import load_operator
+from service.operators.shapes import boundary_shapes
 from workers.inputs import draw
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from service.catalogue import load_catalogue, load_operator
-from service.shapes import all_shapes
+from service.operators.catalogue import load_catalogue, load_operator
+from service.operators.shapes import all_shapes
 from workers.inputs import draw
 from workers.protocol import Graph, Shape, TraceJob
 from workers.reference import evaluate

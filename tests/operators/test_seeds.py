@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.catalogue import load_catalogue, load_operator
-from service.shapes import all_shapes
+from service.operators.catalogue import load_catalogue, load_operator
+from service.operators.shapes import all_shapes
 from workers.protocol import Outcome, ShapeRole, TraceJob
 from workers.targets import TARGETS
 from workers.tracing import trace

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from archive.records import Exchange, ExchangeState, NewSearch, Reply, Search, SearchState
-from service.asking import Asking
-from service.evolution import Evolution
-from service.flow import Limits
+from service.asking.exchanges import Asking
 from service.llm import Completion, Prompt, Replay
+from service.searching.evolution import Evolution
+from service.searching.flow import Limits
 from tests.service import records
 from tests.service.workbench import Workbench
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from archive.records import Host, Search, SearchState
-from service.hosts import Application, Hosts
+from service.hiring.hosts import Application, Hosts
 from tests.service.workbench import Answers, Workbench
 from workers.errors import Dismissed
 from workers.protocol import AnyReport, Job

@@ -9,9 +9,9 @@ from typing import Any
 
 from archive.records import Purse, Search
 from archive.store import Store, migrate
-from service.asking import Asking
+from service.asking.exchanges import Asking
 from service.llm import Answer, Prompt, Purpose
-from service.requests import LlmTerms
+from service.steering.requests import LlmTerms
 from tests.archive.samples import stored_search
 
 PROMPT = Prompt("You write kernels.", "Make it faster.", 100)

@@ -343,7 +343,7 @@ def test_it_speaks_tls_where_there_is_a_certificate(tmp_path: Path) -> None:
 FETCHES_NOTHING = """
 import sys
 from service.errors import ServiceError
-from service.specs import parse_operator
+from service.operators.specs import parse_operator
 
 opened = []
 # A SyntaxError looks for its line in the file that the source came from; ours come from none and are called <unknown>.

@@ -11,8 +11,8 @@ from archive.records import SearchState
 from service.coordinator import Coordinator
 from service.embedded import EmbeddedServer
 from service.errors import BadInput, Conflict, NotFound
-from service.requests import SearchRequest
 from service.settings import Settings
+from service.steering.requests import SearchRequest
 from workers.queue import Lessee
 
 

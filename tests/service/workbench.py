@@ -12,9 +12,9 @@ from typing import TypeVar
 from archive.records import NewSearch, Search, SearchState
 from archive.store import Store, migrate
 from service.events import Events
-from service.evolution import Evolution
-from service.flow import Limits
-from service.tenure import Holdings
+from service.searching.evolution import Evolution
+from service.searching.flow import Limits
+from service.searching.tenure import Holdings
 from tests.service import records
 from workers.protocol import (
     AnyReport,

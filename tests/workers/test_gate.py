@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from service.catalogue import load_operator
-from service.shapes import all_shapes
+from service.operators.catalogue import load_operator
+from service.operators.shapes import all_shapes
 from tests.workers.gate.references import REFERENCES, graphs_of, operator
 from workers.gate import admit
 from workers.protocol import Graph, TraceJob

@@ -1,6 +1,6 @@
 import pytest
 
-from service.shapes import all_shapes
+from service.operators.shapes import all_shapes
 from tests.gpu.contracts import operators
 from tests.imagined import FAILING, imagine
 from workers.protocol import Device, Outcome, ShapeRole, TraceJob

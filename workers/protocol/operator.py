@@ -1,6 +1,6 @@
 """The operator: what to compute and how to judge it.
 
-This is the validated form of an operator spec, with sources inline. Files are read by `service.catalogue`.
+This is the validated form of an operator spec, with sources inline. Files are read by `service.operators.catalogue`.
 """
 
 import hashlib

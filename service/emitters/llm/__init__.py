@@ -14,7 +14,7 @@ from service.emitters.llm.conversation import converse
 from service.emitters.llm.faults import Unusable
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
 from service.emitters.llm.templates import fan_out
-from service.sources import digest
+from service.operators.sources import digest
 
 __all__ = ["Llm"]
 

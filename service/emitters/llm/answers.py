@@ -16,7 +16,7 @@ from service.emitters.llm import edits
 from service.emitters.llm.faults import Fault, Unusable
 from service.emitters.llm.fences import Fence, fences
 from service.emitters.llm.templates import Template, read_template
-from service.sources import parse
+from service.operators.sources import parse
 
 ANSWER_CHARS = 200_000
 """Longest answer that is looked at: three times the longest candidate."""

@@ -8,7 +8,7 @@ from archive.descriptors import DESCRIPTORS
 from service.emitters.base import Brief, Parent, Talk
 from service.emitters.llm.rendering import Rendered, Writer, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
-from service.figures import provenance, relative_to
+from service.judging.figures import provenance, relative_to
 from workers.protocol import Operator
 from workers.targets import TARGETS
 

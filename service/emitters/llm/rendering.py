@@ -175,6 +175,9 @@ def _joined(pieces: Iterable[Piece], headings: Iterable[str]) -> str:
 
 
 _PROMPTS = Environment(
-    loader=PackageLoader("service", "templates/prompts"), undefined=StrictUndefined, autoescape=False, trim_blocks=False
+    loader=PackageLoader("service.emitters.llm", "wording"),
+    undefined=StrictUndefined,
+    autoescape=False,
+    trim_blocks=False,
 )
 _PROMPTS.filters.update(fenced=fenced, line=line, readings=readings, us=us)

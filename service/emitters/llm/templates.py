@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from service.emitters.llm.faults import Fault, Unusable
 from service.emitters.llm.fences import Fence
-from service.sources import parse
+from service.operators.sources import parse
 
 PARAMETERS, VALUES = 8, 32
 """Most parameters of a template, and most values of one."""

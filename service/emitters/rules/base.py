@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Generic, TypeVar
 
 from service.emitters.rules.facts import ELEMENTWISE, HINTS, REDUCTIONS
-from service.sources import dotted, parse, render, without_texts
+from service.operators.sources import dotted, parse, render, without_texts
 
 Site = TypeVar("Site")
 

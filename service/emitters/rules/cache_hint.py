@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.patterns import calls, is_call, set_operand, text
-from service.sources import jit_functions
+from service.operators.sources import jit_functions
 
 LOAD_HINTS = {"cache_modifier": (".ca", ".cg"), "eviction_policy": ("evict_first", "evict_last")}
 STORE_HINTS = {"cache_modifier": (".cg", ".cs"), "eviction_policy": ("evict_first", "evict_last")}

@@ -11,7 +11,7 @@ from service.emitters.rules.kernels import is_private
 from service.emitters.rules.patterns import calls, expression, reads, replace, statements, text, unused
 from service.emitters.rules.rows import Row, fixed_lines, rows
 from service.emitters.rules.straight import assign, needed, target
-from service.sources import launches
+from service.operators.sources import launches
 
 CHUNKS = (1024, 2048, 4096)
 """Elements a chunk to start from; `tune` varies the number."""

@@ -9,7 +9,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import HINTS
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import calls, expression, flat, is_call, replace, text
-from service.sources import jit_functions
+from service.operators.sources import jit_functions
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import expression, flat, is_call, receiver, replace, text
 from service.emitters.rules.programs import BACKWARD, FORWARD, Programs, programs
 from service.emitters.rules.tiles import tie_tiles
-from service.sources import Launch
+from service.operators.sources import Launch
 
 
 @dataclass(frozen=True)

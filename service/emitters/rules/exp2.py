@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.patterns import calls, expression, replace, text
-from service.sources import jit_functions
+from service.operators.sources import jit_functions
 
 LOG2_E = 1.4426950408889634
 """Base-2 logarithm of e, so that exp(x) = exp2(x * LOG2_E)."""

@@ -21,7 +21,7 @@ from service.emitters.rules.patterns import (
     text,
     writes,
 )
-from service.sources import dotted
+from service.operators.sources import dotted
 
 ELEMENTWISE = (
     *("tl.exp", "tl.exp2", "tl.log", "tl.log2", "tl.sqrt", "tl.rsqrt", "tl.sqrt_rn", "tl.sigmoid", "tl.abs", "tl.erf"),

@@ -15,7 +15,7 @@ from service.emitters.rules.patterns import (
     text,
     unused,
 )
-from service.sources import LAUNCH_OPTIONS, Launch, decorators, dotted, jit_functions, launches
+from service.operators.sources import LAUNCH_OPTIONS, Launch, decorators, dotted, jit_functions, launches
 
 ALLOCATIONS = ("torch.empty", "torch.empty_like", "torch.zeros", "torch.zeros_like", "torch.full", "torch.full_like")
 """Host calls that return memory which no input shares."""

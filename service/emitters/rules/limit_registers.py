@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
-from service.sources import Launch, decorators, launches
+from service.operators.sources import Launch, decorators, launches
 
 CEILINGS = (64, 96, 128, 168)
 """Registers a thread that let 8, 5, 4 and 3 blocks of 128 threads share a register file of 65536."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.patterns import bodies, calls, reads, writes
-from service.sources import dotted, jit_functions
+from service.operators.sources import dotted, jit_functions
 
 FARTHEST = 32
 """Lines that a load may be moved by."""

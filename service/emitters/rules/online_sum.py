@@ -21,7 +21,7 @@ from service.emitters.rules.patterns import (
     unused,
     writes,
 )
-from service.sources import jit_functions
+from service.operators.sources import jit_functions
 
 LOWEST = "-3.4028234663852886e+38"
 """The least finite float32: unlike minus infinity, it can be subtracted from minus infinity."""

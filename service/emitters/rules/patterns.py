@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TypeGuard, TypeVar
 
-from service.sources import dotted
+from service.operators.sources import dotted
 
 Node = TypeVar("Node", bound=ast.AST)
 

@@ -8,7 +8,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import kernels
 from service.emitters.rules.patterns import text
 from service.emitters.rules.programs import PERSISTENT, PROGRAM, PROGRAMS, Programs, share, shareable
-from service.sources import Launch
+from service.operators.sources import Launch
 
 PROGRAMS_PER_SM = (1, 2, 4, 8)
 """Resident programs to start from; `tune` varies the number."""

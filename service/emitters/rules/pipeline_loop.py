@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from service.emitters.rules.base import Rule
 from service.emitters.rules.loops import Sweep, sweep
 from service.emitters.rules.patterns import expression, flat, set_operand
-from service.sources import jit_functions
+from service.operators.sources import jit_functions
 
 OPTIONS = {"num_stages": (2, 3, 4), "loop_unroll_factor": (2, 4)}
 """What to ask of the compiler, from a gentle to a strong dose."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from service.emitters.rules.kernels import Kernel, grid, introduce, is_constexpr, set_grid
 from service.emitters.rules.patterns import calls, expression, flat, replace, statements, text, unused
 from service.emitters.rules.tiles import tie_tiles
-from service.sources import Launch
+from service.operators.sources import Launch
 
 PROGRAM = "tl.program_id(0)"
 PROGRAMS = "tl.num_programs(0)"

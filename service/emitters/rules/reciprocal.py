@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import Known, facts_of, infer
 from service.emitters.rules.patterns import expression, text
-from service.sources import jit_functions
+from service.operators.sources import jit_functions
 
 
 class Reciprocal(Rule[ast.BinOp]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import Kernel, kernels
 from service.emitters.rules.patterns import calls, expression, text
-from service.sources import Launch
+from service.operators.sources import Launch
 
 ELEMENTS_PER_WARP = (256, 512, 1024)
 """8 to 32 elements a thread to start from; `tune` varies the number."""

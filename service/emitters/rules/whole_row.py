@@ -12,7 +12,7 @@ from service.emitters.rules.loops import Sweep, exposed, fold_of, starts_empty, 
 from service.emitters.rules.patterns import only_inside, substitute, text, writes
 from service.emitters.rules.rows import fixed_lines, work_of
 from service.emitters.rules.straight import assign, straight_lines, without_dead, without_repeats
-from service.sources import launches
+from service.operators.sources import launches
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from archive.records import NewEntry
-from service.trajectories import Trajectory
+from service.telling.trajectories import Trajectory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from service.catalogue import load_catalogue
+from service.operators.catalogue import load_catalogue
 from tests.service import records
 from workers.protocol import Gate, Operator
 

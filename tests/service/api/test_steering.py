@@ -5,7 +5,7 @@ import pytest
 import pytest_asyncio
 
 from archive.records import SearchState
-from service.steering import MOST_HINTS
+from service.steering.changes import MOST_HINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

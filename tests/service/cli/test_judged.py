@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from service.catalogue import load_catalogue
 from service.cli import app
 from service.cli.judged import in_words
 from service.errors import BadInput
-from service.judgement import Judgement, VariantJudgement
+from service.judging.single import Judgement, VariantJudgement
+from service.operators.catalogue import load_catalogue
 from tests.service import records
 from tests.service.listing import list_cards
 from workers.protocol import Device, Outcome, Ratio, ShapeResult, Trust

@@ -14,7 +14,7 @@ from archive.records import Search
 from service.cli import app
 from service.cli.learned import lines_of
 from service.errors import BadInput, Conflict, NotFound
-from service.trajectories import Trajectory
+from service.telling.trajectories import Trajectory
 from tests.service.lineages import SEED, Made, opened, stored
 
 Reef = Callable[..., Result]

@@ -8,9 +8,9 @@ import pytest
 from archive.records import SearchState
 from service.api.examples import EXAMPLES
 from service.api.schemas import Archive, Progress
-from service.catalogue import load_catalogue
 from service.cli.watched import conclude, operator_of, options_of
 from service.errors import BadInput
+from service.operators.catalogue import load_catalogue
 from tests.service.cli.test_catalogued import spec
 
 PROGRESS = Progress.model_validate(EXAMPLES["Progress"]).model_copy(update={"state": SearchState.DONE})

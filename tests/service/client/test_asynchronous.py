@@ -13,10 +13,10 @@ from starlette.types import ASGIApp
 
 from archive.records import SearchState
 from service.api import schemas
-from service.catalogue import load_catalogue
 from service.client import AsyncReef
 from service.client.inside import Inside
 from service.errors import BadInput, Conflict, NotFound
+from service.operators.catalogue import load_catalogue
 from tests.service import records
 from workers.protocol import Bundle, Gate
 

@@ -6,7 +6,7 @@ from importlib import resources
 
 from service.emitters.rules import RULES
 from service.emitters.rules.kernels import kernels
-from service.sources import jit_functions, parse
+from service.operators.sources import jit_functions, parse
 
 SIZES = ((1, 1), (3, 7), (5, 33), (2, 63))
 """Rows, then elements a row: one, a prime, one above and one below a multiple of the tiles."""

@@ -4,11 +4,11 @@ import dataclasses
 import random
 from importlib import resources
 
-from service.catalogue import load_catalogue
 from service.emitters import Brief, Parent
 from service.emitters.base import Lesson, Talk, Timing
 from service.emitters.llm.fences import fences
 from service.llm.base import Answer, Completion
+from service.operators.catalogue import load_catalogue
 from workers.protocol import Shape
 
 CATALOGUE = load_catalogue()

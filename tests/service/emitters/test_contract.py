@@ -6,7 +6,7 @@ import random
 import pytest
 
 from service.emitters import EMITTERS, Brief, Parent, Proposal, Trial
-from service.sources import digest
+from service.operators.sources import digest
 from tests.service.emitters.rules.test_contract import ODD_SOURCES
 from tests.service.emitters.samples import ARGUMENTS, seed
 from tests.service.emitters.talks import CATALOGUE, talk

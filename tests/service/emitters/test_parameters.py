@@ -1,7 +1,7 @@
 import pytest
 
 from service.emitters.parameters import Parameter, parameters
-from service.sources import parse
+from service.operators.sources import parse
 from tests.service.emitters.samples import DOUBLED, candidate, rewritten, seed
 
 

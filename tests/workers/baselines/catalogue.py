@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from service.catalogue import load_catalogue
+from service.operators.catalogue import load_catalogue
 from workers.inputs import draw
 from workers.protocol import Graph, Operator, Shape, TraceJob
 from workers.tracer.reference import export

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from service.sources import digest
+from service.operators.sources import digest
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.judging import trace_job
 from tests.gpu.rogues import load_rogues

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from service.emitters.rules.base import MAX_NODES, Rule, is_readable
-from service.sources import parse
+from service.operators.sources import parse
 
 
 class Increment(Rule[ast.Constant]):

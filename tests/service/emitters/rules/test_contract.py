@@ -7,7 +7,7 @@ import re
 import pytest
 
 from service.emitters.rules import RULES
-from service.sources import digest
+from service.operators.sources import digest
 from tests.service.emitters.looped import LOOPED
 from tests.service.emitters.samples import ARGUMENTS, rewritten, seed, small
 

@@ -15,7 +15,7 @@ from service.emitters.rules.kernels import (
     writes_apart,
 )
 from service.emitters.rules.patterns import expression, text
-from service.sources import launches, parse, render
+from service.operators.sources import launches, parse, render
 from tests.service.emitters.samples import DOUBLED, candidate, kernel_of, seed
 
 SOURCE = candidate(DOUBLED)

@@ -2,7 +2,7 @@ import pytest
 
 from service.emitters.rules.patterns import text
 from service.emitters.rules.programs import programs, shareable
-from service.sources import render
+from service.operators.sources import render
 from tests.service.emitters.samples import DOUBLED, candidate, kernel_of, rewritten
 
 SOURCE = candidate(DOUBLED)

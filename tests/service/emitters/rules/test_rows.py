@@ -2,7 +2,7 @@ import pytest
 
 from service.emitters.rules.rows import rows, work_of
 from service.emitters.rules.straight import target
-from service.sources import parse
+from service.operators.sources import parse
 from tests.service.emitters.samples import DOUBLED, candidate, kernel_of, rewritten, seed
 
 NORM = candidate(DOUBLED.replace("x + x", "x * tl.sum(x, axis=0)"))

@@ -1,7 +1,7 @@
 import pytest
 
 from service.emitters.rules.tiles import dealt_axis, tie_tiles
-from service.sources import render
+from service.operators.sources import render
 from tests.service.emitters.samples import kernel_of, seed
 
 

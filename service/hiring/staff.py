@@ -1,0 +1,117 @@
+"""`reef worker`: which worker processes to run on a machine, and running them until somebody says stop."""
+
+import asyncio
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.errors import BadInput
+from service.hiring.devices import local_cards, require_judgeable
+from service.hiring.pool import COMMAND, Invitation, WorkerPool
+from service.tasks import end
+from workers.protocol import Device, device_of_card
+from workers.targets import TARGETS
+
+
+@dataclass(frozen=True)
+class Staff:
+    """Worker processes for one machine.
+
+    Attributes:
+        tracing: Options of those that trace or judge on a model; empty if there are none.
+        tracers: How many of them.
+        cards: Those that measure: the hardware class and the number of the card.
+    """
+
+    tracing: tuple[str, ...]
+    tracers: int
+    cards: tuple[tuple[Device, int], ...]
+
+
+def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: str | None) -> Staff:
+    """Work out which processes are wanted.
+
+    Args:
+        trace: How many trace.
+        target: What they trace for; that of the model or the first card if None.
+        cards: Cards to measure on, such as `cuda:0`.
+        device: Name of a model to judge on besides; without tracing one process does that.
+
+    Raises:
+        BadInput: If there is nothing to do, or a name cannot be right; names the option.
+    """
+    measuring = tuple(_card(name) for name in cards)
+    model = None if device is None else _model(device)
+    if not (trace or measuring or model):
+        raise BadInput("nothing to do: say --trace N, --measure cuda:0, or --device model:<target>")
+    tracing: tuple[str, ...] = () if model is None else ("--device", model.name)
+    if trace:
+        devices = ([] if model is None else [model]) + [of for of, _ in measuring]
+        tracing = ("--trace", "--target", _target(target, devices), *tracing)
+    return Staff(tracing, trace or int(model is not None), measuring)
+
+
+async def run_staff(staff: Staff, queue: str | Invitation, data: Path, *, command: Sequence[str] = COMMAND) -> bool:
+    """Keep the workers running until SIGINT or SIGTERM; they then finish or give back their jobs.
+
+    Args:
+        staff: Which workers.
+        queue: Where the queue is, or how to join.
+        data: Folder for what measuring leaves.
+        command: What starts a worker, without its options.
+
+    Returns:
+        Whether somebody asked to stop; False if the service wants none of the workers any more.
+    """
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    pool = WorkerPool(queue, size=staff.tracers, data=data, command=command)
+    try:
+        if staff.tracers:
+            pool.keep(staff.tracing, staff.tracers)
+        for device, card in staff.cards:
+            pool.keep_measuring(device, card)
+        asked = asyncio.create_task(stop.wait())
+        unwanted = asyncio.create_task(pool.dismissed())
+        await asyncio.wait((asked, unwanted), return_when=asyncio.FIRST_COMPLETED)
+        await end([task for task in (asked, unwanted) if not task.done()])
+        return stop.is_set()
+    finally:
+        await pool.close()
+
+
+def _card(name: str) -> tuple[Device, int]:
+    """The hardware class and the number of a card of this machine."""
+    if not re.fullmatch(r"cuda:\d+", name):
+        raise BadInput(f"'{name}' is no card; the first one is cuda:0", "--measure")
+    here, number = local_cards(), int(name.removeprefix("cuda:"))
+    if number >= len(here):
+        raise BadInput(f"this machine has no {name}; cards here: {', '.join(here) or 'none'}", "--measure")
+    device = device_of_card(here[number])
+    if device is None:
+        raise BadInput(f"{name} is '{here[number]}', which is of no hardware class we know", "--measure")
+    require_judgeable(device, "--measure")
+    return device, number
+
+
+def _model(name: str) -> Device:
+    try:
+        device = Device.parse(name)
+    except ValueError as error:
+        raise BadInput(str(error), "--device") from error
+    require_judgeable(device, "--device")
+    if device.measures:
+        raise BadInput(f"name the card to measure on: --measure cuda:0, if that is your {name}", "--device")
+    return device
+
+
+def _target(target: str | None, devices: Sequence[Device]) -> str:
+    target = target or next((device.target for device in devices), None)
+    if target is None:
+        raise BadInput("--trace needs --target where there is neither --device nor --measure", "--target")
+    if target not in TARGETS:
+        raise BadInput(f"'{target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", "--target")
+    return target

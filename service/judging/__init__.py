@@ -1,0 +1,1 @@
+"""What a report means: jobs and their reports, verdicts, offers, and whose word counts."""

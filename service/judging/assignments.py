@@ -1,0 +1,91 @@
+"""What is being judged, and who waits for it.
+
+A bundle in flight is judged once, however many cases wait for it. Waiting only saves that work, and is rebuilt from the
+archive after a restart.
+"""
+
+from collections.abc import Collection
+
+from archive.records import EMPTY_CELL
+from archive.store import Store
+from service.judging.jobs import AGAIN, Case, confirm_job, incumbent_of, measure_job
+from service.judging.reports import addressed, doubtful
+from service.judging.yardstick import Yardstick
+from workers.protocol import PROTOCOL_VERSION, Bundle, ConfirmJob, MeasureJob, Report
+from workers.queue import Dispatcher
+
+Work = tuple[str, str, str, str | None]
+"""Search, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
+
+
+class Assignments:
+    """Sends jobs on bundles, unless their reports are to be had without."""
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, yardstick: Yardstick) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._yardstick = yardstick
+        self._waiting: dict[Work, list[Case]] = {}
+
+    async def obtain(self, case: Case, incumbent: str | None, queued: Collection[str]) -> Report | None:
+        """The report on an equal bundle out of the archive; or None, and then the case waits for a job on its way.
+
+        Args:
+            case: What to judge.
+            incumbent: None to measure it, `AGAIN` to have a trusted worker repeat that; else the bundle to confirm it
+                against, or `EMPTY_CELL`.
+            queued: Jobs that are known to be on their way.
+        """
+        work = (case.search.id, case.bundle, case.device.name, incumbent)
+        waiting = self._waiting.get(work, [])
+        if any(_same(case, other) for other in waiting):
+            return None
+        found = await self._find(case, incumbent)
+        if found is not None:
+            return addressed(found, case, incumbent)
+        if not waiting and case.job(incumbent) not in queued:
+            await self._dispatcher.submit(
+                await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN
+            )
+        self._waiting[work] = [*waiting, case]
+        return None
+
+    def claim(self, report: Report, asked: Case) -> list[Case]:
+        """Everybody who waits for a report, the case that its job asked about among them; they wait no longer."""
+        work = (asked.search.id, report.bundle, report.device.name, incumbent_of(report))
+        waiting = self._waiting.pop(work, [])
+        return waiting if any(_same(asked, other) for other in waiting) else [*waiting, asked]
+
+    def awaits(self, candidate: str) -> bool:
+        """Whether a candidate waits for anything."""
+        return any(case.candidate.id == candidate for waiting in self._waiting.values() for case in waiting)
+
+    def forget(self, search: str) -> None:
+        """Drop what is remembered of a search, before a sweep finds it anew."""
+        for work in [work for work in self._waiting if work[0] == search]:
+            del self._waiting[work]
+
+    async def _find(self, case: Case, incumbent: str | None) -> Report | None:
+        about = {"operator": case.operator.digest, "bundle": case.bundle, "device": case.device.name}
+        if incumbent is None or incumbent == AGAIN:
+            measures = await self._store.reports.measures(**about, protocol_version=PROTOCOL_VERSION)
+            known = [Report.model_validate_json(document) for document in measures]
+            sure = next((report for report in known if not doubtful(report)), None)
+            return sure if sure or case.is_yardstick or incumbent == AGAIN else next(iter(known), None)
+        confirms = await self._store.reports.confirms(**about, protocol_version=PROTOCOL_VERSION)
+        reports = (Report.model_validate_json(document) for document in confirms)
+        return next((report for report in reports if incumbent_of(report) == incumbent), None)
+
+    async def _job(self, case: Case, incumbent: str | None) -> MeasureJob | ConfirmJob:
+        bundle = await self._bundle(case.bundle)
+        pacer = await self._yardstick.pacer(case.search, case.device.name) if case.device.measures else None
+        if incumbent is None or incumbent == AGAIN:
+            return measure_job(case, bundle, pacer, incumbent)
+        return confirm_job(case, bundle, None if incumbent == EMPTY_CELL else await self._bundle(incumbent), pacer)
+
+    async def _bundle(self, identity: str) -> Bundle:
+        return Bundle.model_validate_json((await self._store.bundles.get(identity)).document)
+
+
+def _same(case: Case, other: Case) -> bool:
+    return (case.candidate.id, case.variant) == (other.candidate.id, other.variant)

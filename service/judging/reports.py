@@ -1,0 +1,69 @@
+"""Reports and the archive: written down, read back, given to whoever waits for an equal bundle."""
+
+from collections.abc import Iterable
+
+from archive.records import NewReport
+from archive.store import Store
+from service.judging.jobs import Case
+from workers.protocol import Outcome, Report, Trust
+
+
+async def reports_on(store: Store, candidate: str) -> list[Report]:
+    """All reports on a candidate, oldest first."""
+    return [Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate)]
+
+
+def doubtful(report: Report) -> bool:
+    """Whether a report is the word of an untrusted host, or of one that could guarantee as little."""
+    return report.trust in (Trust.C, Trust.D)
+
+
+def addressed(report: Report, case: Case, errand: str | None) -> Report:
+    """The same verdict, for a case with an equal bundle, as the answer to what is asked about that.
+
+    Args:
+        report: On the equal bundle.
+        case: Whom it is for.
+        errand: What `incumbent_of` will find in it.
+    """
+    return report.model_copy(
+        update={
+            "job": case.job(errand),
+            "search": case.search.id,
+            "candidate": case.candidate.id,
+            "variant": case.variant,
+        }
+    )
+
+
+def last_words(reports: Iterable[Report]) -> list[Report]:
+    """The report that counts for each variant on each device: the latest, but for confirms that got lost.
+
+    Args:
+        reports: On one candidate, oldest first.
+    """
+    latest: dict[tuple[int, str], Report] = {}
+    for report in reports:
+        case = (report.variant, report.device.name)
+        if case not in latest or report.outcome is not Outcome.WORKER_LOST:
+            latest[case] = report
+    return list(latest.values())
+
+
+def record(case: Case, report: Report) -> NewReport:
+    """A report as the archive keeps it."""
+    return NewReport(
+        job=report.job,
+        search=case.search.id,
+        candidate=case.candidate.id,
+        variant=report.variant,
+        bundle=report.bundle,
+        operator=case.operator.digest,
+        device=report.device.name,
+        kind=report.kind,
+        protocol_version=report.protocol_version,
+        outcome=report.outcome.value,
+        reason=report.reason,
+        provenance=report.provenance.value,
+        document=report.model_dump_json(),
+    )

@@ -1,0 +1,296 @@
+"""What a report means for its search: traces become variants, verdicts become offers, candidates get judged.
+
+Every method may run twice for the same report; the archive's writes are idempotent by job.
+"""
+
+from collections.abc import Collection, Sequence
+
+import structlog
+
+from archive.errors import Conflict
+from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Variant
+from archive.store import Store
+from service.events import CandidateJudged, Events, SearchChanged
+from service.judging.assignments import Assignments
+from service.judging.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
+from service.judging.promotion import Promotion, benchmark_weights, gain
+from service.judging.reports import addressed, doubtful, last_words, record, reports_on
+from service.judging.retraces import Retraces
+from service.judging.yardstick import Yardstick
+from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
+from workers.queue import Dispatcher
+
+OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States that a search may fail in."""
+
+MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
+"""Why a candidate is let go of whose bundles nobody vouches for."""
+
+log = structlog.get_logger(__name__)
+
+
+class Verdicts:
+    """Applies reports and orders the judging of what was traced.
+
+    Attributes:
+        yardstick: What candidates are held against.
+    """
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, events: Events) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._events = events
+        self._promotion = Promotion(store, events)
+        self.yardstick = Yardstick(store)
+        self._assignments = Assignments(store, dispatcher, self.yardstick)
+        self._retraces = Retraces(store, dispatcher)
+
+    async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
+        """Have a candidate traced, or take an equal one's trace out of the archive."""
+        earlier = await self._store.candidates.find_traced(candidate.trace_key)
+        if earlier is None or await self._store.hosts.doubted(earlier.id):
+            job = trace_job(search, operator, candidate)
+            await self._dispatcher.submit(job, reserved=is_yardstick(candidate))
+            return
+        variants = await self._store.candidates.variants(earlier.id)
+        traced = Traced(
+            outcome=earlier.outcome if not variants else None,
+            reason=earlier.reason,
+            line=earlier.line,
+            stages_s={},
+            variants=tuple(_repeat(variant) for variant in variants),
+        )
+        await self._settle_trace(search, operator, candidate, traced)
+
+    async def apply_reference(self, search: Search, report: TraceReport) -> None:
+        """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
+        if report.gate is not None:
+            await self._store.operators.keep_gate(search.operator, report.gate.verdict, report.gate.model_dump_json())
+        if not report.graphs:
+            await self.fail(search, f"the reference does not export: {report.reason}")
+        elif report.gate is not None and report.gate.verdict == "failed":
+            await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
+        else:
+            await self._store.searches.set_graphs(search.id, [graph.model_dump(mode="json") for graph in report.graphs])
+
+    async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
+        """Store a candidate's variants and order their judging."""
+        candidate = await self._store.candidates.get(report.candidate or "")
+        if report.job == retrace_id(candidate.id):
+            await self._settle_retrace(search, operator, candidate, report)
+            return
+        variants = tuple(_record(variant) for variant in report.variants)
+        traced = Traced(
+            outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
+            reason=report.reason,
+            line=report.line,
+            stages_s=report.stages_s,
+            variants=variants,
+            sure=await self._store.hosts.doubted(candidate.id) is None,
+        )
+        await self._settle_trace(search, operator, candidate, traced)
+
+    async def apply_report(self, search: Search, operator: Operator, report: Report) -> None:
+        """Give a verdict to every variant that waits for it."""
+        candidate = await self._store.candidates.get(report.candidate)
+        asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
+        for case in self._assignments.claim(report, asked):
+            await self._take(case, addressed(report, case, incumbent_of(report)), ())
+            await self._advance(search, operator, case.candidate, ())
+
+    async def order_verdicts(
+        self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
+    ) -> None:
+        """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
+        known = await reports_on(self._store, candidate.id)
+        for case in await self._cases(search, operator, candidate):
+            mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
+            if mine:
+                await self._promote(case, mine[-1], queued)
+        await self._advance(search, operator, candidate, queued)
+
+    def forget(self, search: str) -> None:
+        """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
+        self._assignments.forget(search)
+        self._retraces.forget(search)
+
+    async def fail(self, search: Search, reason: str) -> None:
+        """End a search that cannot go on, unless it has ended."""
+        try:
+            await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason, only_from=OPEN)
+        except Conflict as error:
+            log.info("search changed meanwhile", search=search.id, detail=str(error))
+            return
+        self._events.publish(SearchChanged(search=search.id, state=SearchState.FAILED.value, reason=reason))
+
+    async def _settle_trace(self, search: Search, operator: Operator, candidate: Candidate, traced: Traced) -> None:
+        await self._store.candidates.save_trace(candidate.id, traced)
+        if any(variant.bundle for variant in traced.variants):
+            await self.order_verdicts(search, operator, candidate, set())
+            return
+        first = next(iter(traced.variants), None)
+        outcome = traced.outcome or (first.outcome if first else None) or Outcome.TRACE_CRASHED.value
+        reason, line = (traced.reason, traced.line) if first is None else (first.reason, first.line)
+        await self._judge(search, candidate, outcome, reason or traced.reason, line)
+
+    async def _take(self, case: Case, report: Report, queued: Collection[str]) -> None:
+        """Keep a report, and let its variant try for its cell."""
+        await self._store.reports.save(record(case, report))
+        await self._promote(case, report, queued)
+
+    async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
+        """Let a variant try for its cell; what an untrusted host said of a winner is found out anew first."""
+        if case.device.measures:
+            await self._contest(case, queued)
+            return
+        baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
+        speedup = gain(report, baseline_us, benchmark_weights(case.search))
+        if speedup is None:
+            return
+        doubted = doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None
+        if not doubted:
+            await self._promotion.consider(case, report, speedup)
+        elif await self._promotion.would_win(case, speedup) and await self._retraces.is_believed(case, queued):
+            found = await self._assignments.obtain(case, AGAIN, queued)
+            if found is not None:
+                await self._take(case, found, queued)
+
+    async def _settle_retrace(
+        self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
+    ) -> None:
+        """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
+        if await self._retraces.settle(candidate, [_record(variant) for variant in report.variants]):
+            await self.order_verdicts(search, operator, candidate, set())
+        else:
+            await self._judge(search, candidate, Outcome.WORKER_LOST.value, f"{MISTRACED}: {report.reason}", None)
+
+    async def _contest(self, case: Case, queued: Collection[str]) -> None:
+        """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
+        while True:
+            reports = await reports_on(self._store, case.candidate.id)
+            mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
+            incumbent = await self._promotion.contest(case, mine[0], mine[1:])
+            if incumbent is None or not await self._retraces.is_believed(case, queued):
+                return
+            found = await self._assignments.obtain(case, incumbent, queued)
+            if found is None:
+                return
+            await self._store.reports.save(record(case, found))
+
+    async def _advance(self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]) -> None:
+        """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
+        cases = await self._cases(search, operator, candidate)
+        reports = await reports_on(self._store, candidate.id)
+        known = {report.job for report in reports}
+        lacking = [case for case in cases if case.job() not in known]
+        for name in search.devices if lacking else ():
+            await self._measure([case for case in lacking if case.device.name == name], queued)
+        if lacking:
+            reports = await reports_on(self._store, candidate.id)
+        measured = {case.job() for case in cases} <= {report.job for report in reports}
+        if cases and measured and not self._awaits(candidate.id):
+            await self._conclude(search, candidate, last_words(reports))
+
+    def _awaits(self, candidate: str) -> bool:
+        return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
+
+    async def _measure(self, cases: Sequence[Case], queued: Collection[str]) -> None:
+        """Have one candidate's variants judged on one device."""
+        for case in cases:
+            found = await self._assignments.obtain(case, None, queued)
+            if found is not None:
+                await self._take(case, found, queued)
+            elif case.device.measures and await self.yardstick.pacer(case.search, case.device.name) is None:
+                return  # The first correct variant of the first seed becomes the pacer: the others wait for it.
+
+    async def _cases(self, search: Search, operator: Operator, candidate: Candidate) -> list[Case]:
+        """What a candidate is judged by: each of its variants that has a bundle, on each device."""
+        variants = await self._store.candidates.variants(candidate.id)
+        return [
+            Case(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
+            for variant in variants
+            if variant.bundle is not None
+            for name in search.devices
+        ]
+
+    async def _conclude(self, search: Search, candidate: Candidate, reports: Sequence[Report]) -> None:
+        """Judge a candidate by the last word on each of its variants; of these the best one counts."""
+        best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
+        objective = await self._objective(search, reports)
+        first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objective)
+        if first and is_yardstick(candidate) and best.outcome is Outcome.CORRECT:
+            await self._require_pacers(search, reports)
+
+    async def _require_pacers(self, search: Search, reports: Sequence[Report]) -> None:
+        """End a search whose first seed is correct on some devices, but not on one that measures."""
+        for name in search.devices:
+            here = [report for report in reports if report.device.name == name]
+            if Device.parse(name).measures and all(report.outcome is not Outcome.CORRECT for report in here):
+                found = f"{here[0].outcome}): {here[0].reason}"
+                await self.fail(search, f"the operator's seed kernel is not correct on {name} ({found}")
+                return
+
+    async def _objective(self, search: Search, reports: Sequence[Report]) -> float | None:
+        weights = benchmark_weights(search)
+        gains = [
+            found.low
+            for report in reports
+            if report.outcome is Outcome.CORRECT
+            and (found := gain(report, await self.yardstick.baseline_us(search, report.device.name), weights))
+        ]
+        return max(gains, default=None)
+
+    async def _judge(
+        self,
+        search: Search,
+        candidate: Candidate,
+        outcome: str,
+        reason: str,
+        line: int | None,
+        objective: float | None = None,
+    ) -> bool:
+        """Give a candidate its verdict; whether it had none."""
+        if not await self._store.candidates.judge(candidate.id, outcome, reason, line, objective):
+            return False
+        self._events.publish(
+            CandidateJudged(
+                search=search.id,
+                candidate=candidate.id,
+                ordinal=candidate.ordinal,
+                emitter=candidate.emitter,
+                outcome=outcome,
+                reason=reason,
+                objective=objective,
+            )
+        )
+        if is_yardstick(candidate) and outcome != Outcome.CORRECT:
+            await self.fail(search, f"the operator's seed kernel is not correct ({outcome}): {reason}")
+        return True
+
+
+def _record(variant: TracedVariant) -> NewVariant:
+    bundle = variant.bundle
+    return NewVariant(
+        index=variant.index,
+        configuration=bundle.configuration if bundle else {},
+        outcome=None if bundle else variant.outcome.value,
+        reason=variant.reason,
+        line=variant.line,
+        bundle=bundle.identity if bundle else None,
+        document=bundle.model_dump_json() if bundle else None,
+        readings=tuple(readings.model_dump(mode="json") for readings in variant.readings) if bundle else None,
+    )
+
+
+def _repeat(variant: Variant) -> NewVariant:
+    """A variant of an equal candidate; its bundle is in the archive already."""
+    return NewVariant(
+        index=variant.index,
+        configuration=variant.configuration,
+        outcome=variant.outcome,
+        reason=variant.reason,
+        line=variant.line,
+        bundle=variant.bundle,
+        document=None,
+        readings=None,
+    )

@@ -1,0 +1,212 @@
+"""Reports of hosts before they count: whose word they are, whether it holds, and what is to be repeated.
+
+A host is a worker that joined with a token. Until an admin trusts it, what it measures has trust C, which holds no
+cell, and what it traces is in doubt. Some of its jobs are ones whose answer a trusted worker has given already; it
+cannot tell them from others, and where it says otherwise that is counted.
+"""
+
+import random
+import secrets
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from archive.errors import ArchiveError, Conflict, NotFound
+from archive.records import Host, HostTally
+from archive.store import Store
+from service.events import Events, WorkerChanged
+from service.judging.comparison import KnownAnswer
+from service.judging.jobs import Case, incumbent_of, measure_job, retrace_id, trace_job
+from service.judging.reports import doubtful, reports_on
+from service.judging.yardstick import Yardstick
+from workers.protocol import AnyReport, Bundle, Device, MeasureJob, Operator, Report, TraceJob, TraceReport, Trust
+from workers.queue import Delivery, Lane, is_host
+
+PLANTED_SHARE = 1 / 16
+"""Share of an untrusted host's jobs whose answer is known: a lie in one of four jobs is found out three times within
+some 200 jobs, minutes of a host's work, and honest hosts spend six percent on it."""
+ANSWERS_KEPT = 256
+"""Answers of trusted workers to plant again: enough that a host seldom sees one twice."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """A job that a trusted worker answered, and what it said; `device` is None if it was to trace."""
+
+    search: str
+    candidate: str
+    variant: int
+    bundle: str
+    device: Device | None
+    known: KnownAnswer
+
+    @classmethod
+    def of(cls, report: AnyReport, known: KnownAnswer) -> "_Answered | None":
+        """What to remember of a report; None if its job is none to be had again."""
+        if isinstance(report, Report):
+            of = (report.search, report.candidate, report.variant, report.bundle, report.device, known)
+            return cls(*of) if incumbent_of(report) is None else None
+        if report.candidate is None or report.job == retrace_id(report.candidate):
+            return None
+        return cls(report.search, report.candidate, 0, "", None, known)
+
+
+class Vetting:
+    """Knows which hosts are trusted, and looks at what comes from those that are not."""
+
+    def __init__(self, store: Store, events: Events) -> None:
+        self._store = store
+        self._events = events
+        self._yardstick = Yardstick(store)
+        self._hosts: dict[str, Host] = {}
+        self._answers: dict[bool, deque[_Answered]] = {right: deque(maxlen=ANSWERS_KEPT) for right in (True, False)}
+        self._tallies: dict[str, Counter[str]] = {}
+        self._random = random.Random(secrets.randbits(64))
+
+    def know(self, hosts: Sequence[Host]) -> None:
+        """Learn how the hosts stand that may work now."""
+        self._hosts = {host.id: host for host in hosts}
+
+    def take_tallies(self) -> dict[str, HostTally]:
+        """What is to be added to the counts of hosts since this was asked the last time."""
+        taken, self._tallies = self._tallies, {}
+        return {host: HostTally(**counts) for host, counts in taken.items()}
+
+    def count(self, host: str, **counts: int) -> None:
+        """Add to a host's counts; the names are those of `HostTally`."""
+        self._tallies.setdefault(host, Counter()).update(counts)
+
+    async def vet(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """The reports that may be applied, as far as they may count.
+
+        Raises:
+            Unavailable: If the database does not answer.
+        """
+        vetted = []
+        for delivery in deliveries:
+            if not is_host(delivery.report.worker):
+                if self._hosts:
+                    await self._learn(delivery.report)
+                vetted.append(delivery)
+            elif (allowed := await self._admit(delivery)) is not None:
+                vetted.append(allowed)
+        return vetted
+
+    async def choose(self, host: Host) -> tuple[TraceJob | MeasureJob, str] | None:
+        """Now and then, for an untrusted host, a job whose answer is known, and what is known of it (JSON)."""
+        if host.trusted or self._random.random() >= PLANTED_SHARE:
+            return None
+        kinds = [found for right in (True, False) if (found := self._fitting(host, right))]
+        if not kinds:
+            return None
+        answered = self._random.choice(self._random.choice(kinds))
+        try:
+            job = await self._job_of(answered)
+        except ArchiveError as error:
+            log.info("nothing to plant", search=answered.search, reason=str(error))
+            return None
+        fits = not isinstance(job, TraceJob) or Lane.of(job).place == host.target
+        return (job, answered.known.model_dump_json()) if fits else None
+
+    def _fitting(self, host: Host, right: bool) -> list[_Answered]:
+        """Right or wrong answers that a host could have been asked for."""
+        mine = {None if host.target is None else "trace", host.device} - {None}
+        answers = self._answers[right]
+        return [found for found in answers if (found.device.name if found.device else "trace") in mine]
+
+    async def _admit(self, delivery: Delivery) -> Delivery | None:
+        """A host's report as it may count; None if it must not be applied."""
+        report = delivery.report
+        host = self._hosts.get(report.worker) or await self._find(report.worker)
+        if host is None:
+            return None
+        self.count(host.id, done=1)
+        if delivery.known:
+            self._compare(host.id, report, KnownAnswer.model_validate_json(delivery.known))
+            return None
+        if host.trusted:
+            await self._learn(report)
+            return delivery
+        if isinstance(report, TraceReport):
+            return delivery if await self._doubt(report, host.id) else None
+        if report.kind == "confirm" or incumbent_of(report) is not None:
+            self.count(host.id, refused=1)
+            return None
+        trust = Trust.D if report.trust is Trust.D else Trust.C
+        return Delivery(report.model_copy(update={"trust": trust}), delivery.receipt)
+
+    async def _doubt(self, report: TraceReport, host: str) -> bool:
+        """Keep in mind that a trace is an untrusted host's; False if it must not be applied at all."""
+        if report.candidate is None or report.job == retrace_id(report.candidate):
+            self.count(host, refused=1)
+            return False
+        try:
+            await self._store.hosts.doubt(report.candidate, host)
+        except Conflict:
+            return False
+        return True
+
+    async def _learn(self, report: AnyReport) -> None:
+        """Remember a trusted worker's answer, and hold what a host said before against it."""
+        known = KnownAnswer.of(report)
+        if known is None:
+            return
+        if isinstance(report, TraceReport):
+            await self._check_retrace(report, known)
+        elif incumbent_of(report) is not None:
+            await self._check_repeat(report, known)
+        answered = _Answered.of(report, known)
+        if answered is not None:
+            self._answers[known.correct].append(answered)
+
+    async def _check_retrace(self, report: TraceReport, known: KnownAnswer) -> None:
+        if report.candidate is None or report.job != retrace_id(report.candidate):
+            return
+        doubt = await self._store.hosts.doubted(report.candidate)
+        if doubt is not None:
+            variants = await self._store.candidates.variants(report.candidate)
+            told = known.model_copy(
+                update={"worker": doubt.host, "bundles": tuple(variant.bundle or "" for variant in variants)}
+            )
+            self._note(doubt.host, told.differs(known), report.job)
+
+    async def _check_repeat(self, report: Report, known: KnownAnswer) -> None:
+        """Hold a confirm, or a measurement repeated, against the host's word that led to it."""
+        for told in await reports_on(self._store, report.candidate):
+            of_it = (told.variant, told.device) == (report.variant, report.device) and incumbent_of(told) is None
+            if of_it and doubtful(told) and is_host(told.worker) and (said := KnownAnswer.of(told)) is not None:
+                self._note(told.worker, said.differs(known), report.job)
+
+    def _compare(self, host: str, report: AnyReport, known: KnownAnswer) -> None:
+        said = KnownAnswer.of(report)
+        if said is not None:
+            self._note(host, said.differs(known), report.job)
+
+    def _note(self, host: str, difference: str, job: str) -> None:
+        self.count(host, checked=1, disagreed=int(bool(difference)))
+        if difference:
+            log.warning("a host disagrees with a trusted worker", host=host, job=job, difference=difference)
+            self._events.publish(WorkerChanged(worker=host, state="disagreed", reason=difference))
+
+    async def _find(self, worker: str) -> Host | None:
+        try:
+            host = await self._store.hosts.get(worker)
+        except NotFound:
+            return None
+        return host if host.state.works else None
+
+    async def _job_of(self, answered: _Answered) -> TraceJob | MeasureJob:
+        """The job that was answered, made again."""
+        search = await self._store.searches.get(answered.search)
+        operator = Operator.model_validate_json((await self._store.operators.get(search.operator)).document)
+        candidate = await self._store.candidates.get(answered.candidate)
+        if answered.device is None:
+            return trace_job(search, operator, candidate)
+        case = Case(search, operator, candidate, answered.variant, answered.bundle, answered.device)
+        bundle = Bundle.model_validate_json((await self._store.bundles.get(answered.bundle)).document)
+        measures = answered.device.measures
+        return measure_job(case, bundle, await self._yardstick.pacer(search, case.device.name) if measures else None)

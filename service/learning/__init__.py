@@ -1,0 +1,1 @@
+"""Lessons of ended searches, and advice for the next."""

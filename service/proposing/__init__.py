@@ -1,0 +1,1 @@
+"""The next candidate: which emitter, which parents, what a model is told."""

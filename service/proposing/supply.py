@@ -1,0 +1,296 @@
+"""Keeps running searches supplied: what is quick at once, conversations with models as tasks beside the tick.
+
+A conversation takes seconds or hours. It counts as in flight, and what comes of it is stored by a later tick, so that
+only the tick changes what searches have. Whatever a model was asked is in the archive: a conversation that was cut
+short, by a pause, a stop or a kill, is taken up again with the very prompts and answers that it had.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from archive.records import Candidate, CandidateState, Search, SearchState
+from archive.store import Store
+from service.emitters import EMITTERS
+from service.emitters.base import Proposal, Spent
+from service.judging.verdicts import Verdicts
+from service.llm import BackendError, PermanentFailure, Refused, TransientFailure
+from service.llm.base import Ask, BudgetSpent
+from service.proposing.briefs import Briefs
+from service.proposing.consulting import Clerk, Consulting
+from service.proposing.proposals import Proposer, drawn
+from service.tasks import end
+from workers.protocol import Operator
+
+DUPLICATES_PER_EVALUATION = 20
+"""A search whose proposals are this many times its budget has nothing new to say."""
+REST_S = 15.0
+"""Seconds for which nobody is asked after a failure: backends repeat by themselves what is worth repeating."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Supplied:
+    """What a supply did: how many candidates it added, and the state that the search has come to, if it has."""
+
+    added: int = 0
+    state: SearchState | None = None
+    reason: str = ""
+
+
+@dataclass
+class _Room:
+    """Places for candidates, how many conversations there may be, and how many candidates were added."""
+
+    free: int
+    talks: int
+    added: int = 0
+
+
+@dataclass
+class _Template:
+    """An answer whose variations take places one by one; its exchange stays open until the last has one."""
+
+    emitter: str
+    said: Proposal
+    first: Candidate | None
+    left: list[Proposal]
+
+
+@dataclass
+class _Talks:
+    """The conversations of one search."""
+
+    tasks: dict[int, asyncio.Task[Proposal | Spent]] = field(default_factory=dict)
+    drafts: list[Candidate] = field(default_factory=list)
+    templates: list[_Template] = field(default_factory=list)
+    following: int = 0
+    taken_up: bool = False
+    silent_until: float = 0.0
+    silence: BackendError | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody is to be asked now."""
+        return time.monotonic() < self.silent_until
+
+    def allot(self) -> int:
+        """The next ordinal that nobody has."""
+        self.following += 1
+        return self.following - 1
+
+
+class Proposing:
+    """Fills the free places of searches."""
+
+    def __init__(self, store: Store, proposer: Proposer, verdicts: Verdicts, ask: Ask | None) -> None:
+        """Prepare; without `ask` emitters that ask models propose nothing."""
+        self._store = store
+        self._proposer = proposer
+        self._verdicts = verdicts
+        self._briefs = Briefs(store)
+        self._ask = ask
+        self._talks: dict[str, _Talks] = {}
+
+    def waiting(self, search: str) -> int:
+        """Conversations of a search that go on; each holds a place."""
+        talks = self._talks.get(search)
+        return 0 if talks is None else len(talks.tasks)
+
+    async def retain(self, searches: Collection[str]) -> None:
+        """End the conversations of all other searches. What they paid for is in the archive."""
+        for search in self._talks.keys() - set(searches):
+            await end(self._talks.pop(search).tasks.values())
+
+    async def close(self) -> None:
+        """End all conversations."""
+        await self.retain(())
+
+    async def settle(self, search: Search, operator: Operator) -> int:
+        """Store what conversations came to; how many candidates that added."""
+        talks = self._talks.get(search.id)
+        if talks is None:
+            return 0
+        drafts, talks.drafts = talks.drafts, []
+        for candidate in drafts:
+            await self._verdicts.trace(search, operator, candidate)
+        added = len(drafts)
+        for ordinal in sorted(number for number, task in talks.tasks.items() if task.done()):
+            added += await self._settle(search, operator, talks, ordinal)
+            del talks.tasks[ordinal]
+        return added
+
+    async def supply(self, search: Search, operator: Operator, free: int) -> Supplied:
+        """Propose what a search has places for.
+
+        Args:
+            search: A running search.
+            operator: What it is about.
+            free: Places, those of conversations not counted as free.
+        """
+        talks = self._talks.setdefault(search.id, _Talks())
+        asking = [name for name in search.emitters if EMITTERS[name].asks]
+        if asking and not talks.taken_up and not talks.silent:
+            await self._take_up(search, operator, talks, asking[0])
+        counts = await self._store.candidates.count(search.id)
+        talks.following = max(talks.following, counts.proposals)
+        only = len(asking) == len(search.emitters)
+        places = free + len(talks.tasks) + counts.in_flight
+        room = _Room(
+            free=min(free, search.budget - counts.candidates - len(talks.tasks)),
+            talks=places if only else max(1, places // 2),
+        )
+        dry = await self._fill(search, operator, talks, room, only=only)
+        state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
+        return Supplied(room.added, state, reason)
+
+    async def _fill(self, search: Search, operator: Operator, talks: _Talks, room: _Room, *, only: bool) -> bool:
+        """Propose until there is no room; whether the emitters that ask nobody had nothing to propose."""
+        while room.free > 0 and talks.templates:
+            await self._vary(search, operator, talks, room)
+        while room.free > 0 and talks.following < search.budget * DUPLICATES_PER_EVALUATION:
+            _, name = drawn(search, talks.following)
+            if EMITTERS[name].asks and not talks.silent and len(talks.tasks) < room.talks:
+                self._start(search, operator, talks, talks.allot(), name)
+                room.free -= 1
+                continue
+            if only:
+                return False
+            found, candidate = await self._proposer.propose(search, operator, talks.allot())
+            if candidate is not None:
+                room.free, room.added = room.free - 1, room.added + 1
+                await self._verdicts.trace(search, operator, candidate)
+            if not found:
+                return True
+        return False
+
+    async def _ending(
+        self, search: Search, talks: _Talks, *, dry: bool, quick: bool, asking: bool
+    ) -> tuple[SearchState | None, str]:
+        """The state that a search has come to, None while it goes on."""
+        counts = await self._store.candidates.count(search.id)
+        if counts.in_flight or talks.tasks or talks.drafts:
+            return None, ""
+        if counts.candidates >= search.budget:
+            for template in talks.templates:
+                await self._conclude(template.said, template.first)
+            return SearchState.DONE, ""
+        if talks.templates:
+            return None, ""
+        if talks.following >= search.budget * DUPLICATES_PER_EVALUATION or (dry and not asking):
+            return SearchState.DONE, "nothing new to propose"
+        if talks.silence is not None and talks.silent and (dry or not quick):
+            if isinstance(talks.silence, BudgetSpent):
+                return SearchState.DONE, f"no model may be asked any more: {talks.silence.detail}"
+            if isinstance(talks.silence, PermanentFailure):
+                return SearchState.PAUSED, f"no model answers: {talks.silence.detail}"
+        return None, ""
+
+    async def _take_up(self, search: Search, operator: Operator, talks: _Talks, name: str) -> None:
+        """Go on with what was begun before a pause, a stop or a kill."""
+        talks.taken_up = True
+        for ordinal in await self._store.attempts.open(search.id):
+            if ordinal not in talks.tasks:
+                self._start(search, operator, talks, ordinal, name)
+            talks.following = max(talks.following, ordinal + 1)
+
+    def _start(self, search: Search, operator: Operator, talks: _Talks, ordinal: int, name: str) -> None:
+        conversation = self._converse(search, operator, talks, ordinal, name)
+        talks.tasks[ordinal] = asyncio.create_task(conversation, name=f"{search.id}:{ordinal}")
+
+    async def _converse(
+        self, search: Search, operator: Operator, talks: _Talks, ordinal: int, name: str
+    ) -> Proposal | Spent:
+        if self._ask is None:
+            raise PermanentFailure("no backend is configured")
+        begun = await self._store.attempts.begun(search.id, ordinal)
+        device, _ = drawn(search, ordinal)
+        clerk = Clerk(name, talks.allot, talks.drafts.append)
+        desk = Consulting(self._store, self._proposer, search, operator, device, clerk)
+        brief = await self._briefs.write(search, operator, ordinal, begun, self._ask, desk)
+        said = await EMITTERS[name].propose(brief)
+        if said is None:
+            raise PermanentFailure("no backend of the search takes calls, or none of its strategies is possible")
+        return said
+
+    async def _settle(self, search: Search, operator: Operator, talks: _Talks, ordinal: int) -> int:
+        """Store what one conversation came to; how many candidates that added."""
+        task = talks.tasks[ordinal]
+        name = next(name for name in search.emitters if EMITTERS[name].asks)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            await self._fall_silent(search, talks, ordinal, name, error)
+            return 0
+        said = task.result()
+        talks.silence = None
+        first = await self._store.attempts.proposed(search.id, ordinal)  # there already, if a kill came after it
+        if first is None and isinstance(said, Proposal):
+            if (await self._store.candidates.count(search.id)).candidates >= search.budget:
+                said = Spent(said.turns, "too_late", "the search had used its evaluations when the answer came")
+            else:
+                first = await self._proposer.keep(search, operator, ordinal, name, said)
+        if first is None:
+            await self._store.attempts.pass_over(search.id, ordinal, name)
+        if isinstance(said, Proposal) and said.variations:
+            talks.templates.append(_Template(name, said, first, list(said.variations)))
+        else:
+            await self._conclude(said, first)
+        if first is None or first.state is not CandidateState.QUEUED:
+            return 0
+        await self._verdicts.trace(search, operator, first)
+        return 1
+
+    async def _vary(self, search: Search, operator: Operator, talks: _Talks, room: _Room) -> None:
+        """Give a place to the next variation of the oldest template; those that are there already need none."""
+        template = talks.templates[0]
+        if not template.left:
+            await self._conclude(template.said, template.first)
+            talks.templates.pop(0)
+            return
+        variation = template.left.pop(0)
+        if template.first is not None:
+            variation = replace(variation, parents=(template.first.id,))
+        candidate = await self._proposer.keep(search, operator, talks.allot(), template.emitter, variation)
+        if candidate is not None:
+            room.free, room.added = room.free - 1, room.added + 1
+            await self._verdicts.trace(search, operator, candidate)
+
+    async def _conclude(self, said: Proposal | Spent, first: Candidate | None) -> None:
+        """Say of each exchange what came of it."""
+        if not said.turns:
+            return
+        *steps, last = said.turns
+        for turn in steps:
+            await self._store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
+        candidate = first.id if first else last.candidate
+        if isinstance(said, Spent):
+            outcome = "unusable" if said.reason else _outcome(candidate)
+            reason = f"{said.reason}: {said.detail}" if said.reason else ""
+        else:
+            outcome, reason = ("candidate" if candidate else "duplicate"), ""
+        await self._store.exchanges.conclude(last.exchange, outcome, reason, candidate)
+
+    async def _fall_silent(
+        self, search: Search, talks: _Talks, ordinal: int, name: str, error: BaseException | None
+    ) -> None:
+        """Ask nobody for a while. A proposal that was paid for and has no answer is over."""
+        if isinstance(error, Refused) or getattr(error, "paid", False):
+            await self._store.attempts.pass_over(search.id, ordinal, name)
+        if isinstance(error, Refused) or error is None:
+            return
+        after = error.retry_after_s if isinstance(error, TransientFailure) else None
+        talks.silent_until = time.monotonic() + (after or REST_S)
+        talks.silence = error if isinstance(error, BackendError) else None
+        if isinstance(error, BackendError):
+            log.warning("no model answered", search=search.id, ordinal=ordinal, reason=error.detail)
+        else:
+            talks.taken_up = False
+            log.error("a conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+
+def _outcome(candidate: str | None) -> str:
+    return "candidate" if candidate else "step"

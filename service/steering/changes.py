@@ -1,0 +1,81 @@
+"""What people may change of a search that runs: its budget, what it prefers as parents, and what models are told."""
+
+from uuid6 import uuid7
+
+from archive.errors import Conflict as ArchiveConflict
+from archive.errors import NotFound as Gone
+from archive.grid import Grid
+from archive.records import Hint, NewHint, NewPin, Pin, Search, SearchState
+from archive.store import Store
+from service.errors import BadInput, Conflict
+from service.events import Events, SearchChanged
+from service.steering.requests import HintRequest, PinRequest
+
+STEERABLE = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States in which a search can be steered; the others are final."""
+MOST_PINS = 64
+"""Pins of one search. More of them would prefer nothing any more."""
+MOST_HINTS = 32
+"""Hints for one search: what a prompt has room for."""
+
+
+async def change_budget(store: Store, events: Events, search: Search, budget: int) -> Search:
+    """Allow a search another number of evaluations.
+
+    Raises:
+        Conflict: If it has ended, or has proposed more than that already.
+    """
+    _require_open(search)
+    proposed = (await store.candidates.count(search.id)).candidates
+    if budget < proposed:
+        raise Conflict(
+            f"{proposed} candidates are proposed already, so the budget cannot be {budget}; stop the search to end it"
+        )
+    try:
+        changed = await store.searches.set_budget(search.id, budget, only_in=STEERABLE)
+    except ArchiveConflict as error:
+        raise Conflict(str(error)) from error
+    events.publish(SearchChanged(search=changed.id, state=changed.state.value, reason=changed.reason))
+    return changed
+
+
+async def pin(store: Store, search: Search, asked: PinRequest, author: str) -> Pin:
+    """Have a search prefer a cell's holder, or a candidate, as a parent. What is pinned already keeps its pin.
+
+    Raises:
+        BadInput: If the search has no such device, cell or candidate.
+        Conflict: If it has ended, or has as many pins as it may.
+    """
+    _require_open(search)
+    device = asked.device or search.devices[0]
+    if device not in search.devices:
+        raise BadInput(f"this search has {', '.join(search.devices)}", "device")
+    cells = Grid(search.axes).cells
+    if asked.cell is not None and asked.cell >= cells:
+        raise BadInput(f"the grid has {cells} cells, numbered from 0", "cell")
+    if asked.candidate is not None and not await _has(store, search, asked.candidate):
+        raise BadInput("this search has no such candidate", "candidate")
+    new = NewPin(str(uuid7()), search.id, device, asked.cell, asked.candidate, author)
+    return await store.pins.put(new, most=MOST_PINS)
+
+
+async def hint(store: Store, search: Search, asked: HintRequest, author: str, id: str | None = None) -> Hint:
+    """Keep a hint for the models that write a search's candidates; one of an `id` that is there already stays as it is.
+
+    Raises:
+        Conflict: If the search has ended, or has as many hints as it may.
+    """
+    _require_open(search)
+    return await store.hints.put(NewHint(id or str(uuid7()), search.id, asked.text, author), most=MOST_HINTS)
+
+
+def _require_open(search: Search) -> None:
+    if search.state not in STEERABLE:
+        raise Conflict(f"the search is {search.state.value}, and nothing brings it back; start another")
+
+
+async def _has(store: Store, search: Search, candidate: str) -> bool:
+    try:
+        return (await store.candidates.get(candidate)).search == search.id
+    except Gone:
+        return False

@@ -1,0 +1,1 @@
+"""What a search found and how it got there, read back from the archive."""

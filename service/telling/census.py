@@ -1,0 +1,106 @@
+"""What the axes of a grid are, and what they tell apart among a search's kernels, as answers and commands show it."""
+
+from typing import Self
+
+from pydantic import BaseModel
+
+from archive import census as counting
+from archive.descriptors import Descriptor, coordinates
+from archive.records import Search
+from archive.store import Store
+from service.judging.promotion import first_benchmark
+
+
+class Axis(BaseModel):
+    """A descriptor: bins by fixed edges, and what a kernel in each looks like."""
+
+    name: str
+    unit: str
+    meaning: str
+    edges: list[float]
+    labels: list[str]
+
+    @classmethod
+    def of(cls, descriptor: Descriptor) -> Self:
+        """A descriptor of the table."""
+        return cls(
+            name=descriptor.name,
+            unit=descriptor.unit,
+            meaning=descriptor.meaning,
+            edges=list(descriptor.edges),
+            labels=list(descriptor.labels),
+        )
+
+
+class Spread(BaseModel):
+    """How kernels are spread over bins or cells.
+
+    `counts` has those that hold any; `effective` is how many, equally full, would tell as much.
+    """
+
+    places: int
+    reached: int
+    kernels: int
+    entropy_bits: float
+    effective: float
+    largest_share: float
+    counts: dict[int, int]
+
+    @classmethod
+    def of(cls, spread: counting.Spread) -> Self:
+        """A spread as it was counted."""
+        return cls(
+            places=spread.places,
+            reached=spread.reached,
+            kernels=spread.kernels,
+            entropy_bits=spread.entropy_bits,
+            effective=spread.effective,
+            largest_share=spread.largest_share,
+            counts=dict(sorted(spread.counts.items())),
+        )
+
+
+class Shared(BaseModel):
+    """Two descriptors, and the part that both tell of what the poorer one tells: 0 (independent) to 1 (the same)."""
+
+    first: str
+    second: str
+    share: float
+
+
+class Census(BaseModel):
+    """What the axes tell apart among the distinct kernels that were correct on a device.
+
+    `axes` span the search's grid, `cells` are its cells; `descriptors` has every axis there is, `shared` every pair
+    of which both tell something, the most redundant first.
+    """
+
+    search: str
+    device: str
+    kernels: int
+    axes: list[str]
+    cells: Spread
+    descriptors: dict[str, Spread]
+    shared: list[Shared]
+
+    @classmethod
+    def of(cls, search: Search, device: str, census: counting.Census) -> Self:
+        """A census as it was counted."""
+        shared = sorted(census.shared.items(), key=lambda item: -item[1])
+        return cls(
+            search=search.id,
+            device=device,
+            kernels=census.kernels,
+            axes=[axis.descriptor for axis in search.axes],
+            cells=Spread.of(census.cells),
+            descriptors={name: Spread.of(spread) for name, spread in census.descriptors.items()},
+            shared=[Shared(first=pair[0], second=pair[1], share=share) for pair, share in shared],
+        )
+
+
+async def take_census(store: Store, search: Search, device: str) -> Census:
+    """Count the distinct correct kernels of a search. Reads every one of them, and keeps counts only."""
+    first, counts = first_benchmark(search), counting.Counting(search.axes)
+    async for readings in store.bundles.readings_of_correct(search.id, device):
+        counts.add(coordinates(readings[first]))
+    return Census.of(search, device, counts.census())

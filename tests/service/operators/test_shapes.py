@@ -1,0 +1,157 @@
+import math
+
+import pytest
+
+from service.operators.catalogue import load_catalogue, parse_operator
+from service.operators.shapes import (
+    HELD_OUT_BYTES,
+    INTERPRETED_ELEMENTS,
+    INTERPRETED_ROWS,
+    INTERPRETED_VOLUME,
+    all_shapes,
+    boundary_shapes,
+    held_out_shapes,
+)
+from workers.protocol import ShapeRole
+
+CATALOGUE = load_catalogue()
+
+
+def operator(ranges, benchmark=({"M": 64, "N": 512},), shape=("M", "N")):
+    return parse_operator(
+        {
+            "name": "double",
+            "entry": "double",
+            "reference": "def double(x):\n    return x + x\n",
+            "inputs": [{"name": "x", "shape": list(shape), "dtype": "float32"}],
+            "outputs": [{"name": "y", "dtype": "float32"}],
+            "shapes": list(benchmark),
+            "ranges": ranges,
+        }
+    )
+
+
+WIDE = operator({"M": [1, 8192], "N": [1, 65536]})
+
+
+def dims(shapes):
+    return [tuple(shape.dims.values()) for shape in shapes]
+
+
+def is_interpretable(item, shape):
+    sizes = [item.input_shape(tensor, shape.dims) for tensor in item.inputs]
+    return (
+        sum(map(math.prod, sizes)) <= INTERPRETED_ELEMENTS
+        and max(math.prod(size[:-1]) for size in sizes) <= INTERPRETED_ROWS
+        and math.prod(shape.dims.values()) <= INTERPRETED_VOLUME
+    )
+
+
+def lies_in_ranges(item, shape):
+    return all(low <= shape.dims[name] <= high for name, (low, high) in item.ranges.items())
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_boundary_shapes_are_few_small_and_in_the_ranges(name):
+    item = CATALOGUE[name]
+    shapes = boundary_shapes(item)
+    assert 4 <= len(shapes) <= 5
+    assert all(is_interpretable(item, shape) and lies_in_ranges(item, shape) for shape in shapes)
+    assert {shape.role for shape in shapes} == {ShapeRole.BOUNDARY}
+
+
+def test_boundary_shapes_of_two_wide_ranges():
+    assert dims(boundary_shapes(WIDE)) == [(1, 1), (149, 5), (17, 129), (64, 128), (3, 8191)]
+
+
+def test_the_cheapest_boundary_shape_is_the_smallest_and_leads():
+    for item in CATALOGUE.values():
+        shapes = boundary_shapes(item)
+        costs = [item.input_bytes(shape.dims) for shape in shapes]
+        assert costs == sorted(costs)
+        assert {name: shapes[0].dims[name] for name in item.ranges} == {
+            name: low for name, (low, _) in item.ranges.items()
+        }
+
+
+def test_a_dimension_without_a_range_keeps_its_first_benchmark_size():
+    item = operator({"M": [1, 64]}, benchmark=({"M": 64, "N": 512}, {"M": 64, "N": 1024}))
+    assert {shape.dims["N"] for shape in (*boundary_shapes(item), *held_out_shapes(item, 1))} == {512}
+
+
+def test_narrow_ranges_give_fewer_shapes():
+    assert dims(boundary_shapes(operator({"M": [4, 5], "N": [16, 16]}))) == [(4, 16), (5, 16)]
+
+
+def test_without_ranges_there_are_benchmark_shapes_only():
+    item = operator({})
+    assert boundary_shapes(item) == held_out_shapes(item, 0) == ()
+    assert dims(all_shapes(item, 0)) == [(64, 512)]
+
+
+def test_a_space_too_large_for_the_interpreter_keeps_its_smallest_shape():
+    item = operator({"M": [1024, 8192], "N": [1024, 65536]})
+    assert dims(boundary_shapes(item)) == [(1024, 1024)]
+    assert all(lies_in_ranges(item, shape) for shape in held_out_shapes(item, 0))
+
+
+def test_one_dimension():
+    item = operator({"N": [1, 2**24]}, benchmark=({"N": 2**20},), shape=("N",))
+    assert dims(boundary_shapes(item)) == [(1,), (5,), (128,), (129,), (8191,)]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
+def test_held_out_shapes_are_drawn_from_the_seed_alone(name, seed):
+    item = CATALOGUE[name]
+    small, large = held_out_shapes(item, seed)
+    assert held_out_shapes(item, seed) == (small, large)
+    assert is_interpretable(item, small)
+    assert item.input_bytes(large.dims) <= HELD_OUT_BYTES
+    assert lies_in_ranges(item, small) and lies_in_ranges(item, large)
+    assert small.role == large.role == ShapeRole.HELD_OUT
+
+
+def test_another_seed_draws_other_shapes():
+    assert len({tuple(dims(held_out_shapes(WIDE, seed))) for seed in range(50)}) > 45
+
+
+def test_held_out_shapes_reach_all_of_a_range():
+    drawn = [shape.dims["N"] for seed in range(300) for shape in held_out_shapes(WIDE, seed)]
+    for low in (1, 16, 256, 4096, 32768):
+        assert any(low <= size <= 2 * low for size in drawn)
+    small = sum(size < 256 for size in drawn)
+    assert 0.4 * len(drawn) < small < 0.8 * len(drawn)
+
+
+def test_held_out_shapes_are_cut_to_size():
+    item = operator({"M": [1, 2**20], "N": [2**15, 2**16]})
+    for seed in range(20):
+        small, large = held_out_shapes(item, seed)
+        assert is_interpretable(item, small)
+        assert item.input_bytes(large.dims) <= HELD_OUT_BYTES
+
+
+def test_held_out_shapes_are_new():
+    item = operator({"M": [1, 2], "N": [1, 2]}, benchmark=({"M": 2, "N": 1},))
+    for seed in range(20):
+        shapes = all_shapes(item, seed)
+        assert dims(shapes)[:3] == [(1, 1), (2, 2), (2, 1)]
+        assert dims(shapes)[3:] == [(1, 2)]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_all_shapes_come_in_tracing_order_without_duplicates(name):
+    shapes = all_shapes(CATALOGUE[name], 5)
+    roles = [shape.role for shape in shapes]
+    assert roles == sorted(roles, key=[ShapeRole.BOUNDARY, ShapeRole.BENCHMARK, ShapeRole.HELD_OUT].index)
+    assert len({shape.key for shape in shapes}) == len(shapes)
+    benchmark = [shape for shape in shapes if shape.role is ShapeRole.BENCHMARK]
+    assert [shape.dims for shape in benchmark] == [item.dims for item in CATALOGUE[name].shapes]
+
+
+def test_a_boundary_shape_that_is_timed_stays_a_benchmark_shape():
+    item = operator({"M": [1, 8192], "N": [1, 8192]}, benchmark=({"M": 1, "N": 1, "weight": 3.0},))
+    shapes = {shape.key: shape for shape in all_shapes(item, 0)}
+    assert shapes["M=1,N=1"].role is ShapeRole.BENCHMARK
+    assert shapes["M=1,N=1"].weight == 3.0

@@ -1,0 +1,87 @@
+"""Every report is applied by the coordinator that runs its search, and one that cannot be applied holds up no other."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archive.records import SearchState
+from service.searching.tenure import Holdings
+from tests.service import records
+from tests.service.searching.test_evolution import TUNABLE
+from tests.service.workbench import Workbench
+from workers.protocol import Outcome, TraceReport
+from workers.queue import Lessee
+
+
+@pytest.fixture(autouse=True)
+def tunable_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)}))
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, redis_url: str) -> AsyncIterator[tuple[Workbench, Workbench]]:
+    """Two coordinators on one archive and one queue."""
+    first = await Workbench.open(tmp_path, redis_url, alone=False)
+    second = await Workbench.open(tmp_path, redis_url, alone=False)
+    yield first, second
+    await first.close()
+    await second.close()
+
+
+async def test_two_coordinators_run_two_searches_whoever_collects(pair: tuple[Workbench, Workbench]) -> None:
+    searches = [await bench.begin(id=f"search-{place}", budget=5) for place, bench in enumerate(pair)]
+    for _ in range(300):
+        for bench in pair:
+            await bench.evolution.tick()
+        await asyncio.to_thread(pair[0].work, 4)
+        states = [(await pair[0].store.searches.get(search.id)).state for search in searches]
+        if states == [SearchState.DONE] * 2:
+            break
+    assert states == [SearchState.DONE] * 2
+    for search, bench in zip(searches, pair, strict=True):
+        counts = await bench.store.candidates.count(search.id)
+        assert (counts.candidates, counts.judged) == (5, 5)
+    handed = await pair[0].dispatcher.handover.given({search.id for search in searches})
+    assert handed == [] and await pair[0].dispatcher.vitals.reports_waiting() == 0
+
+
+async def test_a_search_goes_on_where_its_coordinator_died(tmp_path: Path, pair: tuple[Workbench, Workbench]) -> None:
+    first, second = pair
+    search = await first.begin(budget=6)
+    for _ in range(4):
+        await first.evolution.tick()
+        first.work(most=2)
+    await first.evolution.holdings.release([search.id])  # as when its term has ended
+    ended = await second.run(search)
+    candidates = await second.store.candidates.list(search.id)
+    assert ended.state is SearchState.DONE and len(candidates) == 6
+    assert [len(await second.store.reports.of_candidate(item.id)) for item in candidates] == [1] * 6
+
+
+async def test_a_deposed_coordinator_proposes_nothing(pair: tuple[Workbench, Workbench]) -> None:
+    first = pair[0]
+    search = await first.begin(budget=50)
+    for _ in range(5):
+        await first.evolution.tick()
+        first.work()
+    before = await first.store.candidates.count(search.id)
+    assert await first.store.tenures.take("usurper", 60.0, most=1, by_force=True)
+    await first.evolution.tick()  # it believes that the search is its own until it renews
+    assert (await first.store.candidates.count(search.id)).proposals == before.proposals
+
+
+async def test_a_report_that_cannot_be_applied_holds_up_no_other(tmp_path: Path, redis_url: str) -> None:
+    bench = await Workbench.open(tmp_path, redis_url)
+    search = await bench.begin(budget=3)
+    lessee = Lessee(redis_url, "w", target="sm_90")
+    lease = lessee.lease(block_ms=100)
+    assert lease is not None
+    unknown = TraceReport(job="none:trace", search=search.id, candidate="none", worker="w", outcome=Outcome.CORRECT)
+    lessee.report(lease, unknown)
+    lessee.report(lease, bench.answers.to(lease.job))
+    ended = await bench.run(search)
+    assert ended.state is SearchState.DONE and isinstance(bench.evolution.holdings, Holdings)
+    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    await bench.close()
