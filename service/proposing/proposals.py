@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from uuid6 import uuid7
 
+from archive.grid import Grid
+from archive.policies import Surroundings
 from archive.records import SEED_EMITTER, Candidate, Holder, NewCandidate, Search
 from archive.selection import preferred, select
 from archive.store import Store
@@ -57,14 +59,15 @@ class Proposer:
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
         elites = await self._store.elites.holders(search.id, device, search.axes_version)
-        visits = {holder.cell: holder.visits for holder in elites}
+        around = Surroundings({holder.cell: holder.visits for holder in elites}, Grid(search.axes))
         pinned = preferred(elites, await self._store.pins.list(search.id, device))
         for _ in range(ATTEMPTS):
             name = rng.choice(search.emitters)
             emitter = EMITTERS[name]
             if emitter.asks:
                 continue
-            chosen = [elite for _ in range(emitter.arity) if (elite := select(elites, rng, visits, pinned)) is not None]
+            choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
+            chosen = [choice.parent for choice in choices if choice is not None]
             proposal = await emitter.propose(await self._brief(search, operator, emitter, chosen, rng))
             if isinstance(proposal, Proposal):
                 return True, await self.keep(search, operator, ordinal, name, proposal)
