@@ -95,8 +95,7 @@ def _work(link: Connection, device: Device, card: int) -> None:
         while True:
             while not known or link.poll():
                 known.append(link.recv())
-                if isinstance(bench, CudaDevice):
-                    bench.prepare(known[-1])
+                bench.foresee(known[-1].bundle)
             job = known.popleft()
             try:
                 link.send(bench.measure_briefly(job) if isinstance(bench, CudaDevice) else bench.measure(job))

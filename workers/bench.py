@@ -21,11 +21,13 @@ from workers.devices.base import DeviceBench
 from workers.errors import BadMessage, Transient, WorkerError
 from workers.options import read_card
 from workers.protocol import (
-    JOB,
+    MESSAGE,
     AnyReport,
+    Bundle,
     ConfirmJob,
     Device,
     Failure,
+    Foresight,
     MeasureJob,
     Ready,
     TraceJob,
@@ -35,7 +37,10 @@ from workers.protocol import (
 from workers.recordings import Recordings
 
 Work = Callable[[TraceJob | MeasureJob | ConfirmJob], AnyReport]
+Foresee = Callable[[Bundle], None]
 
+TRACE_NICENESS = 5
+"""Added to the niceness of a bench that traces: a card that waits for a core costs more than a candidate that does."""
 TRACED_WITH = ("torch", "triton")
 """Packages whose version decides what a trace yields."""
 
@@ -52,27 +57,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with ExitStack() as resources:
         try:
-            work, ready = _trace_bench(options) if options.kind == "trace" else _device_bench(options, resources)
+            bench = _trace_bench(options) if options.kind == "trace" else _device_bench(options, resources)
         except WorkerError as error:
             say(_failure(error))
             return 1
+        work, foresee, ready = bench
         say(ready)
-        serve(work, sys.stdin.buffer, say)
+        serve(work, sys.stdin.buffer, say, foresee)
     return 0
 
 
-def serve(work: Work, lines: Iterable[bytes], say: Callable[[Wire], None]) -> None:
-    """Answer every line with a report, or with a failure of ours."""
+def serve(work: Work, lines: Iterable[bytes], say: Callable[[Wire], None], foresee: Foresee) -> None:
+    """Answer every job with a report, or with a failure of ours."""
     for line in lines:
         try:
-            say(work(_read(line)))
+            message = _read(line)
+            if isinstance(message, Foresight):
+                foresee(message.bundle)
+            else:
+                say(work(message))
         except WorkerError as error:
             say(_failure(error))
 
 
-def _read(line: bytes) -> TraceJob | MeasureJob | ConfirmJob:
+def _read(line: bytes) -> TraceJob | MeasureJob | ConfirmJob | Foresight:
     try:
-        return JOB.validate_json(line)
+        return MESSAGE.validate_json(line)
     except ValidationError as error:
         raise BadMessage(f"not a job: {error}") from error
 
@@ -81,7 +91,8 @@ def _failure(error: WorkerError) -> Failure:
     return Failure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
 
 
-def _trace_bench(options: argparse.Namespace) -> tuple[Work, Ready]:
+def _trace_bench(options: argparse.Namespace) -> tuple[Work, Foresee, Ready]:
+    os.nice(TRACE_NICENESS)
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
     recordings = None if recorded is None else Recordings(recorded, options.data)
 
@@ -94,10 +105,10 @@ def _trace_bench(options: argparse.Namespace) -> tuple[Work, Ready]:
 
     tracing.warm()
     versions = {package: importlib.metadata.version(package) for package in TRACED_WITH}
-    return work, Ready(jail=jail.probe(), versions=versions)
+    return work, lambda _: None, Ready(jail=jail.probe(), versions=versions)
 
 
-def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Work, Ready]:
+def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Work, Foresee, Ready]:
     bench: DeviceBench = open_device(options.device, options.worker, options.card, options.data)
     resources.callback(bench.close)
 
@@ -106,7 +117,7 @@ def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Wo
             raise BadMessage("this bench measures; it cannot trace")
         return bench.measure(job) if isinstance(job, MeasureJob) else bench.confirm(job)
 
-    return work, Ready(jail=jail.probe(), versions=bench.versions())
+    return work, bench.foresee, Ready(jail=jail.probe(), versions=bench.versions())
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

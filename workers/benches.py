@@ -11,7 +11,19 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from workers.errors import BenchDied, ToolMissing
-from workers.protocol import ANSWER, Answer, ConfirmJob, Device, Failure, MeasureJob, Ready, TraceJob
+from workers.protocol import (
+    ANSWER,
+    Answer,
+    Bundle,
+    ConfirmJob,
+    Device,
+    Failure,
+    Foresight,
+    MeasureJob,
+    Ready,
+    TraceJob,
+    Wire,
+)
 
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
@@ -58,7 +70,11 @@ class Bench:
 
     def send(self, job: TraceJob | MeasureJob | ConfirmJob) -> None:
         """Give it a job; `poll` carries it over and brings the answer."""
-        self._outgoing = job.model_dump_json().encode() + b"\n"
+        self._say(job)
+
+    def foresee(self, bundle: Bundle) -> None:
+        """Tell it what the job after the next one judges."""
+        self._say(Foresight(bundle=bundle))
 
     def poll(self, timeout_s: float) -> Answer | None:
         """Exchange what can be exchanged within `timeout_s` seconds.
@@ -99,6 +115,9 @@ class Bench:
         if self.alive:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def _say(self, message: Wire) -> None:
+        self._outgoing += message.model_dump_json().encode() + b"\n"
 
     def _exchange(self, timeout_s: float) -> None:
         """Read and write once, as soon as the process is ready for either."""

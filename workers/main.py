@@ -28,7 +28,7 @@ from workers.errors import BenchDied, Dismissed, QueueUnavailable, Transient, Wo
 from workers.jail.kernel import die_with_parent
 from workers.joining import Service
 from workers.options import card_arguments, parse
-from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob
+from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob, bundle_of
 from workers.queue import DISMISSED, HostLessee, Lease, Lessee, WorkerStatus, lost_report
 
 WARM_S = 300.0
@@ -64,21 +64,31 @@ class Pace:
 
 
 class Worker:
-    """Works off jobs, one at a time, until it is asked to stop."""
+    """Works off jobs, one at a time, until it is asked to stop. It may hold the next one meanwhile."""
 
-    def __init__(self, lessee: Lessee | HostLessee, commands: Mapping[str, Sequence[str]], pace: Pace = Pace()) -> None:
+    def __init__(
+        self,
+        lessee: Lessee | HostLessee,
+        commands: Mapping[str, Sequence[str]],
+        pace: Pace = Pace(),
+        *,
+        ahead: Lessee | None = None,
+    ) -> None:
         """Prepare to work.
 
         Args:
             lessee: Where jobs come from.
             commands: What starts the bench of each kind, `trace` and `measure`.
             pace: How patient to be.
+            ahead: Where the next job is leased while one is worked on, for its bench to prepare; None does not.
         """
         self._lessee = lessee
         self._commands = commands
         self._pace = pace
         self._benches: dict[str, Bench] = {}
         self._stop_at: float | None = None
+        self._ahead = ahead
+        self._next: Lease | None = None
 
     def stop(self) -> None:
         """Ask it to stop: the running job may finish or goes back. Safe in a signal handler."""
@@ -102,6 +112,8 @@ class Worker:
         finally:
             for bench in self._benches.values():
                 bench.close()
+            if self._next is not None:
+                self._give_back(self._next)
             with contextlib.suppress(QueueUnavailable):
                 self._lessee.depart()
 
@@ -131,11 +143,14 @@ class Worker:
         return None
 
     def _turn(self) -> None:
-        lease = self._lessee.lease(self._pace.block_ms)
+        lease, self._next = self._next, None
+        if lease is None or not self._keeps(lease):
+            lease = self._lessee.lease(self._pace.block_ms)
         if lease is None:
             return
         bench = self._benches["trace" if isinstance(lease.job, TraceJob) else "measure"]
         try:
+            self._look_ahead(lease, bench)
             answer = self._attend(lease, bench)
             report = None if answer is None else self._report(lease, answer)
         except Transient as error:
@@ -145,6 +160,12 @@ class Worker:
             raise
         if report is not None:
             self._hand_in(lease, report)
+
+    def _look_ahead(self, lease: Lease, bench: Bench) -> None:
+        """Lease the job after this one, if there is one now, and let the bench prepare it."""
+        self._next = None if self._ahead is None else self._ahead.lease(0, busy=lease.job.id)
+        if self._next is not None and not isinstance(self._next.job, TraceJob):
+            bench.foresee(bundle_of(self._next.job))
 
     def _attend(self, lease: Lease, bench: Bench) -> Answer | None:
         """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
@@ -165,6 +186,8 @@ class Worker:
                 return None
             if now >= next_beat:
                 next_beat = now + beat_s
+                if self._next is not None and not self._keeps(self._next):
+                    self._next = None
                 if not self._keeps(lease):
                     log.info("job taken back", worker=self._lessee.worker, job=lease.job.id)
                     bench.kill()
@@ -255,7 +278,8 @@ def _run(options: argparse.Namespace) -> None:
     if device is not None:
         measure = ("measure", "--device", device.name, *card_arguments(options), *common)
         commands["measure"] = (sys.executable, "-m", "workers", "bench", *measure)
-    worker = Worker(lessee, commands)
+    prepares = device is not None and device.measures and not options.trace
+    worker = Worker(lessee, commands, ahead=lessee if prepares and isinstance(lessee, Lessee) else None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()

@@ -11,12 +11,12 @@ import pytest
 from tests.workers.queue.samples import DEVICE, SHAPE, measure_job, report_on, trace_job
 from workers.bench import serve
 from workers.errors import JailFailed, ToolMissing
-from workers.protocol import ANSWER, Answer, Failure, Outcome, Ready, TraceReport, Wire
+from workers.protocol import ANSWER, Answer, Bundle, Failure, Foresight, Outcome, Ready, TraceReport, Wire
 
 ROOT = Path(__file__).parents[2]
 
 
-def answers(*lines: bytes, error: Exception | None = None) -> list[Wire]:
+def answers(*lines: bytes, error: Exception | None = None, foreseen: list[Bundle] | None = None) -> list[Wire]:
     """What a bench says to lines; its work is to report, or to raise."""
 
     def work(job):
@@ -25,7 +25,8 @@ def answers(*lines: bytes, error: Exception | None = None) -> list[Wire]:
         return report_on(job, "w")
 
     said: list[Wire] = []
-    serve(work, lines, said.append)
+    foreseen = [] if foreseen is None else foreseen
+    serve(work, lines, said.append, foreseen.append)
     return said
 
 
@@ -36,6 +37,13 @@ def line(job) -> bytes:
 def test_every_job_is_answered_in_order() -> None:
     said = answers(line(trace_job("job-1")), line(measure_job("job-2")))
     assert [answer.job for answer in said] == ["job-1", "job-2"]
+
+
+def test_what_comes_later_is_prepared_and_not_answered() -> None:
+    bundle, foreseen = measure_job("job-2").bundle, []
+    said = answers(line(Foresight(bundle=bundle)), line(measure_job("job-1")), foreseen=foreseen)
+    assert [answer.job for answer in said] == ["job-1"]
+    assert foreseen == [bundle]
 
 
 @pytest.mark.parametrize("text", [b"hello\n", b"{}\n", b'{"kind": "elite"}\n'])

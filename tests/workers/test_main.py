@@ -56,10 +56,10 @@ def hire(redis_url: str) -> Iterator[Hire]:
     """Run workers in threads of this process."""
     crew: list[tuple[Worker, threading.Thread]] = []
 
-    def hire(name: str = "w", *, url: str = redis_url, **limits: float) -> Worker:
+    def hire(name: str = "w", *, url: str = redis_url, ahead: bool = False, **limits: float) -> Worker:
         command = (sys.executable, str(HERE / "stand_in.py"), name)
         lessee = Lessee(url, name, target="sm_90", lease_ms=SHORT_MS)
-        worker = Worker(lessee, {"trace": command}, replace(BRISK, **limits))
+        worker = Worker(lessee, {"trace": command}, replace(BRISK, **limits), ahead=lessee if ahead else None)
         thread = threading.Thread(target=worker.run)
         thread.start()
         crew.append((worker, thread))
@@ -204,6 +204,39 @@ async def test_a_stopped_worker_gives_back_what_it_cannot_finish(
     assert await dispatcher.outstanding("search-1") == {"job-1"}
     lease = Lessee(redis_url, "heir", target="sm_90").lease(block_ms=0)
     assert lease is not None and lease.deliveries == 1
+
+
+async def test_a_worker_that_looks_ahead_holds_one_more_job_and_gives_both_back(
+    dispatcher: Dispatcher, hire: Hire, redis_url: str
+) -> None:
+    for name in ("first", "second", "third"):
+        await dispatcher.submit(order(name, "sleep 600"))
+    worker = hire("leaves", ahead=True, stop_s=0.1)
+    await taken(dispatcher, "first")
+    heir = Lessee(redis_url, "heir", target="sm_90")
+    while (left := heir.lease(block_ms=0)) is None or left.job.id != "third":
+        assert left is None or left.job.id == "second", "it was not quick enough to take the second"
+        heir.release(left)
+    assert [status.busy for status in await dispatcher.workers() if status.id == "leaves"] == ["first"]
+    worker.stop()
+    back = []
+    while len(back) < 2:
+        back += [lease for lease in [heir.lease(block_ms=50)] if lease is not None]
+    assert {(lease.job.id, lease.deliveries) for lease in back} == {("first", 1), ("second", 1)}
+
+
+async def test_a_worker_that_looks_ahead_does_every_job_once_and_no_cancelled_one(
+    dispatcher: Dispatcher, hire: Hire
+) -> None:
+    await dispatcher.submit(order("first", "sleep 0.5"))
+    await dispatcher.submit(trace_job("cancelled", "search-2"))
+    for index in range(3):
+        await dispatcher.submit(trace_job(f"job-{index}", "search-3"))
+    hire(ahead=True)
+    await taken(dispatcher, "first")
+    await dispatcher.cancel("search-2")
+    reports = await collect(dispatcher, 4)
+    assert sorted(report.job for report in reports) == ["first", "job-0", "job-1", "job-2"]
 
 
 async def test_a_killed_workers_job_is_done_by_another(dispatcher: Dispatcher, spawn: Spawn, tmp_path: Path) -> None:

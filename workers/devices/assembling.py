@@ -7,11 +7,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 
 from workers import jail
-from workers.assembler import Assembler, MachineCode, assemble_kernel
+from workers.assembler import Assembler, MachineCode, Refused, assemble_kernel
+from workers.errors import WorkerError
 from workers.jail.kernel import die_with_parent
 from workers.protocol import Bundle, Kernel
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 12
 """Assembling a kernel takes 0.1 s, and bundles of the catalogue have nine kernels on average."""
 KEPT_KERNELS = 512
 """Kernels whose machine code is remembered, a few tens of kilobytes each: variants and incumbents share many."""
@@ -32,17 +33,18 @@ class Assemblers:
             min(cores, MOST_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
         )
         self._pool.submit(os.getpid).result()  # Starts all of them now, while the bench holds nothing they should not.
-        self._known: OrderedDict[str, Future[MachineCode]] = OrderedDict()
+        self._kept: OrderedDict[str, Future[MachineCode]] = OrderedDict()
 
     def start(self, bundle: Bundle) -> Assembler:
-        """Begin with all kernels of a bundle that are not known or under way; what is returned waits for one of them.
-
-        Whoever starts a bundle early finds it done later.
-        """
-        started = {digest: self._begin(digest, kernel) for digest, kernel in bundle.kernels.items()}
+        """Begin with all kernels of a bundle; what is returned waits for one of them."""
+        begun = {digest: self._begin(digest, kernel) for digest, kernel in bundle.kernels.items()}
 
         def wait(kernel: Kernel) -> MachineCode:
-            return started[kernel.digest].result()
+            try:
+                return begun[kernel.digest].result()
+            except (Refused, WorkerError):
+                self._kept.pop(kernel.digest, None)
+                raise
 
         return wait
 
@@ -51,11 +53,11 @@ class Assemblers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _begin(self, digest: str, kernel: Kernel) -> Future[MachineCode]:
-        """A kernel's machine code, now or later. What failed is tried again."""
-        known = self._known.get(digest)
-        if known is None or (known.done() and known.exception() is not None):
-            known = self._known[digest] = self._pool.submit(assemble_kernel, kernel)
-        self._known.move_to_end(digest)
-        if len(self._known) > KEPT_KERNELS:
-            self._known.popitem(last=False)
-        return known
+        """The machine code of a kernel, known or under way."""
+        found = self._kept.get(digest)
+        if found is None or found.cancelled():
+            found = self._kept[digest] = self._pool.submit(assemble_kernel, kernel)
+        self._kept.move_to_end(digest)
+        if len(self._kept) > KEPT_KERNELS:
+            self._kept.popitem(last=False)
+        return found

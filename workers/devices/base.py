@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from workers.errors import ToolMissing
-from workers.protocol import ConfirmJob, Device, MeasureJob, Provenance, Report
+from workers.protocol import Bundle, ConfirmJob, Device, MeasureJob, Provenance, Report
 
 
 class DeviceBench(ABC):
@@ -62,6 +62,10 @@ class DeviceBench(ABC):
             ToolMissing: If this device never confirms.
         """
         raise ToolMissing(f"{self.device.name} does not confirm {job.id}: its figures do not change between runs")
+
+    def foresee(self, bundle: Bundle) -> None:
+        """Begin to prepare what a later job on this bundle needs. Most devices have nothing to prepare."""
+        return
 
     @abstractmethod
     def close(self) -> None:

@@ -84,10 +84,6 @@ class CudaDevice(DeviceBench):
         )
         return self._judge(job, measurement, None, PAIRS)
 
-    def prepare(self, job: MeasureJob) -> None:
-        """Begin to assemble what will be measured soon, while the card is busy with something else."""
-        self._assemblers.start(job.bundle)
-
     def measure_briefly(self, job: MeasureJob) -> Report:
         """The same as `measure` with as few pairs as there can be, for recording thousands of variants in minutes.
 
@@ -112,6 +108,10 @@ class CudaDevice(DeviceBench):
         """
         measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
+
+    def foresee(self, bundle: Bundle) -> None:
+        """Begin to assemble its kernels."""
+        self._assemblers.start(bundle)
 
     def close(self) -> None:
         """End the crew and the assemblers."""

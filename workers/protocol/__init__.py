@@ -5,10 +5,19 @@ order.
 """
 
 from workers.protocol.base import PROTOCOL_VERSION, Wire
-from workers.protocol.bench import ANSWER, Answer, Failure, Ready
+from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
 from workers.protocol.device import DEVICE_TARGETS, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef
-from workers.protocol.job import JOB, MAX_SOURCE_BYTES, MEASURED_DEADLINE_S, ConfirmJob, Job, MeasureJob, TraceJob
+from workers.protocol.job import (
+    JOB,
+    MAX_SOURCE_BYTES,
+    MEASURED_DEADLINE_S,
+    ConfirmJob,
+    Job,
+    MeasureJob,
+    TraceJob,
+    bundle_of,
+)
 from workers.protocol.operator import (
     DTYPE_BYTES,
     BenchmarkShape,
@@ -58,6 +67,7 @@ __all__ = [
     "JOB",
     "MAX_SOURCE_BYTES",
     "MEASURED_DEADLINE_S",
+    "MESSAGE",
     "PROTOCOL_VERSION",
     "REASON_CHARS",
     "REPORT",
@@ -75,6 +85,7 @@ __all__ = [
     "DtypeRef",
     "Failure",
     "Fill",
+    "Foresight",
     "Gate",
     "GateEntry",
     "Graph",
@@ -110,5 +121,6 @@ __all__ = [
     "Trust",
     "View",
     "Wire",
+    "bundle_of",
     "device_of_card",
 ]

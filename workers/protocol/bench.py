@@ -1,10 +1,15 @@
-"""What a bench process says, one JSON object a line: that it is ready, a report, or that its machine failed."""
+"""What a bench process is told and says, one JSON object a line.
+
+It is given jobs, and what comes after them; it says that it is ready, a report, or that its machine failed.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
 from workers.protocol.base import Wire
+from workers.protocol.job import ConfirmJob, MeasureJob, TraceJob
+from workers.protocol.plan import Bundle
 from workers.protocol.report import Report, TraceReport
 
 
@@ -28,6 +33,16 @@ class Failure(Wire):
     error: str
     transient: bool
 
+
+class Foresight(Wire):
+    """To a bench: this bundle is in the job after the next, so that what it needs can be prepared. Not answered."""
+
+    kind: Literal["foresight"] = "foresight"
+    bundle: Bundle
+
+
+Message = Annotated[TraceJob | MeasureJob | ConfirmJob | Foresight, Field(discriminator="kind")]
+MESSAGE: TypeAdapter[TraceJob | MeasureJob | ConfirmJob | Foresight] = TypeAdapter(Message, config=Wire.model_config)
 
 Answer = Annotated[Ready | Failure | TraceReport | Report, Field(discriminator="kind")]
 ANSWER: TypeAdapter[Ready | Failure | TraceReport | Report] = TypeAdapter(Answer, config=Wire.model_config)

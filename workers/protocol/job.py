@@ -80,5 +80,10 @@ class ConfirmJob(Wire):
     protocol_version: int = PROTOCOL_VERSION
 
 
+def bundle_of(job: MeasureJob | ConfirmJob) -> Bundle:
+    """What a job judges."""
+    return job.bundle if isinstance(job, MeasureJob) else job.challenger
+
+
 Job = Annotated[TraceJob | MeasureJob | ConfirmJob, Field(discriminator="kind")]
 JOB: TypeAdapter[TraceJob | MeasureJob | ConfirmJob] = TypeAdapter(Job, config=Wire.model_config)

@@ -95,7 +95,7 @@ class Lessee:
         with translated():
             self._appear(None)
 
-    def lease(self, block_ms: int) -> Lease | None:
+    def lease(self, block_ms: int, *, busy: str | None = None) -> Lease | None:
         """Take the next job, waiting for one if there is none.
 
         Lapsed leases of other workers count as jobs. A job that failed too many workers is reported as lost on the
@@ -103,6 +103,7 @@ class Lessee:
 
         Args:
             block_ms: Longest wait, milliseconds, at most `MAX_BLOCK_MS`; 0 does not wait.
+            busy: The job that the worker works on meanwhile, None if it waits.
 
         Returns:
             The lease, or None if no job came.
@@ -111,13 +112,13 @@ class Lessee:
             QueueUnavailable: If Redis does not answer.
         """
         with translated():
-            self._appear(None)
+            self._appear(busy)
             lease = self._next()
             if lease is None and block_ms > 0:
                 waited_s = min(block_ms, MAX_BLOCK_MS) / 1000
                 if self._redis.blpop([lane.wake for lane in self._lanes], timeout=waited_s) is not None:
                     lease = self._next()
-            if lease is not None:
+            if lease is not None and busy is None:
                 self._appear(lease.job.id)
             return lease
 

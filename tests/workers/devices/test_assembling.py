@@ -29,6 +29,23 @@ def test_a_kernel_is_assembled_once(assemblers):
     assert first.code == assemble_kernel(kernel).code
 
 
+def test_what_is_under_way_is_not_begun_again(assemblers):
+    bundle = job_for(PLAIN).bundle
+    text = "// another\n"
+    other = {
+        kernel.digest: kernel
+        for kernel in (
+            kernel.model_copy(update={"assembly": kernel.assembly + text}) for kernel in bundle.kernels.values()
+        )
+    }
+    odd = bundle.model_copy(update={"kernels": other})
+    assemblers.start(odd)
+    kept = dict(assemblers._kept)
+    wait = assemblers.start(odd)
+    assert all(assemblers._kept[digest] is kept[digest] for digest in other)
+    assert all(wait(kernel).code for kernel in other.values())
+
+
 def test_a_refusal_says_what_it_says_without_help(assemblers):
     bundle = job_for(PLAIN).bundle
     kernel = next(iter(bundle.kernels.values()))
