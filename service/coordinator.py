@@ -165,6 +165,7 @@ class Coordinator:
                 seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
+                stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
                 owner=owner,
                 priority=request.priority,
             )
