@@ -120,7 +120,7 @@ class Settings(BaseSettings):
 
     @property
     def measured_dir(self) -> Path:
-        """Folder of what measuring on this machine's cards leaves: figures of baselines, raw samples."""
+        """Folder of what measuring on this machine's cards leaves: figures of baselines."""
         return self.data_dir / "measured"
 
     @property

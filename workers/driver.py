@@ -312,6 +312,11 @@ def synchronise(stream: int) -> None:
     _done(_cuda.cuStreamSynchronize(stream))
 
 
+def reset_persisting_cache() -> None:
+    """Make all lines of the L2 cache that were marked to persist ordinary ones."""
+    _done(_cuda.cuCtxResetPersistingL2Cache())
+
+
 def make_event() -> Handle:
     """An event that takes the time."""
     return _done(_cuda.cuEventCreate(_cuda.CUevent_flags.CU_EVENT_DEFAULT))

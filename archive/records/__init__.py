@@ -31,6 +31,7 @@ from archive.records.prompting import (
     Purse,
     Reply,
 )
+from archive.records.retraces import Retrace
 from archive.records.searching import (
     EMPTY_CELL,
     PRIORITY,
@@ -119,6 +120,7 @@ __all__ = [
     "Progress",
     "Purse",
     "Reply",
+    "Retrace",
     "Search",
     "SearchCounts",
     "SearchMark",

@@ -28,6 +28,7 @@ from archive.store.pins import Pins
 from archive.store.replies import Replies
 from archive.store.reports import Reports
 from archive.store.retention import Retention
+from archive.store.retraces import Retraces
 from archive.store.searches import Searches
 from archive.store.sessions import Sessions
 from archive.store.spending import Spending
@@ -50,6 +51,7 @@ class Store:
         self.reports = Reports(database)
         self.elites = Elites(database)
         self.copies = Copies(database)
+        self.retraces = Retraces(database)
         self.retention = Retention(database)
         self.views = Views(database)
         self.knowledge = Knowledge(database)

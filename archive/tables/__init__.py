@@ -9,6 +9,7 @@ from archive.tables.hosts import doubts, hosts
 from archive.tables.knowledge import distillations, findings, knowledge
 from archive.tables.milestones import milestones
 from archive.tables.prompting import RESERVED, arms, charges, conclusions, exchanges, purses
+from archive.tables.retraces import retraces
 from archive.tables.schema import metadata
 from archive.tables.searching import (
     UNFINISHED,
@@ -53,6 +54,7 @@ __all__ = [
     "purses",
     "replies",
     "reports",
+    "retraces",
     "searches",
     "sessions",
     "tallies",

@@ -8,6 +8,8 @@ from service.api import schemas
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Id, Named, Running, needs
+from service.certificates.document import Certificate
+from service.certificates.reading import Certifier
 from service.errors import NotFound
 from service.security.scopes import Scope
 from workers.protocol import Bundle, Outcome
@@ -59,3 +61,15 @@ async def bundle(
         found = await running.store.candidates.get(id)
         raise NotFound(f"candidate {id} has no plan for variant {variant}: {found.outcome or found.state.value}")
     return Bundle.model_validate_json((await running.store.bundles.get(chosen.bundle)).document)
+
+
+@router.get("/candidates/{id}/certificate", dependencies=[needs(Scope.READ)])
+async def certificate(
+    id: Id,
+    running: Running,
+    device: Annotated[str | None, Query(max_length=64, description="Where it was judged; any if left out.")] = None,
+    variant: Annotated[int | None, Query(ge=0, lt=2**31, description="Which of its variants; any if left out.")] = None,
+    source: Annotated[bool, Query(description="Whether the source is in it; plans and assembly always are.")] = True,
+) -> Certificate:
+    """All that a candidate's verdict rests on, in one document that can be repeated elsewhere."""
+    return await Certifier(running.store).of_candidate(id, device=device, variant=variant, with_source=source)

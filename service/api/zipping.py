@@ -14,6 +14,7 @@ from archive.grid import Grid
 from archive.records import Elite, Search
 from archive.store import Store
 from service.api import schemas
+from service.certificates.reading import Certifier
 from service.judging.figures import in_words, provenance, relative_to
 from service.telling.kernels import read_kernel
 from workers.protocol import Bundle, Operator, Readings
@@ -59,13 +60,14 @@ async def export(store: Store, search: Search) -> AsyncIterator[bytes]:
     """
     document = (await store.operators.get(search.operator)).document
     operator = Operator.model_validate_json(document)
-    sink, devices = _Sink(), []
+    sink, devices, certifier = _Sink(), [], Certifier(store)
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as file:
         _add(file, "operator.json", document)
         for device in search.devices:
             shown = []
             for elite in await store.elites.list(search.id, device, search.axes_version):
                 files = await _files(store, search, operator, elite)
+                files |= await _certificate(certifier, search, elite)
                 await asyncio.to_thread(_add_all, file, files)
                 shown.append(_shown(search, elite, files))
                 yield sink.take()
@@ -84,7 +86,7 @@ async def _files(store: Store, search: Search, operator: Operator, elite: Elite)
         for index, readings in enumerate(stored.readings)
         for line in (*describe(bundle, index, Readings.model_validate(readings)), "")
     ]
-    folder = f"{elite.device.replace(':', '-')}/cell-{elite.cell:05}"
+    folder = _folder(elite)
     return {
         f"{folder}/kernel.py": kernel.text,
         f"{folder}/candidate.py": kernel.candidate.source,
@@ -93,6 +95,16 @@ async def _files(store: Store, search: Search, operator: Operator, elite: Elite)
         f"{folder}/bundle.json": stored.document,
         f"{folder}/plans.txt": "\n".join(words),
     }
+
+
+async def _certificate(certifier: Certifier, search: Search, elite: Elite) -> dict[str, str]:
+    """Its certificate, unless the archive has lost what it would rest on."""
+    certificate = await certifier.of_elite(search, elite)
+    return {} if certificate is None else {f"{_folder(elite)}/certificate.json": certificate.text()}
+
+
+def _folder(elite: Elite) -> str:
+    return f"{elite.device.replace(':', '-')}/cell-{elite.cell:05}"
 
 
 def _shown(search: Search, elite: Elite, files: Mapping[str, str]) -> dict[str, Any]:

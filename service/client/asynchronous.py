@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from archive.records import SearchState
 from service.api import identities, schemas
+from service.certificates.document import Certificate
 from service.client import streams
 from service.client.wire import TIMEOUT_S, Wire, at
 from workers.protocol import Bundle, Operator, Outcome
@@ -191,6 +192,13 @@ class AsyncReef:
     async def bundle(self, candidate: str, variant: int = 0) -> Bundle:
         """The launch plans of one variant with their kernels."""
         return await self.wire.read(Bundle, at("/candidates/{}/bundle", candidate), variant=variant)
+
+    async def certificate(
+        self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
+    ) -> Certificate:
+        """All that a candidate's verdict rests on, with its source or without."""
+        address = at("/candidates/{}/certificate", candidate)
+        return await self.wire.read(Certificate, address, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> AsyncIterator[streams.Event]:
         """What happens in a search, until it ends; connects again by itself.

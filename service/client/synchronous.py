@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from archive.records import SearchState
 from service.api import identities, schemas
+from service.certificates.document import Certificate
 from service.client.asynchronous import AsyncReef, Connection, SearchOptions
 from service.client.streams import Event
 from workers.protocol import Bundle, Operator, Outcome
@@ -144,6 +145,12 @@ class Reef:
     def bundle(self, candidate: str, variant: int = 0) -> Bundle:
         """The launch plans of one variant with their kernels."""
         return self._call(self._reef.bundle, candidate, variant)
+
+    def certificate(
+        self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
+    ) -> Certificate:
+        """All that a candidate's verdict rests on, with its source or without."""
+        return self._call(self._reef.certificate, candidate, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> Iterator[Event]:
         """What happens in a search, until it ends; connects again by itself."""

@@ -9,7 +9,9 @@ from fastapi import Query, Response
 from archive.records import Search, Sighting
 from service.api.paging import ID
 from service.api.wiring import Id, Named, Running, needs
+from service.certificates.reading import Certifier
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel, objective_said
+from service.dashboard.certificate import CertificatePage
 from service.dashboard.rendering import HEADERS, Page, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.words import brief
@@ -88,6 +90,29 @@ async def source(id: Id, running: Running) -> Response:
     name = f"candidate_{brief(id)}.py"
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(candidate.source, media_type="text/x-python", headers=headers)
+
+
+@router.get("/candidates/{id}/certificate", dependencies=[needs(Scope.READ)])
+async def certificate(
+    id: Id,
+    running: Running,
+    frame: Framed,
+    device: Annotated[str | None, Query(max_length=64)] = None,
+    variant: Index = None,
+) -> Response:
+    """What a verdict rests on, for reading."""
+    found = await Certifier(running.store).of_candidate(id, device=device, variant=variant)
+    return respond(CertificatePage.of(found), frame)
+
+
+@router.get("/candidates/{id}/certificate.json", dependencies=[needs(Scope.READ)])
+async def certificate_file(
+    id: Id, running: Running, device: Annotated[str | None, Query(max_length=64)] = None, variant: Index = None
+) -> Response:
+    """The same as a file, for `reef verify`."""
+    found = await Certifier(running.store).of_candidate(id, device=device, variant=variant)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="certificate_{brief(id)}.json"'}
+    return Response(found.text(), media_type="application/json", headers=headers)
 
 
 @router.get("/candidates/{id}/kernel", dependencies=[needs(Scope.READ)])

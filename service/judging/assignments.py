@@ -1,8 +1,4 @@
-"""What is being judged, and who waits for it.
-
-A bundle in flight is judged once, however many cases wait for it. Waiting only saves that work, and is rebuilt from the
-archive after a restart.
-"""
+"""What is being judged, and who waits for it: a bundle in flight is judged once, however many cases wait for it."""
 
 from collections.abc import Collection
 
@@ -10,12 +6,14 @@ from archive.records import EMPTY_CELL
 from archive.store import Store
 from service.judging.jobs import AGAIN, Case, confirm_job, incumbent_of, measure_job
 from service.judging.reports import addressed, doubtful
+from service.judging.waiting import Waiting
 from service.judging.yardstick import Yardstick
 from workers.protocol import PROTOCOL_VERSION, Bundle, ConfirmJob, MeasureJob, Report
 from workers.queue import Dispatcher
 
-Work = tuple[str, str, str, str | None]
-"""Search, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
+Work = tuple[str, str, str, str | None, bool]
+"""What one job finds out: operator, bundle, device; for a confirm the incumbent's bundle, `AGAIN` for a repeat; and
+whether it is for trusted workers only."""
 
 
 class Assignments:
@@ -25,7 +23,7 @@ class Assignments:
         self._store = store
         self._dispatcher = dispatcher
         self._yardstick = yardstick
-        self._waiting: dict[Work, list[Case]] = {}
+        self._waiting: Waiting[Work, Case] = Waiting()
 
     async def obtain(self, case: Case, incumbent: str | None, queued: Collection[str]) -> Report | None:
         """The report on an equal bundle out of the archive; or None, and then the case waits for a job on its way.
@@ -36,34 +34,28 @@ class Assignments:
                 against, or `EMPTY_CELL`.
             queued: Jobs that are known to be on their way.
         """
-        work = (case.search.id, case.bundle, case.device.name, incumbent)
-        waiting = self._waiting.get(work, [])
-        if any(_same(case, other) for other in waiting):
+        work = _work(case, incumbent)
+        if self._waiting.has(work, case):
             return None
         found = await self._find(case, incumbent)
         if found is not None:
             return addressed(found, case, incumbent)
-        if not waiting and case.job(incumbent) not in queued:
-            await self._dispatcher.submit(
-                await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN
-            )
-        self._waiting[work] = [*waiting, case]
+        if self._waiting.join(work, case) and case.job(incumbent) not in queued:
+            await self._dispatcher.submit(await self._job(case, incumbent), reserved=_is_reserved(case, incumbent))
         return None
 
     def claim(self, report: Report, asked: Case) -> list[Case]:
         """Everybody who waits for a report, the case that its job asked about among them; they wait no longer."""
-        work = (asked.search.id, report.bundle, report.device.name, incumbent_of(report))
-        waiting = self._waiting.pop(work, [])
-        return waiting if any(_same(asked, other) for other in waiting) else [*waiting, asked]
+        waiting = self._waiting.claim(_work(asked, incumbent_of(report)))
+        return waiting if any(asked.same(other) for other in waiting) else [*waiting, asked]
 
     def awaits(self, candidate: str) -> bool:
         """Whether a candidate waits for anything."""
-        return any(case.candidate.id == candidate for waiting in self._waiting.values() for case in waiting)
+        return self._waiting.awaits(candidate)
 
-    def forget(self, search: str) -> None:
-        """Drop what is remembered of a search, before a sweep finds it anew."""
-        for work in [work for work in self._waiting if work[0] == search]:
-            del self._waiting[work]
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search, before a sweep finds it anew; the searches that waited for its jobs."""
+        return self._waiting.forget(search)
 
     async def _find(self, case: Case, incumbent: str | None) -> Report | None:
         about = {"operator": case.operator.digest, "bundle": case.bundle, "device": case.device.name}
@@ -87,5 +79,9 @@ class Assignments:
         return Bundle.model_validate_json((await self._store.bundles.get(identity)).document)
 
 
-def _same(case: Case, other: Case) -> bool:
-    return (case.candidate.id, case.variant) == (other.candidate.id, other.variant)
+def _work(case: Case, incumbent: str | None) -> Work:
+    return case.operator.digest, case.bundle, case.device.name, incumbent, _is_reserved(case, incumbent)
+
+
+def _is_reserved(case: Case, incumbent: str | None) -> bool:
+    return case.is_yardstick or incumbent == AGAIN

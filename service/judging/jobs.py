@@ -26,15 +26,29 @@ AGAIN = "again"
 
 
 @dataclass(frozen=True)
-class Case:
-    """What gets a verdict: one variant of a candidate on one device. `bundle` is the identity of the variant's."""
+class Asked:
+    """A candidate about which something is to be found out."""
 
     search: Search
     operator: Operator
     candidate: Candidate
+
+    def same(self, other: "Asked") -> bool:
+        """Whether both are about the same thing, whenever they were read."""
+        return self.candidate.id == other.candidate.id
+
+
+@dataclass(frozen=True)
+class Case(Asked):
+    """What gets a verdict: one variant of a candidate on one device. `bundle` is the identity of the variant's."""
+
     variant: int
     bundle: str
     device: Device
+
+    def same(self, other: Asked) -> bool:
+        """Whether both are about the same variant."""
+        return super().same(other) and isinstance(other, Case) and self.variant == other.variant
 
     @property
     def is_yardstick(self) -> bool:

@@ -90,7 +90,7 @@ def first_benchmark(search: Search) -> int:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a case belongs in its search's grid."""
 
     cell: int
@@ -104,17 +104,21 @@ class Promotion:
         self._store = store
         self._events = events
 
-    async def consider(self, case: Case, report: Report, speedup: Ratio) -> None:
-        """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
-        place = await self._place(case)
-        if place is not None:
-            await self._offer(case, place, report, speedup)
+    async def place(self, case: Case) -> Place | None:
+        """Where a case belongs; None if an axis has no value."""
+        readings = (await self._store.bundles.readings(case.bundle))[first_benchmark(case.search)]
+        where = coordinates(readings)
+        cell = Grid(case.search.axes).index(where)
+        return None if cell is None else Place(cell, where)
 
-    async def would_win(self, case: Case, speedup: Ratio) -> bool:
+    async def consider(self, case: Case, place: Place, report: Report, speedup: Ratio) -> None:
+        """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
+        await self._offer(case, place, report, speedup)
+
+    async def would_win(self, case: Case, place: Place, speedup: Ratio) -> bool:
         """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
-        place = await self._place(case)
-        holder = None if place is None else await self._holder(case, place)
-        return place is not None and (holder is None or speedup.low > holder.objective)
+        holder = await self._holder(case, place)
+        return holder is None or speedup.low > holder.objective
 
     async def contest(self, case: Case, measured: Report, confirms: Sequence[Report]) -> str | None:
         """Take a variant on a device that measures as far as its reports go. Idempotent.
@@ -129,7 +133,7 @@ class Promotion:
             more has to be found out, because it holds its cell or cannot win it.
         """
         known = _known(measured)
-        place = None if known is None else await self._place(case)
+        place = None if known is None else await self.place(case)
         if known is None or place is None:
             return None
         met = {case.bundle}
@@ -143,20 +147,14 @@ class Promotion:
         loses = holder is not None and known.low <= holder.objective
         return None if loses or incumbent in met else incumbent
 
-    async def _place(self, case: Case) -> _Place | None:
-        readings = (await self._store.bundles.readings(case.bundle))[first_benchmark(case.search)]
-        where = coordinates(readings)
-        cell = Grid(case.search.axes).index(where)
-        return None if cell is None else _Place(cell, where)
-
-    async def _holder(self, case: Case, place: _Place) -> Elite | None:
+    async def _holder(self, case: Case, place: Place) -> Elite | None:
         try:
             search = case.search
             return await self._store.elites.get(search.id, case.device.name, search.axes_version, place.cell)
         except NotFound:
             return None
 
-    async def _is_stale(self, case: Case, place: _Place, confirm: Report) -> bool:
+    async def _is_stale(self, case: Case, place: Place, confirm: Report) -> bool:
         """Offer what a confirm found out, unless it holds the cell already; whether the cell's holder changed since."""
         holder = await self._holder(case, place)
         if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
@@ -164,7 +162,7 @@ class Promotion:
         placement = await self._offer(case, place, confirm, confirm.speedup)
         return placement is Placement.STALE
 
-    async def _offer(self, case: Case, place: _Place, report: Report, speedup: Ratio) -> Placement:
+    async def _offer(self, case: Case, place: Place, report: Report, speedup: Ratio) -> Placement:
         offer = Offer(
             search=case.search.id,
             device=case.device.name,

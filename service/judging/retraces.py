@@ -1,11 +1,35 @@
-"""Traces that an untrusted host reported: repeated by a trusted worker before anything is placed by them."""
+"""Traces repeated before they count: who would win a cell is traced once more, and has to come to the same bundles.
+
+A trusted worker does it, in a fresh jail. A source whose trace depends on chance, on time or on the machine has no plan
+that could be certified, and a host that nobody vouches for could hand in somebody else's plan under a candidate's name.
+One repeat finds out both. It is ordered beside the confirm, for would-be winners only, and holds for every candidate
+whose trace must be equal.
+"""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from archive.records import BundleRecord, Candidate, NewVariant
+from archive.records import BundleRecord, Candidate, CandidateState, NewVariant, Variant
 from archive.store import Store
-from service.judging.jobs import Case, retrace_job
+from service.judging.jobs import Asked, Case, retrace_job
+from service.judging.waiting import Waiting
+from workers.protocol import Outcome
 from workers.queue import Dispatcher
+
+EXHAUSTED = frozenset({Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY, Outcome.WORKER_LOST})
+"""How a repeat may end for want of time, memory or machines: then nothing is known of its bundles."""
+DIFFERS = "tracing it twice gave different plans: what it launches must follow from shapes, strides and dtypes alone"
+"""Why a candidate is let go of that two trusted workers disagree about."""
+MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
+"""Why one is let go of whose bundles are a host's word alone."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a candidate may win nothing."""
+
+    outcome: Outcome
+    reason: str
 
 
 class Retraces:
@@ -14,39 +38,95 @@ class Retraces:
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._waiting: dict[str, str] = {}
+        self._waiting: Waiting[str, Asked] = Waiting()
 
-    async def is_believed(self, case: Case, queued: Collection[str]) -> bool:
-        """Whether a candidate's trace is that of a trusted worker; if not, one is asked to repeat it."""
-        if await self._store.hosts.doubted(case.candidate.id) is None:
-            return True
-        job = retrace_job(case.search, case.operator, case.candidate)
-        self._waiting[case.candidate.id] = case.search.id
-        if job.id not in queued:
-            await self._dispatcher.submit(job, reserved=True)
+    async def look(self, case: Case, queued: Collection[str]) -> Refused | bool:
+        """Whether a candidate's trace was repeated with equal bundles, or why it never will be.
+
+        False as long as nobody knows; then a trusted worker is asked, unless one is at it.
+        """
+        refused = await self._known(case.candidate)
+        if refused is not None:
+            return refused
+        asked = Asked(case.search, case.operator, case.candidate)
+        if self._waiting.join(case.candidate.trace_key, asked):
+            job = retrace_job(case.search, case.operator, case.candidate)
+            if job.id not in queued:
+                await self._dispatcher.submit(job, reserved=True)
         return False
 
-    async def settle(self, candidate: Candidate, variants: Sequence[NewVariant]) -> bool:
-        """Take in what a trusted worker found; whether the host had said the same.
+    def claim(self, candidate: Candidate) -> list[Asked]:
+        """Who waits for the repeat of a candidate besides itself; they wait no longer."""
+        return [each for each in self._waiting.claim(candidate.trace_key) if each.candidate.id != candidate.id]
 
-        What an identity does not cover, which are kernels' texts and readings, is then kept as the trusted worker said.
+    async def settle(
+        self, candidate: Candidate, outcome: Outcome, reason: str, variants: Sequence[NewVariant]
+    ) -> Refused | None:
+        """Take in what a repeat came to; why the candidate may win nothing, or None if it may.
+
+        What an identity does not cover, which are kernels' texts and readings, is then kept as the trusted worker said,
+        where it was a host's word before.
+
+        Args:
+            candidate: Whose trace was repeated.
+            outcome: Of the repeat as a whole.
+            reason: Of that outcome.
+            variants: What it found.
         """
-        self._waiting.pop(candidate.id, None)
-        told = [(variant.index, variant.bundle) for variant in await self._store.candidates.variants(candidate.id)]
-        if sorted(told) != sorted((variant.index, variant.bundle) for variant in variants):
-            return False
-        await self._store.bundles.replace(
-            BundleRecord(variant.bundle, variant.document, variant.readings or ())
-            for variant in variants
-            if variant.bundle and variant.document
-        )
-        await self._store.hosts.believe(candidate.id)
-        return True
+        exhausted = _exhausted(outcome, reason, await self._told(candidate), variants)
+        if exhausted is not None:
+            return exhausted
+        await self._store.retraces.keep(candidate.trace_key, candidate.id, [each.bundle for each in variants])
+        refused = await self._known(candidate)
+        if isinstance(refused, Refused):
+            return refused
+        if await self._store.hosts.doubted(candidate.id) is not None:
+            await self._store.bundles.replace(
+                BundleRecord(variant.bundle, variant.document, variant.readings or ())
+                for variant in variants
+                if variant.bundle and variant.document
+            )
+            await self._store.hosts.believe(candidate.id)
+        return None
 
     def awaits(self, candidate: str) -> bool:
         """Whether a candidate's trace is being repeated."""
-        return candidate in self._waiting
+        return self._waiting.awaits(candidate)
 
-    def forget(self, search: str) -> None:
-        """Drop what is remembered of a search, before a sweep finds it anew."""
-        self._waiting = {candidate: mine for candidate, mine in self._waiting.items() if mine != search}
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search, before a sweep finds it anew; the searches that waited for its jobs."""
+        return self._waiting.forget(search)
+
+    async def _known(self, candidate: Candidate) -> "Refused | bool | None":
+        """True if the repeat was equal, `Refused` if it was not; None as long as there is none."""
+        repeat = await self._store.retraces.find(candidate.trace_key)
+        if repeat is None:
+            return await self._unrepeatable(candidate)
+        if [variant.bundle for variant in await self._told(candidate)] == list(repeat.bundles):
+            return True
+        if await self._store.hosts.doubted(candidate.id) is None:
+            return Refused(Outcome.NONDETERMINISTIC, DIFFERS)
+        return Refused(Outcome.WORKER_LOST, MISTRACED)
+
+    async def _unrepeatable(self, candidate: Candidate) -> Refused | None:
+        """A candidate that has its verdict is not traced again: its repeat ended for want of something."""
+        now = await self._store.candidates.get(candidate.id)
+        if now.state is not CandidateState.JUDGED:
+            return None
+        return Refused(Outcome(now.outcome or Outcome.WORKER_LOST), now.reason)
+
+    async def _told(self, candidate: Candidate) -> list[Variant]:
+        """Its variants as they were first traced, by index."""
+        return sorted(await self._store.candidates.variants(candidate.id), key=lambda variant: variant.index)
+
+
+def _exhausted(outcome: Outcome, reason: str, told: Sequence[Variant], found: Sequence[NewVariant]) -> Refused | None:
+    """Why nothing is known of a repeat's bundles, if that is so."""
+    if outcome in EXHAUSTED:
+        return Refused(outcome, f"its trace could not be repeated: {reason}")
+    for variant in found:
+        stopped = Outcome(variant.outcome) if variant.outcome else None
+        known = variant.index < len(told) and told[variant.index].bundle is not None
+        if stopped in EXHAUSTED and stopped is not None and known:
+            return Refused(stopped, f"its trace could not be repeated: {variant.reason}")
+    return None

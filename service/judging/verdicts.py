@@ -8,23 +8,21 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from archive.errors import Conflict
-from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Variant
+from archive.records import Candidate, NewVariant, Search, SearchState, Traced
 from archive.store import Store
 from service.events import CandidateJudged, Events, SearchChanged
 from service.judging.assignments import Assignments
-from service.judging.jobs import AGAIN, Case, incumbent_of, is_yardstick, retrace_id, trace_job
-from service.judging.promotion import Promotion, benchmark_weights, gain
+from service.judging.jobs import AGAIN, Asked, Case, incumbent_of, is_yardstick, retrace_id
+from service.judging.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.judging.reports import addressed, doubtful, judging_ms, last_words, record, reports_on
-from service.judging.retraces import Retraces
+from service.judging.retraces import Refused, Retraces
+from service.judging.traces import Traces
 from service.judging.yardstick import Yardstick
 from workers.protocol import Device, Operator, Outcome, Report, TracedVariant, TraceReport
 from workers.queue import Dispatcher
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States that a search may fail in."""
-
-MISTRACED = "a trusted worker could not repeat the trace that an untrusted host had reported"
-"""Why a candidate is let go of whose bundles nobody vouches for."""
 
 log = structlog.get_logger(__name__)
 
@@ -43,24 +41,14 @@ class Verdicts:
         self._promotion = Promotion(store, events)
         self.yardstick = Yardstick(store)
         self._assignments = Assignments(store, dispatcher, self.yardstick)
+        self._traces = Traces(store, dispatcher)
         self._retraces = Retraces(store, dispatcher)
 
     async def trace(self, search: Search, operator: Operator, candidate: Candidate) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
-        earlier = await self._store.candidates.find_traced(candidate.trace_key)
-        if earlier is None or await self._store.hosts.doubted(earlier.id):
-            job = trace_job(search, operator, candidate)
-            await self._dispatcher.submit(job, reserved=is_yardstick(candidate))
-            return
-        variants = await self._store.candidates.variants(earlier.id)
-        traced = Traced(
-            outcome=earlier.outcome if not variants else None,
-            reason=earlier.reason,
-            line=earlier.line,
-            stages_s={},
-            variants=tuple(_repeat(variant) for variant in variants),
-        )
-        await self._settle_trace(search, operator, candidate, traced)
+        traced = await self._traces.obtain(Asked(search, operator, candidate))
+        if traced is not None:
+            await self._settle_trace(search, operator, candidate, traced)
 
     async def apply_reference(self, search: Search, report: TraceReport) -> None:
         """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
@@ -88,7 +76,10 @@ class Verdicts:
             variants=variants,
             sure=await self._store.hosts.doubted(candidate.id) is None,
         )
+        others = self._traces.claim(candidate)
         await self._settle_trace(search, operator, candidate, traced)
+        for other in others:
+            await self.trace(other.search, other.operator, other.candidate)
 
     async def apply_report(self, search: Search, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
@@ -96,7 +87,7 @@ class Verdicts:
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             await self._take(case, addressed(report, case, incumbent_of(report)), ())
-            await self._advance(search, operator, case.candidate, ())
+            await self._advance(case.search, case.operator, case.candidate, ())
 
     async def order_verdicts(
         self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]
@@ -109,10 +100,13 @@ class Verdicts:
                 await self._promote(case, mine[-1], queued)
         await self._advance(search, operator, candidate, queued)
 
-    def forget(self, search: str) -> None:
-        """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew."""
-        self._assignments.forget(search)
-        self._retraces.forget(search)
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew.
+
+        Returns:
+            Searches that waited for one of these jobs, and have to be swept as well.
+        """
+        return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: Search, reason: str) -> None:
         """End a search that cannot go on, unless it has ended."""
@@ -139,38 +133,65 @@ class Verdicts:
         await self._promote(case, report, queued)
 
     async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
-        """Let a variant try for its cell; what an untrusted host said of a winner is found out anew first."""
+        """Let a variant try for its cell.
+
+        A would-be winner is traced again first, and what an untrusted host said of it is found out anew.
+        """
         if case.device.measures:
             await self._contest(case, queued)
             return
         baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
-        if speedup is None:
+        place = None if speedup is None else await self._promotion.place(case)
+        if speedup is None or place is None:
             return
-        doubted = doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None
-        if not doubted:
-            await self._promotion.consider(case, report, speedup)
-        elif await self._promotion.would_win(case, speedup) and await self._retraces.is_believed(case, queued):
-            found = await self._assignments.obtain(case, AGAIN, queued)
-            if found is not None:
-                await self._take(case, found, queued)
+        if await self._promotion.would_win(case, place, speedup):
+            if await self._may_win(case, queued) is not True:
+                return
+            if doubtful(report):
+                found = await self._assignments.obtain(case, AGAIN, queued)
+                if found is not None:
+                    await self._take(case, found, queued)
+                return
+        elif doubtful(report) or await self._store.hosts.doubted(case.candidate.id) is not None:
+            return
+        await self._promotion.consider(case, place, report, speedup)
+
+    async def _may_win(self, case: Case, queued: Collection[str]) -> bool | None:
+        """Whether a candidate's trace was repeated: None while that is on its way, False if it gave something else."""
+        found = await self._retraces.look(case, queued)
+        if isinstance(found, Refused):
+            await self._refuse(case.search, case.candidate, found)
+            return False
+        return True if found else None
+
+    async def _refuse(self, search: Search, candidate: Candidate, refused: Refused) -> None:
+        await self._judge(search, candidate, refused.outcome.value, refused.reason, None)
 
     async def _settle_retrace(
         self, search: Search, operator: Operator, candidate: Candidate, report: TraceReport
     ) -> None:
         """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
-        if await self._retraces.settle(candidate, [_record(variant) for variant in report.variants]):
+        others = self._retraces.claim(candidate)
+        variants = [_record(variant) for variant in report.variants]
+        refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
+        if refused is None:
             await self.order_verdicts(search, operator, candidate, set())
         else:
-            await self._judge(search, candidate, Outcome.WORKER_LOST.value, f"{MISTRACED}: {report.reason}", None)
+            await self._refuse(search, candidate, refused)
+        for other in others:
+            await self.order_verdicts(other.search, other.operator, other.candidate, set())
 
     async def _contest(self, case: Case, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
         while True:
             reports = await reports_on(self._store, case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
+            if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
+                return
             incumbent = await self._promotion.contest(case, mine[0], mine[1:])
-            if incumbent is None or not await self._retraces.is_believed(case, queued):
+            # The trace is repeated beside the confirm, so that a winner waits for the longer of both.
+            if incumbent is None or await self._may_win(case, queued) is False:
                 return
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
@@ -216,7 +237,7 @@ class Verdicts:
     async def _conclude(self, search: Search, candidate: Candidate, reports: Sequence[Report]) -> None:
         """Judge a candidate by the last word on each of its variants; of these the best one counts."""
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
-        objective = await self._objective(search, reports)
+        objective = await _objective(self.yardstick, search, reports)
         first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objective)
         if first and is_yardstick(candidate) and best.outcome is Outcome.CORRECT:
             await self._require_pacers(search, reports)
@@ -229,16 +250,6 @@ class Verdicts:
                 found = f"{here[0].outcome}): {here[0].reason}"
                 await self.fail(search, f"the operator's seed kernel is not correct on {name} ({found}")
                 return
-
-    async def _objective(self, search: Search, reports: Sequence[Report]) -> float | None:
-        weights = benchmark_weights(search)
-        gains = [
-            found.low
-            for report in reports
-            if report.outcome is Outcome.CORRECT
-            and (found := gain(report, await self.yardstick.baseline_us(search, report.device.name), weights))
-        ]
-        return max(gains, default=None)
 
     async def _judge(
         self,
@@ -268,6 +279,18 @@ class Verdicts:
         return True
 
 
+async def _objective(yardstick: Yardstick, search: Search, reports: Sequence[Report]) -> float | None:
+    """The best of what a candidate's variants come to."""
+    weights = benchmark_weights(search)
+    gains = [
+        found.low
+        for report in reports
+        if report.outcome is Outcome.CORRECT
+        and (found := gain(report, await yardstick.baseline_us(search, report.device.name), weights))
+    ]
+    return max(gains, default=None)
+
+
 def _record(variant: TracedVariant) -> NewVariant:
     bundle = variant.bundle
     return NewVariant(
@@ -279,18 +302,4 @@ def _record(variant: TracedVariant) -> NewVariant:
         bundle=bundle.identity if bundle else None,
         document=bundle.model_dump_json() if bundle else None,
         readings=tuple(readings.model_dump(mode="json") for readings in variant.readings) if bundle else None,
-    )
-
-
-def _repeat(variant: Variant) -> NewVariant:
-    """A variant of an equal candidate; its bundle is in the archive already."""
-    return NewVariant(
-        index=variant.index,
-        configuration=variant.configuration,
-        outcome=variant.outcome,
-        reason=variant.reason,
-        line=variant.line,
-        bundle=variant.bundle,
-        document=None,
-        readings=None,
     )

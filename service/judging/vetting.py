@@ -21,7 +21,18 @@ from service.judging.comparison import KnownAnswer
 from service.judging.jobs import Case, incumbent_of, measure_job, retrace_id, trace_job
 from service.judging.reports import doubtful, reports_on
 from service.judging.yardstick import Yardstick
-from workers.protocol import AnyReport, Bundle, Device, MeasureJob, Operator, Report, TraceJob, TraceReport, Trust
+from workers.protocol import (
+    AnyReport,
+    Bundle,
+    Device,
+    MeasureJob,
+    Operator,
+    Report,
+    TraceJob,
+    TraceReport,
+    Trust,
+    label,
+)
 from workers.queue import Delivery, Lane, is_host
 
 PLANTED_SHARE = 1 / 16
@@ -136,8 +147,7 @@ class Vetting:
         if report.kind == "confirm" or incumbent_of(report) is not None:
             self.count(host.id, refused=1)
             return None
-        trust = Trust.D if report.trust is Trust.D else Trust.C
-        return Delivery(report.model_copy(update={"trust": trust}), delivery.receipt)
+        return Delivery(report.model_copy(update=_unvouched(report)), delivery.receipt)
 
     async def _doubt(self, report: TraceReport, host: str) -> bool:
         """Keep in mind that a trace is an untrusted host's; False if it must not be applied at all."""
@@ -210,3 +220,11 @@ class Vetting:
         bundle = Bundle.model_validate_json((await self._store.bundles.get(answered.bundle)).document)
         measures = answered.device.measures
         return measure_job(case, bundle, await self._yardstick.pacer(search, case.device.name) if measures else None)
+
+
+def _unvouched(report: Report) -> dict[str, object]:
+    """What a report's label becomes where nobody vouches for its host, whatever that says of itself."""
+    if report.grounds is None:
+        return {"trust": Trust.D if report.trust is Trust.D else Trust.C}
+    grounds = report.grounds.model_copy(update={"vouched": False})
+    return {"trust": label(grounds)[0], "grounds": grounds}

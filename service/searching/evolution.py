@@ -163,7 +163,9 @@ class Evolution:
         await self._let_go(held - marks.keys())
         for search in self._heard.keys() - (held & marks.keys()):
             del self._heard[search]
-            self.verdicts.forget(search)
+            # Whoever waited for one of its jobs has to ask for it anew: they left the queue with it.
+            for other in self.verdicts.forget(search) & self._heard.keys():
+                self._heard[other] = 0.0
 
     async def _let_go(self, ended: Collection[str]) -> None:
         """Drop what is left in the queue of searches that have ended."""

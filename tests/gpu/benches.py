@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workers.benches import Bench
 from workers.errors import BenchDied, WorkerError
-from workers.protocol import Answer, Device, Failure, MeasureJob, TraceJob
+from workers.protocol import Answer, ConfirmJob, Device, Failure, MeasureJob, TraceJob, bundle_of
 
 WARM_S = 300.0
 """Seconds that a bench may take to get ready: a host that has just started reads torch from a cold disk."""
@@ -20,7 +20,7 @@ PATIENCE_S = 180.0
 LOOK_S = 1.0
 BENCH = (sys.executable, "-m", "workers", "bench")
 TRACE = (*BENCH, "trace")
-Job = TraceJob | MeasureJob
+Job = TraceJob | MeasureJob | ConfirmJob
 
 
 def measuring(device: Device, card: int = 0, data: Path | None = None) -> tuple[str, ...]:
@@ -52,11 +52,13 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, job: Job) -> Answer:
-        """Have it do a job; a `Failure` where the machine failed."""
+    def ask(self, job: Job, then: Job | None = None) -> Answer:
+        """Have it do a job, and prepare the one that comes then; a `Failure` where the machine failed."""
         try:
             if self._bench is None:
                 self._bench = _started(self._command)
+            if then is not None and not isinstance(then, TraceJob):
+                self._bench.foresee(bundle_of(then))
             return _asked(self._bench, job, self._patience_s)
         except WorkerError as error:
             self.close()

@@ -46,6 +46,8 @@ DEVICE = "model:sm_90"
 SEARCH_ID = "0190a000-0000-7000-8000-000000000001"
 """Where tests need ids that REST takes."""
 CANDIDATE_ID = "0190a000-0000-7000-8000-000000000002"
+CUBIN = "c" * 64
+"""Digest of all machine code."""
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -143,7 +145,7 @@ def bundle(grid: int = 1) -> Bundle:
         operator=OPERATOR.digest,
         kernels={kernel.digest: kernel},
         plans=plans,
-        cubins={kernel.digest: "c" * 64},
+        cubins={kernel.digest: CUBIN},
     )
 
 

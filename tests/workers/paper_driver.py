@@ -214,6 +214,10 @@ class Paper:
         self._do(lambda: None, "synchronise")
         return self._said("cuStreamSynchronize")
 
+    def cuCtxResetPersistingL2Cache(self):
+        self.log.append("reset")
+        return self._said("cuCtxResetPersistingL2Cache")
+
     def cuEventCreate(self, flags: str):
         return self._said("cuEventCreate", SimpleNamespace(at_us=None))
 

@@ -245,3 +245,39 @@ def test_stages_say_where_it_ended():
     assert rogue("raises").stage is Stage.TRACE
     assert rogue("undefined_name").stage is Stage.COMPILE
     assert rogue("reads_the_clock").stage is Stage.ASSEMBLE
+
+
+def test_plans_that_were_traced_elsewhere_are_judged_by_the_same_rules() -> None:
+    order = job(candidate())
+    (known,) = tracing.trace(order, "w").variants
+    again = order.model_copy(update={"source": None, "bundle": known.bundle})
+    report = tracing.trace(again, "w")
+    assert report.variants == (known,) and report.graphs == ()
+    (digest,) = known.bundle.kernels
+    forged = known.bundle.model_copy(update={"cubins": {digest: "0" * 64}})
+    (found,) = tracing.trace(again.model_copy(update={"bundle": forged}), "w").variants
+    assert found.bundle.cubins == known.bundle.cubins, "machine code is nobody's word"
+    clocked = known.bundle.kernels[digest]
+    clocked = clocked.model_copy(
+        update={"assembly": clocked.assembly.replace("ret;", "mov.u64 %rd1, %clock64;\n\tret;", 1)}
+    )
+    launches = tuple(
+        plan.model_copy(
+            update={
+                "steps": tuple(
+                    step.model_copy(update={"kernel": clocked.digest}) if step.op == "launch" else step
+                    for step in plan.steps
+                )
+            }
+        )
+        for plan in known.bundle.plans
+    )
+    rogue = known.bundle.model_copy(
+        update={"kernels": {clocked.digest: clocked}, "plans": launches, "cubins": {clocked.digest: "0" * 64}}
+    )
+    report = tracing.trace(again.model_copy(update={"bundle": rogue}), "w")
+    assert (report.outcome, report.stage) == (Outcome.PLAN_REJECTED, Stage.ASSEMBLE)
+    elsewhere = again.model_copy(update={"shapes": order.shapes[:1] + order.shapes[:1]})
+    report = tracing.trace(elsewhere, "w")
+    assert (report.outcome, report.stage) == (Outcome.PLAN_REJECTED, Stage.TRACE)
+    assert "not those of the job" in report.reason

@@ -33,7 +33,7 @@ class DeviceBench(ABC):
             device: What it serves.
             worker: The id that its reports carry.
             card: Which card of this machine, on devices that measure.
-            folder: Where it may keep what outlives it, such as raw samples; None keeps nothing.
+            folder: Where it may keep what outlives it, such as figures of baselines; None keeps nothing.
 
         Raises:
             ToolMissing: If this machine has no such device.

@@ -4,9 +4,11 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from workers import jail
 from workers.baselines import Baseline, measure_baselines
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -20,13 +22,14 @@ from workers.protocol import (
     ConfirmJob,
     Device,
     Graph,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
     Provenance,
     Report,
-    Trust,
     device_of_card,
+    label,
 )
 from workers.targets import TARGETS
 
@@ -38,7 +41,17 @@ BRIEF_PAIRS = 4
 """Pairs a shape of a brief measurement: the fewest that have an interval."""
 JOBS_A_SEED = 500
 """Jobs after which timed content is drawn from a new secret."""
+JOBS_A_BATCH = 50
+"""Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
 Job = MeasureJob | ConfirmJob
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Measurements that rest on the same controls: what these gave, and how many there are so far."""
+
+    controls: dict[str, float]
+    jobs: int
 
 
 class CudaDevice(DeviceBench):
@@ -49,7 +62,7 @@ class CudaDevice(DeviceBench):
     confirms = True
 
     def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
-        """Start the crew. In `folder` baselines are remembered and raw samples kept.
+        """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
@@ -58,11 +71,11 @@ class CudaDevice(DeviceBench):
         super().__init__(device, worker, card, folder)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
+        self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target)
-        samples = None if folder is None else folder / "samples"
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed, samples)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -80,7 +93,13 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
-            job.id, job.operator, job.graphs, job.bundle, job.pacer, self._setting, related=job.related
+            job.operator,
+            job.graphs,
+            job.bundle,
+            job.pacer,
+            self._setting,
+            related=job.related,
+            controls=self._controls_of(job.operator),
         )
         return self._judge(job, measurement, None, PAIRS)
 
@@ -95,7 +114,14 @@ class CudaDevice(DeviceBench):
             CardFailed: If the card or a process that uses it failed.
         """
         measurement = Measurement(
-            job.id, job.operator, job.graphs, job.bundle, job.pacer, self._setting, related=False, briefly=True
+            job.operator,
+            job.graphs,
+            job.bundle,
+            job.pacer,
+            self._setting,
+            related=False,
+            briefly=True,
+            controls=self._controls_of(job.operator),
         )
         return self._judge(job, measurement, None, BRIEF_PAIRS)
 
@@ -106,7 +132,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.id, job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
 
     def foresee(self, bundle: Bundle) -> None:
@@ -127,7 +153,10 @@ class CudaDevice(DeviceBench):
             found |= measurement.run(incumbent, pairs)
         except Ended as ended:
             found |= ended.found
-        self._count_job()
+        self._count_job(job.operator, measurement)
+        # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
+        agreed = bool(measurement.controls)
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=agreed)
         report = Report(
             kind=job.kind,
             job=job.id,
@@ -139,17 +168,28 @@ class CudaDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
-            trust=Trust.B,
+            trust=label(grounds)[0],
+            grounds=grounds,
             provenance=self.provenance,
             checks=measurement.checks,
             stages_s=measurement.stages_s,
+            controls=measurement.controls or {},
         )
         return report.model_copy(update=found)
 
-    def _count_job(self) -> None:
+    def _controls_of(self, operator: Operator) -> dict[str, float] | None:
+        """What the controls of the present batch gave; None if a batch begins."""
+        batch = self._batches.get(operator.digest)
+        return batch.controls if batch is not None and batch.jobs < JOBS_A_BATCH else None
+
+    def _count_job(self, operator: Operator, measurement: Measurement) -> None:
         self._jobs += 1
         if self._jobs % JOBS_A_SEED == 0:
             self._seeds.clear()
+        if measurement.controls is not None:
+            known = self._batches.get(operator.digest)
+            begun = known.jobs if known is not None and known.controls is measurement.controls else 0
+            self._batches[operator.digest] = _Batch(measurement.controls, begun + 1)
 
     def _seed(self, operator: Operator, shape: str) -> str:
         """The secret of timed content; kept for a while, so that the checker need not evaluate it for every job."""

@@ -1,16 +1,15 @@
 """One job on a card, from a bundle to the fields of a report: assemble, check, race, relate to the baselines."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import hypot, log
-from pathlib import Path
 from statistics import NormalDist, median
 
 from workers.assembler import MachineCode, assemble
 from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
+from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
 from workers.devices.race import Race, Track, reject_below_floor
 from workers.devices.trial import Trial, benchmarks
@@ -25,12 +24,15 @@ from workers.protocol import (
     Plan,
     Ratio,
     Readings,
+    Samples,
     ShapeResult,
     Stage,
 )
 from workers.targets import Target
 from workers.timing import CONFIDENCE, Estimate, weighted
 
+SAMPLE_DIGITS = 4
+"""Decimals of a microsecond that raw samples keep: thousands of times finer than events resolve."""
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
@@ -44,7 +46,6 @@ class Setting:
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
         seed: Secret of the content of an operator at a shape, hexadecimal.
-        samples: Folder for raw samples, or None.
     """
 
     crew: Crew
@@ -52,7 +53,6 @@ class Setting:
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
     seed: Callable[[Operator, str], str]
-    samples: Path | None
 
 
 @dataclass
@@ -60,7 +60,6 @@ class Measurement:
     """One job.
 
     Attributes:
-        job: Its id.
         operator: The contract.
         graphs: The reference at every shape.
         bundle: What is judged.
@@ -68,11 +67,11 @@ class Measurement:
         setting: What measurements have in common.
         related: Whether to relate the pacer to the baselines.
         briefly: Whether plans that are timed are not run apart from that.
+        controls: What the controls gave; tried before the candidate is judged if they are None.
         checks: What the checks found so far.
         stages_s: Seconds by stage so far.
     """
 
-    job: str
     operator: Operator
     graphs: tuple[Graph, ...]
     bundle: Bundle
@@ -80,6 +79,7 @@ class Measurement:
     setting: Setting
     related: bool = True
     briefly: bool = False
+    controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
     _codes: dict[str, MachineCode] = field(default_factory=dict, init=False)
@@ -100,17 +100,22 @@ class Measurement:
             pacer = self.pacer or self.bundle.reduced()
             if self.pacer is not None:
                 self._assemble_judged(self.pacer)
+        if self.controls is None:
+            with timed(self.stages_s, "controls"):
+                self.controls = self._control(pacer)
         races = self._races(pacer, pairs, checked=False)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer) if self.related else {}
-        found: dict[str, object] = {
-            "shapes": tuple(self._shape(race, baselines.get(race.shape), readings[race.shape]) for race in races),
-            "speedup": joint_speedup(races, baselines, self._weights()),
-        }
+        shapes = tuple(_shape(race, baselines.get(race.shape), readings[race.shape]) for race in races)
+        found: dict[str, object] = {"shapes": shapes, "speedup": joint_speedup(races, baselines, self._weights())}
         if incumbent is not None:
             self._assemble_judged(incumbent)
             rivals = self._races(incumbent.reduced(), pairs, checked=True)
             found["rival"] = _ratio(weighted([inverse(race.slowdown) for race in rivals], self._weights()))
+            of_rivals = {race.shape: _samples(race) for race in rivals}
+            found["shapes"] = tuple(
+                shape.model_copy(update={"rival_samples": of_rivals[shape.shape]}) for shape in shapes
+            )
         return found
 
     def _assembled(self, bundle: Bundle) -> dict[str, Readings]:
@@ -156,6 +161,10 @@ class Measurement:
         finally:
             self.checks = trial.checks or self.checks
 
+    def _control(self, pacer: Bundle) -> dict[str, float]:
+        seed = partial(self.setting.seed, self.operator)
+        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, seed).run()
+
     def _race(self, trial: Trial, index: int, plan: Plan, pairs: int) -> Race:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
@@ -165,33 +174,31 @@ class Measurement:
         reject_below_floor(race, median(race.candidate_us), floor_us)
         return race
 
-    def _shape(self, race: Race, baseline: Baseline | None, readings: Readings) -> ShapeResult:
-        low, mid, high = race.slowdown.bounds()
-        pacer_us = median(race.pacer_us) if baseline is None else baseline.pacer_us
-        return ShapeResult(
-            shape=race.shape,
-            readings=readings,
-            pacer_us=pacer_us,
-            baselines_us={} if baseline is None else baseline.baselines_us,
-            mid_us=pacer_us * mid,
-            low_us=pacer_us * low,
-            high_us=pacer_us * high,
-            pairs=len(race.candidate_us),
-            samples_ref=self._keep(race),
-        )
-
     def _weights(self) -> list[float]:
         return [plan.shape.weight for _, plan in benchmarks(self.bundle)]
 
-    def _keep(self, race: Race) -> str | None:
-        """Write raw samples down; the name they are kept under."""
-        if self.setting.samples is None:
-            return None
-        name = f"{self.job}.{race.shape}.json".replace(":", "-").replace(",", "-")
-        self.setting.samples.mkdir(parents=True, exist_ok=True)
-        body = {"candidate_us": race.candidate_us, "pacer_us": race.pacer_us, "calls": race.calls}
-        (self.setting.samples / name).write_text(json.dumps(body))
-        return name
+
+def _shape(race: Race, baseline: Baseline | None, readings: Readings) -> ShapeResult:
+    low, mid, high = race.slowdown.bounds()
+    pacer_us = median(race.pacer_us) if baseline is None else baseline.pacer_us
+    return ShapeResult(
+        shape=race.shape,
+        readings=readings,
+        pacer_us=pacer_us,
+        baselines_us={} if baseline is None else baseline.baselines_us,
+        mid_us=pacer_us * mid,
+        low_us=pacer_us * low,
+        high_us=pacer_us * high,
+        pairs=len(race.candidate_us),
+        samples=_samples(race),
+    )
+
+
+def _samples(race: Race) -> Samples:
+    candidate_us, other_us = (
+        tuple(round(time_us, SAMPLE_DIGITS) for time_us in times) for times in (race.candidate_us, race.pacer_us)
+    )
+    return Samples(candidate_us=candidate_us, other_us=other_us, calls=race.calls, clocks_mhz=race.clocks_mhz)
 
 
 def joint_speedup(races: Sequence[Race], baselines: Mapping[str, Baseline], weights: Sequence[float]) -> Ratio | None:

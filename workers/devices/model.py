@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from triton.backends.nvidia.compiler import get_ptxas
 
+from workers import jail
 from workers.assembler import assemble
 from workers.checks import CHECKS, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
@@ -28,6 +29,7 @@ from workers.protocol import (
     Copy,
     Device,
     Fill,
+    Grounds,
     MeasureJob,
     Operator,
     Outcome,
@@ -37,6 +39,7 @@ from workers.protocol import (
     Report,
     ShapeResult,
     Stage,
+    label,
 )
 from workers.targets import TARGETS
 
@@ -94,6 +97,7 @@ class ModelDevice(DeviceBench):
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
         ledger, stages_s = Ledger(CHECKS), dict[str, float]()
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
         report = Report(
             job=job.id,
             search=job.search,
@@ -104,15 +108,19 @@ class ModelDevice(DeviceBench):
             worker=self.worker,
             versions=self.versions(),
             outcome=Outcome.CORRECT,
+            trust=label(grounds)[0],
+            grounds=grounds,
             provenance=self.provenance,
         )
         found: dict[str, object] = {}
+        seed = job.seed or secrets.token_hex(SEED_BYTES)
         try:
-            traffic = _judge(job, ledger, stages_s)
+            traffic = _judge(job, bytes.fromhex(seed), ledger, stages_s)
             found["shapes"] = self._predict(job, traffic, stages_s)
         except Ended as ended:
             found = dict(ended.found)
-        return report.model_copy(update={**found, "checks": ledger.results(), "stages_s": stages_s})
+        found |= {"checks": ledger.results(), "stages_s": stages_s, "seed": seed}
+        return report.model_copy(update=found)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -153,7 +161,7 @@ def _versions(target: str) -> dict[str, str]:
     return versions
 
 
-def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
+def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
     """Execute and check.
 
     Raises:
@@ -163,7 +171,6 @@ def _judge(job: MeasureJob, ledger: Ledger, stages_s: dict[str, float]) -> Known
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
-    seed = secrets.token_bytes(SEED_BYTES)
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     try:

@@ -60,12 +60,14 @@ class Race:
         candidate_us: Microseconds a call, pair by pair.
         pacer_us: The same of the pacer.
         calls: Calls in each sample.
+        clocks_mhz: SM clock before the last sample of each round, as far as it is known.
     """
 
     shape: str
     candidate_us: tuple[float, ...]
     pacer_us: tuple[float, ...]
     calls: int
+    clocks_mhz: tuple[float, ...] = ()
 
     @property
     def slowdown(self) -> Estimate:
@@ -92,6 +94,7 @@ class Track:
         self._plans = plans
         self._seed = seed
         self._next_stream = 0
+        self._clocks_mhz: list[float] = []
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
     def race(self, pairs: int) -> Race:
@@ -111,7 +114,7 @@ class Track:
                 times = self._round(min(most, missing), calls, slots)
                 mine += times[Side.CANDIDATE]
                 its += times[Side.PACER]
-            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls)
+            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls, tuple(self._clocks_mhz))
             if race.is_hopeless:
                 break
         return race
@@ -152,6 +155,8 @@ class Track:
         if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
+        check_clocks(order, reply)
+        self._clocks_mhz += [] if reply.clock_mhz is None else [reply.clock_mhz]
         examined = self._trial.crew.look(ExamineRound(plans=plans, round=order))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
@@ -205,6 +210,17 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[
         }
         samples += [Sample(side=side, slots=places, streams=streams[side]) for side in random.sample(list(Side), 2)]
     return tuple(samples)
+
+
+def check_clocks(order: Round, timed: Timed) -> None:
+    """Hold the clock of the events against the host's: all samples of a round were taken within it.
+
+    Raises:
+        CardFailed: If they disagree.
+    """
+    sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
+    if sampled_us > timed.wall_us:
+        raise CardFailed(f"events say {sampled_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
 
 
 def reject_below_floor(race: Race, time_us: float, floor_us: float) -> None:

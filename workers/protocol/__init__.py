@@ -55,10 +55,12 @@ from workers.protocol.report import (
     Ratio,
     Readings,
     Report,
+    Samples,
     ShapeResult,
     TracedVariant,
     TraceReport,
 )
+from workers.protocol.trust import Grounds, label
 
 __all__ = [
     "ANSWER",
@@ -89,6 +91,7 @@ __all__ = [
     "Gate",
     "GateEntry",
     "Graph",
+    "Grounds",
     "Input",
     "InputRef",
     "Job",
@@ -110,6 +113,7 @@ __all__ = [
     "Readings",
     "Ready",
     "Report",
+    "Samples",
     "Scalar",
     "Shape",
     "ShapeResult",
@@ -123,4 +127,5 @@ __all__ = [
     "Wire",
     "bundle_of",
     "device_of_card",
+    "label",
 ]

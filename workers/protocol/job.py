@@ -19,13 +19,15 @@ max-autotune may take minutes over all benchmark shapes; all others take seconds
 
 
 class TraceJob(Wire):
-    """Turn a candidate into bundles, one a variant. Without a `source`, export the operator's reference instead."""
+    """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference."""
 
     kind: Literal["trace"] = "trace"
     id: str
     search: str
     candidate: str | None = None
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
+    bundle: Bundle | None = None
+    """Plans that were traced elsewhere, in place of a source: they are held against the operator and assembled anew."""
     operator: Operator
     shapes: tuple[Shape, ...]
     target: str
@@ -54,6 +56,9 @@ class MeasureJob(Wire):
     pacer: Bundle | None = None
     """What the candidate is timed beside, on devices that measure: the first seed's bundle, reduced to its benchmark
     plans. None where the candidate is that seed itself, and paces itself."""
+    seed: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){16,64}$")] | None = None
+    """Repeats a verdict on the inputs that it rests on: the secret that its report reveals, on devices whose reports
+    do. None draws a new one, as every first verdict does."""
     related: bool = True
     """Whether to relate the pacer to the baselines. Without that, a report has times of the race alone and no speedup;
     timing baselines anew takes a card half a minute for every operator."""

@@ -43,9 +43,10 @@ class Stage(StrEnum):
 
 
 class Trust(StrEnum):
-    """How much the host that measured could guarantee; A is the most, D never holds a record.
+    """How much the host that judged could guarantee; A is the most, D never holds a record.
 
-    Predicted and recorded figures carry no label of their own: their provenance says what they are.
+    It says how far a verdict may be believed, not where times come from: that is `Provenance`. `workers.protocol.trust`
+    says what each letter takes.
     """
 
     A = "A"

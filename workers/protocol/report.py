@@ -9,9 +9,13 @@ from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.outcome import Outcome, Provenance, Stage, Trust
 from workers.protocol.plan import Bundle
+from workers.protocol.trust import Grounds
 
 REASON_CHARS = 2000
 """Longest reason kept: enough for a compiler message, short enough for a prompt."""
+
+MAX_SAMPLES = 1024
+"""Most samples of one side at one shape in a report: four times what the longest race takes."""
 
 Reason = Annotated[str, Field(max_length=REASON_CHARS)]
 
@@ -117,6 +121,21 @@ class TraceReport(Wire):
     stages_s: dict[str, float] = {}
 
 
+Times = Annotated[tuple[float, ...], Field(max_length=MAX_SAMPLES)]
+
+
+class Samples(Wire):
+    """One race, sample by sample, in the order of its pairs: microseconds a call."""
+
+    candidate_us: Times
+    other_us: Times
+    """Of the pacer, or of the incumbent."""
+    calls: int
+    """Calls in each sample."""
+    clocks_mhz: Times = ()
+    """SM clock before the last sample of each round, as far as it is known; rounds hold a dozen pairs."""
+
+
 class ShapeResult(Wire):
     """Times of one benchmark shape, microseconds; `low` to `high` is the interval of the candidate's time."""
 
@@ -130,6 +149,11 @@ class ShapeResult(Wire):
     high_us: float | None = None
     pairs: int = 0
     samples_ref: str | None = None
+    """Where raw samples are kept besides; None where they are in the report alone."""
+    samples: Samples | None = None
+    """Of the race against the pacer; None where nothing was measured."""
+    rival_samples: Samples | None = None
+    """Of the race against the incumbent, in a confirm against one."""
 
 
 class Ratio(Wire):
@@ -174,6 +198,12 @@ class Report(Wire):
     stage: Stage | None = None
     line: int | None = None
     trust: Trust | None = None
+    grounds: Grounds | None = None
+    """What `trust` follows from, by `workers.protocol.trust.label`."""
+    seed: Annotated[str, Field(max_length=128)] | None = None
+    """The secret that the inputs of checked runs were drawn from, hexadecimal: drawn for this job alone after the
+    bundle was frozen, and worth nothing once it is judged. None where jobs share secrets, as on cards, where expected
+    answers are worked out once for many."""
     provenance: Provenance
     shapes: tuple[ShapeResult, ...] = ()
     speedup: Ratio | None = None

@@ -67,6 +67,7 @@ class Rounds:
         self._warm_up(order, entrants)
         stretches = [self._prepare(order, sample, entrants[sample.side]) for sample in order.samples]
         driver.synchronise(self._stream)
+        driver.reset_persisting_cache()
         started = time.perf_counter()
         self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), order.seed)
         events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]

@@ -66,7 +66,7 @@ class _Export(Ended):
 
 
 def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> TraceReport:
-    """Trace a candidate, or export the operator's reference if the job has no source.
+    """Trace a candidate, assemble one that was traced elsewhere, or export the operator's reference.
 
     Args:
         job: The order.
@@ -85,9 +85,6 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
     if job.target not in TARGETS:
         raise ToolMissing(f"there is no target '{job.target}'; known: {', '.join(TARGETS)}")
     _warm_once()
-    function = reference.export if job.source is None else tracer_function
-    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
-    result = jail.run(function, job.model_dump_json().encode(), limits)
     report = TraceReport(
         job=job.id,
         search=job.search,
@@ -96,10 +93,14 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
         versions=_versions(),
         jail=jail.probe(),
         outcome=Outcome.CORRECT,
-        stages_s={"jail": result.wall_s},
     )
+    if job.bundle is not None:
+        return _assemble_again(job.bundle, job, report)
+    function = reference.export if job.source is None else tracer_function
+    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
+    result = jail.run(function, job.model_dump_json().encode(), limits)
     if result.ending is not Ending.RETURNED:
-        return _with_end(report, _ended(result))
+        return _with_end(report, _ended(result), stages_s={"jail": result.wall_s})
     return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report)
 
 
@@ -182,9 +183,23 @@ def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: 
         return _failed(index, Ended(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.ASSEMBLE))
     try:
         bundle = _bundle(plans, reply, job)
-        check_bundle(bundle, job)
     except ValidationError as error:
         return _failed(index, _malformed(error))
+    return _assembled(index, bundle, job)
+
+
+def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport) -> TraceReport:
+    """What is to be said of plans that were traced elsewhere, by the rules for those that were traced here."""
+    started = time.perf_counter()
+    variant = _assembled(0, bundle, job)
+    ended = Ended(outcome=variant.outcome, reason=variant.reason, stage=variant.stage, line=variant.line)
+    return _with_end(report, ended, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
+
+
+def _assembled(index: int, bundle: Bundle, job: TraceJob) -> TracedVariant:
+    """A variant whose plans are held against the operator, linted, assembled and read."""
+    try:
+        check_bundle(bundle, job)
     except Unfounded as error:
         return _failed(index, Ended(outcome=error.outcome, reason=tidy(error.reason), stage=Stage.TRACE))
     assembled = assemble(bundle, job.operator)

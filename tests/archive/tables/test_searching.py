@@ -44,6 +44,8 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "reports.of_candidate": lambda store, search, candidate: store.reports.of_candidate(candidate),
     "hosts.list": lambda store, search, candidate: store.hosts.list([HostState.ACTIVE, HostState.DRAINING]),
     "hosts.doubted": lambda store, search, candidate: store.hosts.doubted(candidate),
+    "retraces.find": lambda store, search, candidate: store.retraces.find("key"),
+    "retraces.keep": lambda store, search, candidate: store.retraces.keep("key", candidate, ["b"]),
     "elites.offer": lambda store, search, candidate: store.elites.offer(offer(search, candidate)),
     "elites.offer against an incumbent": lambda store, search, candidate: store.elites.offer(
         offer(search, candidate, incumbent="b")

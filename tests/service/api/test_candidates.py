@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from service.certificates.document import read
 from tests.service import records
 from workers.protocol import Bundle
 
@@ -67,3 +68,14 @@ async def test_a_variant_s_bundle_is_to_be_had_as_it_is(client: httpx.AsyncClien
     for address in (f"/candidates/{filled.best}/bundle?variant=7", f"/candidates/{filled.failed}/bundle"):
         answer = await client.get(address)
         assert (answer.status_code, "no plan" in answer.json()["detail"]) == (404, True)
+
+
+async def test_a_certificate_is_to_be_had_of_what_is_correct(client: httpx.AsyncClient, filled) -> None:
+    answer = await client.get(f"/candidates/{filled.best}/certificate")
+    found = read(answer.content)
+    assert found.digest == found.certificate.id, "what is sent is what was sealed"
+    assert found.certificate.bundle == records.bundle(2) and found.certificate.place.cell == 1
+    bare = (await client.get(f"/candidates/{filled.best}/certificate?source=false&device=model:sm_90&variant=0")).json()
+    assert bare["source"] is None and found.certificate.source == f"{records.SEED}# 1\n"
+    for address in (f"{filled.failed}/certificate", f"{filled.best}/certificate?device=h200"):
+        assert (await client.get(f"/candidates/{address}")).status_code == 404

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from archive.records import NewSearch
+from archive.records import NewReport, NewSearch
 from archive.store import Store
 from service.api.zipping import export
+from service.certificates.document import read
 from tests.service import records
 from tests.service.cli.test_archived import fill
 from workers.protocol import Bundle, Operator
@@ -69,3 +70,30 @@ async def test_a_search_without_elites_has_a_manifest(store: Store) -> None:
     file = zipfile.ZipFile(io.BytesIO(b"".join(parts)))
     assert sorted(file.namelist()) == ["manifest.json", "operator.json"]
     assert json.loads(file.read("manifest.json"))["devices"][0]["elites"] == []
+
+
+async def test_an_elites_certificate_is_beside_it(store: Store) -> None:
+    report = records.report(
+        {"N=1024": 10.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, bundle=records.bundle().identity
+    )
+    new = NewReport(
+        job=report.job,
+        search=report.search,
+        candidate=report.candidate,
+        variant=0,
+        bundle=report.bundle,
+        operator=records.OPERATOR.digest,
+        device=records.DEVICE,
+        kind="measure",
+        protocol_version=1,
+        outcome="correct",
+        reason="",
+        provenance="predicted",
+        document=report.model_dump_json(),
+    )
+    name = "model-sm_90/cell-00002/certificate.json"
+    assert name not in (await taken(store)).namelist(), "there is nothing that it could rest on"
+    await store.reports.save(new)
+    found = read((await taken(store)).read(name))
+    assert found.digest == found.certificate.id and found.certificate.place is not None
+    assert found.certificate.place.cell == 2 and found.certificate.verdict.job == report.job

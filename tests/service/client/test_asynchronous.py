@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from archive.records import SearchState
 from service.api import schemas
+from service.certificates.document import sealed
 from service.client import AsyncReef
 from service.client.inside import Inside
 from service.errors import BadInput, Conflict, NotFound
@@ -67,6 +68,9 @@ async def test_what_was_found_comes_as_it_is(reef: AsyncReef, filled) -> None:
     candidate = await reef.candidate(filled.best)
     assert candidate.reports[0]["candidate"] == filled.best
     assert isinstance(await reef.bundle(filled.best), Bundle)
+    certificate = await reef.certificate(filled.best)
+    assert sealed(certificate) == certificate and certificate.origin.candidate == filled.best
+    assert (await reef.certificate(filled.best, device="model:sm_90", variant=0, source=False)).source is None
     name, text = await reef.kernel(search, elites[0].cell)
     assert name == f"double_{filled.best}.py" and filled.best in text
 

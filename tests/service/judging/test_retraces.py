@@ -1,17 +1,18 @@
-"""Traces that are repeated: ordered once, believed if they are the same."""
+"""Traces that are repeated: ordered once, believed if they are the same, refused if not."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from archive.records import NewCandidate, Traced
+from archive.records import NewCandidate, NewVariant, Traced
 from service.judging.jobs import Case, retrace_id
-from service.judging.retraces import Retraces
+from service.judging.retraces import DIFFERS, MISTRACED, Refused, Retraces
 from service.judging.verdicts import _record
 from tests.service import records
+from tests.service.measured import DEVICE, elites, plant
 from tests.service.workbench import Answers, Workbench
-from workers.protocol import Device, TracedVariant, TraceJob, TraceReport
+from workers.protocol import ConfirmJob, Device, Outcome, TracedVariant, TraceJob, TraceReport
 from workers.queue import Lane, Lessee
 
 SOURCE = "def double(x):\n    return x\n"
@@ -26,7 +27,7 @@ async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
 
 @pytest.fixture
 async def case(bench: Workbench) -> Case:
-    """A candidate that a host has traced."""
+    """A candidate that was traced once."""
     search = await bench.begin(budget=1)
     new = NewCandidate(
         id="candidate", search=search.id, ordinal=7, emitter="tune", source=SOURCE, digest="d", trace_key="k"
@@ -34,7 +35,6 @@ async def case(bench: Workbench) -> Case:
     candidate = await bench.store.candidates.add(new)
     assert candidate is not None
     await bench.store.candidates.save_trace(candidate.id, Traced(None, "", None, {}, (_record(variant()),), sure=False))
-    await bench.store.hosts.doubt(candidate.id, "host")
     return Case(search, records.OPERATOR, candidate, 0, records.bundle(1).identity, Device.parse(records.DEVICE))
 
 
@@ -42,8 +42,8 @@ def variant(size: int = 1, warps: int = 4) -> TracedVariant:
     answers = Answers(bundle=lambda source: records.bundle(size))
     traced = answers.to(records_job())
     assert isinstance(traced, TraceReport)
-    lies = tuple(records.readings(warps) for _ in records.SHAPES)
-    return traced.variants[0].model_copy(update={"readings": lies})
+    said = tuple(records.readings(warps) for _ in records.SHAPES)
+    return traced.variants[0].model_copy(update={"readings": said})
 
 
 def records_job() -> TraceJob:
@@ -58,13 +58,17 @@ def records_job() -> TraceJob:
     )
 
 
-async def test_a_repeat_is_ordered_of_trusted_workers_and_only_where_there_is_doubt(
-    bench: Workbench, case: Case, redis_url: str
-) -> None:
+async def settled(retraces: Retraces, case: Case, *variants: TracedVariant) -> Refused | None:
+    retraces.claim(case.candidate)
+    found: list[NewVariant] = [_record(each) for each in variants]
+    return await retraces.settle(case.candidate, Outcome.CORRECT, "", found)
+
+
+async def test_a_repeat_is_ordered_once_and_of_trusted_workers(bench: Workbench, case: Case, redis_url: str) -> None:
     retraces = Retraces(bench.store, bench.dispatcher)
     assert not retraces.awaits("candidate")
     for _ in range(2):
-        assert not await retraces.is_believed(case, ())
+        assert await retraces.look(case, ()) is False
     assert retraces.awaits("candidate")
     lessee = Lessee(redis_url, "w", target="sm_90")
     leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
@@ -74,25 +78,78 @@ async def test_a_repeat_is_ordered_of_trusted_workers_and_only_where_there_is_do
     lessee.depart()
     retraces.forget(case.search.id)
     assert not retraces.awaits("candidate")
-    await bench.store.hosts.believe("candidate")
-    assert await retraces.is_believed(case, ())
 
 
-async def test_what_is_the_same_is_believed_and_readings_are_the_trusted_workers(bench: Workbench, case: Case) -> None:
+async def test_what_is_the_same_may_win_and_so_may_every_equal_source(bench: Workbench, case: Case) -> None:
     retraces = Retraces(bench.store, bench.dispatcher)
-    await retraces.is_believed(case, (retrace_id("candidate"),))
-    assert await retraces.settle(case.candidate, [_record(variant(warps=16))])
-    assert not retraces.awaits("candidate") and await bench.store.hosts.doubted("candidate") is None
+    await retraces.look(case, (retrace_id("candidate"),))
+    assert await settled(retraces, case, variant(warps=16)) is None
+    assert not retraces.awaits("candidate") and await retraces.look(case, ()) is True
+    [first, *_] = await bench.store.bundles.readings(case.bundle)
+    assert first["num_warps"] == 4, "nobody doubted the first trace"
+    twin = await bench.store.candidates.add(
+        NewCandidate("twin", case.search.id, 8, "tune", SOURCE, "other", case.candidate.trace_key)
+    )
+    assert twin is not None
+    await bench.store.candidates.save_trace(twin.id, Traced(None, "", None, {}, (_record(variant()),)))
+    again = Case(case.search, case.operator, twin, 0, case.bundle, case.device)
+    assert await retraces.look(again, ()) is True and not retraces.awaits("twin")
+
+
+async def test_readings_are_the_trusted_workers_where_a_host_was_doubted(bench: Workbench, case: Case) -> None:
+    await bench.store.hosts.doubt("candidate", "host")
+    assert await settled(Retraces(bench.store, bench.dispatcher), case, variant(warps=16)) is None
+    assert await bench.store.hosts.doubted("candidate") is None
     [first, *_] = await bench.store.bundles.readings(case.bundle)
     assert first["num_warps"] == 16
 
 
-async def test_what_differs_is_not_believed(bench: Workbench, case: Case) -> None:
+@pytest.mark.parametrize("others", [(), (2,), (1, 1)], ids=["nothing", "another", "one more"])
+@pytest.mark.parametrize("doubted", [False, True])
+async def test_what_differs_is_refused_for_good(
+    bench: Workbench, case: Case, others: tuple[int, ...], doubted: bool
+) -> None:
+    if doubted:
+        await bench.store.hosts.doubt("candidate", "host")
     retraces = Retraces(bench.store, bench.dispatcher)
-    for variants in (
-        [],
-        [_record(variant(2))],
-        [_record(variant()), _record(variant().model_copy(update={"index": 1}))],
-    ):
-        assert not await retraces.settle(case.candidate, variants)
-    assert await bench.store.hosts.doubted("candidate") is not None
+    found = [variant(size).model_copy(update={"index": index}) for index, size in enumerate(others)]
+    expected = Refused(Outcome.WORKER_LOST, MISTRACED) if doubted else Refused(Outcome.NONDETERMINISTIC, DIFFERS)
+    assert await settled(retraces, case, *found) == expected
+    assert await retraces.look(case, ()) == expected and not retraces.awaits("candidate")
+
+
+async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(bench: Workbench, case: Case) -> None:
+    retraces = Retraces(bench.store, bench.dispatcher)
+    refused = await retraces.settle(case.candidate, Outcome.TRACE_TIMEOUT, "it took too long", [])
+    assert refused == Refused(Outcome.TRACE_TIMEOUT, "its trace could not be repeated: it took too long")
+    late = TracedVariant(index=0, outcome=Outcome.TRACE_TIMEOUT, reason="too late")
+    refused = await settled(retraces, case, late)
+    assert refused == Refused(Outcome.TRACE_TIMEOUT, "its trace could not be repeated: too late")
+    assert await bench.store.retraces.find(case.candidate.trace_key) is None
+    await bench.store.candidates.judge("candidate", refused.outcome.value, refused.reason, None, None)
+    assert await retraces.look(case, ()) == refused, "it is not traced a third time"
+
+
+class Fickle:
+    """Traces a source to something else when it is asked for a second time."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+
+    def bundle(self, source: str) -> object:
+        self.asked[source] = self.asked.get(source, 0) + 1
+        return records.bundle(100 * self.asked[source])
+
+
+@pytest.mark.parametrize("device", [records.DEVICE, DEVICE])
+async def test_a_source_that_traces_to_something_else_wins_no_cell(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    plant(monkeypatch, 10)
+    fickle = Fickle()
+    bench.devices, bench.answers = (device,), Answers(bundle=fickle.bundle)  # type: ignore[arg-type]
+    search = await bench.run(await bench.begin(budget=1))
+    [candidate] = await bench.store.candidates.list(search.id)
+    assert (candidate.outcome, candidate.reason) == ("nondeterministic", DIFFERS)
+    assert await elites(bench, search) == [] and len(bench.judged(ConfirmJob)) == (device == DEVICE)
+    assert list(fickle.asked.values()) == [2], "once, and once more"

@@ -225,7 +225,11 @@ async def test_a_candidate_is_judged_when_its_confirm_is_in(card: Workbench) -> 
     assert (await card.store.candidates.count(search.id)).judged == 0
     card.work(most=1)
     await card.evolution.tick()
-    assert len(card.judged(ConfirmJob)) == 1 and (await card.store.candidates.count(search.id)).judged == 1
+    assert len(card.judged(ConfirmJob)) == 1 and await elites(card, search) == [], "its trace is repeated beside it"
+    assert (await card.store.candidates.count(search.id)).judged == 0
+    card.work(most=1)
+    await card.evolution.tick()
+    assert len(await elites(card, search)) == (await card.store.candidates.count(search.id)).judged == 1
 
 
 async def test_cells_are_contested_apart(card: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from tests.service import records
 from tests.service.guests import JOINED, Guest
 from tests.service.searching.test_evolution import TUNABLE
 from tests.service.workbench import Workbench
-from workers.protocol import MeasureJob, Outcome, Report, TraceJob, TraceReport, Trust
+from workers.protocol import Grounds, MeasureJob, Outcome, Report, TraceJob, TraceReport, Trust
+from workers.protocol.trust import FULL_JAIL
 from workers.queue import Delivery
 
 NOBODY = "0190a000-0000-7000-8000-000000000000"
@@ -105,3 +106,22 @@ async def test_planted_answers_are_compared_and_go_no_further(vetted: Vetting, h
     lost = verdict(host.id, outcome=Outcome.WORKER_LOST)
     assert await vetted.vet([Delivery(report, "receipt", known) for report in (verdict(host.id), wrong, lost)]) == []
     assert vetted.take_tallies() == {host.id: HostTally(done=3, checked=2, disagreed=1)}
+
+
+async def test_what_a_host_claims_for_itself_vouches_for_nothing(vetted: Vetting, host: Host) -> None:
+    best = Grounds(
+        jail="+".join(FULL_JAIL),
+        replayed=True,
+        measured=True,
+        exclusive=True,
+        agreed=True,
+        sanitised=True,
+        seconded=True,
+    )
+    said = [
+        verdict(host.id, trust=Trust.A, grounds=best),
+        verdict(host.id, grounds=best.model_copy(update={"jail": ""})),
+    ]
+    passed = [delivery.report for delivery in await vetted.vet([Delivery(report, "receipt") for report in said])]
+    assert [report.trust for report in passed] == [Trust.C, Trust.D]
+    assert [report.grounds.vouched for report in passed] == [False, False]

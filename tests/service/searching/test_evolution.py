@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from archive.records import CandidateState, SearchState
-from service.judging.jobs import measure_id
+from service.judging.jobs import measure_id, retrace_id
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
@@ -63,11 +63,14 @@ async def test_an_equal_bundle_is_judged_once_and_counts_for_every_candidate(ben
 
 async def test_an_equal_source_is_not_traced_again_in_another_search(bench: Workbench) -> None:
     await bench.run(await bench.begin(budget=5))
-    traced = sum(isinstance(job, TraceJob) for job in bench.answers.seen)
     again = await bench.run(await bench.begin(budget=5, id="search-2"))
     assert again.state is SearchState.DONE
-    sources = [job.source for job in bench.answers.seen if isinstance(job, TraceJob) and job.source]
-    assert len(sources) == len(set(sources)) and traced >= 5
+    jobs = [job for job in bench.answers.seen if isinstance(job, TraceJob) and job.source]
+    for repeats in (False, True):
+        sources = [job.source for job in jobs if (job.id == retrace_id(job.candidate or "")) is repeats]
+        assert len(sources) == len(set(sources)) and (repeats or len(sources) >= 5)
+    measured = [job.bundle.identity for job in bench.answers.seen if isinstance(job, MeasureJob)]
+    assert len(measured) == len(set(measured))
 
 
 async def test_failures_are_verdicts_and_the_search_goes_on(bench: Workbench) -> None:
@@ -168,7 +171,7 @@ async def test_a_paused_search_proposes_nothing(bench: Workbench) -> None:
 
 async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Workbench) -> None:
     search = await bench.begin(budget=6)
-    for _ in range(5):
+    for _ in range(6):
         await bench.evolution.tick()
         bench.work(most=2)
     in_flight = (await bench.store.candidates.count(search.id)).in_flight
@@ -183,7 +186,7 @@ async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Wo
 
 async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbench) -> None:
     search = await bench.begin(budget=50)
-    for _ in range(4):
+    for _ in range(5):
         await bench.evolution.tick()
         bench.work(most=2)
     await bench.evolution.tick()

@@ -3,7 +3,7 @@ from math import sqrt
 import pytest
 
 from workers.baselines import Baseline, Figure
-from workers.devices.measurement import inverse, joint_speedup
+from workers.devices.measurement import _samples, inverse, joint_speedup
 from workers.devices.race import Race
 from workers.timing import Estimate
 
@@ -45,3 +45,10 @@ def test_without_a_baseline_there_is_no_speedup():
 
 def test_what_is_slower_one_way_is_faster_the_other():
     assert inverse(Estimate(0.5, sqrt(2), 7)) == Estimate(-0.5, sqrt(2), 7)
+
+
+def test_raw_samples_are_kept_pair_by_pair():
+    raced = Race("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.0,))
+    samples = _samples(raced)
+    assert samples.clocks_mhz == (1980.0,)
+    assert (samples.candidate_us, samples.other_us, samples.calls) == ((1.2346, 2.0), (3.0, 4.0), 5)

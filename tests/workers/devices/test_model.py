@@ -17,9 +17,10 @@ def device():
     bench.close()
 
 
-def test_a_correct_kernel_gets_predicted_times_and_no_trust_label(device):
+def test_a_correct_kernel_gets_predicted_times(device):
     report = device.measure(job_for(PLAIN))
-    assert (report.outcome, report.reason, report.trust, report.provenance) == ("correct", "", None, "predicted")
+    assert (report.outcome, report.reason, report.provenance) == ("correct", "", "predicted")
+    assert (report.trust, report.grounds.replayed, report.grounds.seconded) == ("B", True, False), "no second card"
     assert [check.verdict for check in report.checks] == ["passed"] * len(report.checks)
     (shape,) = report.shapes
     assert shape.shape == "M=2048,N=1024"
@@ -143,3 +144,10 @@ def test_a_job_it_cannot_do_is_refused(device):
         device.measure(job_for(PLAIN, target="gfx942"))
     with pytest.raises(ToolMissing, match="sm_1"):
         ModelDevice(Device.parse("model:sm_1"), "tester")
+
+
+def test_a_verdict_is_repeated_on_the_inputs_that_its_report_reveals(device):
+    first = device.measure(job_for(PLAIN))
+    other, again = device.measure(job_for(PLAIN)), device.measure(job_for(PLAIN, seed=first.seed))
+    assert other.seed != first.seed == again.seed and len(bytes.fromhex(first.seed)) == 32
+    assert again.checks == first.checks != other.checks

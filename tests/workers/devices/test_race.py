@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
-from workers.devices.race import HOPELESS, STAGES, Race, pair_up, reject_below_floor
+from workers.devices.crew import CardFailed
+from workers.devices.race import HOPELESS, STAGES, Race, check_clocks, pair_up, reject_below_floor
 from workers.devices.verdict import Ended
-from workers.orders import Side
+from workers.orders import Round, Side, Timed
 from workers.protocol import Outcome
 
 
@@ -49,6 +50,13 @@ def test_looking_at_every_stage_condemns_no_more_than_one_in_twenty() -> None:
         times = [20.0 * HOPELESS * exp(random.gauss(0.0, 0.03)) for _ in range(64)]
         condemned += any(Race("N=8", tuple(times[:n]), (20.0,) * n, 5).is_hopeless for n in STAGES if n <= 64)
     assert condemned / 400 <= 0.05
+
+
+def test_a_round_cannot_be_shorter_than_its_samples() -> None:
+    order = Round(plans={}, slots={}, samples=pair_up(1, 2, 0, Random(5)), seed="00")
+    check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=60.0))
+    with pytest.raises(CardFailed, match="60 us of a round that took 59 us"):
+        check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=59.0))
 
 
 def test_a_time_below_the_floor_is_not_believed() -> None:

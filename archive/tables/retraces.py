@@ -1,0 +1,16 @@
+"""The table of second traces."""
+
+from sqlalchemy import Column, ForeignKey, Table, Text
+
+from archive.columns import Json, Moment
+from archive.tables.schema import metadata
+
+# One a source that would have won a cell; it goes with the candidate that it was first made for.
+retraces = Table(
+    "retraces",
+    metadata,
+    Column("trace_key", Text, primary_key=True),
+    Column("candidate", Text, ForeignKey("candidates.id"), nullable=False, index=True),
+    Column("bundles", Json(tuple), nullable=False),
+    Column("created_at", Moment, nullable=False),
+)

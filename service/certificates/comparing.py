@@ -1,0 +1,166 @@
+"""What a certificate says beside what was found here, step by step. Nothing runs in this module."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isclose
+
+from service.certificates.document import Certificate, Read
+from service.certificates.making import speedup_of, title_of, trust_of, words_of
+from service.judging.figures import in_words, provenance, relative_to
+from workers.protocol import Device, Outcome, Report, ShapeResult
+
+TIMES_AGREE = 0.05
+"""Share by which a candidate's time over its pacer's may differ between two cards of a class. Within one the paired
+deviation is 1 % (evaluation protocol 3.3); memory clocks and bins of cards differ by some percent more."""
+PREDICTIONS_AGREE = 1e-6
+"""Share by which predicted times may differ: they are computed, from facts that do not vary."""
+
+
+class Found(StrEnum):
+    """What came of a step."""
+
+    REPEATED = "repeated"
+    DIFFERS = "differs"
+    NOT_TRIED = "could not be repeated here"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure side by side."""
+
+    name: str
+    then: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: what came of it, why, and figures."""
+
+    name: str
+    found: Found
+    reason: str = ""
+    figures: tuple[Figure, ...] = ()
+
+
+NEEDED = ("digest", "rules", "correctness")
+"""Steps without which nothing counts as verified."""
+
+
+@dataclass
+class Verification:
+    """All steps so far, in order."""
+
+    device: Device | None
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs, and what matters most was repeated."""
+        repeated = {step.name for step in self.steps if step.found is Found.REPEATED}
+        return repeated.issuperset(NEEDED) and all(step.found is not Found.DIFFERS for step in self.steps)
+
+
+def check_digests(read: Read) -> Step:
+    """Whether the document is what its id says, and its parts are what their digests say."""
+    certificate = read.certificate
+    named: list[tuple[str, str, str]] = [
+        ("certificate", certificate.id, read.digest),
+        ("operator", certificate.operator_digest, certificate.operator.digest),
+        ("bundle", certificate.bundle_digest, _identity(certificate)),
+        ("bundle's operator", certificate.bundle.operator, certificate.operator_digest),
+        ("verdict's bundle", certificate.verdict.bundle, certificate.bundle_digest),
+    ]
+    figures = tuple(Figure(name, then[:12], now[:12]) for name, then, now in named)
+    wrong = [name for name, then, now in named if then != now]
+    if wrong:
+        return Step("digest", Found.DIFFERS, f"somebody changed it: the digest of the {wrong[0]} is another", figures)
+    return Step("digest", Found.REPEATED, "", figures)
+
+
+def _identity(certificate: Certificate) -> str:
+    try:
+        return certificate.bundle.identity
+    except ValueError:
+        return "none: a kernel has no machine code"
+
+
+def check_claims(certificate: Certificate) -> Step:
+    """Whether what a certificate says in words and in sums follows from the plans and reports that it carries."""
+    device, said = certificate.device.name, certificate.verdict
+    trust, reasons = trust_of(said)
+    follows = {
+        "title": certificate.title == title_of(certificate.operator.name, device),
+        "provenance": certificate.provenance == said.provenance == provenance(device),
+        "figures": certificate.figures == in_words(device) and certificate.relative_to == relative_to(device),
+        "device": said.device == certificate.device,
+        "outcome": said.outcome is Outcome.CORRECT,
+        "words": certificate.words == words_of(certificate.bundle, certificate.readings),
+        "speedup": certificate.speedup == speedup_of(said, certificate.baseline_us, certificate.shapes),
+        "trust": (certificate.trust, certificate.trust_reasons) == (trust, reasons),
+    }
+    wrong = [name for name, holds in follows.items() if not holds]
+    if wrong:
+        return Step("claims", Found.DIFFERS, f"does not follow from the plans and reports: {', '.join(wrong)}")
+    return Step("claims", Found.REPEATED, "words, speedup and trust follow from the plans and reports")
+
+
+def correctness(certificate: Certificate, report: Report, *, on_its_inputs: bool) -> Step:
+    """What came of judging it again, with the worst case of every check side by side."""
+    then = {check.name: check for check in certificate.verdict.checks}
+    figures = tuple(
+        Figure(check.name, _said(then[check.name].worst) if check.name in then else "none", _said(check.worst))
+        for check in report.checks
+    )
+    step = verdict("correctness", report, figures)
+    if step.found is not Found.REPEATED:
+        return step
+    on = "on the very inputs" if on_its_inputs else "on other inputs"
+    return Step(step.name, step.found, f"{on}, by {report.device.name}", figures)
+
+
+def verdict(name: str, report: Report, figures: tuple[Figure, ...] = ()) -> Step:
+    """Whether it is correct here too; what the interpreter cannot run is no contradiction."""
+    if report.outcome is Outcome.CORRECT:
+        return Step(name, Found.REPEATED, "", figures)
+    found = Found.NOT_TRIED if report.outcome is Outcome.NOT_INTERPRETABLE else Found.DIFFERS
+    return Step(name, found, f"{report.outcome.value}: {report.reason}", figures)
+
+
+def times(certificate: Certificate, report: Report) -> Step:
+    """Times side by side: predicted ones have to be equal, measured ones near each other as shares of the pacer's."""
+    if report.device != certificate.device:
+        return Step("times", Found.NOT_TRIED, f"there is no {certificate.device.name} here")
+    if report.outcome is not Outcome.CORRECT:
+        return Step("times", Found.NOT_TRIED, "what is not correct is not timed")
+    measures = report.device.measures
+    then = {shape.shape: _time(shape, measures) for shape in certificate.verdict.shapes}
+    now = {shape.shape: _time(shape, measures) for shape in report.shapes}
+    unit = "x the pacer" if measures else "us, predicted"
+    figures = tuple(
+        Figure(shape, f"{then.get(shape, 0.0):.4g} {unit}", f"{time:.4g} {unit}") for shape, time in now.items()
+    )
+    allowed = TIMES_AGREE if measures else PREDICTIONS_AGREE
+    if then.keys() == now.keys() and all(isclose(then[shape], now[shape], rel_tol=allowed) for shape in then):
+        return Step("times", Found.REPEATED, "", figures)
+    others = other_versions(certificate.verdict.versions, report.versions)
+    if others:
+        return Step("times", Found.NOT_TRIED, f"other versions give other times: {others}", figures)
+    return Step("times", Found.DIFFERS, f"by more than {allowed:.2g} of the time", figures)
+
+
+def _time(shape: ShapeResult, measures: bool) -> float:
+    """A time as it can be compared: over the pacer's in the same race where it was measured; zero if it is unknown."""
+    mid = shape.mid_us or 0.0
+    return mid / shape.pacer_us if measures and shape.pacer_us else mid
+
+
+def other_versions(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """In which tools two machines differ, as far as both say."""
+    other = [name for name in ("torch", "triton", "ptxas", "driver", "cuda") if name in then and name in now]
+    return ", ".join(f"{name} {now[name]} instead of {then[name]}" for name in other if then[name] != now[name])
+
+
+def _said(worst: float | None) -> str:
+    return "none" if worst is None else f"{worst:.6g}"

@@ -1,0 +1,185 @@
+"""A certificate repeated on this machine: what holds here too, what does not, and what could not be tried.
+
+Every step says what the certificate says and what was found. Nothing of a certificate is believed: its plans go
+through the same rules as a stranger's, its source is traced in the jail, and correctness is tried on its own secret
+inputs and on new ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from service.certificates.comparing import (
+    Figure,
+    Found,
+    Step,
+    Verification,
+    check_claims,
+    check_digests,
+    correctness,
+    other_versions,
+    times,
+    verdict,
+)
+from service.certificates.document import Certificate, Read
+from service.certificates.making import graph_digests
+from service.judging.benches import COMMAND, Bench
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Device,
+    Graph,
+    MeasureJob,
+    Report,
+    TraceJob,
+    TraceReport,
+)
+
+HERE = "verify"
+"""What jobs carry where a search's would carry ids."""
+
+
+class Verifier:
+    """Repeats certificates on this machine."""
+
+    def __init__(self, *, cards: Mapping[str, int], data: Path | None = None, command: Sequence[str] = COMMAND) -> None:
+        """Prepare; no bench is started yet.
+
+        Args:
+            cards: Number of a card of this machine by the device that it is.
+            data: Folder for what measuring leaves.
+            command: What starts a bench, without its options.
+        """
+        self._cards = cards
+        self._data = data
+        self._command = command
+
+    async def verify(self, read: Read) -> Verification:
+        """Repeat a certificate, as far as this machine can.
+
+        Raises:
+            Unavailable: If a bench failed.
+        """
+        certificate = read.certificate
+        device = self._device(certificate)
+        done = Verification(device, [check_digests(read), check_claims(certificate)])
+        async with AsyncExitStack() as stack:
+            tracer = await stack.enter_async_context(Bench("trace", command=self._command))
+            done.steps += await self._assemble(certificate, tracer)
+            done.steps.append(await self._trace(certificate, tracer))
+            graphs, step = await self._reference(certificate, tracer)
+            done.steps.append(step)
+        done.steps += await self._judge(certificate, device, graphs)
+        return done
+
+    def _device(self, certificate: Certificate) -> Device | None:
+        """What correctness can be tried on here: the device itself, or the interpreter where there is a source."""
+        if certificate.device.name in self._cards:
+            return certificate.device
+        model = Device(kind="model", subject=certificate.device.target)
+        return model if certificate.source is not None else None
+
+    async def _assemble(self, certificate: Certificate, tracer: Bench) -> list[Step]:
+        """Hold the plans against the operator, lint the assembly text and assemble it."""
+        bare = certificate.bundle.model_copy(update={"cubins": {}})
+        report = await tracer.run(_trace_job(certificate).model_copy(update={"bundle": bare}), TraceReport)
+        (variant,) = report.variants
+        if variant.bundle is None:
+            refused = Step("rules", Found.DIFFERS, f"{variant.outcome.value}: {variant.reason}")
+            return [refused, Step("machine code", Found.NOT_TRIED, "the plans are refused")]
+        then, now = certificate.bundle.cubins, variant.bundle.cubins
+        readings = dict(zip((plan.shape.key for plan in variant.bundle.plans), variant.readings, strict=True))
+        equal = then == now and certificate.readings == readings
+        figures = tuple(Figure(name[:12], then.get(name, "none")[:12], code[:12]) for name, code in now.items())
+        plans = f"{len(certificate.bundle.plans)} plans and {len(now)} kernels keep every rule"
+        code = self._compared("machine code", equal, report, certificate, figures)
+        return [Step("rules", Found.REPEATED, plans), code]
+
+    async def _trace(self, certificate: Certificate, tracer: Bench) -> Step:
+        """Trace the source and compare bundles."""
+        if certificate.source is None:
+            return Step("trace", Found.NOT_TRIED, "the certificate carries no source")
+        job = _trace_job(certificate).model_copy(
+            update={"source": certificate.source, "seed": certificate.origin.search_seed}
+        )
+        report = await tracer.run(job, TraceReport)
+        variant = next((each for each in report.variants if each.index == certificate.origin.variant), None)
+        if variant is None or variant.bundle is None:
+            failed = variant or report
+            return Step("trace", Found.DIFFERS, f"{failed.outcome.value}: {failed.reason}")
+        now = variant.bundle.identity
+        figures = (Figure("bundle", certificate.bundle_digest[:12], now[:12]),)
+        return self._compared("trace", now == certificate.bundle_digest, report, certificate, figures)
+
+    async def _reference(self, certificate: Certificate, tracer: Bench) -> tuple[tuple[Graph, ...], Step]:
+        """Export the reference and compare its graphs."""
+        report = await tracer.run(_trace_job(certificate), TraceReport)
+        if not report.graphs:
+            return (), Step("reference", Found.DIFFERS, f"the reference does not export: {report.reason}")
+        if report.gate is not None and report.gate.verdict == "failed":
+            return (), Step(
+                "reference", Found.DIFFERS, f"its checks cannot tell right from wrong: {report.gate.reason}"
+            )
+        now = graph_digests(report.graphs)
+        figures = tuple(
+            Figure(shape, certificate.graphs.get(shape, "none")[:12], digest[:12]) for shape, digest in now.items()
+        )
+        return report.graphs, self._compared("reference", now == certificate.graphs, report, certificate, figures)
+
+    def _compared(
+        self, name: str, equal: bool, report: TraceReport, certificate: Certificate, figures: tuple[Figure, ...]
+    ) -> Step:
+        """Equal or not; what other versions of the tools give is no contradiction."""
+        if equal:
+            return Step(name, Found.REPEATED, "", figures)
+        others = other_versions(certificate.verdict.versions, report.versions)
+        if others:
+            return Step(name, Found.NOT_TRIED, f"other versions give other results: {others}", figures)
+        return Step(name, Found.DIFFERS, "the same tools give something else here", figures)
+
+    async def _judge(self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...]) -> list[Step]:
+        """Run the plans on the certificate's own inputs and on new ones, and compare times."""
+        names = ("correctness", "fresh inputs", "times")
+        if device is None:
+            reason = f"there is no {certificate.device.name} here, and no source for the interpreter"
+            return [Step(name, Found.NOT_TRIED, reason) for name in names]
+        if not graphs:
+            return [Step(name, Found.NOT_TRIED, "there is no reference to hold it against") for name in names]
+        card = self._cards.get(device.name, 0)
+        async with Bench("measure", device=device, card=card, data=self._data, command=self._command) as bench:
+            job = _measure_job(certificate, device, graphs)
+            fresh = await bench.run(job, Report)
+            again = fresh
+            if certificate.verdict.seed is not None and device == certificate.device:
+                again = await bench.run(job.model_copy(update={"seed": certificate.verdict.seed}), Report)
+        return [
+            correctness(certificate, again, on_its_inputs=again is not fresh),
+            verdict("fresh inputs", fresh),
+            times(certificate, again if again.device.kind == "model" else fresh),
+        ]
+
+
+def _trace_job(certificate: Certificate) -> TraceJob:
+    return TraceJob(
+        id=HERE,
+        search=HERE,
+        operator=certificate.operator,
+        shapes=certificate.shapes,
+        target=certificate.device.target,
+    )
+
+
+def _measure_job(certificate: Certificate, device: Device, graphs: tuple[Graph, ...]) -> MeasureJob:
+    job = MeasureJob(
+        id=HERE,
+        search=HERE,
+        candidate=HERE,
+        variant=certificate.origin.variant,
+        bundle=certificate.bundle,
+        operator=certificate.operator,
+        graphs=graphs,
+        device=device,
+        source=certificate.source if device.kind == "model" else None,
+        pacer=certificate.pacer if device.measures else None,
+        related=False,
+    )
+    return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if device.measures else job

@@ -1,0 +1,78 @@
+"""The page of a certificate: what a verdict rests on, to be read, copied and taken away."""
+
+from dataclasses import dataclass
+
+from service.certificates.document import Certificate
+from service.dashboard.rendering import Page
+from service.dashboard.words import brief
+from workers.protocol import Report, Samples
+
+
+@dataclass(frozen=True)
+class Raced:
+    """Raw samples of one race, microseconds a call; `beside` is who was timed with the candidate."""
+
+    shape: str
+    beside: str
+    candidate_us: str
+    other_us: str
+    clocks_mhz: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan in words."""
+
+    shape: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CertificatePage(Page):
+    """A certificate with its parts in the order in which somebody doubts them."""
+
+    template = "certificate.html"
+    section = "/"
+
+    certificate: Certificate
+    kernels: tuple[tuple[str, str], ...]
+    plans: tuple[Plan, ...]
+    races: tuple[Raced, ...]
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> "CertificatePage":
+        """The page of one certificate."""
+        return cls(
+            certificate=certificate,
+            kernels=tuple(certificate.bundle.cubins.items()),
+            plans=tuple(Plan(shape, lines[1:]) for shape, lines in certificate.words.items()),
+            races=races_of(certificate.verdict),
+        )
+
+    @property
+    def title(self) -> str:
+        """What it certifies, and whose it is."""
+        return f"Certificate of {self.certificate.operator.name} candidate {brief(self.certificate.origin.candidate)}"
+
+    @property
+    def address(self) -> str:
+        """Where the same document is to be had as a file."""
+        origin = self.certificate.origin
+        where = f"variant={origin.variant}&device={self.certificate.device.name}"
+        return f"/candidates/{origin.candidate}/certificate.json?{where}"
+
+
+def races_of(report: Report) -> tuple[Raced, ...]:
+    """Raw samples of every race in a report."""
+    raced = []
+    for shape in report.shapes:
+        for beside, samples in (("pacer", shape.samples), ("incumbent", shape.rival_samples)):
+            if samples is not None:
+                raced.append(_raced(shape.shape, beside, samples))
+    return tuple(raced)
+
+
+def _raced(shape: str, beside: str, samples: Samples) -> Raced:
+    figures = (samples.candidate_us, samples.other_us, samples.clocks_mhz)
+    mine, its, clocks = (", ".join(f"{figure:g}" for figure in each) for each in figures)
+    return Raced(shape, beside, mine, its, clocks)

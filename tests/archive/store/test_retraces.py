@@ -1,0 +1,33 @@
+"""Second traces: kept once, found by what traces share."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from archive.errors import Conflict
+from archive.records import SearchState
+from archive.store import Store
+from tests.archive.samples import stored_candidate, stored_search
+
+
+async def test_the_first_one_counts_and_is_found_by_its_key(store: Store) -> None:
+    candidate = await stored_candidate(store, (await stored_search(store)).id)
+    assert await store.retraces.find("key") is None
+    for bundles in (["a", None], ["b"], ["a", None]):
+        await store.retraces.keep("key", candidate, bundles)
+    found = await store.retraces.find("key")
+    assert found is not None and (found.candidate, found.bundles) == (candidate, ("a", None))
+    assert await store.retraces.find("other") is None
+
+
+async def test_a_candidate_has_to_be_there(store: Store) -> None:
+    with pytest.raises(Conflict):
+        await store.retraces.keep("key", "nobody", ["a"])
+
+
+async def test_it_goes_with_its_search(store: Store) -> None:
+    search = await stored_search(store)
+    await store.retraces.keep("key", await stored_candidate(store, search.id), ["a"])
+    await store.searches.set_state(search.id, SearchState.STOPPED)
+    removed = await store.retention.prune(datetime.now(UTC) + timedelta(days=1))
+    assert removed["retraces"] == 1 and await store.retraces.find("key") is None

@@ -1,0 +1,116 @@
+"""Steps of a verification, one by one."""
+
+import pytest
+
+from service.certificates.comparing import (
+    Found,
+    Step,
+    Verification,
+    check_claims,
+    check_digests,
+    correctness,
+    other_versions,
+    times,
+)
+from service.certificates.document import Certificate, Read, sealed
+from tests.service.certificates.evidence import certificate, measured, verdict
+from workers.protocol import Device, Outcome, Ratio, Trust
+
+MODEL = Device.parse("model:sm_90")
+
+
+def read(written: Certificate) -> Read:
+    return Read(certificate=written, digest=sealed(written).id)
+
+
+def test_a_document_is_what_its_digests_say() -> None:
+    step = check_digests(read(certificate()))
+    assert step.found is Found.REPEATED and all(each.then == each.now for each in step.figures)
+
+
+@pytest.mark.parametrize("changes", [{"title": "MEASURED"}, {"operator_digest": "0" * 64}, {"bundle_digest": "0" * 64}])
+def test_a_changed_document_is_found_out(changes: dict[str, object]) -> None:
+    step = check_digests(read(certificate().model_copy(update=changes)))
+    assert step.found is Found.DIFFERS and "somebody changed it" in step.reason
+
+
+def test_a_document_that_is_sealed_again_still_needs_parts_that_fit() -> None:
+    written = certificate()
+    for changes in (
+        {"operator_digest": "0" * 64},
+        {"verdict": written.verdict.model_copy(update={"bundle": "b" * 64})},
+    ):
+        assert check_digests(read(sealed(written.model_copy(update=changes)))).found is Found.DIFFERS
+    bare = written.model_copy(update={"bundle": written.bundle.model_copy(update={"cubins": {}})})
+    assert "bundle" in check_digests(read(sealed(bare))).reason
+
+
+def test_what_is_said_follows_from_what_is_carried() -> None:
+    assert check_claims(certificate()).found is check_claims(certificate(measured())).found is Found.REPEATED
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"title": "double on h200: MEASURED figures"}, "title"),
+        ({"figures": "MEASURED on h200"}, "figures"),
+        ({"provenance": "measured"}, "provenance"),
+        ({"speedup": Ratio(low=9.0, mid=9.0, high=9.0)}, "speedup"),
+        ({"trust": Trust.A, "trust_reasons": ()}, "trust"),
+        ({"words": {}}, "words"),
+        ({"device": Device.parse("h200")}, "device"),
+    ],
+)
+def test_what_does_not_follow_is_named(changes: dict[str, object], named: str) -> None:
+    step = check_claims(certificate().model_copy(update=changes))
+    assert step.found is Found.DIFFERS and named in step.reason
+    wrong = verdict(outcome=Outcome.WRONG_RESULT)
+    assert "outcome" in check_claims(certificate().model_copy(update={"verdict": wrong})).reason
+
+
+def test_checks_are_shown_side_by_side() -> None:
+    step = correctness(certificate(), verdict(), on_its_inputs=True)
+    assert step.found is Found.REPEATED and "very inputs" in step.reason
+    assert [(each.name, each.then, each.now) for each in step.figures] == [("error_ratio", "0.5", "0.5")]
+    wrong = correctness(certificate(), verdict(outcome=Outcome.WRONG_RESULT, reason="row 3"), on_its_inputs=True)
+    assert wrong.found is Found.DIFFERS and wrong.reason == "wrong_result: row 3"
+    unknown = verdict(outcome=Outcome.NOT_INTERPRETABLE)
+    assert correctness(certificate(), unknown, on_its_inputs=False).found is Found.NOT_TRIED
+
+
+def stretched(share: float) -> object:
+    return tuple(shape.model_copy(update={"mid_us": 10.0 * share}) for shape in measured().shapes)
+
+
+@pytest.mark.parametrize(("share", "found"), [(1.0, Found.REPEATED), (1.04, Found.REPEATED), (1.1, Found.DIFFERS)])
+def test_measured_times_are_compared_as_shares_of_the_pacers(share: float, found: Found) -> None:
+    step = times(certificate(measured()), measured(shapes=stretched(share)))
+    assert step.found is found and step.figures[0].then == "0.5 x the pacer"
+
+
+def test_predicted_times_have_to_be_equal() -> None:
+    shapes = tuple(shape.model_copy(update={"mid_us": 10.001}) for shape in verdict().shapes)
+    assert times(certificate(), verdict()).found is Found.REPEATED
+    assert times(certificate(), verdict(shapes=shapes)).found is Found.DIFFERS
+    versions = {"triton": "3.6.0"}
+    other = times(certificate(verdict(versions={"triton": "3.7.1"})), verdict(shapes=shapes, versions=versions))
+    assert other.found is Found.NOT_TRIED and "3.6.0 instead of 3.7.1" in other.reason
+
+
+def test_times_of_another_device_say_nothing() -> None:
+    assert times(certificate(measured()), verdict()).found is Found.NOT_TRIED
+    assert times(certificate(), verdict(outcome=Outcome.WRONG_RESULT)).found is Found.NOT_TRIED
+
+
+def test_only_versions_that_both_name_are_compared() -> None:
+    assert other_versions({"torch": "1", "card": "a"}, {"torch": "1", "card": "b", "triton": "2"}) == ""
+    assert other_versions({"torch": "1"}, {"torch": "2"}) == "torch 2 instead of 1"
+
+
+@pytest.mark.parametrize("missing", ["digest", "rules", "correctness"])
+def test_it_holds_if_nothing_differs_and_what_matters_was_repeated(missing: str) -> None:
+    steps = [Step(name, Found.REPEATED) for name in ("digest", "rules", "correctness")]
+    assert Verification(MODEL, [*steps, Step("times", Found.NOT_TRIED)]).holds
+    assert not Verification(MODEL, [*steps, Step("times", Found.DIFFERS)]).holds
+    fewer = [Step(missing, Found.NOT_TRIED) if step.name == missing else step for step in steps]
+    assert not Verification(MODEL, fewer).holds

@@ -1,0 +1,56 @@
+"""Trust: what a host could guarantee when it judged, and the letter that this comes to."""
+
+from workers.protocol.base import Wire
+from workers.protocol.outcome import Trust
+
+FULL_JAIL = ("user", "mount", "pid", "net", "ipc", "readonly", "tmpfs", "dev", "proc", "seccomp")
+"""Layers of a full jail, as `workers.jail` names them. `nobody` is for hosts that run as root, and no less without."""
+
+
+class Grounds(Wire):
+    """What a verdict rests on, as far as its host could provide it. What a host does not know, it does not claim.
+
+    Attributes:
+        jail: Layers of the jail that plans were assembled in, and on `model` devices executed, such as `user+mount`.
+        replayed: Plans alone were executed: no host code of a candidate ran beside the clock.
+        measured: A card ran them. Without one the rest is not to be had.
+        exclusive: Nobody else used the card.
+        agreed: Independent looks at one time, clocks and planted controls, agreed.
+        sanitised: A memory sanitiser found nothing.
+        seconded: Another card found the same.
+        vouched: An admin trusts the host, or it is the service's own.
+    """
+
+    jail: str
+    replayed: bool
+    measured: bool
+    exclusive: bool = False
+    agreed: bool = False
+    sanitised: bool = False
+    seconded: bool = False
+    vouched: bool = True
+
+
+def label(grounds: Grounds) -> tuple[Trust, tuple[str, ...]]:
+    """The letter, and why it is none better: everything that is missing, in words, what weighs most first.
+
+    D: something else than plans was executed, or without a jail. C: no more than that, by a host that nobody vouches
+    for. B: vouched for, with something missing of what A takes, be it the card. A: nothing is missing.
+    """
+    layers = grounds.jail.split("+") if grounds.jail else []
+    lacking = [layer for layer in FULL_JAIL if layer not in layers]
+    claims = [
+        (Trust.D, grounds.replayed, "something else than launch plans was executed"),
+        (Trust.D, bool(layers), "there was no jail"),
+        (Trust.C, grounds.vouched, "nobody vouches for the host"),
+        (Trust.B, not lacking, f"the jail lacked {', '.join(lacking)}"),
+        (Trust.B, grounds.measured, "no card has run it"),
+    ]
+    on_card = [
+        (Trust.B, grounds.exclusive, "nothing says that nobody else used the card"),
+        (Trust.B, grounds.agreed, "no second clock and no planted control was held against the times"),
+        (Trust.B, grounds.sanitised, "no memory sanitiser has looked at it"),
+        (Trust.B, grounds.seconded, "no second card has found the same"),
+    ]
+    missing = [(letter, said) for letter, holds, said in claims + on_card * grounds.measured if not holds]
+    return max((letter for letter, _ in missing), default=Trust.A), tuple(said for _, said in missing)
