@@ -231,13 +231,13 @@ def main() -> None:
         correlation.correlate(figures, place.device, kernels, place.command, options.correlation_s, options.processes)
 
 
-def _kernels(names: set[str], kinds: Sequence[str], only: str) -> list[Kernel]:
+def _kernels(names: set[str], kinds: Sequence[str], only: Sequence[str]) -> list[Kernel]:
     """What to judge, operator by operator, rogues first."""
     found: list[Kernel] = []
     for name in sorted(names):
         found += [item for item in load_rogues().values() if item.operator == name and "rogue" in kinds]
         found += [item for item in honest_kernels().values() if item.operator == name and "honest" in kinds]
-    return [kernel for kernel in found if only in kernel.name]
+    return [kernel for kernel in found if not only or any(part in kernel.name for part in only)]
 
 
 def _options() -> argparse.Namespace:
@@ -246,7 +246,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     options.add_argument("--kinds", nargs="+", choices=("rogue", "honest"), default=("rogue", "honest"))
     options.add_argument("--operators", help="names with commas; all of the catalogue if not given")
-    options.add_argument("--only", default="", help="judge only kernels with this in their names")
+    options.add_argument("--only", nargs="+", default=(), help="judge only kernels with one of these in their names")
     options.add_argument("--judgements-s", type=float, default=1200.0, help="seconds of judging")
     options.add_argument("--throughput-s", type=float, default=180.0, help="seconds for each seed against itself")
     options.add_argument("--correlation-s", type=float, default=420.0, help="seconds of measuring for the correlation")

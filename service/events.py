@@ -7,8 +7,8 @@ is also how every watch begins: **read the state on `stream.reread`, then follow
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -30,7 +30,11 @@ class SearchChanged:
 
 @dataclass(frozen=True)
 class CandidateJudged:
-    """A candidate got its verdict; `objective` is that of its best variant, None unless it is correct."""
+    """A candidate got its verdict.
+
+    `objectives` are those of its best variant on each device where one is correct, `objective` is the one on the
+    search's first device: None unless it is correct there.
+    """
 
     kind: ClassVar[str] = "candidate.judged"
     search: str
@@ -40,6 +44,7 @@ class CandidateJudged:
     outcome: str
     reason: str = ""
     objective: float | None = None
+    objectives: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,18 @@ class ElitePromoted:
     candidate: str
     objective: float
     placement: str
+
+
+@dataclass(frozen=True)
+class EliteWithdrawn:
+    """A cell is empty: its holder turned out wrong when it was examined as a finalist. `reason` says in what."""
+
+    kind: ClassVar[str] = "elite.withdrawn"
+    search: str
+    device: str
+    cell: int
+    candidate: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,7 @@ class Reread:
     kind: ClassVar[str] = "stream.reread"
 
 
-Event = SearchChanged | CandidateJudged | ElitePromoted | WorkerChanged | Reread
+Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | Reread
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ from workers.protocol import (
     MESSAGE,
     AnyReport,
     Bundle,
-    ConfirmJob,
     Device,
     Failure,
+    FinalJob,
     Foresight,
+    Job,
     MeasureJob,
     Ready,
     TraceJob,
@@ -36,7 +37,7 @@ from workers.protocol import (
 )
 from workers.recordings import Recordings
 
-Work = Callable[[TraceJob | MeasureJob | ConfirmJob], AnyReport]
+Work = Callable[[Job], AnyReport]
 Foresee = Callable[[Bundle], None]
 
 TRACE_NICENESS = 5
@@ -80,7 +81,7 @@ def serve(work: Work, lines: Iterable[bytes], say: Callable[[Wire], None], fores
             say(_failure(error))
 
 
-def _read(line: bytes) -> TraceJob | MeasureJob | ConfirmJob | Foresight:
+def _read(line: bytes) -> Job | Foresight:
     try:
         return MESSAGE.validate_json(line)
     except ValidationError as error:
@@ -96,7 +97,7 @@ def _trace_bench(options: argparse.Namespace) -> tuple[Work, Foresee, Ready]:
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
     recordings = None if recorded is None else Recordings(recorded, options.data)
 
-    def work(job: TraceJob | MeasureJob | ConfirmJob) -> TraceReport:
+    def work(job: Job) -> TraceReport:
         if not isinstance(job, TraceJob) or job.device != recorded:
             raise BadMessage(f"this bench traces; it cannot {job.kind} on {job.device}")
         if recordings is None or job.source is None:
@@ -112,10 +113,15 @@ def _device_bench(options: argparse.Namespace, resources: ExitStack) -> tuple[Wo
     bench: DeviceBench = open_device(options.device, options.worker, options.card, options.data)
     resources.callback(bench.close)
 
-    def work(job: TraceJob | MeasureJob | ConfirmJob) -> AnyReport:
+    def work(job: Job) -> AnyReport:
         if isinstance(job, TraceJob):
             raise BadMessage("this bench measures; it cannot trace")
-        return bench.measure(job) if isinstance(job, MeasureJob) else bench.confirm(job)
+        match job:
+            case MeasureJob():
+                return bench.measure(job)
+            case FinalJob():
+                return bench.examine(job)
+        return bench.confirm(job)
 
     return work, bench.foresee, Ready(jail=jail.probe(), versions=bench.versions())
 

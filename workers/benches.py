@@ -15,13 +15,11 @@ from workers.protocol import (
     ANSWER,
     Answer,
     Bundle,
-    ConfirmJob,
     Device,
     Failure,
     Foresight,
-    MeasureJob,
+    Job,
     Ready,
-    TraceJob,
     Wire,
 )
 
@@ -68,7 +66,7 @@ class Bench:
             raise ToolMissing(answer.error)
         raise BenchDied(f"the bench did not get ready: {answer.error if isinstance(answer, Failure) else answer.kind}")
 
-    def send(self, job: TraceJob | MeasureJob | ConfirmJob) -> None:
+    def send(self, job: Job) -> None:
         """Give it a job; `poll` carries it over and brings the answer."""
         self._say(job)
 

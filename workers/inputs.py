@@ -22,8 +22,8 @@ EXTREME = 2.0**7
 FAINT = 2.0**-20
 """Scale of rows of `structured` that float16 has no normal numbers for, so that arithmetic in it shows."""
 PLANTED = {"planted": 3, "lone": 1}
-"""Draws with some of NaN, Inf and -Inf in one input, and how many: where a result depends on a whole input, as a loss
-does, one special value hides whether another is swallowed."""
+"""Draws with some of NaN, Inf and -Inf in one input, and how many; all NaN if gradients are judged. Where a result
+depends on a whole input, as a loss does, one special value hides whether another is swallowed."""
 HEADROOM = 16.0
 """Drawn values keep this factor from the largest value of their dtype, and of float32, which they are drawn in."""
 
@@ -49,7 +49,7 @@ def draw(
     if name not in DRAWS:
         raise ValueError(f"'{name}' is no draw; known: {', '.join(DRAWS)}")
     tensors = []
-    for item in operator.inputs:
+    for item in operator.given:
         generator = _generator(seed, device, shape.key, name, item.name)
         tensors.append(_draw_input(item, operator.input_shape(item, shape.dims), shape.dims, name, generator))
     if name in PLANTED:
@@ -192,13 +192,18 @@ def takes_specials(item: Input) -> bool:
 
 
 def _plant(operator: Operator, tensors: list[torch.Tensor], count: int, generator: torch.Generator) -> None:
-    """Put some of NaN, Inf and -Inf, as many as fit, into one float input that no distribution pins."""
-    candidates = [tensor for item, tensor in zip(operator.inputs, tensors, strict=True) if takes_specials(item)]
+    """Put some of NaN, Inf and -Inf, as many as fit, into one float input that no distribution pins.
+
+    Where gradients are judged all of them are NaN: at infinity a gradient times a slope of zero is NaN in one right
+    formula and zero in another.
+    """
+    candidates = [tensor for item, tensor in zip(operator.given, tensors, strict=True) if takes_specials(item)]
     if candidates:
         device = generator.device
         chosen = candidates[int(torch.randint(0, len(candidates), (), generator=generator, device=device))].view(-1)
         positions = torch.randperm(chosen.numel(), generator=generator, device=device)[:count]
-        specials = torch.tensor([float("nan"), float("inf"), float("-inf")], device=device)
+        kinds = ("nan", "nan", "nan") if operator.backward else ("nan", "inf", "-inf")
+        specials = torch.tensor([float(kind) for kind in kinds], device=device)
         specials = specials[torch.randperm(3, generator=generator, device=device)]
         chosen[positions] = specials[: len(positions)].to(chosen.dtype)
 

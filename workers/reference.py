@@ -3,7 +3,7 @@
 The graph is data that left a jail, so every operation is looked up in `OPERATIONS` before it is resolved.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
@@ -33,11 +33,19 @@ view _unsafe_view expand permute transpose t squeeze unsqueeze slice select spli
 repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
 as_strided unfold _to_copy clone copy contiguous alias detach lift_fresh lift_fresh_copy fill zero
 """
+_GRADIENTS = """
+_softmax_backward_data _log_softmax_backward_data native_layer_norm_backward native_group_norm_backward
+native_batch_norm_backward _fused_rms_norm_backward nll_loss_backward mse_loss_backward gelu_backward silu_backward
+sigmoid_backward tanh_backward threshold_backward elu_backward leaky_relu_backward hardtanh_backward
+hardswish_backward hardsigmoid_backward softplus_backward mish_backward log_sigmoid_backward convolution_backward
+avg_pool2d_backward max_pool2d_with_indices_backward _adaptive_avg_pool2d_backward embedding_dense_backward
+slice_backward select_backward
+"""
 _FACTORIES = """
 arange full zeros ones empty empty_strided eye linspace scalar_tensor full_like zeros_like ones_like empty_like
 new_full new_zeros new_ones new_empty new_empty_strided
 """
-OPERATIONS = frozenset("".join((_ELEMENTWISE, _REDUCTIONS, _PRODUCTS, _SHAPES, _FACTORIES)).split())
+OPERATIONS = frozenset("".join((_ELEMENTWISE, _REDUCTIONS, _PRODUCTS, _SHAPES, _GRADIENTS, _FACTORIES)).split())
 """ATen operations a reference may use, without overloads; each also in place, on tensors the reference made itself.
 
 None of them draws random numbers, reads files, or lets values decide about shapes.
@@ -45,6 +53,11 @@ None of them draws random numbers, reads files, or lets values decide about shap
 
 Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 """What one node computes."""
+
+Rounding: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+"""A float tensor as it was computed, to the one that is gone on with."""
+_MOVING = frozenset((*_SHAPES.split(), *_FACTORIES.split()))
+"""Operations that round nothing."""
 
 _REFUSED_OVERLOADS = {("view", "dtype")}
 """Reinterpreting bits has no meaning once float tensors are held in float64."""
@@ -61,7 +74,9 @@ def is_allowed(name: str, overload: str) -> bool:
     return base in OPERATIONS and "out" not in overload.split("_") and (base, overload) not in _REFUSED_OVERLOADS
 
 
-def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], *, double: bool) -> tuple[torch.Tensor, ...]:
+def evaluate(
+    graph: Graph, inputs: Sequence[torch.Tensor], *, double: bool, rounding: Rounding | None = None
+) -> tuple[torch.Tensor, ...]:
     """Compute the reference.
 
     With `double`, float inputs, float constants and every float cast become float64. So does the last cast to a
@@ -71,6 +86,7 @@ def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], *, double: bool) -> t
         graph: The reference for the inputs' shape.
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
+        rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
 
     Returns:
         The results, in the operator's order.
@@ -83,10 +99,25 @@ def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], *, double: bool) -> t
         values: list[Result] = []
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):
-            values.append(_call(node, given, values, double))
+            result = _call(node, given, values, double)
+            values.append(result if rounding is None or _base(node.op) in _MOVING else _rounded(result, rounding))
             for used in spent.get(index, ()):
                 values[used] = None
         return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
+
+
+def _rounded(result: Result, rounding: Rounding) -> Result:
+    if isinstance(result, tuple | list):
+        return tuple(rounding(part) if _is_real(part) else part for part in result)
+    return rounding(result) if result is not None and _is_real(result) else result
+
+
+def _is_real(value: torch.Tensor | None) -> bool:
+    return value is not None and value.is_floating_point()
+
+
+def _base(op: str) -> str:
+    return op.split(".")[1].removesuffix("_")
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ from workers import driver, jail
 from workers.errors import ToolMissing, WorkerError
 from workers.protocol import device_of_card
 from workers.protocol.survey import CardSurvey, Survey
+from workers.sanitizer import find_sanitizer
 
 PACKAGES = ("kernelreef", "torch", "triton", "cuda-bindings", "liger-kernel")
 """Packages that decide about verdicts and figures."""
@@ -63,7 +64,12 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
     tool = get_ptxas(90)
-    return {**versions, "ptxas": "not installed" if tool is None else str(tool.version)}
+    sanitizer = find_sanitizer()
+    return {
+        **versions,
+        "ptxas": "not installed" if tool is None else str(tool.version),
+        "compute-sanitizer": "not installed: finalists are not sanitised" if sanitizer is None else sanitizer.version,
+    }
 
 
 def _cards() -> tuple[tuple[CardSurvey, ...], str]:

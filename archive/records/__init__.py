@@ -60,7 +60,7 @@ from archive.records.searching import (
 )
 from archive.records.steering import GateRecord, Hint, NewHint, NewPin, Pin
 from archive.records.tenure import SearchMark, Tenure
-from archive.records.views import Documents, Kin, Mark, Milestone, Sighting
+from archive.records.views import Documents, Kin, Mark, Milestone, Place, Sighting, Span
 
 __all__ = [
     "EMPTY_CELL",
@@ -115,6 +115,7 @@ __all__ = [
     "Offer",
     "OperatorRecord",
     "Pin",
+    "Place",
     "Placement",
     "PlacementRecord",
     "Progress",
@@ -127,6 +128,7 @@ __all__ = [
     "SearchState",
     "Session",
     "Sighting",
+    "Span",
     "Tenure",
     "Token",
     "Traced",

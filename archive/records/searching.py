@@ -36,12 +36,16 @@ class CandidateState(StrEnum):
 
 
 class Placement(StrEnum):
-    """What an offer came to. STALE: the cell's holder changed since the caller looked."""
+    """What an offer came to. STALE: the cell's holder changed since the caller looked.
+
+    WITHDRAWN is no offer's answer: the holder turned out wrong and lost its cell.
+    """
 
     NEW = "new"
     IMPROVED = "improved"
     REJECTED = "rejected"
     STALE = "stale"
+    WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,7 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """Where a search's candidates are. `proposals` counts duplicates too; `in_flight` are not judged yet.
-
-    `judging_ms` is what its reports took on their devices, milliseconds.
-    """
+    """Where a search's candidates are (`proposals` counts duplicates too), and what its reports took on devices."""
 
     proposals: int
     candidates: int
@@ -166,8 +167,9 @@ class NewCandidate:
 class Candidate:
     """A stored candidate.
 
-    `outcome` and `objective` are its best variant's once judged; `ordinal` counts proposals from 0; `stages_s` says
-    how long its trace took, by stage.
+    `outcome` is its best variant's once judged; `objectives` are those of its best variant on each device where one is
+    correct, and `objective` is the one on the search's first device, so that it means the same for all candidates of a
+    search. `ordinal` counts proposals from 0; `stages_s` says how long its trace took, by stage.
     """
 
     id: str
@@ -185,6 +187,7 @@ class Candidate:
     line: int | None
     created_at: datetime
     objective: float | None = None
+    objectives: Mapping[str, float] = field(default_factory=dict)
     stages_s: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -22,8 +22,29 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Span:
+    """How an axis is read off a cell's index: its bin is `cell // stride % bins`."""
+
+    stride: int
+    bins: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """All cells of a grid that fall on one place of a map: the bins of two axes, how many are held, and the best."""
+
+    x: int
+    y: int
+    held: int
+    mark: Mark
+
+
+@dataclass(frozen=True)
 class Kin:
-    """A candidate as a lineage draws it. `generation` is 0 for the one asked for and grows with its ancestors."""
+    """A candidate as a lineage draws it.
+
+    `generation` is 0 for the one asked for, grows with its ancestors, and is -1 for its children.
+    """
 
     id: str
     ordinal: int
@@ -31,7 +52,7 @@ class Kin:
     parents: tuple[str, ...]
     note: str
     outcome: str | None
-    objective: float | None
+    objectives: Mapping[str, float]
     generation: int = 0
 
 
@@ -48,7 +69,7 @@ class Sighting:
     outcome: str | None
     reason: str
     line: int | None
-    objective: float | None
+    objectives: Mapping[str, float]
     created_at: datetime
 
 
@@ -61,6 +82,7 @@ class Milestone:
         elites: Cells filled.
         qd_score: Sum of the elites' objectives.
         best: Largest objective, None while no cell was filled.
+        usd: US dollars that models had cost, or were to cost at most; None where the search had asked none.
         reached_at: UTC.
     """
 
@@ -68,6 +90,7 @@ class Milestone:
     elites: int
     qd_score: float
     best: float | None
+    usd: float | None
     reached_at: datetime
 
 

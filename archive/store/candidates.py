@@ -1,5 +1,6 @@
 """Candidates: proposed, traced, judged. Each step is one transaction that may be repeated."""
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -24,7 +25,7 @@ from archive.store.milestones import mark_milestone
 from archive.store.tallies import count_event
 from archive.store.tenures import require_held
 from archive.store.traces import add_trace
-from archive.tables import UNFINISHED, candidates, counters, variants
+from archive.tables import UNFINISHED, candidates, counters, parentages, variants
 
 NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
 """Outcomes that another machine or minute might not repeat: such a trace is not taken for an equal candidate's."""
@@ -56,6 +57,9 @@ class Candidates:
             await require_held(connection, new.search, holder)
             await _count_children(connection, new.parents)
             stored = await _insert(connection, new)
+            if stored is not None and new.parents:
+                kin = [{"parent": parent, "child": new.id} for parent in sorted(set(new.parents))]
+                await connection.execute(parentages.insert(), kin)
             await _count_proposal(connection, new, stored=stored is not None)
             return stored
 
@@ -139,19 +143,37 @@ class Candidates:
         async with self._database.read() as connection:
             return [Variant(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def judge(self, id: str, outcome: str, reason: str, line: int | None, objective: float | None) -> bool:
+    async def judge(
+        self,
+        id: str,
+        outcome: str,
+        reason: str,
+        line: int | None,
+        objective: float | None,
+        objectives: Mapping[str, float] | None = None,
+    ) -> bool:
         """Give a candidate its verdict, the outcome of its best variant. The first verdict stays.
+
+        Args:
+            id: The candidate.
+            outcome: Of its best variant.
+            reason: Why, where it is not correct.
+            line: Of the source, where the reason has one.
+            objective: On the search's first device.
+            objectives: On each device on which a variant is correct.
 
         Returns:
             True if this was the first.
 
         Raises:
             NotFound: If there is no such candidate.
-            ValueError: If the objective is not finite.
+            ValueError: If an objective is not finite.
         """
-        if objective is not None and not isfinite(objective):
-            raise ValueError(f"an objective must be finite, not {objective}")
-        verdict = {"outcome": outcome, "reason": reason, "line": line, "objective": objective}
+        known = dict(objectives or {})
+        for figure in (objective, *known.values()):
+            if figure is not None and not isfinite(figure):
+                raise ValueError(f"an objective must be finite, not {figure}")
+        verdict = {"outcome": outcome, "reason": reason, "line": line, "objective": objective, "objectives": known}
         statement = (
             update(candidates)
             .where(candidates.c.id == id, UNFINISHED)
@@ -222,6 +244,7 @@ async def _insert(connection: AsyncConnection, new: NewCandidate) -> Candidate |
         reason="",
         line=None,
         objective=None,
+        objectives={},
         stages_s={},
         created_at=now(),
     )

@@ -4,10 +4,11 @@
 statement, whether a challenger takes a cell.
 """
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Update, func, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, Update, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
@@ -57,6 +58,32 @@ class Elites:
             if revision is not None:
                 await count_event(connection, offer.search, offer.emitter, PROMOTED, offer.device)
             return placement
+
+    async def withdraw(self, search: str, device: str, bundle: str, job: str) -> list[int]:
+        """Empty the cells that a bundle holds, under whatever axes. The history keeps who held them, and until when.
+
+        A repetition finds nothing left to do.
+
+        Args:
+            search: Which search.
+            device: Which archive within it.
+            bundle: Who turned out wrong.
+            job: That of the report which says so.
+
+        Returns:
+            The cells that are empty now.
+        """
+        statement = (
+            delete(elites)
+            .where(elites.c.search == search, elites.c.device == device, elites.c.bundle == bundle)
+            .returning(*(elites.c[name] for name in (*CELL, *CHALLENGER)))
+        )
+        async with self._database.write() as connection:
+            rows = [row._asdict() for row in await connection.execute(statement)]
+            for row in rows:
+                entry = {**row, "job": job, "placement": Placement.WITHDRAWN, "offered_at": now()}
+                await connection.execute(upsert(connection, placements).values(**entry).on_conflict_do_nothing())
+        return sorted(row["cell"] for row in rows)
 
     async def get(self, search: str, device: str, axes_version: int, cell: int) -> Elite:
         """The holder of a cell.
@@ -143,6 +170,13 @@ class Elites:
         async with self._database.read() as connection:
             held, promotions = (await connection.execute(statement.where(*_grid(search, device, axes_version)))).one()
         return f"{held}-{promotions}"
+
+    async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[Elite]:
+        """Holders with the largest objectives, the best first."""
+        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version))
+        statement = statement.order_by(elites.c.objective.desc()).limit(limit)
+        async with self._database.read() as connection:
+            return [Elite(**row._asdict()) for row in await connection.execute(statement)]
 
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[Elite]:

@@ -5,7 +5,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import Moment, now
 from archive.store.engine import upsert
-from archive.tables import elites, milestones, searches
+from archive.store.spending import SEARCH
+from archive.tables import elites, milestones, purses, searches
 
 DENSE = 256
 """Evaluations up to which every one is a milestone; from there 128 for each doubling. A million make 1800 of them."""
@@ -23,6 +24,7 @@ async def mark_milestone(connection: AsyncConnection, search: str, evaluations: 
     """Write down where a search stands on each device that has an elite, in the caller's transaction."""
     if not is_milestone(evaluations):
         return
+    spent = select(purses.c.usd).where(purses.c.search == search, purses.c.backend == SEARCH).scalar_subquery()
     standing = (
         select(
             elites.c.search,
@@ -31,11 +33,12 @@ async def mark_milestone(connection: AsyncConnection, search: str, evaluations: 
             func.count(),
             func.sum(elites.c.objective),
             func.max(elites.c.objective),
+            spent,
             literal(now(), Moment),
         )
         .join(searches, (searches.c.id == elites.c.search) & (searches.c.axes_version == elites.c.axes_version))
         .where(elites.c.search == search)
         .group_by(elites.c.search, elites.c.device)
     )
-    columns = ["search", "device", "evaluations", "elites", "qd_score", "best", "reached_at"]
+    columns = ["search", "device", "evaluations", "elites", "qd_score", "best", "usd", "reached_at"]
     await connection.execute(upsert(connection, milestones).from_select(columns, standing).on_conflict_do_nothing())

@@ -1,5 +1,6 @@
 """Reports: every verdict, whole, and found again by what it was about."""
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -55,6 +56,19 @@ class Reports:
         statement = _about(operator, bundle, device, protocol_version).where(reports.c.kind == "confirm")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
+
+    async def finals(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
+        """Documents of the `final` reports on equal bundles, oldest first. Lost workers' reports do not count."""
+        statement = _about(operator, bundle, device, protocol_version).where(reports.c.kind == "final")
+        async with self._database.read() as connection:
+            return list((await connection.scalars(statement)).all())
+
+    async def finals_on(self, candidates: Collection[str]) -> list[str]:
+        """Documents of the `final` reports on candidates, oldest first."""
+        statement = select(reports.c.seq, reports.c.document).where(reports.c.candidate.in_(candidates))
+        async with self._database.read() as connection:
+            rows = (await connection.execute(statement.where(reports.c.kind == "final"))).all()
+        return [document for _, document in sorted(rows)]
 
     async def of_candidate(self, candidate: str) -> list[str]:
         """Documents of a candidate's reports, oldest first."""

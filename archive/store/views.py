@@ -1,13 +1,14 @@
 """Views: what pages read often, in as few columns as they show. Nothing here writes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Integer, Select, func, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.records import Documents, Kin, Mark, Milestone, Sighting
+from archive.records import Documents, Kin, Mark, Milestone, Place, Sighting, Span
 from archive.store.engine import Database, select_record
-from archive.tables import candidates, elites, milestones, reports
+from archive.tables import candidates, elites, milestones, parentages, reports
 
 MOST_KIN = 200
 """Candidates of one lineage; a graph of more cannot be read."""
@@ -19,15 +20,54 @@ class Views:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def marks(self, search: str, device: str, axes_version: int) -> list[Mark]:
-        """Holders of all filled cells, the best first."""
+    async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[Mark]:
+        """Holders of filled cells, the best first."""
         statement = (
             select_record(elites, Mark)
-            .where(elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
+            .where(*_grid(search, device, axes_version))
             .order_by(elites.c.objective.desc())
+            .limit(limit)
         )
         async with self._database.read() as connection:
             return [Mark(*row) for row in await connection.execute(statement)]
+
+    async def places(
+        self,
+        grid: tuple[str, str, int],
+        x: Span,
+        y: Span,
+        slices: Sequence[tuple[Span, int]] = (),
+    ) -> list[Place]:
+        """A grid as a map over two axes: wherever any cell is filled, how many are, and the best holder among them.
+
+        It reads an index and one row a place, not one a cell. Of equally good holders the one of the first cell counts.
+
+        Args:
+            grid: Search, device and version of the axes.
+            x: The axis from left to right.
+            y: The axis from bottom to top.
+            slices: Axes that are held at one bin each.
+        """
+        across, up = _bin(x), _bin(y)
+        here = (*_grid(*grid), *(_bin(span) == chosen for span, chosen in slices))
+        tops = select(across, up, func.max(elites.c.objective), func.count()).where(*here).group_by(across, up)
+        async with self._database.read() as connection:
+            found = {(at_x, at_y): (top, held) for at_x, at_y, top, held in await connection.execute(tops)}
+            if not found:
+                return []
+            cells = await _first_cells(connection, (across, up), here, {top for top, _ in found.values()})
+            first = {place: cells[*place, top] for place, (top, _) in found.items()}
+            marks = await _marks_at(connection, grid, first.values())
+        return [Place(*place, held, marks[first[place]]) for place, (_, held) in found.items()]
+
+    async def shared(self, left: tuple[str, str, int], right: tuple[str, str, int]) -> int:
+        """How many cells are filled in both of two grids, each a search, a device and a version of its axes."""
+        other = elites.alias("other")
+        theirs = (other.c.search == right[0], other.c.device == right[1], other.c.axes_version == right[2])
+        both = elites.join(other, other.c.cell == elites.c.cell)
+        statement = select(func.count()).select_from(both).where(*_grid(*left), *theirs)
+        async with self._database.read() as connection:
+            return (await connection.execute(statement)).scalar_one()
 
     async def milestones(self, search: str, device: str, *, spacing: int = 1) -> list[Milestone]:
         """How a search got where it is, oldest first. Their number grows with the logarithm of its evaluations.
@@ -89,6 +129,15 @@ class Views:
                     break
         return list(found.values())
 
+    async def children(self, candidate: str, limit: int) -> list[Kin]:
+        """Candidates that came of another one directly, the first ones; their generation is -1."""
+        ids = select(parentages.c.child).where(parentages.c.parent == candidate).order_by(parentages.c.child)
+        async with self._database.read() as connection:
+            found = (await connection.scalars(ids.limit(limit))).all()
+            if not found:
+                return []
+            return [Kin(**row._asdict(), generation=-1) for row in await connection.execute(_kin(found))]
+
     async def documents(self, jobs: Collection[str]) -> Documents:
         """The reports of some jobs, by job; those that are not there are left out."""
         statement = select(reports.c.job, reports.c.document).where(reports.c.job.in_(jobs))
@@ -97,5 +146,35 @@ class Views:
 
 
 def _kin(ids: Collection[str]) -> Select[Any]:
-    columns = ("id", "ordinal", "emitter", "parents", "note", "outcome", "objective")
+    columns = ("id", "ordinal", "emitter", "parents", "note", "outcome", "objectives")
     return select(*(candidates.c[name] for name in columns)).where(candidates.c.id.in_(ids))
+
+
+def _grid(search: str, device: str, axes_version: int) -> tuple[ColumnElement[bool], ...]:
+    return (elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
+
+
+def _bin(span: Span) -> ColumnElement[int]:
+    # Not as parameters: PostgreSQL would not see that the same expression is selected and grouped by.
+    return literal_column(f"cell / {span.stride:d} % {span.bins:d}", Integer)
+
+
+async def _first_cells(
+    connection: AsyncConnection,
+    place: tuple[ColumnElement[int], ColumnElement[int]],
+    here: Sequence[ColumnElement[bool]],
+    objectives: Collection[float],
+) -> dict[tuple[int, int, float], int]:
+    """By place and objective, the first cell whose holder has that objective."""
+    statement = (
+        select(*place, elites.c.objective, func.min(elites.c.cell))
+        .where(*here, elites.c.objective.in_(objectives))
+        .group_by(*place, elites.c.objective)
+    )
+    return {(x, y, objective): cell for x, y, objective, cell in await connection.execute(statement)}
+
+
+async def _marks_at(connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]) -> dict[int, Mark]:
+    """Holders by cell."""
+    statement = select_record(elites, Mark).where(*_grid(*grid), elites.c.cell.in_(cells))
+    return {row.cell: Mark(*row) for row in await connection.execute(statement)}

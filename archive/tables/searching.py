@@ -118,6 +118,7 @@ candidates = Table(
     Column("reason", Prose, nullable=False),
     Column("line", Integer),
     Column("objective", Double),
+    Column("objectives", Json(dict), nullable=False, server_default="{}"),
     Column("stages_s", Json(dict), nullable=False),
     Column("created_at", Moment, nullable=False),
     UniqueConstraint("search", "digest"),
@@ -125,6 +126,14 @@ candidates = Table(
     Index(None, "search", "emitter", "ordinal"),
     Index(None, "search", "outcome", "ordinal"),
     Index("ix_candidates_unfinished", "search", "ordinal", sqlite_where=UNFINISHED, postgresql_where=UNFINISHED),
+)
+
+# Candidates by whom they came of; their own column has the same in their order. A parent may be of no archive.
+parentages = Table(
+    "parentages",
+    metadata,
+    Column("parent", Text, primary_key=True),
+    Column("child", Text, ForeignKey("candidates.id"), primary_key=True, index=True),
 )
 
 bundles = Table(
@@ -181,7 +190,7 @@ elites = Table(
     *_challenger(),
     Column("revision", Integer, nullable=False),
     Column("placed_at", Moment, nullable=False),
-    Index("ix_elites_objective", "search", "device", "axes_version", "objective"),
+    Index("ix_elites_objective", "search", "device", "axes_version", "objective", "cell"),
 )
 
 placements = Table(

@@ -11,6 +11,7 @@ from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
 from service.errors import BadInput
+from service.judging.finals import finalists
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
@@ -58,7 +59,7 @@ async def archive(
 async def elites(
     search: Named, device: OnDevice, running: Running, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[schemas.Elite]:
-    """The elites, best first."""
+    """The elites, best first, with what examining them as finalists came to."""
     grid = Grid(search.axes)
     after = decode(cursor, (int, float), int)
     ranked = sorted(
@@ -68,7 +69,13 @@ async def elites(
     if after is not None:
         objective, cell = after
         ranked = [elite for elite in ranked if (-elite.objective, elite.cell) > (-objective, cell)]
-    return page(ranked, limit, lambda elite: (elite.objective, elite.cell), lambda elite: schemas.Elite.of(elite, grid))
+    stamps = await finalists(running.store, ranked[:limit])
+    return page(
+        ranked,
+        limit,
+        lambda elite: (elite.objective, elite.cell),
+        lambda elite: schemas.Elite.of(elite, grid, stamps.get(elite.job)),
+    )
 
 
 @router.get("/progress", dependencies=[needs(Scope.READ)])

@@ -36,6 +36,7 @@ _SUMMARY: dict[str, JsonValue] = {
     "reason": "",
     "line": None,
     "objective": 1.31,
+    "objectives": {"model:sm_90": 1.31},
     "created_at": AT,
 }
 

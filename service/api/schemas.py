@@ -12,7 +12,7 @@ from archive import records
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from service.api.examples import EXAMPLES
-from service.judging.figures import Provenance, provenance, relative_to
+from service.judging.figures import Finalist, Provenance, provenance, relative_to
 from workers.protocol import Bundle, Gate, Operator
 from workers.protocol.words import describe_plan
 
@@ -118,7 +118,8 @@ class Coordinate(Resource):
 class Elite(Resource):
     """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions.
 
-    `job` is that of the report which its speedup rests on.
+    `job` is that of the report which its speedup rests on. `finalist` is what examining it at the search's end came to,
+    None before that; only `…/elites` tells it.
     """
 
     device: str
@@ -134,9 +135,10 @@ class Elite(Resource):
     speedup: Speedup
     revision: int
     placed_at: datetime
+    finalist: Finalist | None = None
 
     @classmethod
-    def of(cls, elite: records.Elite, grid: Grid) -> Self:
+    def of(cls, elite: records.Elite, grid: Grid, finalist: Finalist | None = None) -> Self:
         """An elite with its place in the grid."""
         return cls(
             device=elite.device,
@@ -152,6 +154,7 @@ class Elite(Resource):
             speedup=Speedup(low=elite.low, mid=elite.mid, high=elite.high),
             revision=elite.revision,
             placed_at=elite.placed_at,
+            finalist=finalist,
         )
 
 
@@ -228,7 +231,11 @@ class Progress(Resource):
 
 
 class CandidateSummary(Resource):
-    """A candidate in a list, without its source."""
+    """A candidate in a list, without its source.
+
+    `objectives` are those of its best variant on each device where one is correct; `objective` is the one on the
+    search's first device.
+    """
 
     id: str
     search: str
@@ -241,6 +248,7 @@ class CandidateSummary(Resource):
     reason: str
     line: int | None
     objective: float | None
+    objectives: Mapping[str, float]
     created_at: datetime
 
 

@@ -45,6 +45,9 @@ def best(
                 emit_json(_document(found, leader, candidate, path))
                 return
             out.print(elite_table(await reef.archive(found.id, device)))
+            if leader.finalist is not None:
+                said = f"As a finalist the best one is: {leader.finalist.standing}. {leader.finalist.reason}"
+                out.print(said.strip(), highlight=False, markup=False)
         if path:
             out.print(f"The best kernel is in {path}")
         else:
@@ -123,5 +126,6 @@ def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | 
         "baselines": best_baselines(Report.model_validate(report)) if report else {},
         "coordinates": {name: place.model_dump() for name, place in leader.coordinates.items()},
         "source": candidate.source,
+        "finalist": leader.finalist.model_dump() if leader.finalist else None,
         "file": str(path) if path else None,
     }

@@ -66,11 +66,11 @@ def show(
         emit_json(operator.model_dump(mode="json"))
         return
     out.print(f"[bold]{operator.name}[/] {operator.digest[:16]}", highlight=False)
-    for item in operator.inputs:
+    for item in operator.given:
         out.print(f"  input  {item.name}: {item.dtype}[{', '.join(map(str, item.shape))}]", markup=False)
     for scalar in operator.scalars:
         out.print(f"  scalar {scalar.name}: {scalar.dtype} = {scalar.value}", markup=False)
-    for output in operator.outputs:
+    for output in operator.results:
         out.print(f"  output {output.name}: {output.dtype}", markup=False)
     out.print(operator.reference, highlight=False, markup=False)
 

@@ -1,5 +1,6 @@
 """The archive as a terminal can show it: a heat map over two axes, and a table of elites."""
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -8,6 +9,9 @@ from service.judging.figures import in_words
 
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
+
+ID_WIDTH = 12
+"""Least columns of an id: a third of it, so that five axes fit into 80 columns."""
 
 
 def heat_map(archive: Archive) -> Table:
@@ -32,14 +36,27 @@ def heat_map(archive: Archive) -> Table:
 
 
 def elite_table(archive: Archive, *, limit: int = 12) -> Table:
-    """The best elites, one a row, with their place on the search's axes."""
-    elites = archive.elites
-    table = Table(title=f"Elites, best {min(limit, len(elites))} of {len(elites)}", title_style="bold")
-    for heading in ("speedup", "emitter", "candidate", *(axis.descriptor for axis in archive.axes)):
-        table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=heading == "candidate")
-    for elite in sorted(elites, key=lambda item: -item.objective)[:limit]:
-        places = [_words(elite, axis) for axis in archive.axes]
-        table.add_row(f"{elite.objective:.3f}x", elite.emitter, elite.candidate, *places)
+    """The best elites, one a row, with their place on the search's axes.
+
+    Where the terminal is narrow, ids and headings go on in the next line; figures and emitters are never cut.
+    """
+    elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
+    table = Table(
+        title=f"Elites, best {len(elites)} of {len(archive.elites)}",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    speedups = [f"{elite.objective:.3f}x" for elite in elites]
+    whole = {"speedup": speedups, "emitter": [elite.emitter for elite in elites]}
+    for heading, texts in whole.items():
+        least = max(map(len, [heading, *texts]))
+        table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=True, min_width=least)
+    table.add_column("candidate", overflow="fold", min_width=ID_WIDTH)
+    for axis in archive.axes:
+        table.add_column(Text(axis.descriptor.replace("_", " ")), overflow="fold")
+    for elite, speedup in zip(elites, speedups, strict=True):
+        table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
     table.caption = in_words(archive.device)
     return table
 

@@ -5,12 +5,15 @@ it is made of fragments, which the same templates make for the page and for its 
 """
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from service.dashboard import candidates, compare, operators, prompts, searches, shapes, steering, tokens, workers
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
+from service.dashboard.routing import for_people
 
 PARTS = (searches, shapes, steering, candidates, compare, operators, workers, prompts, tokens)
 """Modules with pages, each with a `router`."""
@@ -31,7 +34,9 @@ def install_pages(app: FastAPI) -> None:
     """Add every page, and the files that pages need, to an app."""
     for part in PARTS:
         app.include_router(part.router)
-    app.mount(STATIC_PATH, _Kept(directory=STATIC_DIR))
+    for kind in (HTTPException, Exception):
+        app.add_exception_handler(kind, for_people(app.exception_handlers[kind]))
+    app.mount(STATIC_PATH, GZipMiddleware(_Kept(directory=STATIC_DIR)))
 
 
 __all__ = ["PARTS", "install_pages"]

@@ -1,28 +1,26 @@
 """The page of a candidate: its source, where it comes from, what it does, and why its figures may be believed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.errors import NotFound
-from archive.grid import Grid
-from archive.records import BundleRecord, Candidate, Elite, Search, Variant
+from archive.records import BundleRecord, Candidate, Search, Variant
 from archive.store import Store
 from service.dashboard import words
-from service.dashboard.lineages import GENERATIONS, Drawing, lay_out
+from service.dashboard.courses import ENDED
+from service.dashboard.judged import Judged, load_judged
+from service.dashboard.lineages import CHILDREN, GENERATIONS, Drawing, lay_out
 from service.dashboard.rendering import Fragment, Page
 from service.dashboard.sources import DiffLine, difference, highlighted
-from service.dashboard.timing import Rival, ShapeTimes, compare
-from service.judging.figures import provenance, relative_to
-from service.judging.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.judging.promotion import first_benchmark
 from service.judging.reports import last_words, reports_on
 from service.telling.kernels import kernel_file
-from workers.protocol import Bundle, Device, Operator, Outcome, Ratio, Report, ShapeRole
+from workers.protocol import Bundle, Operator, Outcome, Report, ShapeRole
 from workers.protocol.words import describe_plan
-from workers.targets import TARGETS
 
 
 @dataclass(frozen=True)
@@ -46,35 +44,6 @@ class PlanWords:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What became of a variant on one device.
-
-    Attributes:
-        device: Where.
-        provenance: Where the times come from.
-        relative_to: What the speedup is relative to.
-        report: The last word on it; None before there is one.
-        others: Earlier reports on it there, oldest first.
-        speedup: Over the baseline; None where it is unknown.
-        times: Shape by shape.
-        cell: The cell it belongs to; None if an axis has no value.
-        holder: Who holds that cell; None if nobody does.
-        card: The card whose bandwidth the floor assumes.
-    """
-
-    device: str
-    provenance: str
-    relative_to: str
-    report: Report | None
-    others: tuple[Report, ...]
-    speedup: Ratio | None
-    times: tuple[ShapeTimes, ...]
-    cell: int | None
-    holder: Elite | None
-    card: str
-
-
-@dataclass(frozen=True)
 class CandidatePage(Page):
     """A candidate with one of its variants in full."""
 
@@ -92,12 +61,21 @@ class CandidatePage(Page):
     lineage: Drawing
     against: Candidate | None
     changes: tuple[DiffLine, ...] | None
-    said: str
 
     @property
     def title(self) -> str:
         """Its name among people."""
         return f"{self.search.operator_name} candidate {words.brief(self.candidate.id)}"
+
+    @property
+    def device(self) -> str:
+        """Whose figures stand in drawings that have room for one: the first device on which it has any."""
+        return next((name for name in self.search.devices if name in self.candidate.objectives), self.search.devices[0])
+
+    @property
+    def steerable(self) -> bool:
+        """Whether its search still listens."""
+        return self.search.state not in ENDED
 
     @property
     def holds(self) -> tuple[Judged, ...]:
@@ -113,12 +91,6 @@ class Assembly(Fragment):
     name = "assembly"
 
     kernels: tuple[tuple[str, str, str], ...]
-
-
-def objective_said(search: Search) -> str:
-    """Where the objectives of a search's candidates come from; empty where its devices differ in that."""
-    found = {provenance(device) for device in search.devices}
-    return found.pop() if len(found) == 1 else ""
 
 
 async def load_candidate(store: Store, id: str, variant: int | None, against: str | None) -> CandidatePage:
@@ -140,6 +112,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
     chosen = _choose(variants, reports, variant)
     stored = await store.bundles.get(chosen.bundle) if chosen and chosen.bundle else None
     kin = await store.views.lineage(id, GENERATIONS)
+    children = await store.views.children(id, CHILDREN)
     against = against or next(iter(candidate.parents), None)
     other = await store.candidates.get(against) if against else None
     mine = [report for report in reports if chosen and report.variant == chosen.index]
@@ -151,11 +124,10 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
         chosen=chosen,
         places=_places(search, stored) if stored else (),
         plans=_plans(stored) if stored else (),
-        judged=tuple([await _judged(store, search, device, mine, stored) for device in search.devices]) if mine else (),
-        lineage=lay_out(kin),
+        judged=await load_judged(store, search, mine, stored) if mine else (),
+        lineage=lay_out([*kin, *children]),
         against=other,
         changes=difference(other.source, candidate.source) if other else None,
-        said=objective_said(search),
     )
 
 
@@ -230,7 +202,9 @@ def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             said = ", ".join(
                 f"{key} {count}" for key, count in sorted(value.items(), key=lambda item: -item[1]) if count
             )
-        elif name.endswith("bytes") and not isinstance(value, bool):
+        elif isinstance(value, bool):
+            said = "yes" if value else "no"
+        elif "bytes" in name:
             said = words.size_bytes(value)
         elif name == "occupancy":
             said = words.share(value)
@@ -238,65 +212,3 @@ def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             said = words.decimal(value) if isinstance(value, float) else str(value)
         facts.append((name.removesuffix("_bytes").replace("_", " "), said))
     return tuple(facts)
-
-
-async def _judged(
-    store: Store, search: Search, device: str, reports: Sequence[Report], stored: BundleRecord | None
-) -> Judged:
-    """What became of the chosen variant on a device, beside those it has to be held against."""
-    here = [report for report in reports if report.device.name == device]
-    report = next(iter(last_words(here)), None)
-    measures = Device.parse(device).measures
-    cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
-    holder = await _holder(store, search, device, cell)
-    seed_us = {} if measures else await seed_times(store, search, device)
-    rivals = [Rival("seed kernel", "baseline", seed_us)] if seed_us else []
-    if holder and report and holder.candidate != report.candidate:
-        rivals.insert(0, Rival("cell's holder", "incumbent", await _times_of(store, holder.job)))
-    said = provenance(device)
-    judged = Judged(
-        device=device,
-        provenance=said,
-        relative_to=relative_to(device),
-        report=report,
-        others=tuple(each for each in here if each is not report),
-        speedup=None,
-        times=(),
-        cell=cell,
-        holder=holder,
-        card=TARGETS[Device.parse(device).target].card,
-    )
-    if report is None:
-        return judged
-    weights = benchmark_weights(search)
-    times = compare(report, _required(search, stored) if stored else {}, rivals, said)
-    return replace(judged, speedup=gain(report, seed_us, weights), times=times)
-
-
-async def _holder(store: Store, search: Search, device: str, cell: int | None) -> Elite | None:
-    if cell is None:
-        return None
-    try:
-        return await store.elites.get(search.id, device, search.axes_version, cell)
-    except NotFound:
-        return None
-
-
-async def seed_times(store: Store, search: Search, device: str) -> dict[str, float]:
-    """Times of the search's first seed on a device, microseconds by shape."""
-    seeds = await store.candidates.seeds(search.id)
-    reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
-    correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
-    report = next(correct, None)
-    return times_us(report) if report else {}
-
-
-async def _times_of(store: Store, job: str) -> dict[str, float]:
-    documents = await store.views.documents([job])
-    return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
-
-
-def _required(search: Search, stored: BundleRecord) -> dict[str, int | None]:
-    """By shape, bytes that any kernel must move."""
-    shapes = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
-    return {shape: readings.get("bytes_required") for shape, readings in zip(shapes, stored.readings, strict=False)}

@@ -10,7 +10,7 @@ from archive.records import Search, Sighting
 from service.api.paging import ID
 from service.api.wiring import Id, Named, Running, needs
 from service.certificates.reading import Certifier
-from service.dashboard.candidate import load_assembly, load_candidate, load_kernel, objective_said
+from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
 from service.dashboard.certificate import CertificatePage
 from service.dashboard.rendering import HEADERS, Page, render_fragment, respond
 from service.dashboard.routing import Framed, pages
@@ -40,7 +40,6 @@ class CandidateList(Page):
     outcome: str | None
     older: int | None
     newest: bool
-    said: str
 
     @property
     def title(self) -> str:
@@ -65,7 +64,6 @@ async def find(
         outcome=outcome.value if outcome else None,
         older=_last(found),
         newest=before is None,
-        said=objective_said(search),
     )
     return respond(page, frame)
 

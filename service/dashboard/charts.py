@@ -61,6 +61,8 @@ def course(
     if not points:
         return Course(title, now or UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
     last_x, last = points[-1]
+    if all(value == bottom for _, value in points):
+        bottom = 0.0  # A line along the edge would look like none.
     top = max(bottom + (max(value for _, value in points) - bottom) * ROOM, bottom + 1e-9)
     placed = [(_scaled(x, points[0][0], last_x) * WIDTH, HEIGHT * (1 - _scaled(y, bottom, top))) for x, y in points]
     line = f"M{placed[0][0]:.1f} {placed[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in placed[1:])

@@ -1,7 +1,7 @@
 """Two searches, or two devices of one, side by side."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from archive.records import Mark, Progress, Search
 from service.api.paging import ID
 from service.api.wiring import Running, needs
 from service.coordinator import Coordinator
-from service.dashboard.maps import Map, View, draw
+from service.dashboard.maps import Map, View, draw, load_places
 from service.dashboard.rendering import Page, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.words import brief
@@ -38,12 +38,14 @@ class Side:
     best: Mark | None
     provenance: str
     relative_to: str
-    cells: frozenset[int]
 
 
 @dataclass(frozen=True)
 class ComparePage(Page):
-    """Both sides, or the form to choose them. `doubts` say why their figures may not be held against each other."""
+    """Both sides, or the form to choose them.
+
+    `doubts` say why their figures may not be held against each other; `shared` cells are filled on both.
+    """
 
     template = "compare.html"
     section = "/compare"
@@ -53,11 +55,7 @@ class ComparePage(Page):
     chosen: Mapping[str, str]
     sides: tuple[Side, ...]
     doubts: tuple[str, ...]
-
-    @property
-    def shared(self) -> int:
-        """Cells that both have filled."""
-        return len(self.sides[0].cells & self.sides[1].cells)
+    shared: int = 0
 
 
 @router.get("/compare", dependencies=[needs(Scope.READ)])
@@ -70,23 +68,28 @@ async def show(running: Running, frame: Framed, request: Request) -> Response:
         for search in recent
         for device in search.devices
     )
-    sides: tuple[Side, ...] = ()
-    if all(chosen.values()):
-        sides = await _both(running, chosen, request)
-    return respond(ComparePage(choices, chosen, sides, _doubts(*sides) if sides else ()), frame)
+    if not all(chosen.values()):
+        return respond(ComparePage(choices, chosen, (), ()), frame)
+    left, right = await _both(running, chosen, request)
+    shared = await running.store.views.shared(_grid(left), _grid(right))
+    return respond(ComparePage(choices, chosen, (left, right), _doubts(left, right), shared), frame)
 
 
-async def _both(running: Coordinator, chosen: Mapping[str, str], request: Request) -> tuple[Side, ...]:
+async def _both(running: Coordinator, chosen: Mapping[str, str], request: Request) -> tuple[Side, Side]:
     """Both sides, their maps in the same colours."""
     views = [await _view(running, chosen[side], side, request) for side in SIDES]
-    marks = await asyncio.gather(
-        *(running.store.views.marks(search.id, view.device, search.axes_version) for search, view in views)
-    )
-    sides = [
-        await _side(running, search, view, mine, others)
-        for (search, view), mine, others in zip(views, marks, reversed(marks), strict=True)
+    left, right = await asyncio.gather(*(load_places(running.store, search, view) for search, view in views))
+    now = datetime.now(UTC)
+    maps = [
+        draw(search, view, mine, now, beside=others, name=name)
+        for (search, view), mine, others, name in zip(views, (left, right), (right, left), SIDES, strict=True)
     ]
-    return tuple(sides)
+    sides = [await _side(running, *seen, drawn) for seen, drawn in zip(views, maps, strict=True)]
+    return sides[0], sides[1]
+
+
+def _grid(side: Side) -> tuple[str, str, int]:
+    return side.search.id, side.view.device, side.search.axes_version
 
 
 async def _view(running: Coordinator, chosen: str, field: str, request: Request) -> tuple[Search, View]:
@@ -99,18 +102,16 @@ async def _view(running: Coordinator, chosen: str, field: str, request: Request)
     return search, View.of(search, {"device": device, **{name: axis for name, axis in asked.items() if axis in names}})
 
 
-async def _side(
-    running: Coordinator, search: Search, view: View, marks: Sequence[Mark], others: Sequence[Mark]
-) -> Side:
+async def _side(running: Coordinator, search: Search, view: View, drawn: Map) -> Side:
+    best = await running.store.views.marks(search.id, view.device, search.axes_version, limit=1)
     return Side(
         search=search,
         view=view,
-        map=draw(search, view, marks, datetime.now(UTC), others),
+        map=drawn,
         progress=await running.store.elites.progress(search.id, view.device, Grid(search.axes).cells),
-        best=marks[0] if marks else None,
+        best=next(iter(best), None),
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
-        cells=frozenset(mark.cell for mark in marks),
     )
 
 

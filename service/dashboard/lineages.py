@@ -1,4 +1,4 @@
-"""A candidate's lineage as a drawing: generations from left to right, the candidate itself at the right."""
+"""A candidate's lineage as a drawing: generations from left to right, ancestors, the candidate and its children."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ from service.dashboard.words import brief
 
 GENERATIONS = 8
 """Generations shown; older ones are reached by opening an ancestor."""
+CHILDREN = 12
+"""Children shown at most."""
 MOST_IN_A_COLUMN = 12
 """Candidates of one generation that are drawn."""
 STEP_X, STEP_Y = 158, 46
@@ -41,9 +43,10 @@ def lay_out(lineage: Sequence[Kin]) -> Drawing:
     """Place a lineage.
 
     Args:
-        lineage: The candidate and its ancestors, as the archive gives them.
+        lineage: The candidate with its ancestors and its children, as the archive gives them.
     """
     oldest = max((kin.generation for kin in lineage), default=0)
+    youngest = min((kin.generation for kin in lineage), default=0)
     columns: dict[int, list[Kin]] = {}
     for kin in sorted(lineage, key=lambda kin: kin.ordinal):
         column = columns.setdefault(kin.generation, [])
@@ -56,12 +59,14 @@ def lay_out(lineage: Sequence[Kin]) -> Drawing:
         for row, kin in enumerate(column):
             x = (oldest - generation) * STEP_X + 1
             nodes[kin.id] = Node(kin, f"{brief(kin.id)}", x, above + row * STEP_Y + 1)
-    wanted = {(parent, kin.id) for kin in lineage for parent in kin.parents}
+    # A child's other parents are none of this candidate's kin.
+    mine = {kin.id for kin in lineage if kin.generation == 0}
+    wanted = {(parent, kin.id) for kin in lineage for parent in kin.parents if kin.generation >= 0 or parent in mine}
     lines = [_line(nodes[old], nodes[new]) for old, new in sorted(wanted) if old in nodes and new in nodes]
     return Drawing(
         nodes=tuple(nodes.values()),
         lines=tuple(lines),
-        width=oldest * STEP_X + BOX_X + 2,
+        width=(oldest - youngest) * STEP_X + BOX_X + 2,
         height=(tallest - 1) * STEP_Y + BOX_Y + 2,
         cut=any(old not in nodes for old, _ in wanted) or len(nodes) < len(lineage),
     )

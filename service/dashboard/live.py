@@ -1,20 +1,24 @@
 """Live updates: a stream of fragments, as the page itself is made of, sent when they have changed.
 
 Events only say that something happened. However many there are, a page is redrawn a few times a second at most, and
-always from the archive as it is then: nothing is missed, and nobody falls behind. A beat is sent even when nothing
-changes, so that the page knows the difference between quiet and lost.
+always from the archive as it is then: nothing is missed, and nobody falls behind. All who watch the same page share
+what was read and rendered for it. A beat is sent even when nothing changes, so that the page knows the difference
+between quiet and lost.
 """
 
 import asyncio
 import contextlib
 import hashlib
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
 
 from fastapi.sse import ServerSentEvent
 
-from service.dashboard.rendering import Fragment, Frame, render_fragment
+from service.dashboard.rendering import Fragment, Frame, Rendered, render
 from service.events import Events
 from service.tasks import end
 
@@ -24,47 +28,137 @@ REST_SHARE = 2.0
 """Least pause in parts of the time that a redraw took: however large the archive, watching takes a third of it."""
 BEAT_S = 4.0
 """Longest silence. It is also how old figures that no event announces, such as busy workers, may get."""
+ROUNDS_KEPT = 32
+"""Pages whose last redraw is kept for others who watch them, each up to a hundred kilobytes."""
 
 Load = Callable[[], Awaitable[Iterable[Fragment]]]
 
 
-async def stream(events: Events, load: Load, frame: Frame, search: str | None = None) -> AsyncIterator[ServerSentEvent]:
+@dataclass(frozen=True)
+class _Round:
+    """One reading of what a page shows, begun at a time of the monotonic clock; and how it looks in each frame."""
+
+    began: float
+    fragments: "asyncio.Task[tuple[Fragment, ...]]"
+    rendered: dict[Frame, tuple[Rendered, ...]] = field(default_factory=dict)
+
+
+class Rounds:
+    """The latest reading of each page that somebody watches."""
+
+    def __init__(self) -> None:
+        self._latest: OrderedDict[str, _Round] = OrderedDict()
+
+    async def parts(self, page: str, since: float, load: Load, frame: Frame) -> tuple[Rendered, ...]:
+        """What a page shows, read at or after a time: by somebody else already, or now.
+
+        Args:
+            page: What is looked at, whoever looks.
+            since: On the monotonic clock.
+            load: Reads it.
+            frame: Of who looks.
+        """
+        latest = self._latest.get(page)
+        if latest is None or latest.began < since:
+            latest = _Round(time.monotonic(), asyncio.create_task(_read(load)))
+            self._latest[page] = latest
+            while len(self._latest) > ROUNDS_KEPT:
+                self._latest.popitem(last=False)
+        self._latest.move_to_end(page)
+        fragments = await asyncio.shield(latest.fragments)
+        if frame not in latest.rendered:
+            latest.rendered[frame] = tuple(render(fragment, frame) for fragment in fragments)
+        return latest.rendered[frame]
+
+
+_ROUNDS: "WeakKeyDictionary[Events, Rounds]" = WeakKeyDictionary()
+# By bus, for there is one a coordinator.
+
+
+async def stream(
+    events: Events, page: str, load: Load, frame: Frame, search: str | None = None
+) -> AsyncIterator[ServerSentEvent]:
     """Send fragments for as long as somebody listens, at first all of them.
 
     Args:
         events: What says that something happened.
+        page: What is looked at; what was read for one who watches it is shown to all.
         load: Reads the fragments as they are now.
         frame: Of the page they belong to.
         search: Whose events matter; None for every search's.
 
     Yields:
-        `part` events with a fragment's name and inside, and after each round a `beat` with the time.
+        `part` events with a fragment's name and inside, or `pieces` with only those of its pieces that have changed;
+        and after each round a `beat` with the time.
     """
-    happened = asyncio.Event()
-    over = asyncio.Event()
-    listening = asyncio.create_task(_listen(events, search, happened, over))
-    sent: dict[str, bytes] = {}
+    rounds = _ROUNDS.setdefault(events, Rounds())
+    news = _News()
+    listening = asyncio.create_task(news.listen(events, search))
+    sent: dict[str, _Sent] = {}
     try:
-        while not over.is_set():
-            happened.clear()
-            began = time.monotonic()
-            for fragment in await load():
-                inside = render_fragment(fragment, frame)
-                digest = hashlib.blake2b(inside.encode(), digest_size=16).digest()
-                if sent.get(fragment.name) != digest:
-                    sent[fragment.name] = digest
-                    yield ServerSentEvent(event="part", data={"name": fragment.name, "inside": str(inside)})
+        while not news.over:
+            since, began = news.taken(), time.monotonic()
+            for rendered in await rounds.parts(page, since, load, frame):
+                update = sent.setdefault(rendered.name, _Sent()).update(rendered)
+                if update is not None:
+                    yield update
             yield ServerSentEvent(event="beat", data={"at": datetime.now(UTC).isoformat(timespec="seconds")})
             await asyncio.sleep(max(REDRAW_S, REST_SHARE * (time.monotonic() - began)))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(happened.wait(), BEAT_S - REDRAW_S)
+            await news.wait(BEAT_S - REDRAW_S)
     finally:
         await end([listening])
 
 
-async def _listen(events: Events, search: str | None, happened: asyncio.Event, over: asyncio.Event) -> None:
-    """Note that something happened, as fast as it happens."""
-    async for _ in events.subscribe(search):
-        happened.set()
-    over.set()
-    happened.set()
+class _News:
+    """Whether something happened since one looked, and when."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._at = time.monotonic()
+        self._happened = asyncio.Event()
+
+    async def listen(self, events: Events, search: str | None) -> None:
+        """Note that something happened, as fast as it happens."""
+        async for _ in events.subscribe(search):
+            self._at = time.monotonic()
+            self._happened.set()
+        self.over = True
+        self._happened.set()
+
+    def taken(self) -> float:
+        """How new a reading must be, on the monotonic clock: of after the latest event, and of this round."""
+        self._happened.clear()
+        return max(self._at, time.monotonic() - REDRAW_S)
+
+    async def wait(self, longest_s: float) -> None:
+        """Until something happens."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._happened.wait(), longest_s)
+
+
+class _Sent:
+    """What one watcher has of a fragment, as digests."""
+
+    def __init__(self) -> None:
+        self._skeleton = b""
+        self._pieces: dict[str, bytes] = {}
+
+    def update(self, rendered: Rendered) -> ServerSentEvent | None:
+        """What the watcher lacks; None if nothing."""
+        skeleton = _digest(rendered.skeleton)
+        pieces = {name: _digest(text) for name, text in rendered.pieces.items()}
+        fresh = {name: rendered.pieces[name] for name in pieces if self._pieces.get(name) != pieces[name]}
+        same, self._skeleton, self._pieces = skeleton == self._skeleton, skeleton, pieces
+        if not same:
+            return ServerSentEvent(event="part", data={"name": rendered.name, "inside": rendered.whole})
+        if not fresh:
+            return None
+        return ServerSentEvent(event="pieces", data={"name": rendered.name, "pieces": fresh})
+
+
+async def _read(load: Load) -> tuple[Fragment, ...]:
+    return tuple(await load())
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -1,6 +1,6 @@
 """The archive as a map over two of its axes: each square shows the best elite of all cells that fall on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import log, prod
@@ -8,12 +8,17 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from archive.descriptors import DESCRIPTORS
-from archive.records import SEED_EMITTER, Axis, Mark, Search
+from archive.records import SEED_EMITTER, Axis, Mark, Pin, Place, Search, Span
+from archive.store import Store
+from service.dashboard.rendering import Fragment
 from service.dashboard.words import TIMES, speedup
 from service.errors import BadInput
+from service.judging.figures import provenance
 
 Colour = Literal["objective", "age", "emitter"]
-Along = Literal["evaluations", "time"]
+Along = Literal["evaluations", "time", "dollars"]
+ALONG: Mapping[str, Along] = {"evaluations": "evaluations", "time": "time", "dollars": "dollars"}
+"""What the horizontal axes of courses may be."""
 COLOURS: Mapping[str, Colour] = {"objective": "objective", "age": "age", "emitter": "emitter"}
 """What colours may mean."""
 SHADES = 7
@@ -69,7 +74,7 @@ class View:
             y=y,
             slices=slices,
             colour=COLOURS[_one_of(query.get("colour") or "objective", tuple(COLOURS), "colour")],
-            along="time" if query.get("along") == "time" else "evaluations",
+            along=ALONG[_one_of(query.get("along") or "evaluations", tuple(ALONG), "along")],
         )
 
     def address(self, *, device: str | None = None, along: Along | None = None) -> str:
@@ -84,13 +89,32 @@ class View:
 
 
 @dataclass(frozen=True)
-class Square:
-    """One place on the map; `mark` is the best elite there, None if no cell is filled. `held` of its cells are."""
+class Square(Fragment):
+    """One place on the map, sent by itself when only it has changed.
 
-    mark: Mark | None
-    held: int
+    Attributes:
+        name: Id of its element.
+        where: Its bins in words.
+        look: Class of the style sheet.
+        mark: The best elite there, None if no cell is filled.
+        held: How many of its cells are filled.
+        depth: How many there are.
+        provenance: Where its figures come from.
+        by_emitter: Whether the emitter's name stands in it.
+        pinned: Whether somebody pinned what lies there.
+    """
+
+    template = "parts/square.html"
+
+    name: str
     where: str
     look: str
+    mark: Mark | None
+    held: int
+    depth: int
+    provenance: str
+    by_emitter: bool
+    pinned: bool
 
 
 @dataclass(frozen=True)
@@ -120,67 +144,123 @@ class Map:
     choices: tuple[Choice, ...]
     depth: int
     held: int
+    pinned: bool
+
+    @property
+    def squares(self) -> tuple[Square, ...]:
+        """All of them."""
+        return tuple(square for row in self.rows for square in row.squares)
 
 
-def draw(search: Search, view: View, marks: Sequence[Mark], now: datetime, beside: Sequence[Mark] = ()) -> Map:
+async def load_places(store: Store, search: Search, view: View) -> list[Place]:
+    """What a view shows of the archive."""
+    spans = _spans(search.axes)
+    up = spans[view.y] if view.y != view.x else Span(1, 1)
+    grid = (search.id, view.device, search.axes_version)
+    return await store.views.places(grid, spans[view.x], up, [(spans[name], chosen) for name, chosen in view.slices])
+
+
+def draw(
+    search: Search,
+    view: View,
+    places: Sequence[Place],
+    now: datetime,
+    *,
+    pins: Collection[Pin] = (),
+    beside: Sequence[Place] = (),
+    name: str = "at",
+) -> Map:
     """Draw the archive.
 
     Args:
         search: Whose.
         view: From where.
-        marks: Its elites on the device that is looked at, the best first.
+        places: What it shows, of the device that is looked at.
         now: What ages are counted to, UTC.
-        beside: Elites of another map that has to have the same scale of colours.
+        pins: What people have pinned on that device.
+        beside: Another map that has to have the same scale of colours.
+        name: Begins the ids of its squares.
     """
     axes = {axis.descriptor: axis for axis in search.axes}
-    shown = _project(search.axes, view, marks)
-    best = [found[0].objective for found in shown.values()]
-    looks = _Looks(view.colour, search, [*best, *(mark.objective for mark in beside)], now)
-    width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
-    rows = []
-    for y in reversed(range(height)):
-        squares = []
-        for x in range(width):
-            found = shown.get((x, y), [])
-            where = _where(view, x, y)
-            look = looks.of(found[0]) if found else "empty"
-            squares.append(Square(found[0] if found else None, len(found), where, look))
-        rows.append(Row(_label(view.y, y) if height > 1 else "", tuple(squares)))
+    shown = {(place.x, place.y): place for place in places}
+    looks = _Looks(view, search, [place.mark.objective for place in (*places, *beside)], now)
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
+    depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
+    squares = _Squares(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
+    rows = tuple(
+        Row(
+            _label(view.y, y) if height > 1 else "",
+            tuple(squares.square(x, y, shown.get((x, y))) for x in range(width)),
+        )
+        for y in reversed(range(height))
+    )
     return Map(
-        rows=tuple(rows),
+        rows=rows,
         columns=tuple(_label(view.x, x) for x in range(width)),
         legend=looks.legend(),
         choices=tuple(
             Choice(axis.descriptor, DESCRIPTORS[axis.descriptor].labels, sliced.get(axis.descriptor)) for axis in free
         ),
-        depth=prod(axis.bins for axis in free if axis.descriptor not in sliced),
-        held=sum(map(len, shown.values())),
+        depth=depth,
+        held=sum(place.held for place in places),
+        pinned=any(each.pinned for row in rows for each in row.squares),
     )
 
 
-def _project(axes: Sequence[Axis], view: View, marks: Sequence[Mark]) -> dict[tuple[int, int], list[Mark]]:
-    """Elites by where they fall, each list the best first; those outside of the slices are left out."""
-    strides = {axis.descriptor: prod(other.bins for other in axes[at + 1 :]) for at, axis in enumerate(axes)}
-    bins = {axis.descriptor: axis.bins for axis in axes}
-    sliced = [(strides[name], bins[name], chosen) for name, chosen in view.slices]
-    (step_x, bins_x), (step_y, bins_y) = ((strides[name], bins[name]) for name in (view.x, view.y))
-    flat = view.x == view.y
-    places: dict[tuple[int, int], list[Mark]] = {}
-    for mark in marks:
-        cell = mark.cell
-        if all(cell // step % size == chosen for step, size, chosen in sliced):
-            place = (cell // step_x % bins_x, 0 if flat else cell // step_y % bins_y)
-            places.setdefault(place, []).append(mark)
-    return places
+@dataclass(frozen=True)
+class _Squares:
+    """What all squares of a map have in common; `places` and `candidates` are pinned."""
+
+    name: str
+    view: View
+    looks: "_Looks"
+    depth: int
+    places: Collection[tuple[int, int]]
+    candidates: Collection[str | None]
+
+    def square(self, x: int, y: int, found: Place | None) -> Square:
+        """The square of two bins."""
+        mark = found.mark if found else None
+        return Square(
+            name=f"{self.name}-{x}-{y}",
+            where=_where(self.view, x, y),
+            look=self.looks.of(mark) if mark else "empty",
+            mark=mark,
+            held=found.held if found else 0,
+            depth=self.depth,
+            provenance=provenance(self.view.device),
+            by_emitter=self.view.colour == "emitter",
+            pinned=(x, y) in self.places or (mark is not None and mark.candidate in self.candidates),
+        )
+
+
+def _spans(axes: Sequence[Axis]) -> dict[str, Span]:
+    """By axis, how it is read off a cell's index: cells are numbered along the last axis first."""
+    return {
+        axis.descriptor: Span(prod(other.bins for other in axes[at + 1 :]), axis.bins) for at, axis in enumerate(axes)
+    }
+
+
+def _pinned(axes: Sequence[Axis], view: View, pins: Collection[Pin]) -> set[tuple[int, int]]:
+    """Places that pinned cells fall on."""
+    spans = _spans(axes)
+
+    def bin_of(cell: int, axis: str) -> int:
+        return cell // spans[axis].stride % spans[axis].bins
+
+    cells = (pin.cell for pin in pins if pin.cell is not None)
+    seen = [cell for cell in cells if all(bin_of(cell, name) == chosen for name, chosen in view.slices)]
+    return {(bin_of(cell, view.x), 0 if view.x == view.y else bin_of(cell, view.y)) for cell in seen}
 
 
 class _Looks:
     """Which class of the style sheet a square gets, and the legend to it."""
 
-    def __init__(self, colour: Colour, search: Search, objectives: Sequence[float], now: datetime) -> None:
-        self._colour = colour
+    def __init__(self, view: View, search: Search, objectives: Sequence[float], now: datetime) -> None:
+        self._colour = view.colour
+        self._provenance = provenance(view.device)
         self._now = now
         self._emitters = [SEED_EMITTER, *(name for name in search.emitters if name != SEED_EMITTER)]
         faster = [objective for objective in objectives if objective >= 1.0]
@@ -212,7 +292,7 @@ class _Looks:
             named = [(f"shade-{SHADES - at}", f"under {name}") for at, (_, name) in enumerate(AGES)]
             return (*named, (f"shade-{SHADES - len(AGES)}", "older"))
         steps = [self._least * (self._most / self._least) ** (at / (SHADES - 1)) for at in range(SHADES)]
-        shades = [(f"shade-{at + 1}", speedup(value)) for at, value in enumerate(steps)]
+        shades = [(f"shade-{at + 1}", speedup(value, self._provenance)) for at, value in enumerate(steps)]
         shades = shades if self._most > self._least else shades[-1:]
         slower = [(f"slower-{at + 1}", f"{name}{TIMES}") for at, (_, name) in enumerate(SLOWER)]
         return (*(slower if self._slower else ()), *(shades if self._faster else ()))

@@ -8,9 +8,11 @@ from fastapi import Query, Response
 from archive.records import Exchange, ExchangeState, ExchangeSummary, Reply
 from service.api.paging import ID
 from service.api.wiring import Caller, Id, Running, needs
+from service.asking.asked import LEASE_S
 from service.dashboard.rendering import Page, respond
 from service.dashboard.routing import Framed, Sent, pages, see_other
 from service.errors import BadInput
+from service.security.authentication import utc_now
 from service.security.scopes import Scope
 
 router = pages()
@@ -41,13 +43,22 @@ class PromptList(Page):
 
 @dataclass(frozen=True)
 class PromptPage(Page):
-    """One prompt with its answer, or a form to give one."""
+    """One prompt with its answer, or a form to give one.
+
+    Attributes:
+        prompt: With its texts.
+        answerable: Whether it waits for an answer.
+        held: Whether the caller has claimed it.
+        held_by_other: Whether somebody else has, and may still answer.
+    """
 
     template = "prompt.html"
     section = "/prompts"
 
     prompt: Exchange
     answerable: bool
+    held: bool
+    held_by_other: bool
 
     @property
     def title(self) -> str:
@@ -78,10 +89,26 @@ async def find(
 
 
 @router.get("/prompts/{id}", dependencies=[needs(Scope.READ)])
-async def show(id: Id, running: Running, frame: Framed) -> Response:
+async def show(id: Id, running: Running, frame: Framed, caller: Caller) -> Response:
     """What was sent, and what came back."""
     prompt = await running.store.exchanges.get(id)
-    return respond(PromptPage(prompt, prompt.state in ANSWERABLE), frame)
+    claimed = prompt.state is ExchangeState.CLAIMED and (prompt.lease_until or utc_now()) > utc_now()
+    mine = claimed and prompt.holder == caller.name
+    return respond(PromptPage(prompt, prompt.state in ANSWERABLE, mine, claimed and not mine), frame)
+
+
+@router.post("/prompts/{id}/claim", dependencies=[needs(Scope.STEER)])
+async def claim(id: Id, running: Running, caller: Caller) -> Response:
+    """Promise to answer a prompt, so that nobody else does the same work."""
+    await running.asking.answering.claim(id, caller.name, LEASE_S)
+    return see_other(f"/prompts/{id}")
+
+
+@router.post("/prompts/{id}/release", dependencies=[needs(Scope.STEER)])
+async def release(id: Id, running: Running, caller: Caller) -> Response:
+    """Leave a claimed prompt to others."""
+    await running.asking.answering.release(id, caller.name)
+    return see_other(f"/prompts/{id}")
 
 
 @router.post("/prompts/{id}/answer", dependencies=[needs(Scope.STEER)])

@@ -5,8 +5,11 @@ escaped by the templates, and the headers let nothing run that did not come from
 """
 
 import hashlib
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +18,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from service.dashboard.words import FILTERS
+from service.judging.figures import provenance, relative_to
 
 STATIC_DIR = Path(__file__).parent / "static"
 """Style sheets, scripts and the icon, as they are sent."""
@@ -23,11 +27,14 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Content-Security-Policy: scripts and styles from our files alone, nothing inline, nothing from elsewhere."""
+PIECES_KEPT = 4096
+"""Pieces kept as HTML, each half a kilobyte: the squares of some dozens of maps."""
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-cache, private",
+    "Vary": "Accept-Encoding",
 }
 """Headers of every page."""
 
@@ -83,10 +90,33 @@ class Page:
 
 
 class Fragment:
-    """A part of a page that is replaced as a whole; `name` is its id in the document."""
+    """A part of a page that updates replace; `name` is its id in the document.
+
+    One with pieces is replaced piece by piece where nothing else has changed. Its template puts each in with `hole`,
+    and a piece's own template makes the element of that id. A piece is the same for everybody who looks at it.
+    """
 
     template: ClassVar[str]
-    name: ClassVar[str]
+    name: str
+
+    @property
+    def pieces(self) -> "tuple[Fragment, ...]":
+        """Parts of it that change one by one."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A fragment as HTML: with holes, and by name what fills them."""
+
+    name: str
+    skeleton: str
+    pieces: Mapping[str, str]
+
+    @property
+    def whole(self) -> str:
+        """The inside of its element."""
+        return _HOLE.sub(lambda found: self.pieces[found[1]], self.skeleton) if self.pieces else self.skeleton
 
 
 ENVIRONMENT = Environment(
@@ -97,13 +127,33 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 """Templates; a misspelt name is an error, and whatever is put in is escaped."""
-ENVIRONMENT.filters.update(FILTERS)
+ENVIRONMENT.filters.update(FILTERS, provenance=provenance, relative_to=relative_to)
 ENVIRONMENT.globals.update(static=STATIC_PATH)
+
+
+_MARK = secrets.token_hex(8)
+# Of holes: no text that anybody wrote can have it.
+_HOLE = re.compile(f"<{_MARK} ([a-z0-9-]+)>")
+
+
+def render(fragment: Fragment, frame: Frame) -> Rendered:
+    """A fragment as HTML; of its pieces only those that were not rendered lately."""
+    skeleton = _fill(fragment, frame, lambda piece: Markup(f"<{_MARK} {piece.name}>"))
+    return Rendered(fragment.name, skeleton, {piece.name: _piece(piece) for piece in fragment.pieces})
 
 
 def render_fragment(fragment: Fragment, frame: Frame) -> Markup:
     """The inside of a fragment as HTML."""
-    return Markup(ENVIRONMENT.get_template(fragment.template).render(part=fragment, frame=frame))
+    return Markup(render(fragment, frame).whole)
+
+
+def _fill(fragment: Fragment, frame: Frame, hole: Callable[[Fragment], Markup]) -> str:
+    return ENVIRONMENT.get_template(fragment.template).render(part=fragment, frame=frame, hole=hole)
+
+
+@lru_cache(maxsize=PIECES_KEPT)
+def _piece(piece: Fragment) -> Markup:
+    return Markup(_fill(piece, Frame(), _piece))
 
 
 def _show(fragment: Fragment, frame: Frame) -> Markup:
@@ -117,7 +167,7 @@ ENVIRONMENT.globals.update(show=_show)
 
 def render_page(page: Page, frame: Frame) -> str:
     """A whole page as HTML."""
-    return ENVIRONMENT.get_template(page.template).render(page=page, frame=frame)
+    return ENVIRONMENT.get_template(page.template).render(page=page, frame=frame, hole=_piece)
 
 
 def respond(page: Page, frame: Frame, status: int = 200) -> HTMLResponse:

@@ -1,8 +1,10 @@
 """What page routes share: the frame around a page, forms as they were sent, and errors that are pages too."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import gzip
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
@@ -21,6 +23,10 @@ from workers.queue import QueueUnavailable
 
 MOST_FIELDS = 500
 """Fields of a form; ours have a few dozen."""
+LEAST_PACKED_BYTES, PACKING_LEVEL = 1024, 5
+"""Shorter pages are sent as they are; longer ones shrink sixfold in a millisecond or two. That the length of a packed
+page tells something of its secrets (the BREACH attack) takes requests of another site with our cookie, and browsers
+send it with none (SameSite=Strict)."""
 LINKS = (
     ("/", "Searches", Scope.READ),
     ("/compare", "Compare", Scope.READ),
@@ -145,14 +151,32 @@ async def error_page(request: Request, error: Exception) -> Response:
     return respond(page, await frame_of(request), status)
 
 
+def for_people(answer: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Have an error outside of any page route shown as a page to who wants one; programs get what they got before.
+
+    Args:
+        answer: What programs get; it also tells the log.
+    """
+
+    async def shown(request: Request, error: Exception) -> Response:
+        answered = answer(request, error)
+        told: Response = await answered if isawaitable(answered) else answered
+        is_page = not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+        return await error_page(request, error) if is_page else told
+
+    return shown
+
+
 def _detail(error: Exception, status: int, request: Request) -> str:
     if isinstance(error, RequestValidationError):
         return f"there is nothing at {request.url.path}"
     if status == 503:
         return "the archive or the queue did not answer; try again in a moment"
     if isinstance(error, HTTPException):
-        return str(error.detail)
-    return error.detail if isinstance(error, ServiceError) else str(error)
+        return f"there is nothing at {request.url.path}" if status == 404 else str(error.detail)
+    if isinstance(error, ServiceError):
+        return error.detail
+    return "the service failed on this request; its log says why" if status >= 500 else str(error)
 
 
 class PageRoute(APIRoute):
@@ -164,7 +188,7 @@ class PageRoute(APIRoute):
 
         async def shown(request: Request) -> Response:
             try:
-                return await handle(request)
+                return packed(await handle(request), request)
             except (
                 ServiceError,
                 archive_errors.ArchiveError,
@@ -175,6 +199,16 @@ class PageRoute(APIRoute):
                 return await error_page(request, error)
 
         return shown
+
+
+def packed(response: Response, request: Request) -> Response:
+    """A page compressed, if the browser takes that; anything else as it is."""
+    takes = "gzip" in request.headers.get("accept-encoding", "")
+    is_page = response.headers.get("content-type", "").startswith("text/html")
+    if takes and is_page and len(response.body) >= LEAST_PACKED_BYTES:
+        response.body = gzip.compress(response.body, PACKING_LEVEL, mtime=0)
+        response.headers.update({"Content-Encoding": "gzip", "Content-Length": str(len(response.body))})
+    return response
 
 
 def pages() -> APIRouter:

@@ -1,7 +1,7 @@
 """The page of a search: what it has found, where it looks, and whether to believe it."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,7 +10,6 @@ from archive.records import (
     Arm,
     Hint,
     Mark,
-    Milestone,
     Pin,
     Progress,
     Purse,
@@ -22,8 +21,9 @@ from archive.records import (
 from archive.store import Store
 from service.coordinator import Coordinator
 from service.dashboard import words
-from service.dashboard.charts import Course, course, spacing_for
-from service.dashboard.maps import Map, View, draw
+from service.dashboard.charts import spacing_for
+from service.dashboard.courses import draw_courses
+from service.dashboard.maps import Map, Square, View, draw, load_places
 from service.dashboard.rendering import Fragment, Page
 from service.judging.figures import in_words, provenance, relative_to
 
@@ -90,21 +90,13 @@ class MapPart(Fragment):
     search: str
     view: View
     map: Map
-    axes: tuple[str, ...]
     provenance: str
     caption: str
 
-
-@dataclass(frozen=True)
-class Courses(Fragment):
-    """How the figures came about."""
-
-    template = "parts/courses.html"
-    name = "courses"
-
-    courses: tuple[Course, ...]
-    view: View
-    provenance: str
+    @property
+    def pieces(self) -> tuple[Square, ...]:
+        """Its squares."""
+        return self.map.squares
 
 
 @dataclass(frozen=True)
@@ -133,15 +125,26 @@ class Emitters(Fragment):
 
 @dataclass(frozen=True)
 class Outcomes(Fragment):
-    """What became of candidates: in numbers, and the latest one by one."""
+    """What became of candidates, in numbers and shares."""
 
     template = "parts/outcomes.html"
     name = "outcomes"
 
     search: str
     outcomes: tuple[tuple[str, int, float], ...]
-    recent: tuple[Sighting, ...]
+
+
+@dataclass(frozen=True)
+class Recent(Fragment):
+    """The latest candidates, with their figures on the device that is looked at."""
+
+    template = "parts/recent.html"
+    name = "recent"
+
+    search: str
+    device: str
     provenance: str
+    candidates: tuple[Sighting, ...]
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,11 @@ class Spending(Fragment):
     asks: bool
     purses: tuple[Purse, ...]
     arms: tuple[Arm, ...]
+
+    @property
+    def calls(self) -> int:
+        """Calls of all arms together."""
+        return sum(arm.calls for arm in self.arms)
 
 
 @dataclass(frozen=True)
@@ -202,8 +210,9 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
     """Every live part of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
     counts, unserved = await asyncio.gather(running.store.candidates.count(search.id), running.unserved(search))
-    marks, milestones, recent = await asyncio.gather(
-        views.marks(search.id, view.device, search.axes_version),
+    places, best, milestones, recent = await asyncio.gather(
+        load_places(running.store, search, view),
+        views.marks(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
         views.sightings(search.id, limit=RECENT),
     )
@@ -212,24 +221,26 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
     )
     progress = dict(zip(search.devices, found, strict=True))
     pins, hints = await asyncio.gather(running.store.pins.list(search.id), running.store.hints.list(search.id))
+    spending = await _spending(running.store, search)
+    spent = spending.purses[0].usd if spending.purses else None
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _standing(search, view, counts, marks, progress, tuple(unserved)),
+        _standing(search, view, counts, next(iter(best), None), progress, tuple(unserved)),
         Controls(search.id, actions_in(search.state), search.budget),
         MapPart(
             search=search.id,
             view=view,
-            map=draw(search, view, marks, now),
-            axes=tuple(axis.descriptor for axis in search.axes),
+            map=draw(search, view, places, now, pins=[pin for pin in pins if pin.device == view.device]),
             provenance=said,
             caption=in_words(view.device),
         ),
-        Courses(_courses(search, view, milestones, here, now), view, said),
+        draw_courses(search, view, milestones, here, spent),
         _emitters(search, view.device, here),
-        Outcomes(search.id, _shares(here), tuple(recent), said),
+        Outcomes(search.id, _shares(here)),
+        Recent(search.id, view.device, said, tuple(recent)),
         Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
-        await _spending(running.store, search),
+        spending,
     )
 
 
@@ -254,7 +265,7 @@ def _standing(
     search: Search,
     view: View,
     counts: SearchCounts,
-    marks: Sequence[Mark],
+    best: Mark | None,
     progress: Mapping[str, Progress],
     unserved: tuple[str, ...],
 ) -> Standing:
@@ -273,47 +284,12 @@ def _standing(
     return Standing(
         search=search,
         counts=counts,
-        best=marks[0] if marks else None,
+        best=best,
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
         unserved=unserved if search.state in (SearchState.PREPARING, SearchState.RUNNING) else (),
         tabs=tabs,
-    )
-
-
-def _courses(
-    search: Search, view: View, milestones: Sequence[Milestone], now: Progress, at: datetime
-) -> tuple[Course, ...]:
-    """Best, coverage and QD score against evaluations or time; the present is the last point of each."""
-    if now.best is None:
-        return ()
-    ended = search.state in (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
-    present = Milestone(now.evaluations, now.elites, now.qd_score, now.best, search.updated_at if ended else at)
-    points = [*(each for each in milestones if each.evaluations < present.evaluations), present]
-    along: Callable[[float], str] = words.evaluations
-    if view.along == "time":
-        along = words.duration_s
-        places = [max((each.reached_at - search.created_at).total_seconds(), 0.0) for each in points]
-    else:
-        places = [float(each.evaluations) for each in points]
-    said = provenance(view.device)
-    best = [(place, each.best) for place, each in zip(places, points, strict=True) if each.best is not None]
-    return (
-        course("Best speedup", best, lambda value: words.speedup(value, said), along, bottom=min(best[0][1], 1.0)),
-        course(
-            "Coverage",
-            [(place, each.elites / now.cells) for place, each in zip(places, points, strict=True)],
-            words.share,
-            along,
-            now=f"{words.share(now.coverage)} · {words.count(now.elites)} of {words.count(now.cells)} cells",
-        ),
-        course(
-            "QD score",
-            [(place, each.qd_score) for place, each in zip(places, points, strict=True)],
-            words.decimal,
-            along,
-        ),
     )
 
 

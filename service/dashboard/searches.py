@@ -45,7 +45,7 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
 @router.get("/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
 async def overview_live(running: Running, frame: Framed, before: Before = None) -> AsyncIterator[ServerSentEvent]:
     """Updates of the list."""
-    async for update in stream(running.events, lambda: load_overview_parts(running, before), frame):
+    async for update in stream(running.events, f"/ {before}", lambda: load_overview_parts(running, before), frame):
         yield update
 
 
@@ -65,7 +65,7 @@ async def search_live(
     async def load() -> Iterable[Fragment]:
         return await load_parts(running, await running.store.searches.get(search.id), view)
 
-    async for update in stream(running.events, load, frame, search.id):
+    async for update in stream(running.events, search.id + view.address(), load, frame, search.id):
         yield update
 
 

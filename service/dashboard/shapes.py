@@ -9,9 +9,9 @@ from fastapi import Request, Response
 from archive.records import Elite, Search
 from archive.store import Store
 from service.api.wiring import Named, Running, needs
-from service.dashboard.candidate import seed_times
+from service.dashboard.judged import seed_times
 from service.dashboard.maps import View
-from service.dashboard.rendering import Page, respond
+from service.dashboard.rendering import HEADERS, Fragment, Page, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.words import brief
 from service.judging.figures import provenance, relative_to
@@ -37,20 +37,30 @@ class Winner:
 
 
 @dataclass(frozen=True)
-class ShapesPage(Page):
+class Winners(Fragment):
     """Winners by shape. `gain` is what a dispatcher would gain over the best elite alone; None without times."""
 
-    template = "shapes.html"
-    section = "/"
+    template = "parts/winners.html"
+    name = "winners"
 
-    search: Search
-    view: View
     provenance: str
     relative_to: str
     winners: tuple[Winner, ...]
     best: Elite | None
     gain: float | None
     looked_at: int
+
+
+@dataclass(frozen=True)
+class ShapesPage(Page):
+    """Winners by shape, on a page of their own."""
+
+    template = "shapes.html"
+    section = "/"
+
+    search: Search
+    view: View
+    winners: Winners
 
     @property
     def title(self) -> str:
@@ -62,15 +72,21 @@ class ShapesPage(Page):
 async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
     """The fastest elite at each benchmark shape."""
     view = View.of(search, request.query_params)
-    return respond(await load_shapes(running.store, search, view), frame)
+    return respond(ShapesPage(search, view, await load_winners(running.store, search, view.device)), frame)
 
 
-async def load_shapes(store: Store, search: Search, view: View) -> ShapesPage:
+@router.get("/searches/{id}/winners", dependencies=[needs(Scope.READ)])
+async def winners(search: Named, running: Running, frame: Framed, request: Request) -> Response:
+    """The same as a part of the search's page, read when somebody opens it."""
+    part = await load_winners(running.store, search, View.of(search, request.query_params).device)
+    return Response(render_fragment(part, frame), media_type="text/html", headers=dict(HEADERS))
+
+
+async def load_winners(store: Store, search: Search, device: str) -> Winners:
     """Read the best elites' reports, and see who wins where."""
-    elites = await store.elites.list(search.id, view.device, search.axes_version)
-    elites = sorted(elites, key=lambda elite: -elite.objective)[:LOOKED_AT]
+    elites = await store.elites.top(search.id, device, search.axes_version, LOOKED_AT)
     documents = await store.views.documents([elite.job for elite in elites])
-    seed_us = await seed_times(store, search, view.device) if provenance(view.device) != "measured" else {}
+    seed_us = await seed_times(store, search, device) if provenance(device) != "measured" else {}
     speedups = {
         elite.cell: _speedups(Report.model_validate_json(documents[elite.job]), seed_us)
         for elite in elites
@@ -78,15 +94,13 @@ async def load_shapes(store: Store, search: Search, view: View) -> ShapesPage:
     }
     known = [elite for elite in elites if elite.cell in speedups]
     weights = benchmark_weights(search)
-    winners = tuple(found for shape in weights if (found := _winner(shape, weights[shape], known, speedups)))
-    return ShapesPage(
-        search=search,
-        view=view,
-        provenance=provenance(view.device),
-        relative_to=relative_to(view.device),
-        winners=winners,
+    first = tuple(found for shape in weights if (found := _winner(shape, weights[shape], known, speedups)))
+    return Winners(
+        provenance=provenance(device),
+        relative_to=relative_to(device),
+        winners=first,
         best=known[0] if known else None,
-        gain=_gain(winners) if len(winners) == len(weights) else None,
+        gain=_gain(first) if len(first) == len(weights) else None,
         looked_at=len(known),
     )
 

@@ -16,6 +16,18 @@ from service.errors import BadInput
 from service.steering.requests import SearchRequest
 from workers.targets import TARGETS
 
+KERNELBENCH = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOTALL)
+"""What a problem of KernelBench has and no spec does: a module `Model` and a function that makes its inputs."""
+NO_KERNELBENCH = (
+    "this is a problem of KernelBench. What is missing until it can be searched for is a step that turns it into a "
+    "spec: its Model as a function `reference`, the tensors of get_inputs as `inputs` with shapes and dtypes, the "
+    "weights that its __init__ makes as further inputs, and a seed kernel. Write these into a spec and paste that"
+)
+"""Said of one: nothing of it is run here, for the service executes nobody's Python."""
+NO_CARD = (
+    "No worker with a card is here, so nothing can be measured: only predictions are offered. A card appears in this "
+    "list when its worker has joined."
+)
 PASTED = "pasted"
 """Value of the operator's field that says: look at the pasted spec instead. No operator's name has a colon."""
 FIELDS = ("operator", "spec", "budget", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
@@ -32,12 +44,13 @@ class Offer:
 
 @dataclass(frozen=True)
 class StartForm:
-    """The form as it is shown: its choices, its values, and what is wrong, by field."""
+    """The form as it is shown: its choices, its values, and what is wrong, by field. `note` is about the devices."""
 
     operators: tuple[str, ...]
     devices: tuple[Offer, ...]
     emitters: tuple[Offer, ...]
     axes: tuple[Offer, ...]
+    note: str = ""
     operator: str = ""
     spec: str = ""
     chosen_devices: tuple[str, ...] = ("model:sm_90",)
@@ -74,12 +87,13 @@ def start_form(
         devices=(*cards, *models),
         emitters=tuple(Offer(name, _first_sentence(emitter)) for name, emitter in EMITTERS.items()),
         axes=tuple(Offer(name, descriptor.meaning) for name, descriptor in DESCRIPTORS.items()),
+        note="" if cards else NO_CARD,
         wrong=wrong or {},
     )
     if sent is None:
         return known
     return StartForm(
-        **{name: getattr(known, name) for name in ("operators", "devices", "emitters", "axes", "wrong")},
+        **{name: getattr(known, name) for name in ("operators", "devices", "emitters", "axes", "note", "wrong")},
         operator=sent.text("operator"),
         spec=sent.whole("spec"),
         chosen_devices=sent.several("devices"),
@@ -151,6 +165,8 @@ def _spec(text: str) -> dict[str, Any]:
     """A pasted spec, in TOML or JSON, with its sources inline."""
     if not text.strip():
         raise BadInput("choose an operator of the catalogue, or paste a spec", "operator")
+    if KERNELBENCH.search(text):
+        raise BadInput(NO_KERNELBENCH, "spec")
     try:
         found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

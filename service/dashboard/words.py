@@ -14,6 +14,11 @@ MARKS = {"measured": "", "predicted": "\u2248", "recorded": "rec. "}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
+def sign(provenance: str) -> str:
+    """What stands before a figure that was not measured."""
+    return MARKS[provenance]
+
+
 def speedup(value: float | None, provenance: str = "measured") -> str:
     """How many times faster, such as 1.83 times, with the sign of its provenance."""
     return UNKNOWN if value is None else f"{MARKS[provenance]}{value:.{2 if value < 100 else 0}f}{TIMES}"
@@ -117,6 +122,7 @@ def settings(configuration: Mapping[str, object]) -> str:
 FILTERS = {
     function.__name__: function
     for function in (
+        sign,
         speedup,
         interval,
         share,

@@ -58,7 +58,7 @@ async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent
     async def load() -> tuple[Crew]:
         return (await load_crew(running),)
 
-    async for update in stream(running.events, load, frame):
+    async for update in stream(running.events, "/workers", load, frame):
         yield update
 
 

@@ -16,13 +16,11 @@ from service.errors import ServiceError, Unavailable
 from workers.protocol import (
     ANSWER,
     Answer,
-    ConfirmJob,
     Device,
     Failure,
-    MeasureJob,
+    Job,
     Ready,
     Report,
-    TraceJob,
     TraceReport,
 )
 
@@ -102,7 +100,7 @@ class Bench:
         """End the process."""
         await self._close()
 
-    async def run(self, job: TraceJob | MeasureJob | ConfirmJob, kind: type[Kind]) -> Kind:
+    async def run(self, job: Job, kind: type[Kind]) -> Kind:
         """Have a job done; the report is of the type `kind`.
 
         Raises:

@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from service.judging.jobs import is_final
 from service.judging.promotion import times_us
 from workers.protocol import AnyReport, Outcome, TraceReport
 
@@ -29,7 +30,7 @@ class KnownAnswer(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     worker: str
-    kind: Literal["trace", "measure", "confirm"]
+    kind: Literal["trace", "measure", "confirm", "final"]
     correct: bool
     bundles: tuple[str, ...] = ()
     speedup: float | None = None
@@ -37,8 +38,11 @@ class KnownAnswer(BaseModel):
 
     @classmethod
     def of(cls, report: AnyReport) -> Self | None:
-        """What a report says; None where our machine failed, which says nothing."""
-        if report.outcome is Outcome.WORKER_LOST:
+        """What a report says; None where our machine failed, which says nothing.
+
+        None also of finalists: only trusted workers examine them, on shapes that are drawn anew each time.
+        """
+        if report.outcome is Outcome.WORKER_LOST or is_final(report.job):
             return None
         correct = report.outcome is Outcome.CORRECT
         if isinstance(report, TraceReport):

@@ -13,6 +13,7 @@ from workers.protocol import (
     Bundle,
     ConfirmJob,
     Device,
+    FinalJob,
     Graph,
     MeasureJob,
     Operator,
@@ -23,6 +24,12 @@ from workers.protocol import (
 
 AGAIN = "again"
 """Stands where a confirm's incumbent would, for a measure job that repeats what an untrusted host reported."""
+
+FINAL, FINAL_TRACE = "final", "final-trace"
+"""End the ids of the two jobs on a finalist: its examination, and the trace before it."""
+FINAL_TRACE_S = 240.0
+"""Seconds for the trace of a finalist, and again for the export of its reference: 200 shapes with, on one slow core, a
+second for each of a few dozen specialisations."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,26 @@ def measure_id(candidate: str, variant: int, device: str) -> str:
 def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str:
     """Id of the job that confirms a variant on a device against an incumbent's bundle, or against `EMPTY_CELL`."""
     return f"{candidate}:{variant}:{device}:confirm:{incumbent}"
+
+
+def final_id(case: Case, errand: str = FINAL) -> str:
+    """Id of the job that examines the holder of a cell, or with `FINAL_TRACE` of the one that traces it for that."""
+    return f"{case.candidate.id}:{case.variant}:{case.device.name}:{errand}"
+
+
+def is_final(job: str) -> bool:
+    """Whether a job is one on a finalist."""
+    return job.rpartition(":")[2] in (FINAL, FINAL_TRACE)
+
+
+def finalist_of(job: str) -> tuple[str, int, Device]:
+    """Candidate, variant and device of the finalist that a job is about.
+
+    Raises:
+        ValueError: If it is about none.
+    """
+    candidate, variant, rest = job.split(":", 2)
+    return candidate, int(variant), Device.parse(rest.rpartition(":")[0])
 
 
 def incumbent_of(report: Report) -> str | None:
@@ -186,6 +213,30 @@ def confirm_job(case: Case, challenger: Bundle, incumbent: Bundle | None, pacer:
 def _recording(search: Search) -> Device | None:
     device = Device.parse(search.devices[0])
     return device if device.kind == "recorded" else None
+
+
+def final_trace_job(case: Case, random: Sequence[Shape]) -> TraceJob:
+    """Trace a finalist anew, for its search's shapes and for random ones, with the reference at all of them."""
+    job = trace_job(case.search, case.operator, case.candidate)
+    shapes = (*job.shapes, *random)
+    update = {"id": final_id(case, FINAL_TRACE), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
+    return job.model_copy(update=update)
+
+
+def final_job(case: Case, bundle: Bundle, graphs: tuple[Graph, ...]) -> FinalJob:
+    """Examine the holder of a cell, by its bundle for the search's shapes and for random ones."""
+    return FinalJob(
+        id=final_id(case),
+        search=case.search.id,
+        candidate=case.candidate.id,
+        variant=case.variant,
+        finalist=case.bundle,
+        bundle=bundle,
+        operator=case.operator,
+        graphs=graphs,
+        device=case.device,
+        source=case.candidate.source if case.device.kind == "model" else None,
+    )
 
 
 def _graphs(search: Search) -> tuple[Graph, ...]:

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 
 from archive.records import NewReport
 from archive.store import Store
-from service.judging.jobs import Case
+from service.judging.jobs import FINAL, Case
 from workers.protocol import Outcome, Report, Trust
 
 
 async def reports_on(store: Store, candidate: str) -> list[Report]:
-    """All reports on a candidate, oldest first."""
-    return [Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate)]
+    """What a candidate is judged by, oldest first: all reports on it, but for those that examine it as a finalist."""
+    reports = (Report.model_validate_json(document) for document in await store.reports.of_candidate(candidate))
+    return [report for report in reports if report.kind != FINAL]
 
 
 def doubtful(report: Report) -> bool:
@@ -42,13 +43,15 @@ def addressed(report: Report, case: Case, errand: str | None) -> Report:
 def last_words(reports: Iterable[Report]) -> list[Report]:
     """The report that counts for each variant on each device: the latest, but for confirms that got lost.
 
+    What was found out about it as a finalist is no word on its speed; who failed there holds no cell.
+
     Args:
         reports: On one candidate, oldest first.
     """
     latest: dict[tuple[int, str], Report] = {}
     for report in reports:
         case = (report.variant, report.device.name)
-        if case not in latest or report.outcome is not Outcome.WORKER_LOST:
+        if report.kind != FINAL and (case not in latest or report.outcome is not Outcome.WORKER_LOST):
             latest[case] = report
     return list(latest.values())
 

@@ -3,7 +3,7 @@
 Every method may run twice for the same report; the archive's writes are idempotent by job.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
@@ -237,8 +237,8 @@ class Verdicts:
     async def _conclude(self, search: Search, candidate: Candidate, reports: Sequence[Report]) -> None:
         """Judge a candidate by the last word on each of its variants; of these the best one counts."""
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
-        objective = await _objective(self.yardstick, search, reports)
-        first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objective)
+        objectives = await _objectives(self.yardstick, search, reports)
+        first = await self._judge(search, candidate, best.outcome.value, best.reason, best.line, objectives)
         if first and is_yardstick(candidate) and best.outcome is Outcome.CORRECT:
             await self._require_pacers(search, reports)
 
@@ -258,10 +258,12 @@ class Verdicts:
         outcome: str,
         reason: str,
         line: int | None,
-        objective: float | None = None,
+        objectives: Mapping[str, float] | None = None,
     ) -> bool:
-        """Give a candidate its verdict; whether it had none."""
-        if not await self._store.candidates.judge(candidate.id, outcome, reason, line, objective):
+        """Give a candidate its verdict; whether it had none. Its own objective is that on the search's first device."""
+        found = objectives or {}
+        objective = found.get(search.devices[0])
+        if not await self._store.candidates.judge(candidate.id, outcome, reason, line, objective, found):
             return False
         self._events.publish(
             CandidateJudged(
@@ -272,6 +274,7 @@ class Verdicts:
                 outcome=outcome,
                 reason=reason,
                 objective=objective,
+                objectives=found,
             )
         )
         if is_yardstick(candidate) and outcome != Outcome.CORRECT:
@@ -279,16 +282,16 @@ class Verdicts:
         return True
 
 
-async def _objective(yardstick: Yardstick, search: Search, reports: Sequence[Report]) -> float | None:
-    """The best of what a candidate's variants come to."""
+async def _objectives(yardstick: Yardstick, search: Search, reports: Sequence[Report]) -> dict[str, float]:
+    """On each device on which a variant is correct, the objective of the best one there: devices never mix."""
     weights = benchmark_weights(search)
-    gains = [
-        found.low
-        for report in reports
-        if report.outcome is Outcome.CORRECT
-        and (found := gain(report, await yardstick.baseline_us(search, report.device.name), weights))
-    ]
-    return max(gains, default=None)
+    best: dict[str, float] = {}
+    for report in reports:
+        device = report.device.name
+        found = gain(report, await yardstick.baseline_us(search, device), weights)
+        if report.outcome is Outcome.CORRECT and found is not None:
+            best[device] = max(found.low, best.get(device, found.low))
+    return best
 
 
 def _record(variant: TracedVariant) -> NewVariant:

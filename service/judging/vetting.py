@@ -18,7 +18,7 @@ from archive.records import Host, HostTally
 from archive.store import Store
 from service.events import Events, WorkerChanged
 from service.judging.comparison import KnownAnswer
-from service.judging.jobs import Case, incumbent_of, measure_job, retrace_id, trace_job
+from service.judging.jobs import Case, incumbent_of, is_final, measure_job, retrace_id, trace_job
 from service.judging.reports import doubtful, reports_on
 from service.judging.yardstick import Yardstick
 from workers.protocol import (
@@ -144,14 +144,14 @@ class Vetting:
             return delivery
         if isinstance(report, TraceReport):
             return delivery if await self._doubt(report, host.id) else None
-        if report.kind == "confirm" or incumbent_of(report) is not None:
+        if report.kind != "measure" or incumbent_of(report) is not None:
             self.count(host.id, refused=1)
             return None
         return Delivery(report.model_copy(update=_unvouched(report)), delivery.receipt)
 
     async def _doubt(self, report: TraceReport, host: str) -> bool:
         """Keep in mind that a trace is an untrusted host's; False if it must not be applied at all."""
-        if report.candidate is None or report.job == retrace_id(report.candidate):
+        if report.candidate is None or report.job == retrace_id(report.candidate) or is_final(report.job):
             self.count(host, refused=1)
             return False
         try:

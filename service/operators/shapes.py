@@ -85,6 +85,28 @@ def held_out_shapes(operator: Operator, seed: int, count: int = 2) -> tuple[Shap
     return tuple(shape for key, shape in drawn.items() if key not in known)
 
 
+def random_shapes(operator: Operator, seed: int, count: int, known: Container[str], *, small: bool) -> list[Shape]:
+    """Shapes for a finalist, drawn from the ranges log-uniformly by a secret seed.
+
+    Args:
+        operator: Gives the ranges.
+        seed: The secret.
+        count: Most of them.
+        known: Keys of shapes that it was judged at.
+        small: Whether they must be interpretable; else they take at most `HELD_OUT_BYTES`.
+
+    Returns:
+        No two alike; fewer where the ranges hold no more, none without ranges.
+    """
+    rng = random.Random(seed)
+    found: dict[str, Shape] = {}
+    for _ in range(count if operator.ranges else 0):
+        dims = _drawn(operator, rng, _interpretable if small else _affordable, found)
+        shape = Shape(dims=dims, role=ShapeRole.RANDOM)
+        found[shape.key] = shape
+    return [shape for key, shape in found.items() if key not in known]
+
+
 def _pattern(names: Sequence[str], *, first: int, between: int, last: int) -> Dims:
     """Sizes by place: for the first of the dimensions, for the last one (or the only one), for all others."""
     return {name: between for name in names} | {names[0]: first} | {names[-1]: last}
@@ -120,7 +142,7 @@ def _cut(operator: Operator, dims: Dims, fits: Fits) -> Dims:
 
 
 def _interpretable(operator: Operator, dims: Dims) -> bool:
-    shapes = [operator.input_shape(item, dims) for item in operator.inputs]
+    shapes = [operator.input_shape(item, dims) for item in operator.given]
     return (
         sum(map(math.prod, shapes)) <= INTERPRETED_ELEMENTS
         and max(math.prod(shape[:-1]) for shape in shapes) <= INTERPRETED_ROWS

@@ -32,8 +32,10 @@ RIGHT = {
     "inputs.layouts": "['contiguous']",
     "inputs.constant": "true or false",
     "inputs.mutable": "true or false",
+    "inputs.gradient": "false to leave its gradient out when backward is true",
     "outputs": "at least one table, each with name and dtype",
     "outputs.name": "the result's name in letters, digits and '_', such as 'y'",
+    "outputs.shape": "a list of dimension names and sizes, such as ['M', 'N']; only backward needs it",
     "outputs.dtype": "a dtype by torch's name, such as 'bfloat16'",
     "scalars": "a list of tables, each with name, dtype and value",
     "scalars.name": "the argument's name in letters, digits and '_', such as 'causal'",
@@ -47,7 +49,7 @@ RIGHT = {
     "precision.allow_tf32": "true or false",
     "policy": "a table with host",
     "policy.host": "'allocate' or 'copy'",
-    "backward": "false: gradients are not judged yet",
+    "backward": "true to judge gradients as well, or false",
 }
 """What is right in each field of a spec, by its path without indices."""
 

@@ -162,7 +162,7 @@ class Briefs:
             candidate=candidate.id,
             source=candidate.source,
             configuration=configuration,
-            objective=elite.objective if elite else candidate.objective,
+            objective=elite.objective if elite else candidate.objectives.get(report.device.name) if report else None,
             cell=cell,
             readings=first,
             place="" if cell is None else in_words(search, cell),

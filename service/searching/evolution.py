@@ -17,6 +17,7 @@ from archive.records import CandidateState, Search, SearchState
 from archive.store import Store
 from service.errors import BadInput
 from service.events import Events, SearchChanged
+from service.judging.finals import Finals
 from service.judging.jobs import reference_id, reference_job, trace_id
 from service.judging.verdicts import Verdicts
 from service.judging.vetting import Vetting
@@ -57,6 +58,7 @@ class Evolution:
 
     Attributes:
         verdicts: What reports mean.
+        finals: Who holds a cell when a search would end.
         holdings: Which searches these are.
         vetting: What reports of hosts count for.
     """
@@ -89,12 +91,13 @@ class Evolution:
         self._events = events
         self.holdings = holdings or Holdings(store, alone=True)
         self.verdicts = Verdicts(store, dispatcher, events)
+        self.finals = Finals(store, dispatcher, events)
         self._roster = Roster(store)
         self._flow = Flow(dispatcher, limits)
         self.vetting = Vetting(store, events)
         self._proposer = Proposer(store, self.holdings.holder)
         self._proposing = Proposing(store, self._proposer, self.verdicts, ask)
-        self._intake = Intake(dispatcher, self.verdicts, self.vetting, self._roster, self.holdings)
+        self._intake = Intake(dispatcher, self.verdicts, self.finals, self.vetting, self._roster, self.holdings)
         self._heard: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
         self._turns: dict[str, float] = {}
@@ -164,6 +167,7 @@ class Evolution:
         for search in self._heard.keys() - (held & marks.keys()):
             del self._heard[search]
             # Whoever waited for one of its jobs has to ask for it anew: they left the queue with it.
+            self.finals.forget(search)
             for other in self.verdicts.forget(search) & self._heard.keys():
                 self._heard[other] = 0.0
 
@@ -228,6 +232,8 @@ class Evolution:
     async def _propose(self, search: Search, operator: Operator, free: int) -> None:
         supplied = await self._proposing.supply(search, operator, free)
         self._flow.add(search, supplied.added)
+        if supplied.state is SearchState.DONE and not await self.finals.complete(search, operator):
+            return  # Nobody is proposed any more; what there is holds its cells once it has been examined.
         if supplied.state is not None:
             await self._enter(search, supplied.state, supplied.reason)
 
@@ -256,7 +262,8 @@ class Evolution:
             mark = self._roster.marks.get(id)
             if time.monotonic() > until:
                 return
-            if mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING):
+            waits = mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING)
+            if mark is not None and (waits or self.finals.awaits(id)):
                 await self.sweep(await self._roster.get(id))
 
     def _doubt(self) -> None:
@@ -274,6 +281,7 @@ class Evolution:
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
+        self.finals.forget(search.id)
         if not search.graphs and reference_id(search.id) not in queued:
             await self._dispatcher.submit(reference_job(search, operator))
         for candidate in await self._store.candidates.unfinished(search.id):

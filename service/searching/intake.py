@@ -13,6 +13,8 @@ import structlog
 
 from archive.errors import ArchiveError, Unavailable
 from archive.errors import NotFound as Gone
+from service.judging.finals import Finals
+from service.judging.jobs import is_final
 from service.judging.verdicts import Verdicts
 from service.judging.vetting import Vetting
 from service.metrics import METRICS
@@ -50,11 +52,18 @@ class Intake:
     """Takes reports in."""
 
     def __init__(
-        self, dispatcher: Dispatcher, verdicts: Verdicts, vetting: Vetting, roster: Roster, holdings: Holdings
+        self,
+        dispatcher: Dispatcher,
+        verdicts: Verdicts,
+        finals: Finals,
+        vetting: Vetting,
+        roster: Roster,
+        holdings: Holdings,
     ) -> None:
         self._dispatcher = dispatcher
         self._vetting = vetting
         self._verdicts = verdicts
+        self._finals = finals
         self._roster = roster
         self._holdings = holdings
 
@@ -112,7 +121,9 @@ class Intake:
     async def _apply(self, report: AnyReport) -> None:
         search = await self._roster.get(report.search)
         operator = await self._roster.operator(search)
-        if not isinstance(report, TraceReport):
+        if is_final(report.job):
+            await self._finals.apply(search, operator, report)
+        elif not isinstance(report, TraceReport):
             await self._verdicts.apply_report(search, operator, report)
         elif report.candidate is None:
             await self._verdicts.apply_reference(search, report)

@@ -72,6 +72,9 @@ def kernel_file(
         source=candidate.source.rstrip("\n") + "\n",
         reference=repr(operator.reference),
         inputs=repr(_inputs(search, operator)),
+        backward=operator.backward_entry if operator.backward else "",
+        wanted=repr(operator.differentiated),
+        taken=len(operator.inputs),
         scalars=repr([scalar.value for scalar in operator.scalars]),
     )
 
@@ -94,5 +97,5 @@ def _inputs(search: Search, operator: Operator) -> list[tuple[tuple[int, ...], s
             item.low,
             dims[item.high] if isinstance(item.high, str) else item.high,
         )
-        for item in operator.inputs
+        for item in operator.given
     ]

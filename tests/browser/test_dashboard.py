@@ -54,11 +54,12 @@ def paths(search: str, hostile: Hostile, page: "Page") -> list[str]:
     """Every page, with something on it."""
     page.goto(search)
     candidate = page.locator(".map td a").first.get_attribute("href")
-    bad = f"/searches/{hostile.search.id}"
+    bad, side = f"/searches/{hostile.search.id}", f"{search.rpartition('/')[2]}@model:sm_90"
     return [
-        "/", search, f"{search}/candidates", str(candidate), "/operators", "/operators/rmsnorm", "/workers", "/prompts",
-        f"/prompts/{hostile.prompt}", "/tokens", "/audit", "/login", "/compare", bad, f"{bad}/candidates",
-        f"/candidates/{hostile.candidates[3]}", "/searches/nothing",
+        "/", search, f"{search}?along=dollars&colour=age", f"{search}/shapes", f"{search}/candidates", str(candidate),
+        "/operators", "/operators/rmsnorm", "/workers", "/prompts", f"/prompts/{hostile.prompt}", "/tokens", "/audit",
+        "/login", "/compare", f"/compare?left={side}&right={hostile.search.id}@model:sm_90", bad, f"{bad}/candidates",
+        f"/candidates/{hostile.candidates[3]}", "/prompts?state=answered", "/searches/nothing",
     ]  # fmt: skip
 
 
@@ -193,6 +194,41 @@ def test_everything_can_be_reached_with_the_keyboard(watched: Watched, search: s
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/candidates/"))
     assert before
+
+
+def test_a_square_is_replaced_by_itself_and_keeps_focus(watched: Watched, search: str) -> None:
+    page = watched.page
+    page.goto(search)
+    square = page.locator(".map td:has(a)").first
+    name, html = square.get_attribute("id"), square.evaluate("(element) => element.outerHTML")
+    neighbour = page.evaluate_handle("(id) => document.getElementById(id).previousElementSibling", name)
+    square.locator("a").focus()
+    fresh = html.replace('data-inspect="', 'data-inspect="anew, ')
+    page.evaluate("([id, html]) => replacePiece(document.getElementById(id), html)", [name, fresh])
+    assert page.evaluate("document.activeElement.parentElement.id") == name
+    assert page.locator(f"#{name}").get_attribute("class").split()[-1] == "fresh"
+    assert page.inner_text("#inspect").startswith("anew, "), "what is pointed at is said anew"
+    assert page.evaluate("(element) => element.isConnected", neighbour), "its neighbours were left alone"
+
+
+def test_what_is_pinned_has_a_mark(watched: Watched, served: Served, search: str) -> None:
+    page = watched.page
+    page.goto(f"/searches/{hostile_of(served).search.id}")
+    assert page.locator(".map td.pinned").count() >= 1
+    assert page.locator(".legend >> text=pinned").count() == 1
+    page.goto(search)
+    page.locator(".map td a").first.click()
+    page.locator(".lineage").wait_for()
+    assert page.locator(".shapes .race").count() == page.locator(".shapes figure").count() > 0
+    assert page.locator(".roofline circle").count() == page.locator(".shapes figure").count()
+
+
+def test_winners_by_shape_are_read_when_they_are_opened(watched: Watched, search: str) -> None:
+    page = watched.page
+    page.goto(search)
+    page.click("#by-shape summary")
+    page.locator("#by-shape table").wait_for()
+    assert "would gain" in page.inner_text("#by-shape")
 
 
 def test_focus_survives_updates(watched: Watched, search: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workers.benches import Bench
 from workers.errors import BenchDied, WorkerError
-from workers.protocol import Answer, ConfirmJob, Device, Failure, MeasureJob, TraceJob, bundle_of
+from workers.protocol import Answer, ConfirmJob, Device, Failure, FinalJob, MeasureJob, TraceJob, bundle_of
 
 WARM_S = 300.0
 """Seconds that a bench may take to get ready: a host that has just started reads torch from a cold disk."""
@@ -20,7 +20,7 @@ PATIENCE_S = 180.0
 LOOK_S = 1.0
 BENCH = (sys.executable, "-m", "workers", "bench")
 TRACE = (*BENCH, "trace")
-Job = TraceJob | MeasureJob | ConfirmJob
+Job = TraceJob | MeasureJob | ConfirmJob | FinalJob
 
 
 def measuring(device: Device, card: int = 0, data: Path | None = None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Honest kernels, every one of which must be accepted: rewritings and tunings of the seeds, and styles written by hand.
+"""Honest kernels, every one of which must be accepted: seeds with rewritings and tunings, styles, a library's.
 
 What our emitters make of a seed is drawn with chance of a fixed seed, so that it is the same on every machine.
 """
@@ -16,6 +16,7 @@ from service.emitters.rules import RULES
 from service.emitters.tune import Tune
 from service.operators.sources import digest
 from tests.gpu.contracts import operators
+from tests.gpu.liger import liger_kernels
 from workers.protocol import Operator
 
 FOLDER = Path(__file__).parent / "kernels"
@@ -47,7 +48,7 @@ def honest_kernels() -> dict[str, Honest]:
     """All of them, by name; no two have the same text but for names and comments."""
     found: dict[str, Honest] = {}
     seen: set[str] = set()
-    for kernel in (*_seeds(), *_by_hand(), *_rewritten(), *_tuned()):
+    for kernel in (*_seeds(), *_by_hand(), *_rewritten(), *_tuned(), *_from_liger()):
         if digest(kernel.source) not in seen and kernel.name not in TOO_LARGE:
             seen.add(digest(kernel.source))
             found[kernel.name] = kernel
@@ -81,6 +82,11 @@ def _tuned() -> Iterator[Honest]:
     for name, operator in operators().items():
         for index, source in enumerate(tunings(operator, operator.seeds[0], TUNINGS, name)):
             yield Honest(f"{name}/tune/{index}", name, source)
+
+
+def _from_liger() -> Iterator[Honest]:
+    for name, source in liger_kernels():
+        yield Honest(f"{name}/liger/0", name, source)
 
 
 def tunings(operator: Operator, source: str, count: int, chance: str) -> list[str]:

@@ -39,29 +39,64 @@ def load(source, entry, folder):
     return getattr(module, entry)
 
 
-def compare(have, want):
-    """The error of a result; None where NaN and infinities differ."""
+def compare(have, want, least):
+    """The error of a result, as a share of its largest value or of `least`; None where NaN and infinities differ."""
     assert (have.shape, have.dtype) == (want.shape, want.dtype)
     odd = ~want.isfinite()
     if not torch.equal(~have.isfinite(), odd) or not torch.equal(have[odd].nan_to_num(), want[odd].nan_to_num()):
         return None
     have, want = have[~odd], want[~odd]
-    return ((have - want).abs().max() / want.abs().max().clamp_min(1e-6)).item() if want.numel() else 0.0
+    return ((have - want).abs().max() / want.abs().max().clamp_min(least)).item() if want.numel() else 0.0
+
+
+def with_gradients(operator, function, backward):
+    """The function's results, and behind them the gradients: of another function, or by autograd if there is none."""
+
+    def call(*given):
+        count = len(operator.inputs)
+        inputs, (upstream, scalars) = list(given[:count]), divided(given[count:], len(operator.upstream))
+        if backward is None:
+            leaves = [inputs[index].requires_grad_() for index in operator.differentiated]
+            outputs = several(function(*inputs, *scalars))
+            gradients = torch.autograd.grad(outputs, leaves, upstream)
+        else:
+            outputs = several(function(*inputs, *scalars))
+            gradients = several(backward(*upstream, *inputs, *outputs, *scalars))
+        return tuple(value.detach() for value in (*outputs, *gradients))
+
+    return call
+
+
+def divided(values, count):
+    return values[:count], values[count:]
+
+
+def several(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def entry_of(operator, source, folder, *, seed):
+    """What a source makes of a plan's inputs."""
+    function = load(source, operator.entry, folder)
+    if not operator.backward:
+        return function
+    return with_gradients(operator, function, load(source, operator.backward_entry, folder) if seed else None)
 
 
 def worst_error(operator, folder):
-    reference = load(operator.reference, operator.entry, folder)
+    reference = entry_of(operator, operator.reference, folder, seed=False)
     errors = []
     for source in operator.seeds:
-        seed = load(source, operator.entry, folder)
+        seed = entry_of(operator, source, folder, seed=True)
         for shape, name in cases(operator):
             tensors = [
                 tensor.float() if tensor.is_floating_point() else tensor for tensor in draw(operator, shape, name, 7)
             ]
             scalars = [scalar.value for scalar in operator.scalars]
-            got, expected = seed(*tensors, *scalars), reference(*tensors, *scalars)
+            got, expected = seed(*tensors, *scalars), reference(*(each.clone() for each in tensors), *scalars)
             got, expected = (value if isinstance(value, tuple) else (value,) for value in (got, expected))
-            errors += [compare(have, want) for have, want in zip(got, expected, strict=True)]
+            least = 1.0 if operator.backward else 1e-6  # Gradients of single elements are all cancellation.
+            errors += [compare(have, want, least) for have, want in zip(got, expected, strict=True)]
     return "masks" if None in errors else max(errors)
 
 

@@ -19,7 +19,9 @@ from tests.service import records
 from workers.protocol import (
     AnyReport,
     Bundle,
+    CheckResult,
     ConfirmJob,
+    FinalJob,
     Graph,
     InputRef,
     Job,
@@ -27,6 +29,7 @@ from workers.protocol import (
     Outcome,
     Provenance,
     Ratio,
+    Shape,
     TracedVariant,
     TraceJob,
     TraceReport,
@@ -49,7 +52,10 @@ class Answers:
         outcome: What becomes of a variant.
         speedup: On cards, the middle of the speedup over the best baseline; None where there is no baseline.
         rival: On cards, the lower bound of the incumbent's time over the challenger's.
-        seen: The jobs so far.
+        final: What becomes of a finalist.
+        retraced: What a finalist's source becomes when it is traced once more; None where that comes to nothing.
+        seen: The jobs so far, but for those on finalists.
+        finals: The jobs on finalists so far.
     """
 
     time_us: Callable[[str], float] = lambda bundle: 10.0
@@ -58,10 +64,16 @@ class Answers:
     outcome: Callable[[Judging], Outcome] = lambda job: Outcome.CORRECT
     speedup: Callable[[Judging], float | None] = lambda job: 1.0
     rival: Callable[[ConfirmJob], float] = lambda job: 1.0
+    final: Callable[[FinalJob], Outcome] = lambda job: Outcome.CORRECT
+    retraced: Callable[[str], Bundle | None] | None = None
     seen: list[Job] = field(default_factory=list)
+    finals: list[TraceJob | FinalJob] = field(default_factory=list)
 
     def to(self, job: Job) -> AnyReport:
         """Answer one job."""
+        if isinstance(job, FinalJob) or (isinstance(job, TraceJob) and job.references):
+            self.finals.append(job)
+            return self._examined(job) if isinstance(job, FinalJob) else self._traced(job)
         self.seen.append(job)
         if isinstance(job, TraceJob):
             return self._traced(job)
@@ -91,6 +103,26 @@ class Answers:
             "rival": None if low is None else Ratio(low=low, mid=low + 0.01, high=low + 0.02),
         }
 
+    def _examined(self, job: FinalJob) -> AnyReport:
+        outcome = self.final(job)
+        return records.report(
+            {},
+            kind=job.kind,
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            variant=job.variant,
+            bundle=job.finalist,
+            device=job.device,
+            outcome=outcome,
+            reason="" if outcome is Outcome.CORRECT else "found under the sanitizer",
+            provenance=Provenance.MEASURED if job.device.measures else Provenance.PREDICTED,
+            checks=(
+                CheckResult(name="random_shapes", verdict="passed"),
+                CheckResult(name="memcheck", verdict="skipped"),
+            ),
+        )
+
     def _traced(self, job: TraceJob) -> TraceReport:
         base = {"job": job.id, "search": job.search, "candidate": job.candidate, "worker": "w"}
         if job.bundle is not None:
@@ -98,19 +130,10 @@ class Answers:
             readings = tuple(records.readings() for _ in job.shapes)
             assembled = TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=bundle, readings=readings)
             return TraceReport(outcome=Outcome.CORRECT, variants=(assembled,), **base)
+        graphs = tuple(_graph(shape) for shape in job.shapes) if job.source is None or job.references else ()
         if job.source is None:
-            graphs = tuple(
-                Graph(
-                    shape=shape,
-                    nodes=(),
-                    outputs=(InputRef(input=0),),
-                    output_shapes=((shape.dims["N"],),),
-                    output_dtypes=("float32",),
-                )
-                for shape in job.shapes
-            )
             return TraceReport(outcome=Outcome.CORRECT, graphs=graphs, **base)
-        bundle = self.bundle(job.source)
+        bundle = (self.retraced if job.references and self.retraced else self.bundle)(job.source)
         if bundle is None:
             return TraceReport(outcome=Outcome.COMPILE_ERROR, reason="no such name", line=3, **base)
         warps = (1, 2, 4, 8, 16)[len(job.source) % 5]
@@ -119,7 +142,12 @@ class Answers:
             TracedVariant(index=index, outcome=Outcome.CORRECT, bundle=each, readings=readings)
             for index, each in enumerate((bundle, *self.further(job.source)))
         )
-        return TraceReport(outcome=Outcome.CORRECT, variants=variants, **base)
+        return TraceReport(outcome=Outcome.CORRECT, variants=variants, graphs=graphs, **base)
+
+
+def _graph(shape: Shape) -> Graph:
+    output = {"outputs": (InputRef(input=0),), "output_shapes": ((shape.dims["N"],),), "output_dtypes": ("float32",)}
+    return Graph(shape=shape, nodes=(), **output)
 
 
 def bundle_of(job: Judging) -> Bundle:

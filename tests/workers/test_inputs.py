@@ -143,3 +143,19 @@ def test_the_cpu_is_the_device_unless_another_is_named(name):
     ):
         assert mine.device == torch.device("cpu")
         assert torch.equal(mine.view(torch.int16), named.view(torch.int16))
+
+
+def test_where_gradients_are_judged_only_nan_is_planted():
+    values = {
+        "name": "f",
+        "entry": "f",
+        "reference": "def f(x): ...",
+        "shapes": ({"dims": {"N": 64}},),
+        "backward": True,
+    }
+    given = {"name": "x", "shape": ("N",), "dtype": "float32"}
+    operator = Operator(**values, inputs=(given,), outputs=({"name": "y", "dtype": "float32", "shape": ("N",)},))
+    for seed in range(8):
+        drawn = draw(operator, Shape(dims={"N": 64}), "planted", seed)
+        assert len(drawn) == 2 and sum(int(tensor.isnan().sum()) for tensor in drawn) == 3
+        assert not any(tensor.isinf().any() for tensor in drawn)

@@ -107,3 +107,12 @@ def test_products_put_infinities_where_ieee_does(double):
     biased = Node(op="aten.addmm.default", args=(InputRef(input=1), X, InputRef(input=1)), kwargs={"beta": 3})
     (value,) = evaluate(graph(biased), [a, b], double=double)
     torch.testing.assert_close(value[1].double(), 5 * b[0].double(), rtol=1e-2, atol=0)
+
+
+def test_every_operation_that_computes_can_be_rounded():
+    square = Node(op="aten.mul.Tensor", args=(InputRef(input=0), InputRef(input=0)))
+    shaped = Node(op="aten.view.default", args=(NodeRef(node=0), (4,)))
+    found = graph(square, shaped, outputs=(NodeRef(node=1),), dtypes=("float32",))
+    (plain,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True)
+    (rounded,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True, rounding=lambda values: values * 1.5)
+    assert plain.tolist() == [9.0] * 4 and rounded.tolist() == [13.5] * 4

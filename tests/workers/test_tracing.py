@@ -17,17 +17,32 @@ CATALOGUE = Path(__file__).parents[2] / "operators"
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
 
 EXPECTED = {
+    "asks_for_a_retry": (Outcome.TRACE_CRASHED, 19, "RuntimeError: CUDA error"),
+    "asks_for_the_launch": (Outcome.PLAN_REJECTED, None, "%gridid"),
+    "asks_where_it_runs": (Outcome.PLAN_REJECTED, None, "%smid"),
+    "asks_whether_it_trains": (Outcome.PLAN_REJECTED, 18, "launches no kernel"),
+    "begs_in_its_error": (Outcome.TRACE_CRASHED, 19, "Ignore all"),
     "block_of_three": (Outcome.COMPILE_ERROR, 11, "power of 2"),
     "branches_on_a_value": (Outcome.HOST_READ, 19, "as a condition"),
+    "caches_by_identity": (Outcome.CORRECT, None, ""),
+    "caches_by_pointer": (Outcome.PLAN_REJECTED, None, "in every call"),
+    "captures_a_graph": (Outcome.FORBIDDEN_OP, 19, "CUDAGraph"),
+    "claims_another_dtype": (Outcome.WRONG_OUTPUT_TYPE, None, "number and dtypes"),
+    "claims_larger_inputs": (Outcome.PLAN_REJECTED, None, "not those of the operator"),
+    "claims_too_much_memory": (Outcome.TRACE_CRASHED, None, "the buffers take"),
     "compiles_with_torch": (Outcome.FORBIDDEN_OP, 19, "write the Triton kernel yourself"),
     "computes_with_torch": (Outcome.FORBIDDEN_OP, 19, "(mul)"),
     "copies_to_reorder": (Outcome.FORBIDDEN_OP, 19, "strides"),
+    "counts_calls": (Outcome.CORRECT, None, ""),
     "crashes_the_process": (Outcome.TRACE_CRASHED, 19, "SIGSEGV"),
+    "decodes_itself": (Outcome.CORRECT, None, ""),
     "decoy_launch": (Outcome.FORBIDDEN_OP, 21, "(mul)"),
+    "defers_to_the_end": (Outcome.PLAN_REJECTED, 26, "launches no kernel"),
     "deletes_torch": (Outcome.TRACE_CRASHED, 19, "OSError"),
     "draws_random_numbers": (Outcome.FORBIDDEN_OP, 19, "tl.rand"),
     "exits": (Outcome.TRACE_CRASHED, None, "exit status 0"),
     "exits_politely": (Outcome.TRACE_CRASHED, 19, "SystemExit"),
+    "fills_the_disk": (Outcome.TRACE_CRASHED, 19, "OSError"),
     "floods_its_streams": (Outcome.CORRECT, None, ""),
     "floods_the_pipe": (Outcome.PLAN_REJECTED, None, "answers with more than"),
     "forges_a_verdict": (Outcome.PLAN_REJECTED, None, "no variant"),
@@ -39,49 +54,71 @@ EXPECTED = {
     "grid_of_fractions": (Outcome.UNSUPPORTED_LAUNCH, 20, "triton.cdiv"),
     "hides_a_launch_option": (Outcome.PLAN_REJECTED, None, "warps"),
     "hoards_memory": (Outcome.TRACE_MEMORY, None, "bytes of memory"),
+    "imports_a_library": (Outcome.FORBIDDEN_IMPORT, 3, "'liger_kernel'"),
     "imports_by_name": (Outcome.FORBIDDEN_IMPORT, 19, "'os'"),
     "imports_numpy_late": (Outcome.FORBIDDEN_IMPORT, 19, "'numpy'"),
     "imports_os": (Outcome.FORBIDDEN_IMPORT, 3, "'os'"),
+    "imports_the_reference": (Outcome.FORBIDDEN_IMPORT, 3, "'reference'"),
     "keeps_its_output": (Outcome.PLAN_REJECTED, 25, "in every call"),
+    "keeps_shared_memory": (Outcome.PLAN_REJECTED, None, ".shared memory"),
     "keeps_the_compiler_busy": (Outcome.TRACE_TIMEOUT, 19, "did not end within"),
     "launches_a_hundred_times": (Outcome.PLAN_REJECTED, 21, "fuse"),
     "launches_dependent": (Outcome.UNSUPPORTED_LAUNCH, 20, "'launch_pdl'"),
     "launches_nothing": (Outcome.PLAN_REJECTED, 18, "launches no kernel"),
+    "launches_on_a_stream": (Outcome.FORBIDDEN_OP, 19, "one stream"),
     "launches_while_loading": (Outcome.UNSUPPORTED_LAUNCH, 18, "while the module loads"),
     "launches_with_fewer_arguments": (Outcome.PLAN_REJECTED, 33, "arguments"),
+    "leaves_a_hook": (Outcome.CORRECT, None, ""),
     "loops": (Outcome.TRACE_TIMEOUT, 19, "did not end within"),
     "markdown_fence": (Outcome.SYNTAX_ERROR, 1, "```python"),
     "moves_to_the_host": (Outcome.HOST_READ, 19, "(cpu)"),
     "no_entry": (Outcome.SYNTAX_ERROR, None, "defines no function 'scale'"),
+    "outlives_its_end": (Outcome.TRACE_CRASHED, 20, "BlockingIOError"),
+    "overrides_its_output": (Outcome.CORRECT, None, ""),
     "passes_a_host_tensor": (Outcome.PLAN_REJECTED, 20, "device=x.device"),
     "passes_an_address": (Outcome.UNSUPPORTED_LAUNCH, 20, "pass the tensor itself"),
+    "patches_the_comparison": (Outcome.CORRECT, None, ""),
+    "patches_the_timer": (Outcome.PLAN_REJECTED, None, "stages_s"),
     "points_outside": (Outcome.PLAN_REJECTED, None, "leaves buffer 0"),
     "prints_a_tensor": (Outcome.HOST_READ, 19, "to print it"),
     "raises": (Outcome.TRACE_CRASHED, 19, "ZeroDivisionError"),
     "reaches_beyond_its_input": (Outcome.PLAN_REJECTED, 19, "beyond the 32768 bytes"),
+    "reaches_the_host": (Outcome.PLAN_REJECTED, None, "system scope"),
     "reads_an_item": (Outcome.HOST_READ, 19, "(item)"),
+    "reads_its_callers": (Outcome.CORRECT, None, ""),
     "reads_the_clock": (Outcome.PLAN_REJECTED, None, "clock"),
     "recurses": (Outcome.TRACE_CRASHED, 19, "RecursionError"),
     "replaces_the_checks": (Outcome.PLAN_REJECTED, None, "memory of input 'x'"),
     "replaces_the_recorder": (Outcome.PLAN_REJECTED, 23, "launches no kernel"),
     "returns_a_host_tensor": (Outcome.WRONG_OUTPUT_TYPE, 18, "host tensor"),
+    "returns_a_subclass": (Outcome.CORRECT, None, ""),
     "returns_a_view_of_its_input": (Outcome.PLAN_REJECTED, 18, "memory of input 'x'"),
+    "returns_an_object": (Outcome.WRONG_OUTPUT_TYPE, 23, "Trap"),
     "returns_another_dtype": (Outcome.WRONG_OUTPUT_TYPE, 18, "float16"),
     "returns_its_input": (Outcome.PLAN_REJECTED, 18, "memory of input 'x'"),
     "returns_nothing": (Outcome.WRONG_OUTPUT_TYPE, 18, "NoneType"),
     "returns_two": (Outcome.WRONG_OUTPUT_TYPE, 18, "returns 2 results"),
     "rewrites_the_grid": (Outcome.CORRECT, None, ""),
+    "runs_a_command": (Outcome.TRACE_CRASHED, 19, "BlockingIOError"),
     "shrinks_an_input": (Outcome.PLAN_REJECTED, None, "leaves buffer 0"),
+    "sleeps": (Outcome.PLAN_REJECTED, None, "may not sleep"),
+    "slips_in_a_copy": (Outcome.FORBIDDEN_OP, None, "policy does not allow"),
     "swallows_refusals": (Outcome.CORRECT, None, ""),
     "takes_other_arguments": (Outcome.TRACE_CRASHED, 18, "positional argument"),
     "tampers_with_modules": (Outcome.TRACE_CRASHED, 20, "Error"),
+    "tells_traces_apart": (Outcome.CORRECT, None, ""),
     "times_on_the_host": (Outcome.FORBIDDEN_OP, 19, "Event"),
     "too_much_shared_memory": (Outcome.COMPILE_ERROR, 22, "589824 bytes of shared memory of the 232448"),
     "unclosed_bracket": (Outcome.SYNTAX_ERROR, 7, "never closed"),
     "undefined_name": (Outcome.COMPILE_ERROR, 15, "weight is not defined"),
     "unknown_argument": (Outcome.UNSUPPORTED_LAUNCH, 20, "'EVEN'"),
     "uploads_a_table": (Outcome.FORBIDDEN_OP, 19, "data of its own"),
+    "uses_before_allocating": (Outcome.TRACE_CRASHED, None, "before it is allocated"),
+    "waits_for_its_neighbours": (Outcome.PLAN_REJECTED, None, "programmatic dependent launch"),
+    "walks_the_collector": (Outcome.CORRECT, None, ""),
     "warms_up": (Outcome.UNSUPPORTED_LAUNCH, 19, "multiprocessors"),
+    "works_in_a_thread": (Outcome.PLAN_REJECTED, 18, "launches no kernel"),
+    "writes_a_file": (Outcome.TRACE_CRASHED, 19, "OSError"),
     "writes_elsewhere": (Outcome.PLAN_REJECTED, None, "nothing writes output 'y'"),
     "writes_its_own_assembly": (Outcome.PLAN_REJECTED, None, "'memory'"),
 }
@@ -95,7 +132,11 @@ def rogue(name: str) -> TraceReport:
     return tracing.trace(job(source, deadline_s=DEADLINES_S.get(name, 60.0)), "worker-1")
 
 
-NEEDS = {"deletes_torch": {"readonly", "nobody"}, "forks": {"seccomp"}}
+NEEDS = {
+    "deletes_torch": {"readonly", "nobody"},
+    **{name: {"seccomp"} for name in ("forks", "outlives_its_end", "runs_a_command")},
+    **{name: {"readonly"} for name in ("fills_the_disk", "writes_a_file")},
+}
 """Rogues that only run where one of these layers of the jail stands between them and the machine."""
 
 
@@ -281,3 +322,43 @@ def test_plans_that_were_traced_elsewhere_are_judged_by_the_same_rules() -> None
     report = tracing.trace(elsewhere, "w")
     assert (report.outcome, report.stage) == (Outcome.PLAN_REJECTED, Stage.TRACE)
     assert "not those of the job" in report.reason
+
+
+GRADED = operator(
+    inputs=[
+        {"name": "x", "shape": ["M", "N"], "dtype": "float32"},
+        {"name": "w", "shape": ["N"], "dtype": "float32", "gradient": False},
+    ],
+    outputs=[{"name": "y", "dtype": "float32", "shape": ["M", "N"]}],
+    backward=True,
+)
+BACKWARD = """
+
+def scale_backward(grad_y, x, w, y):
+    grad_x = torch.empty_like(x)
+    scale_kernel[(x.shape[0],)](grad_y, w, grad_x, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return grad_x
+"""
+
+
+def test_a_plan_with_gradients_goes_on_behind_the_outputs() -> None:
+    report = tracing.trace(job(candidate() + BACKWARD, GRADED), "tester")
+    assert report.outcome is Outcome.CORRECT, report.reason
+    (plan,) = report.variants[0].bundle.plans
+    assert [buffer.input for buffer in plan.buffers[:3]] == [0, 1, 2]
+    assert len(plan.launches) == len(plan.outputs) == 2
+    missing = tracing.trace(job(candidate(), GRADED), "tester")
+    assert (missing.outcome, missing.reason) == ("syntax_error", "defines no function 'scale_backward'")
+    fewer = tracing.trace(job(candidate() + BACKWARD.replace("return grad_x", "return ()"), GRADED), "tester")
+    assert fewer.outcome is Outcome.WRONG_OUTPUT_TYPE and "1: grad_x" in fewer.reason
+
+
+def test_a_finalists_trace_brings_the_reference_without_its_gate() -> None:
+    report = tracing.trace(job(candidate(), references=True), "tester")
+    assert report.outcome is Outcome.CORRECT and report.gate is None
+    assert [graph.shape for graph in report.graphs] == [plan.shape for plan in report.variants[0].bundle.plans]
+    assert tracing.trace(job(candidate()), "tester").graphs == ()
+    assert tracing.trace(job("def scale(", references=True), "tester").graphs == ()
+    broken = operator(reference="def scale(x, w):\n    return x.nonzero()\n")
+    lost = tracing.trace(job(candidate(), broken, references=True), "tester")
+    assert (lost.outcome, lost.graphs) == ("worker_lost", ())

@@ -35,7 +35,7 @@ def check(operator: Operator, got: Sequence[torch.Tensor], expected: Sequence[to
     """
     if len(got) != len(expected):
         raise Disagrees(f"it returns {len(got)} results, the reference {len(expected)}")
-    for item, mine, its in zip(operator.outputs, got, expected, strict=True):
+    for item, mine, its in zip(operator.results, got, expected, strict=True):
         if mine.shape != its.shape or mine.dtype != its.dtype:
             raise Disagrees(
                 f"'{item.name}' is {tuple(mine.shape)} {mine.dtype}, the reference's {tuple(its.shape)} {its.dtype}"

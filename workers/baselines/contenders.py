@@ -27,7 +27,7 @@ def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tup
     Raises:
         ValueError: If the graph names an operation that a reference may not use.
     """
-    to_own_module = partial(to_module, graph, len(operator.inputs), device)
+    to_own_module = partial(to_module, graph, len(operator.given), device)
     makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
     makers |= {name: partial(_compiled, to_own_module(), mode) for name, mode in MODES.items()}
     native = native_of(operator)

@@ -87,7 +87,7 @@ class Rehearsal:
     def _outputs(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         outputs = [output.clone() for output in function(self._inputs)]
         changed = []
-        for item, tensor, before in zip(self._operator.inputs, self._inputs, self._pristine, strict=True):
+        for item, tensor, before in zip(self._operator.given, self._inputs, self._pristine, strict=True):
             if not item.mutable and not torch.equal(tensor, before):
                 changed.append(item.name)
             tensor.copy_(before)

@@ -80,7 +80,7 @@ def lay_out(operator: Operator, bundle: Bundle, plan: Plan, count: int, look: Lo
 
 def _inputs(operator: Operator, plan: Plan, slot: Slot, look: Look) -> tuple[torch.Tensor, ...]:
     tensors = []
-    for index, item in enumerate(operator.inputs):
+    for index, item in enumerate(operator.given):
         size = operator.input_shape(item, plan.shape.dims)
         view = View(buffer=index, shape=size, strides=_contiguous(size), dtype=item.dtype)
         tensors.append(look(view, slot.buffers[index]))

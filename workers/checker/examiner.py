@@ -1,6 +1,6 @@
 """The examiner: carries out one order after the other and says what it saw."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from workers.checker.base import Card, Run, Subject
 from workers.checker.glance import Glance
@@ -8,7 +8,7 @@ from workers.checker.memory import Memory
 from workers.checker.repetition import describe_difference
 from workers.checker.sight import give_evidence, inputs_before, outputs
 from workers.checker.zones import describe_damage
-from workers.checks import CHECKS, Evidence, Ledger
+from workers.checks import CHECKS, Check, Evidence, Ledger
 from workers.checks.error_ratio import ErrorRatio
 from workers.errors import BadMessage
 from workers.orders import (
@@ -32,13 +32,15 @@ class Examiner:
     Args:
         card: Holds the arena.
         memory_bytes: How much of the card answers to timed content may take.
+        checks: What runs are held against, besides red zones and repetition.
     """
 
-    def __init__(self, card: Card, memory_bytes: int) -> None:
+    def __init__(self, card: Card, memory_bytes: int, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
         self._memory = Memory(memory_bytes)
         self._adopted: Subject | None = None
-        self._ledger = Ledger(CHECKS)
+        self._checks = checks
+        self._ledger = Ledger(checks)
 
     def answer(self, order: Order) -> Examined:
         """Carry out an order.
@@ -51,7 +53,7 @@ class Examiner:
                 self._card.attend(order.handle, order.arena_bytes)
             case Adopt():
                 self._adopted = Subject(order.operator, {graph.shape.key: graph for graph in order.graphs})
-                self._ledger = Ledger(CHECKS)
+                self._ledger = Ledger(self._checks)
             case Examine():
                 return self._examine(order)
             case ExamineIdle():

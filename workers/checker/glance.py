@@ -102,7 +102,7 @@ class Glance:
         found = torch.zeros(len(runs), dtype=torch.bool, device=self._card.device)
         views = input_views(operator, runs[0].plan.shape)
         after = [look(self._card, views, run) for run in runs]
-        for number, item in enumerate(operator.inputs):
+        for number, item in enumerate(operator.given):
             if not item.mutable:
                 before = [given[run.content][number] for run in runs]
                 found |= self._card.differences(before, [each[number] for each in after]) > 0

@@ -20,7 +20,7 @@ def describe_difference(evidence: Evidence, first: Tensors, second: Tensors) -> 
         first: Outputs of one.
         second: Outputs of the other.
     """
-    for number, output in enumerate(evidence.operator.outputs):
+    for number, output in enumerate(evidence.operator.results):
         one, other = first[number], second[number]
         places = _places(evidence, number, one, other)
         if places is not None:

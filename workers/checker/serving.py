@@ -7,6 +7,7 @@ import torch
 
 from workers.checker.card import CudaCard
 from workers.checker.examiner import Examiner
+from workers.checks import CHECKS, Check
 from workers.children import Channel
 from workers.errors import WorkerError
 from workers.orders import Broken, Examined, Opened, Order
@@ -16,13 +17,16 @@ MEMORY_PARTS = 5
 """Answers to timed content may take this part of the card's memory: two races over 4096 x 4096 fit."""
 
 
-def serve(channel: Channel, card: int, kernels: Mapping[str, SupportKernel]) -> None:
+def serve(
+    channel: Channel, card: int, kernels: Mapping[str, SupportKernel], checks: Mapping[str, Check] = CHECKS
+) -> None:
     """Be the checker until the other end hangs up.
 
     Args:
         channel: Where orders come from and answers go.
         card: Index of the card.
         kernels: From `compile_support` and `compile_checker`, for the card's target.
+        checks: What runs are held against.
     """
     torch.set_num_threads(1)  # Threads of the bench did not come along.
     demand_precision()
@@ -31,7 +35,7 @@ def serve(channel: Channel, card: int, kernels: Mapping[str, SupportKernel]) -> 
     except (WorkerError, RuntimeError) as error:
         channel.answer(Broken(error=f"the checker cannot open card {card}: {error}"))
         return
-    examiner = Examiner(opened, opened.memory_bytes // MEMORY_PARTS)
+    examiner = Examiner(opened, opened.memory_bytes // MEMORY_PARTS, checks)
     versions = {**opened.opened.versions, "torch": torch.__version__, "card": opened.opened.name}
     channel.answer(Opened(card=opened.opened.name, versions=versions))
     for order in channel.orders():

@@ -77,7 +77,7 @@ def expect(subject: Subject, run: Run, inputs: Tensors) -> Expectation:
 def input_views(operator: Operator, shape: Shape) -> tuple[View, ...]:
     """Inputs are contiguous at the start of their buffers, which come first in a plan."""
     views = []
-    for number, item in enumerate(operator.inputs):
+    for number, item in enumerate(operator.given):
         sizes = operator.input_shape(item, shape.dims)
         strides = tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
         views.append(View(buffer=number, shape=sizes, strides=strides, dtype=item.dtype))
@@ -87,5 +87,5 @@ def input_views(operator: Operator, shape: Shape) -> tuple[View, ...]:
 def _blank(card: Card, operator: Operator, shape: Shape) -> Tensors:
     return tuple(
         torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype), device=card.device)
-        for item in operator.inputs
+        for item in operator.given
     )

@@ -47,9 +47,9 @@ def _neighbours(operator: Operator, run: Run, zone: tuple[int, int]) -> tuple[st
 
 
 def _name(operator: Operator, run: Run, buffer: int) -> str:
-    if buffer < len(operator.inputs):
-        return f"input '{operator.inputs[buffer].name}'"
-    for output, view in zip(operator.outputs, run.plan.outputs, strict=False):
+    if buffer < len(operator.given):
+        return f"input '{operator.given[buffer].name}'"
+    for output, view in zip(operator.results, run.plan.outputs, strict=False):
         if view.buffer == buffer:
             return f"output '{output.name}'"
     return f"buffer {buffer}"

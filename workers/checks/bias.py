@@ -26,7 +26,7 @@ class Bias(Check):
     def examine(self, evidence: Evidence) -> Finding:
         """Regress errors on expected values in every row; the mean slope must be near zero, or by chance."""
         worst = 0.0
-        for number, output in enumerate(evidence.operator.outputs):
+        for number, output in enumerate(evidence.operator.results):
             got, expected = evidence.outputs[number], evidence.reference.expected[number]
             if evidence.draw not in DRAWS or not got.is_floating_point() or got.numel() == 0:
                 continue

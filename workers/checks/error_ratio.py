@@ -81,7 +81,7 @@ def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.
         else ""
     )
     return (
-        f"output '{evidence.operator.outputs[number].name}' is {got[place].item():.6g} at {at(place, shape)}, expected "
+        f"output '{evidence.operator.results[number].name}' is {got[place].item():.6g} at {at(place, shape)}, expected "
         f"{expected[place].item():.6g} ({cluster(wrong.reshape(shape))}; {evidence.shape.key}, {evidence.draw} inputs)"
         f"{advice}"
     )

@@ -13,7 +13,7 @@ class ExactIntegers(Check):
     def examine(self, evidence: Evidence) -> Finding:
         """Compare outputs that are not floats."""
         for output, got, expected in zip(
-            evidence.operator.outputs, evidence.outputs, evidence.reference.expected, strict=True
+            evidence.operator.results, evidence.outputs, evidence.reference.expected, strict=True
         ):
             if got.is_floating_point():
                 continue

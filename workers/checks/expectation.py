@@ -4,7 +4,7 @@ Evaluated only after the candidate has run, in a process that runs no candidate 
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
@@ -51,8 +51,15 @@ class Expectation:
 
     @cached_property
     def sensitivity(self) -> Tensors:
-        """How far `expected` moves when float inputs move by a few roundoffs of the accumulator; zero for integers."""
+        """How far `expected` moves when float inputs move by a few roundoffs of the accumulator; zero for integers.
+
+        Gradients are also moved by rounding every intermediate: they are differences of large terms, which nudged
+        inputs move together.
+        """
         nudged = [evaluate(self._graph, self._nudge(seed), double=True) for seed in range(NUDGES)]
+        if self._operator.backward:
+            rounded = (partial(_rounded_at_random, self._roundoff, self._generator(seed)) for seed in range(NUDGES))
+            nudged += [evaluate(self._graph, self._inputs, double=True, rounding=rounding) for rounding in rounded]
         return tuple(_movement(value, moved) for value, *moved in zip(self.expected, *nudged, strict=True))
 
     @cached_property
@@ -69,8 +76,7 @@ class Expectation:
 
     def _nudge(self, seed: int) -> list[torch.Tensor]:
         """Every float input in float64, each element and each row moved up or down by at most a relative step."""
-        roundoff = torch.finfo(getattr(torch, self._operator.precision.accumulate)).eps / 2
-        generator = torch.Generator(self._inputs[0].device).manual_seed(seed)
+        roundoff, generator = self._roundoff, self._generator(seed)
         nudged = []
         for tensor in self._inputs:
             if tensor.is_floating_point():
@@ -85,8 +91,19 @@ class Expectation:
             nudged.append(tensor)
         return nudged
 
+    @property
+    def _roundoff(self) -> float:
+        return float(torch.finfo(getattr(torch, self._operator.precision.accumulate)).eps / 2)
+
+    def _generator(self, seed: int) -> torch.Generator:
+        return torch.Generator(self._inputs[0].device).manual_seed(seed)
+
     def _stand_in(self, value: float) -> list[torch.Tensor]:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
+
+
+def _rounded_at_random(roundoff: float, generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
+    return values * (1 + roundoff * _moves(values.shape, generator))
 
 
 def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:

@@ -13,7 +13,7 @@ class Ledger:
         failure: The first finding with an outcome, if there was one; no case is examined after it.
     """
 
-    def __init__(self, checks: dict[str, Check]) -> None:
+    def __init__(self, checks: Mapping[str, Check]) -> None:
         """Open a ledger for a table, in whose order cases are examined."""
         self.failure: Finding | None = None
         self._checks = checks

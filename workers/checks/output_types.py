@@ -11,7 +11,7 @@ class OutputTypes(Check):
 
     def examine(self, evidence: Evidence) -> Finding:
         """Compare dtypes and shapes."""
-        declared = evidence.operator.outputs
+        declared = evidence.operator.results
         if len(evidence.outputs) != len(declared):
             reason = f"returned {len(evidence.outputs)} tensors, but the operator has {len(declared)} outputs"
             return Finding(2.0, Outcome.WRONG_OUTPUT_TYPE, reason)

@@ -22,7 +22,7 @@ class SpecialValues(Check):
 
     def examine(self, evidence: Evidence) -> Finding:
         """Compare the masks of NaN, Inf and -Inf."""
-        for number, output in enumerate(evidence.operator.outputs):
+        for number, output in enumerate(evidence.operator.results):
             got, native = evidence.outputs[number], evidence.reference.native[number]
             if not got.is_floating_point():
                 continue

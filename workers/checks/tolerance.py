@@ -46,6 +46,9 @@ OWN_ROUNDOFFS = 2.0
 """Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
 SUM_ROUNDOFFS = 0.5
 """Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
+IN_A_ROW = 2**16
+"""Most terms that a kernel adds one after another where they are not of one axis: of longer sums programs and threads
+take parts, whose sums are few. Without it, a mean over 4096 rows of 32000 could be guessed from targets alone."""
 GROUP = 32
 """Fewest elements whose root mean square is a scale: with less, one cancellation makes a scale of nothing."""
 
@@ -148,13 +151,14 @@ def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[Allowance, float
 def summation_roundoff(evidence: Evidence) -> float:
     """What summing in another order may lose, relative to the sum, up to a factor near 1.
 
-    The number of summands is not known, but it is at most the longest axis, or what is reduced to one output element.
+    The number of summands is not known, but it is at most the longest axis, or what is reduced to one output element as
+    far as that is added up one after another.
     """
     accumulator: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
     elements = sum(tensor.numel() for tensor in evidence.inputs)
     results = max(1, max(tensor.numel() for tensor in evidence.outputs))
     longest = max((size for tensor in evidence.inputs for size in tensor.shape), default=1)
-    return float(torch.finfo(accumulator).eps / 2 * max(longest, elements / results) ** 0.5)
+    return float(torch.finfo(accumulator).eps / 2 * max(longest, min(elements / results, IN_A_ROW)) ** 0.5)
 
 
 def _largest_input(evidence: Evidence) -> float:

@@ -14,7 +14,7 @@ class UntouchedInputs(Check):
 
     def examine(self, evidence: Evidence) -> Finding:
         """Compare every input that is not mutable with what was passed."""
-        for item, before, after in zip(evidence.operator.inputs, evidence.inputs, evidence.inputs_after, strict=True):
+        for item, before, after in zip(evidence.operator.given, evidence.inputs, evidence.inputs_after, strict=True):
             if item.mutable:
                 continue
             changed = (_raw(before) != _raw(after)).view(-1, before.element_size()).any(1)

@@ -11,7 +11,7 @@ from workers.protocol import Device
 DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice, RecordedDevice)}
 """Devices by `Device.kind`."""
 
-__all__ = ["DEVICES", "DeviceBench", "open_device"]
+__all__ = ["DEVICES", "CudaDevice", "DeviceBench", "ModelDevice", "open_device"]
 
 
 def open_device(device: Device, worker: str, card: int = 0, folder: Path | None = None) -> DeviceBench:

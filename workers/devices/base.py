@@ -6,11 +6,13 @@ means that the machine failed.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from workers.checks import CHECKS, Check
 from workers.errors import ToolMissing
-from workers.protocol import Bundle, ConfirmJob, Device, MeasureJob, Provenance, Report
+from workers.protocol import Bundle, ConfirmJob, Device, FinalJob, MeasureJob, Provenance, Report
 
 
 class DeviceBench(ABC):
@@ -26,7 +28,14 @@ class DeviceBench(ABC):
     provenance: ClassVar[Provenance]
     confirms: ClassVar[bool]
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Prepare the device.
 
         Args:
@@ -34,6 +43,8 @@ class DeviceBench(ABC):
             worker: The id that its reports carry.
             card: Which card of this machine, on devices that measure.
             folder: Where it may keep what outlives it, such as figures of baselines; None keeps nothing.
+            checks: What it holds candidates against. Only tests pass another table: a rogue that a check stops
+                has to get through without it.
 
         Raises:
             ToolMissing: If this machine has no such device.
@@ -42,6 +53,7 @@ class DeviceBench(ABC):
         self.worker = worker
         self.card = card
         self.folder = folder
+        self.checks = checks
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
@@ -66,6 +78,14 @@ class DeviceBench(ABC):
     def foresee(self, bundle: Bundle) -> None:
         """Begin to prepare what a later job on this bundle needs. Most devices have nothing to prepare."""
         return
+
+    @abstractmethod
+    def examine(self, job: FinalJob) -> Report:
+        """Look at the holder of a cell as closely as this machine can; a check that it cannot make is `skipped`.
+
+        Raises:
+            Transient: If the machine failed and another try may succeed.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -5,10 +5,12 @@ started behind it. Whatever else goes wrong with a child is a failure of ours.
 """
 
 import functools
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from workers.checker import compile_checker
 from workers.checker import serve as serve_checker
+from workers.checks import CHECKS, Check
 from workers.children import Channel, Child, ChildDied, ChildSilent
 from workers.devices.verdict import Ended
 from workers.errors import Transient
@@ -48,12 +50,13 @@ class Crew:
         opened: What the runner at work said of the card.
     """
 
-    def __init__(self, card: int, target: Target) -> None:
+    def __init__(self, card: int, target: Target, checks: Mapping[str, Check] = CHECKS) -> None:
         """Start a runner, a spare and a checker.
 
         Args:
             card: Index of the card.
             target: What it runs.
+            checks: What the checker holds runs against.
 
         Raises:
             CardFailed: If the card cannot be opened.
@@ -62,7 +65,7 @@ class Crew:
         arena_bytes = target.memory_bytes // ARENA_SHARE
         self._hire_runner = functools.partial(Child, functools.partial(_run, card, kernels, arena_bytes))
         self._hire_checker = functools.partial(
-            Child, functools.partial(_check, card, kernels | compile_checker(target.name))
+            Child, functools.partial(_check, card, kernels | compile_checker(target.name), checks)
         )
         self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
         with ExitStack() as stack:
@@ -151,8 +154,8 @@ def _run(card: int, kernels: dict[str, SupportKernel], arena_bytes: int, channel
     serve_runner(channel, card, kernels, arena_bytes)
 
 
-def _check(card: int, kernels: dict[str, SupportKernel], channel: Channel) -> None:
-    serve_checker(channel, card, kernels)
+def _check(card: int, kernels: dict[str, SupportKernel], checks: Mapping[str, Check], channel: Channel) -> None:
+    serve_checker(channel, card, kernels, checks)
 
 
 def _greeting(child: Child) -> Opened:

@@ -4,15 +4,18 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from workers import jail
 from workers.baselines import Baseline, measure_baselines
+from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
+from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, Setting
 from workers.devices.trial import SECRET_BYTES
 from workers.devices.verdict import Ended
@@ -21,6 +24,7 @@ from workers.protocol import (
     Bundle,
     ConfirmJob,
     Device,
+    FinalJob,
     Graph,
     Grounds,
     MeasureJob,
@@ -31,6 +35,7 @@ from workers.protocol import (
     device_of_card,
     label,
 )
+from workers.sanitizer import find_sanitizer
 from workers.targets import TARGETS
 
 PAIRS = 16
@@ -43,7 +48,7 @@ JOBS_A_SEED = 500
 """Jobs after which timed content is drawn from a new secret."""
 JOBS_A_BATCH = 50
 """Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
-Job = MeasureJob | ConfirmJob
+Job = MeasureJob | ConfirmJob | FinalJob
 
 
 @dataclass(frozen=True)
@@ -61,20 +66,27 @@ class CudaDevice(DeviceBench):
     provenance = Provenance.MEASURED
     confirms = True
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Start the crew. In `folder` baselines are remembered.
 
         Raises:
             ToolMissing: If the card is not of the class.
             CardFailed: If it cannot be opened.
         """
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, card, folder, checks)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
         self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
-        self._crew = Crew(card, self._target)
+        self._crew = Crew(card, self._target, checks)
         self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
@@ -128,12 +140,34 @@ class CudaDevice(DeviceBench):
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew and time it against the pacer and against the incumbent, longer.
 
+        Both races run on content that nobody has met before: what the archive keeps cannot come out of a memory that
+        outlasts a job.
+
         Raises:
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting)
+        setting = replace(self._setting, seed=fresh_seed)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, setting)
         return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
+
+    def examine(self, job: FinalJob) -> Report:
+        """Run the finalist on random shapes and under the sanitizer.
+
+        Raises:
+            BadMessage: If the bundle is for another target.
+            CardFailed: If the card or a process that uses it failed.
+        """
+        examination = Examination(job, self._setting, find_sanitizer(), self.card)
+        report = self._report(job, job.bundle)
+        found: dict[str, object] = {}
+        try:
+            examination.run()
+        except Ended as ended:
+            found |= ended.found
+        grounds = report.grounds.model_copy(update={"sanitised": examination.sanitised}) if report.grounds else None
+        found |= {"checks": examination.results(), "stages_s": examination.stages_s, "grounds": grounds}
+        return report.model_copy(update=found)
 
     def foresee(self, bundle: Bundle) -> None:
         """Begin to assemble its kernels."""
@@ -145,25 +179,35 @@ class CudaDevice(DeviceBench):
         self._assemblers.close()
 
     def _judge(self, job: Job, measurement: Measurement, incumbent: Bundle | None, pairs: int) -> Report:
-        bundle = measurement.bundle
-        if bundle.target != self._target.name:
-            raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
-        found: dict[str, object] = {"outcome": Outcome.CORRECT}
+        report = self._report(job, measurement.bundle)
+        found: dict[str, object] = {}
         try:
             found |= measurement.run(incumbent, pairs)
         except Ended as ended:
             found |= ended.found
         self._count_job(job.operator, measurement)
         # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
-        agreed = bool(measurement.controls)
-        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=agreed)
-        report = Report(
+        grounds = report.grounds.model_copy(update={"agreed": bool(measurement.controls)}) if report.grounds else None
+        found |= {"grounds": grounds, "trust": label(grounds)[0] if grounds else None}
+        found |= {"checks": measurement.checks, "stages_s": measurement.stages_s}
+        return report.model_copy(update={**found, "controls": measurement.controls or {}})
+
+    def _report(self, job: Job, bundle: Bundle) -> Report:
+        """A report on a job as it is before anything is found.
+
+        Raises:
+            BadMessage: If the bundle is for another target.
+        """
+        if bundle.target != self._target.name:
+            raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=False)
+        return Report(
             kind=job.kind,
             job=job.id,
             search=job.search,
             candidate=job.candidate,
             variant=job.variant,
-            bundle=bundle.identity,
+            bundle=job.subject,
             device=self.device,
             worker=self.worker,
             versions=self.versions(),
@@ -171,11 +215,7 @@ class CudaDevice(DeviceBench):
             trust=label(grounds)[0],
             grounds=grounds,
             provenance=self.provenance,
-            checks=measurement.checks,
-            stages_s=measurement.stages_s,
-            controls=measurement.controls or {},
         )
-        return report.model_copy(update=found)
 
     def _controls_of(self, operator: Operator) -> dict[str, float] | None:
         """What the controls of the present batch gave; None if a batch begins."""
@@ -197,3 +237,8 @@ class CudaDevice(DeviceBench):
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self.card, self.folder, self.versions())
+
+
+def fresh_seed(operator: Operator, shape: str) -> str:
+    """A secret of timed content that is used once."""
+    return secrets.token_hex(SECRET_BYTES)

@@ -9,7 +9,7 @@ import torch
 from workers import jail
 from workers.devices.selection import Case
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
-from workers.protocol import DTYPE_BYTES, MeasureJob, Operator, Plan
+from workers.protocol import DTYPE_BYTES, FinalJob, MeasureJob, Operator, Plan
 
 MEMORY_BYTES = 4 * 2**30
 """Memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
@@ -41,7 +41,7 @@ class Interpretation:
 
 
 def interpret(
-    job: MeasureJob,
+    job: MeasureJob | FinalJob,
     cases: Sequence[Case],
     drawn: Sequence[Sequence[tuple[torch.Tensor, ...]]],
     sampled: Sequence[Plan],
@@ -65,7 +65,7 @@ def interpret(
     request = InterpretRequest(
         source=job.source or "",
         target=job.bundle.target,
-        input_names=tuple(item.name for item in job.operator.inputs),
+        input_names=tuple(item.name for item in job.operator.given),
         plans=tuple(case.plan for case in cases),
         draws=tuple(len(case.draws) for case in cases),
         sampled=tuple(sampled),
@@ -108,7 +108,7 @@ def _read(operator: Operator, cases: Sequence[Case], blobs: Sequence[memoryview]
     results: list[list[Result]] = []
     for case in cases:
         outputs = [(view.dtype, view.shape) for view in case.plan.outputs]
-        inputs = [(item.dtype, operator.input_shape(item, case.plan.shape.dims)) for item in operator.inputs]
+        inputs = [(item.dtype, operator.input_shape(item, case.plan.shape.dims)) for item in operator.given]
         expected += len(case.draws) * len(outputs + inputs)
         rows = [(_take(remaining, outputs), _take(remaining, inputs)) for _ in case.draws]
         results.append([Result(*row) for row in rows])

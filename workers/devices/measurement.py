@@ -6,7 +6,7 @@ from functools import partial
 from math import hypot, log
 from statistics import NormalDist, median
 
-from workers.assembler import MachineCode, assemble
+from workers.assembler import Assembled, MachineCode, assemble
 from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
 from workers.devices.controls import Controls
@@ -124,12 +124,7 @@ class Measurement:
         Raises:
             Ended: If it is refused, or gives other machine code than on the trace side.
         """
-        assembled = assemble(bundle, self.operator, self.setting.assemblers.start(bundle))
-        if assembled.outcome is not None or assembled.bundle is None:
-            raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
-        if assembled.bundle.cubins != bundle.cubins:
-            reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
-            raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+        assembled = assemble_again(bundle, self.operator, self.setting.assemblers)
         self._codes.update(assembled.codes)
         return {plan.shape.key: found for plan, found in zip(bundle.plans, assembled.readings, strict=True)}
 
@@ -199,6 +194,21 @@ def _samples(race: Race) -> Samples:
         tuple(round(time_us, SAMPLE_DIGITS) for time_us in times) for times in (race.candidate_us, race.pacer_us)
     )
     return Samples(candidate_us=candidate_us, other_us=other_us, calls=race.calls, clocks_mhz=race.clocks_mhz)
+
+
+def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> Assembled:
+    """Lint and assemble what a trace worker has assembled.
+
+    Raises:
+        Ended: If it is refused, or gives other machine code than on the trace side.
+    """
+    assembled = assemble(bundle, operator, assemblers.start(bundle))
+    if assembled.outcome is not None or assembled.bundle is None:
+        raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
+    if assembled.bundle.cubins != bundle.cubins:
+        reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
+        raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+    return assembled
 
 
 def joint_speedup(races: Sequence[Race], baselines: Mapping[str, Baseline], weights: Sequence[float]) -> Ratio | None:

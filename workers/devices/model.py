@@ -5,6 +5,7 @@ Nothing it reports was measured.
 """
 
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -15,20 +16,24 @@ from triton.backends.nvidia.compiler import get_ptxas
 
 from workers import jail
 from workers.assembler import assemble
-from workers.checks import CHECKS, Evidence, Expectation, Ledger
+from workers.checks import CHECKS, Check, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
+from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.interpretation import Result, Unusable, interpret
-from workers.devices.selection import Case, select_cases
+from workers.devices.selection import TOTAL_BYTES, Case, select_cases, within
 from workers.devices.verdict import Ended, timed
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
-from workers.interpreter import Traffic, warm_up
+from workers.interpreter import InterpretReply, Traffic, warm_up
 from workers.predict import Work, predict_us
 from workers.protocol import (
     DTYPE_BYTES,
+    REASON_CHARS,
+    CheckResult,
     Copy,
     Device,
     Fill,
+    FinalJob,
     Grounds,
     MeasureJob,
     Operator,
@@ -47,6 +52,8 @@ SEED_BYTES = 32
 """Bytes of the secret that input values are drawn from, new for every job."""
 WALL_S = 30.0
 """Seconds until the interpreter is given up on; honest kernels need under two."""
+NO_CARD = "predicted devices have no card to run a sanitizer on"
+"""Why finalists are not sanitised here."""
 SAMPLED_BYTES = 2 * 2**30
 """Bytes of a plan's buffers up to which its traffic is sampled; what is not touched costs address space only."""
 
@@ -71,13 +78,20 @@ class ModelDevice(DeviceBench):
     provenance = Provenance.PREDICTED
     confirms = False
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        worker: str,
+        card: int = 0,
+        folder: Path | None = None,
+        checks: Mapping[str, Check] = CHECKS,
+    ) -> None:
         """Warm the interpreter up, so that forked children start with it.
 
         Raises:
             ToolMissing: If there is no sheet for the target.
         """
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, card, folder, checks)
         if device.target not in TARGETS:
             raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
         self._target = TARGETS[device.target]
@@ -94,24 +108,8 @@ class ModelDevice(DeviceBench):
             BadMessage: If the job is for another target or carries no source.
             JailFailed: If the jail cannot be set up.
         """
-        if job.source is None or job.bundle.target != self.device.target:
-            raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
-        ledger, stages_s = Ledger(CHECKS), dict[str, float]()
-        grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
-        report = Report(
-            job=job.id,
-            search=job.search,
-            candidate=job.candidate,
-            variant=job.variant,
-            bundle=job.bundle.identity,
-            device=self.device,
-            worker=self.worker,
-            versions=self.versions(),
-            outcome=Outcome.CORRECT,
-            trust=label(grounds)[0],
-            grounds=grounds,
-            provenance=self.provenance,
-        )
+        ledger, stages_s = Ledger(self.checks), dict[str, float]()
+        report = self._report(job)
         found: dict[str, object] = {}
         seed = job.seed or secrets.token_hex(SEED_BYTES)
         try:
@@ -122,8 +120,53 @@ class ModelDevice(DeviceBench):
         found |= {"checks": ledger.results(), "stages_s": stages_s, "seed": seed}
         return report.model_copy(update=found)
 
+    def examine(self, job: FinalJob) -> Report:
+        """Execute the random shapes that are small enough. There is nothing here to sanitise.
+
+        Raises:
+            BadMessage: If the job is for another target or carries no source.
+            JailFailed: If the jail cannot be set up.
+        """
+        report, stages_s = self._report(job), dict[str, float]()
+        results = {name: skipped(name, NO_CARD) for name in FINAL_CHECKS}
+        found: dict[str, object] = {}
+        try:
+            results[RANDOM_SHAPES] = _run_random_shapes(job, stages_s)
+        except Ended as ended:
+            if ended.found["outcome"] is Outcome.NOT_INTERPRETABLE:
+                results[RANDOM_SHAPES] = skipped(RANDOM_SHAPES, str(ended))
+            else:
+                results[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="failed", detail=str(ended))
+                found = {**ended.found, "stage": Stage.FINAL, "reason": f"at a random shape: {ended}"[:REASON_CHARS]}
+        return report.model_copy(update={**found, "checks": tuple(results.values()), "stages_s": stages_s})
+
     def close(self) -> None:
         """Nothing is held."""
+
+    def _report(self, job: MeasureJob | FinalJob) -> Report:
+        """A report on a job as it is before anything is found.
+
+        Raises:
+            BadMessage: If the job is for another target or carries no source.
+        """
+        if job.source is None or job.bundle.target != self.device.target:
+            raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
+        grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
+        return Report(
+            kind=job.kind,
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            variant=job.variant,
+            bundle=job.subject,
+            device=self.device,
+            worker=self.worker,
+            versions=self.versions(),
+            outcome=Outcome.CORRECT,
+            trust=label(grounds)[0],
+            grounds=grounds,
+            provenance=self.provenance,
+        )
 
     def _predict(self, job: MeasureJob, known: KnownTraffic, stages_s: dict[str, float]) -> tuple[ShapeResult, ...]:
         benchmarked = job.bundle.model_copy(update={"plans": job.bundle.benchmarks})
@@ -171,8 +214,42 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
-    drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
+    reply = _execute(job, cases, plans, seed, ledger, stages_s)
+    sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
+    return KnownTraffic(sampled, reply.finished[-1].moved_bytes / _required_bytes(job.operator, cases[-1].plan))
+
+
+def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult:
+    """The check of a finalist's random shapes, as many as the interpreter gets through in bounded time.
+
+    Raises:
+        Ended: If a result is not right, or cannot be known.
+    """
+    graphs = {graph.shape.key: graph for graph in job.graphs}
+    plans = list(random_plans(job.bundle))
+    cases = within([Case(plan, graphs[plan.shape.key], draws) for _, plan, draws in plans], TOTAL_BYTES)
+    if not cases:
+        return skipped(RANDOM_SHAPES, "no random shape is small enough to be executed on a CPU")
+    _execute(job, cases, (), secrets.token_bytes(SEED_BYTES), Ledger(CHECKS), stages_s)
+    detail = f"{len(cases)} of {len(plans)} shapes, two draws each, in the interpreter"
+    return CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
+
+
+def _execute(
+    job: MeasureJob | FinalJob,
+    cases: Sequence[Case],
+    plans: Sequence[Plan],
+    seed: bytes,
+    ledger: Ledger,
+    stages_s: dict[str, float],
+) -> InterpretReply:
+    """Execute cases on secret inputs, hold them against the checks, and sample the traffic of larger plans.
+
+    Raises:
+        Ended: If the variant is not correct, or cannot be judged.
+    """
+    drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     try:
         with timed(stages_s, "interpret"):
             interpretation = interpret(job, cases, drawn, plans, min(WALL_S, job.deadline_s))
@@ -186,8 +263,7 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     if reply.outcome is not None:
         where = cases[len(reply.finished)].plan.shape.key
         raise Ended(Stage.CHECK, reply.outcome, f"{reply.reason} ({where})", reply.line)
-    sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
-    return KnownTraffic(sampled, reply.finished[-1].moved_bytes / _required_bytes(job.operator, cases[-1].plan))
+    return reply
 
 
 def _required_bytes(operator: Operator, plan: Plan) -> int:

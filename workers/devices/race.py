@@ -1,6 +1,6 @@
 """Timing a candidate's plan against the pacer's: rounds of paired samples, every output of which is looked at."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 from random import Random
@@ -142,8 +142,9 @@ class Track:
         """Places for the rounds of a race; all use the same, so that their graphs are captured once."""
         slots, start = {}, self._trial.somewhere()
         for side in self._trial.random.sample(list(Side), 2):
-            slots[side] = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
-            start = slots[side][-1].end
+            placed = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
+            slots[side] = scatter(placed, self._trial.random)
+            start = placed[-1].end
         return slots
 
     def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
@@ -187,6 +188,11 @@ class Track:
             raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")
         reason = f"it writes to memory that is not its own: a kernel that runs beside it goes wrong, {wrong}"
         raise Ended(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
+
+
+def scatter(slots: Sequence[Slot], random: Random) -> tuple[Slot, ...]:
+    """Slots in no order: a call that knew where the next one works could fetch its inputs, or do its work."""
+    return tuple(random.sample(slots, len(slots)))
 
 
 def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[Sample, ...]:

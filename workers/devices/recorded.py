@@ -8,8 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers.devices.base import DeviceBench
+from workers.errors import ToolMissing
 from workers.landscape import Landscape, RecordedBundle
-from workers.protocol import Device, MeasureJob, Outcome, Provenance, Report, ShapeResult, Stage
+from workers.protocol import Device, FinalJob, MeasureJob, Outcome, Provenance, Report, ShapeResult, Stage
 from workers.recordings import Recordings
 
 
@@ -62,6 +63,14 @@ class RecordedDevice(DeviceBench):
             return report.model_copy(update={"reason": reason})
         shapes = tuple(_shape(landscape, bundle, plan.shape.key) for plan in job.bundle.benchmarks)
         return report.model_copy(update={"outcome": Outcome.CORRECT, "reason": "", "stage": None, "shapes": shapes})
+
+    def examine(self, job: FinalJob) -> Report:
+        """Nothing can be looked at more closely than it was when it was recorded.
+
+        Raises:
+            ToolMissing: Always; no service asks for it.
+        """
+        raise ToolMissing(f"{self.device.name} examines nothing: it knows {job.id} from a recording alone")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -51,6 +51,17 @@ def select_cases(bundle: Bundle, graphs: Sequence[Graph]) -> list[Case]:
     return cases
 
 
+def within(cases: Sequence[Case], most_bytes: int) -> list[Case]:
+    """As many cases as cost no more than that together, the cheapest first."""
+    chosen: list[Case] = []
+    for case in sorted(cases, key=lambda case: plan_bytes(case.plan)):
+        most_bytes -= plan_bytes(case.plan) * len(case.draws)
+        if most_bytes < 0:
+            break
+        chosen.append(case)
+    return chosen
+
+
 def plan_bytes(plan: Plan) -> int:
     """What a plan costs to execute once, in bytes of buffers."""
     programs = sum(launch.grid[0] * launch.grid[1] * launch.grid[2] for launch in plan.launches)

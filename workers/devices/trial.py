@@ -6,7 +6,7 @@ frozen, in a process that no candidate's code runs in.
 
 import secrets
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 
@@ -33,7 +33,7 @@ START_STEPS = 4096
 
 
 @dataclass(frozen=True)
-class _Runs:
+class Runs:
     """Runs of one plan on one content: a position in the bundle, a draw, and two of them where they are compared."""
 
     plan: int
@@ -90,8 +90,28 @@ class Trial:
         Raises:
             Ended: At the first batch of runs in which one is not right.
         """
-        for batch in self._batches(briefly=briefly):
-            self._run(batch)
+        bundle = self.bundles[Side.CANDIDATE]
+        timed = {index for index, _ in benchmarks(bundle)} if briefly else set()
+        checked = [index for index in range(len(bundle.plans)) if index not in timed]
+        order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
+        twice = {*order[:1], self._first_benchmark()}
+        self.run(
+            Runs(index, name, 2 if index in twice and name == REPEATED else 1)
+            for index in order
+            for name in draws_for(bundle.plans[index])
+        )
+
+    def run(self, runs: Iterable[Runs]) -> None:
+        """Run plans of the candidate and have every run looked at, as many at a time as the arena has room for.
+
+        Args:
+            runs: Small plans before large ones.
+
+        Raises:
+            Ended: At the first batch of runs in which one is not right.
+        """
+        for batch in self._batches(runs):
+            self._run_batch(batch)
 
     def check_idle(self) -> None:
         """Have all memory looked at that no run had a place in.
@@ -129,31 +149,24 @@ class Trial:
         if examined.outcome is not None:
             raise Ended(stage, examined.outcome, examined.reason)
 
-    def _batches(self, *, briefly: bool) -> Iterator[list[_Runs]]:
-        """What is run together: small plans first, then large ones, as many at a time as the arena has room for."""
+    def _batches(self, runs: Iterable[Runs]) -> Iterator[list[Runs]]:
         bundle = self.bundles[Side.CANDIDATE]
-        timed = {index for index, _ in benchmarks(bundle)} if briefly else set()
-        checked = [index for index in range(len(bundle.plans)) if index not in timed]
-        order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
-        twice = {*order[:1], self._first_benchmark()}
-        batch: list[_Runs] = []
+        batch: list[Runs] = []
         left, large = 0, False
-        for index in order:
-            plan = bundle.plans[index]
-            for name in draws_for(plan):
-                runs = _Runs(index, name, 2 if index in twice and name == REPEATED else 1)
-                needed = runs.count * slot_bytes(bundle, plan)
-                if batch and (needed > left or large != is_large(plan)):
-                    yield batch
-                    batch = []
-                if not batch:
-                    left, large = self.crew.arena_bytes - START_STEPS * ALIGNMENT, is_large(plan)
-                batch.append(runs)
-                left -= needed
+        for each in runs:
+            plan = bundle.plans[each.plan]
+            needed = each.count * slot_bytes(bundle, plan)
+            if batch and (needed > left or large != is_large(plan)):
+                yield batch
+                batch = []
+            if not batch:
+                left, large = self.crew.arena_bytes - START_STEPS * ALIGNMENT, is_large(plan)
+            batch.append(each)
+            left -= needed
         if batch:
             yield batch
 
-    def _run(self, batch: Sequence[_Runs]) -> None:
+    def _run_batch(self, batch: Sequence[Runs]) -> None:
         plans = self.bundles[Side.CANDIDATE].plans
         cases: list[Case] = []
         repeats: list[tuple[int, int]] = []

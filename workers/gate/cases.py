@@ -92,7 +92,7 @@ def is_small(operator: Operator, graph: Graph) -> bool:
 
 def _elements(operator: Operator, graph: Graph) -> int:
     """Elements of inputs and outputs."""
-    inputs = sum(math.prod(operator.input_shape(item, graph.shape.dims)) for item in operator.inputs)
+    inputs = sum(math.prod(operator.input_shape(item, graph.shape.dims)) for item in operator.given)
     return inputs + sum(map(math.prod, graph.output_shapes))
 
 

@@ -19,7 +19,7 @@ def trivial_answers(case: Case) -> Iterator[tuple[str, Tensors]]:
     """Wrong answers to a case, by name: each of them in place of one output, the others being right."""
     right = case.reference.native
     other = evaluate(case.graph, draw(case.operator, case.graph.shape, case.draw, b"another seed"), double=False)
-    for number, output in enumerate(case.operator.outputs):
+    for number, output in enumerate(case.operator.results):
         of = f" as '{output.name}'" if len(right) > 1 else ""
         for name, answer in _instead_of(case, number):
             yield name + of, (*right[:number], answer, *right[number + 1 :])
@@ -31,7 +31,7 @@ def _instead_of(case: Case, number: int) -> Iterator[tuple[str, torch.Tensor]]:
     yield "zeros", torch.zeros_like(right)
     yield "ones", torch.ones_like(right)
     yield "uninitialised memory", _uninitialised(right)
-    for item, tensor in zip(case.operator.inputs, case.inputs, strict=True):
+    for item, tensor in zip(case.operator.given, case.inputs, strict=True):
         yield f"copy of '{item.name}'", _copied(tensor, right)
     if right.dim() and right.shape[0] > 1:
         yield "first row for all", right[:1].expand_as(right).contiguous()

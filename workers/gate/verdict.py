@@ -63,7 +63,7 @@ def _failure(operator: Operator, entries: Sequence[GateEntry], rate: float | Non
 
 
 def _dtypes(operator: Operator) -> str:
-    return ", ".join(dict.fromkeys(output.dtype for output in operator.outputs))
+    return ", ".join(dict.fromkeys(output.dtype for output in operator.results))
 
 
 def _names(entries: Sequence[GateEntry]) -> str:

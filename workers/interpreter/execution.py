@@ -101,7 +101,7 @@ def _sample(plan: Plan, language: Language, functions: Functions) -> Traffic | N
     if any(may_wait(functions, launch.function) for launch in plan.launches):
         return None
     try:
-        memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), poison=0)
+        memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), poisoned=False)
         for launch in plan.launches:
             sample_launch(language.builder, functions, launch, memory)
     except (Fault, MemoryError, *KERNEL_ERRORS):

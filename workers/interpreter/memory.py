@@ -19,8 +19,9 @@ OFFSET_BITS = 40
 """Bits of an address below the buffer's number: more than any buffer's size, so that overruns stay recognisable."""
 ALIGNMENT = 256
 """Bytes to which buffers are aligned, as the devices' allocators do."""
-POISON = 0xFF
-"""Every byte of a buffer before it is written: NaN in all float formats, -1 in signed integers."""
+POISONS = (0xFF, 0x00, 0x3F)
+"""Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
+then zeros, then positive numbers near one. Who knows by one of them what was never written is found out by the next."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +67,16 @@ class Memory:
         meter: What has been done, undone work left out.
     """
 
-    def __init__(self, draws: int, sizes: Sequence[int], names: Sequence[str], *, poison: int = POISON) -> None:
-        """Make buffers of `sizes` bytes, filled with `poison`; `names` is what faults call them."""
+    def __init__(self, draws: int, sizes: Sequence[int], names: Sequence[str], *, poisoned: bool = True) -> None:
+        """Make buffers of `sizes` bytes, filled with poison or zeros; `names` is what faults call them."""
         self._sizes = np.asarray(sizes, dtype=np.int64)
         padded = -(-self._sizes // ALIGNMENT) * ALIGNMENT
         self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]]).astype(np.int64)
         self._names = tuple(names)
         self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # costs nothing until it is touched
-        if poison:
-            self._space.fill(poison)
+        if poisoned:
+            for draw in range(draws):
+                self._space[draw].fill(POISONS[draw % len(POISONS)])
         self._writes: list[_Write] = []
         self.meter = Meter()
         self._kept = Meter()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from workers.protocol.base import Wire
-from workers.protocol.job import ConfirmJob, MeasureJob, TraceJob
+from workers.protocol.job import Job
 from workers.protocol.plan import Bundle
 from workers.protocol.report import Report, TraceReport
 
@@ -41,8 +41,8 @@ class Foresight(Wire):
     bundle: Bundle
 
 
-Message = Annotated[TraceJob | MeasureJob | ConfirmJob | Foresight, Field(discriminator="kind")]
-MESSAGE: TypeAdapter[TraceJob | MeasureJob | ConfirmJob | Foresight] = TypeAdapter(Message, config=Wire.model_config)
+Message = Annotated[Job | Foresight, Field(discriminator="kind")]
+MESSAGE: TypeAdapter[Job | Foresight] = TypeAdapter(Message, config=Wire.model_config)
 
 Answer = Annotated[Ready | Failure | TraceReport | Report, Field(discriminator="kind")]
 ANSWER: TypeAdapter[Ready | Failure | TraceReport | Report] = TypeAdapter(Answer, config=Wire.model_config)

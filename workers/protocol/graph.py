@@ -11,6 +11,8 @@ from workers.protocol.operator import DtypeName, Shape
 
 MAX_NODES = 4096
 """Nodes of a graph; references of the catalogue stay under 60."""
+MOST_FLOPS = 1e24
+"""Of a graph: more than any card does in a year."""
 
 
 class NodeRef(Wire):
@@ -55,6 +57,10 @@ class Graph(Wire):
     outputs: tuple[NodeRef | InputRef, ...] = Field(min_length=1, max_length=16)
     output_shapes: tuple[tuple[Annotated[int, Field(ge=0, le=2**40)], ...], ...]
     output_dtypes: tuple[DtypeName, ...]
+    matrix_flops: Annotated[float | None, Field(ge=0, le=MOST_FLOPS)] = None
+    """Floating-point operations of its matrix products and convolutions, as the reference is written."""
+    other_flops: Annotated[float | None, Field(ge=0, le=MOST_FLOPS)] = None
+    """All others: one for each element that an operation goes through."""
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:

@@ -43,6 +43,13 @@ DtypeName = Literal[
     "float8_e4m3fn",
     "float8_e5m2",
 ]
+
+
+def is_float(dtype: DtypeName) -> bool:
+    """Whether values of a dtype have gradients."""
+    return "float" in dtype
+
+
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
 Extent = Identifier | Annotated[int, Field(ge=1, le=2**31 - 1)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -60,7 +67,8 @@ class Distribution(StrEnum):
 class Input(Wire):
     """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
 
-    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end.
+    For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. `gradient`
+    says whether an operator with `backward` returns its gradient; integers have none.
     """
 
     name: Identifier
@@ -72,6 +80,7 @@ class Input(Wire):
     layouts: tuple[Literal["contiguous"], ...] = ("contiguous",)
     constant: bool = False
     mutable: bool = False
+    gradient: bool = True
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
@@ -86,10 +95,11 @@ class Input(Wire):
 
 
 class Output(Wire):
-    """One result. Its shape is the reference's."""
+    """One result. Its shape is the reference's; `shape` says it beforehand, which gradients need."""
 
     name: Identifier
     dtype: DtypeName
+    shape: Annotated[tuple[Extent, ...], Field(max_length=8)] | None = None
 
 
 class Scalar(Wire):
@@ -131,11 +141,12 @@ class BenchmarkShape(Wire):
 
 
 class ShapeRole(StrEnum):
-    """Why a shape is traced: benchmark shapes are timed, boundary and held-out shapes are only checked."""
+    """Why a shape is traced: benchmark shapes are timed, all others are only checked, random ones on finalists."""
 
     BENCHMARK = "benchmark"
     BOUNDARY = "boundary"
     HELD_OUT = "held_out"
+    RANDOM = "random"
 
 
 class Shape(Wire):
@@ -155,7 +166,8 @@ class Operator(Wire):
     """What to compute and how to judge it.
 
     `reference` is Python source that defines `entry`. `seeds` are sources of candidates that a search starts from, the
-    first one being what predicted times are compared with.
+    first one being what predicted times are compared with. With `backward` a plan goes on to the gradients: it is also
+    given the gradients of the float outputs, and also returns those of the float inputs.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
@@ -169,7 +181,7 @@ class Operator(Wire):
     ranges: dict[Identifier, tuple[Size, Size]] = {}
     precision: Precision = Precision()
     policy: Policy = Policy()
-    backward: Literal[False] = False
+    backward: bool = False
 
     @model_validator(mode="after")
     def _names_hold(self) -> Self:
@@ -201,6 +213,64 @@ class Operator(Wire):
                 raise ValueError(f"ranges.{name}: {low} is more than {high}; write [smallest, largest]")
         return self
 
+    @model_validator(mode="after")
+    def _gradients_hold(self) -> Self:
+        if not self.backward:
+            return self
+        for index, output in enumerate(self.outputs):
+            self._require_shape(index, output)
+        for index, item in enumerate(self.inputs):
+            if item.mutable:
+                raise ValueError(f"inputs[{index}].mutable: an operator with backward leaves its inputs as they are")
+        if not self.differentiated or not self.upstream:
+            raise ValueError("backward: needs a float output, and a float input whose gradient is not false")
+        tensors: tuple[Input | Output, ...] = (*self.given, *self.results)
+        names = [*(item.name for item in tensors), *(item.name for item in self.scalars)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"backward: two tensors are called '{twice}'; gradients are called grad_<name>")
+        return self
+
+    def _require_shape(self, index: int, output: Output) -> None:
+        if is_float(output.dtype) and output.shape is None:
+            raise ValueError(
+                f"outputs[{index}].shape: write it, as the output's gradient is an input when backward is true"
+            )
+        for extent in output.shape or ():
+            if isinstance(extent, str) and extent not in self.dimensions:
+                raise ValueError(f"outputs[{index}].shape: no input has a dimension '{extent}'")
+
+    @property
+    def upstream(self) -> tuple[Input, ...]:
+        """Gradients of the float outputs, which a plan with `backward` is given behind the inputs."""
+        return tuple(
+            Input(name=f"grad_{output.name}", shape=output.shape or (), dtype=output.dtype)
+            for output in self.outputs
+            if self.backward and is_float(output.dtype)
+        )
+
+    @property
+    def differentiated(self) -> tuple[int, ...]:
+        """Positions of the inputs whose gradients are returned."""
+        chosen = (item.gradient and is_float(item.dtype) for item in self.inputs)
+        return tuple(index for index, wanted in enumerate(chosen) if wanted and self.backward)
+
+    @property
+    def given(self) -> tuple[Input, ...]:
+        """Every tensor that a plan is given, in order."""
+        return (*self.inputs, *self.upstream)
+
+    @property
+    def results(self) -> tuple[Output, ...]:
+        """Every tensor that a plan returns, in order: the outputs, and with `backward` the inputs' gradients."""
+        inputs = (self.inputs[index] for index in self.differentiated)
+        return (*self.outputs, *(Output(name=f"grad_{item.name}", dtype=item.dtype) for item in inputs))
+
+    @property
+    def backward_entry(self) -> str:
+        """The function that a candidate defines for the gradients."""
+        return f"{self.entry}_backward"
+
     @property
     def dimensions(self) -> tuple[str, ...]:
         """Names of the dimensions, in order of first use."""
@@ -212,8 +282,8 @@ class Operator(Wire):
         return tuple(dims[extent] if isinstance(extent, str) else extent for extent in item.shape)
 
     def input_bytes(self, dims: dict[str, int]) -> int:
-        """Bytes of all inputs at a point of the space."""
-        return sum(prod(self.input_shape(item, dims)) * DTYPE_BYTES[item.dtype] for item in self.inputs)
+        """Bytes of everything that a plan is given at a point of the space."""
+        return sum(prod(self.input_shape(item, dims)) * DTYPE_BYTES[item.dtype] for item in self.given)
 
     @property
     def digest(self) -> str:

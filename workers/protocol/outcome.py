@@ -40,6 +40,7 @@ class Stage(StrEnum):
     ASSEMBLE = "assemble"
     CHECK = "check"
     TIME = "time"
+    FINAL = "final"
 
 
 class Trust(StrEnum):

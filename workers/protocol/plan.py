@@ -23,6 +23,8 @@ MAX_PLAN_BYTES = 2 * MAX_BUFFER_BYTES
 """Bytes of all buffers of a plan, and of one launch's scratch: a bound before memory is asked for."""
 MAX_KERNELS = 128
 """Kernels of a bundle; one a plan and specialisation stays far below."""
+MAX_PLANS = 256
+"""Plans of a bundle: a finalist's 200 random shapes beside those of its search."""
 MAX_ASSEMBLY_BYTES = 4 * 2**20
 """Bytes of a kernel's assembly text; Triton's largest attention kernels stay under 1 MiB."""
 
@@ -282,7 +284,7 @@ class Bundle(Wire):
     operator: Digest
     configuration: dict[str, Constant] = {}
     kernels: dict[Digest, Kernel] = Field(max_length=MAX_KERNELS)
-    plans: tuple[Plan, ...] = Field(min_length=1, max_length=128)
+    plans: tuple[Plan, ...] = Field(min_length=1, max_length=MAX_PLANS)
     cubins: dict[Digest, Digest] = {}
     recorded: Digest | None = None
 

@@ -183,7 +183,7 @@ class Report(Wire):
     `speedup` and `rival` are given by devices that measure, for correct variants only.
     """
 
-    kind: Literal["measure", "confirm"] = "measure"
+    kind: Literal["measure", "confirm", "final"] = "measure"
     job: str
     search: str
     candidate: str

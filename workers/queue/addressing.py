@@ -2,7 +2,14 @@
 
 import math
 
-from workers.protocol import AnyReport, ConfirmJob, MeasureJob, Provenance, Report, TraceJob, TraceReport
+from workers.protocol import (
+    AnyReport,
+    Job,
+    Provenance,
+    Report,
+    TraceJob,
+    TraceReport,
+)
 
 PROVENANCE = {"cuda": Provenance.MEASURED, "model": Provenance.PREDICTED, "recorded": Provenance.RECORDED}
 """Where figures come from on each kind of device."""
@@ -11,7 +18,7 @@ VERDICT_BYTES = 1 << 20
 """Longest report on one variant, bytes; those of sixteen shapes with all checks take a few kilobytes."""
 
 
-def answer_to(job: TraceJob | MeasureJob | ConfirmJob, report: AnyReport) -> None:
+def answer_to(job: Job, report: AnyReport) -> None:
     """Refuse a report that does not answer a job.
 
     Raises:
@@ -21,7 +28,7 @@ def answer_to(job: TraceJob | MeasureJob | ConfirmJob, report: AnyReport) -> Non
     asked["protocol_version"] = job.protocol_version
     if not isinstance(job, TraceJob):
         asked |= {"variant": job.variant, "device": job.device, "provenance": PROVENANCE[job.device.kind]}
-        asked["bundle"] = (job.bundle if isinstance(job, MeasureJob) else job.challenger).identity
+        asked["bundle"] = job.subject
     for name, value in asked.items():
         if getattr(report, name, None) != value:
             raise ValueError(f"its {name} is not what was asked about")
@@ -47,7 +54,7 @@ def _can_be(report: Report) -> None:
 
 def _is_of(job: TraceJob, report: TraceReport) -> None:
     """Refuse traces for another operator or target, or of anything else than the shapes asked for."""
-    if job.source is not None and (report.graphs or report.gate is not None):
+    if job.source is not None and ((report.graphs and not job.references) or report.gate is not None):
         raise ValueError("it brings reference graphs, which nobody asked for")
     indexes = [variant.index for variant in report.variants]
     if len(set(indexes)) != len(indexes):

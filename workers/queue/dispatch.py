@@ -13,7 +13,13 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.exceptions import ResponseError
 
-from workers.protocol import JOB, REASON_CHARS, REPORT, AnyReport, ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import (
+    JOB,
+    REASON_CHARS,
+    REPORT,
+    AnyReport,
+    Job,
+)
 from workers.queue.addressing import answer_to
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
 from workers.queue.handover import Handover
@@ -111,7 +117,7 @@ class Dispatcher:
         """
         self._shares[search] = (owner, priority)
 
-    async def submit(self, job: TraceJob | MeasureJob | ConfirmJob, *, reserved: bool = False) -> None:
+    async def submit(self, job: Job, *, reserved: bool = False) -> None:
         """Queue a job. One that is queued or leased already is not queued twice.
 
         Args:
@@ -302,7 +308,7 @@ class Dispatcher:
             await self._settle([entry.receipt])
             return None
 
-    async def _accepted(self, report: AnyReport) -> tuple[TraceJob | MeasureJob | ConfirmJob, str]:
+    async def _accepted(self, report: AnyReport) -> tuple[Job, str]:
         """The job that a host reports on, as it was handed to it, and what was known of its answer."""
         accepted = await self._accept(args=[report.worker, report.job])
         if accepted is None:

@@ -19,7 +19,12 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.retry import Retry
 
 from workers.errors import Dismissed, QueueUnavailable
-from workers.protocol import JOB, REASON_CHARS, AnyReport, ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import (
+    JOB,
+    REASON_CHARS,
+    AnyReport,
+    Job,
+)
 from workers.queue.asking import ASK_MS, Ask
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, translated
 from workers.queue.keys import Lane, ask_key, held_key, inbox_key, reports_key, user_of, worker_key
@@ -195,7 +200,7 @@ class HostLessee:
         if int(number) < self._since or held is None:
             return None
         try:
-            job: TraceJob | MeasureJob | ConfirmJob = JOB.validate_json(body)
+            job: Job = JOB.validate_json(body)
         except ValidationError as error:
             log.error("unreadable job", worker=self.worker, job=held, errors=error.error_count())
             self._back = {"returned": str(held), "mishap": "it does not follow the protocol"}

@@ -4,7 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from workers.protocol import ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import (
+    Job,
+    TraceJob,
+)
 
 LANES = "reef:lanes"
 WORKERS = "reef:workers"
@@ -16,6 +19,10 @@ RETURNED = "reef:returned"
 """Searches with reports that were handed over and are not applied yet."""
 RESERVED = "reserved-"
 """Begins the kind of a lane whose jobs only trusted workers may have."""
+FINAL = "final"
+"""Kind of the lanes of finalists; with `-trace` behind it, of those where they are traced."""
+DECISIVE = frozenset({"confirm", FINAL, f"{FINAL}-trace"})
+"""Kinds that decide about cells, and are reserved anyway."""
 
 _HOST = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -76,18 +83,22 @@ class Lane:
     kind: str
 
     @classmethod
-    def of(cls, job: TraceJob | MeasureJob | ConfirmJob, *, reserved: bool = False) -> Self:
+    def of(cls, job: Job, *, reserved: bool = False) -> Self:
         """The lane that a job goes to.
 
-        Confirms decide about cells and the reference decides about everything else: theirs are reserved anyway.
+        Confirms and finalists decide about cells and the reference decides about everything else: theirs are reserved
+        anyway.
 
         Args:
             job: What is to be done.
             reserved: Whether only trusted workers may do it.
         """
+        if not isinstance(job, TraceJob):
+            return cls(job.device.name, f"{RESERVED if reserved and job.kind not in DECISIVE else ''}{job.kind}")
         place = job.target if job.device is None else job.device.name
-        reserved = job.kind != "confirm" and (reserved or (isinstance(job, TraceJob) and job.source is None))
-        return cls(place, f"{RESERVED if reserved else ''}{job.kind}")
+        if job.references:
+            return cls(place, f"{FINAL}-{job.kind}")
+        return cls(place, f"{RESERVED if reserved or job.source is None else ''}{job.kind}")
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -98,7 +109,7 @@ class Lane:
     @property
     def reserved(self) -> bool:
         """Whether only trusted workers may take its jobs."""
-        return self.kind == "confirm" or self.kind.startswith(RESERVED)
+        return self.kind in DECISIVE or self.kind.startswith(RESERVED)
 
     @property
     def name(self) -> str:
@@ -141,10 +152,13 @@ class Lane:
 def lanes_of(target: str | None, device: str | None) -> tuple[Lane, ...]:
     """Lanes of a trusted worker in order of preference: what finishes a candidate, or others wait for, comes first.
 
+    Finalists come last, so that they keep no ordinary candidate waiting.
+
     Args:
         target: What it traces for; None if it does not trace.
         device: Name of what it measures on; None if it measures nothing.
     """
     judging = [Lane(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")] if device else []
     tracing = [Lane(target, kind) for kind in (f"{RESERVED}trace", "trace")] if target else []
-    return (*judging, *tracing)
+    finals = (*([Lane(device, FINAL)] if device else ()), *([Lane(target, f"{FINAL}-trace")] if target else ()))
+    return (*judging, *tracing, *finals)

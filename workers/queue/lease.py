@@ -11,7 +11,11 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.retry import Retry
 
-from workers.protocol import JOB, AnyReport, ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import (
+    JOB,
+    AnyReport,
+    Job,
+)
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
 from workers.queue.keys import JOB_GROUP, WORKERS, Lane, lanes_of, reports_key, worker_key
 from workers.queue.loss import lost_report
@@ -23,7 +27,7 @@ MAX_DELIVERIES = 3
 """Workers that may fail on a job before it counts as lost (DESIGN 5, step 7)."""
 RELEASED_MS = 24 * 3600 * 1000
 """Idle time given to a lease that is handed back: longer than any worker's lease time, so that it counts as lapsed."""
-KINDS = ("confirm", "measure", "trace")
+KINDS = ("confirm", "measure", "trace", "final")
 """Kinds of jobs."""
 DEAD_LETTERS = 1_000
 """Unreadable jobs kept per lane, for a person to look at."""
@@ -42,7 +46,7 @@ class Lease:
         deliveries: How often it was leased, this time included.
     """
 
-    job: TraceJob | MeasureJob | ConfirmJob
+    job: Job
     lane: Lane
     entry: str
     deliveries: int

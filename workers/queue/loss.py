@@ -3,9 +3,10 @@
 from workers.protocol import (
     REASON_CHARS,
     AnyReport,
-    Bundle,
     ConfirmJob,
     Device,
+    FinalJob,
+    Job,
     MeasureJob,
     Outcome,
     Provenance,
@@ -16,7 +17,7 @@ from workers.protocol import (
 from workers.queue.addressing import PROVENANCE
 
 
-def lost_report(job: TraceJob | MeasureJob | ConfirmJob, worker: str, reason: str) -> AnyReport:
+def lost_report(job: Job, worker: str, reason: str) -> AnyReport:
     """A report with the outcome `worker_lost`: our machine failed on this job, for good."""
     reason = reason[:REASON_CHARS]
     if isinstance(job, TraceJob):
@@ -34,7 +35,7 @@ def lost_report(job: TraceJob | MeasureJob | ConfirmJob, worker: str, reason: st
         search=job.search,
         candidate=job.candidate,
         variant=job.variant,
-        bundle=_identity(job.bundle if isinstance(job, MeasureJob) else job.challenger),
+        bundle=_subject(job),
         device=job.device,
         worker=worker,
         outcome=Outcome.WORKER_LOST,
@@ -43,10 +44,10 @@ def lost_report(job: TraceJob | MeasureJob | ConfirmJob, worker: str, reason: st
     )
 
 
-def _identity(bundle: Bundle) -> str:
-    """The bundle's identity; empty for one that was never assembled, which is why it got lost."""
+def _subject(job: MeasureJob | ConfirmJob | FinalJob) -> str:
+    """What the job is about; empty for a bundle that was never assembled, which is why it got lost."""
     try:
-        return bundle.identity
+        return job.subject
     except ValueError:
         return ""
 

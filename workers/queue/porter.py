@@ -15,7 +15,12 @@ from redis.asyncio.retry import Retry
 from redis.exceptions import NoPermissionError
 
 from workers.errors import QueueUnavailable
-from workers.protocol import JOB, ConfirmJob, MeasureJob, TraceJob
+from workers.protocol import (
+    JOB,
+    Job,
+    MeasureJob,
+    TraceJob,
+)
 from workers.queue.asking import ASK_BYTES, Ask
 from workers.queue.connection import ANSWER_S, RETRIES, backoff, script, translated
 from workers.queue.hosted import FAREWELL
@@ -260,7 +265,7 @@ def _ask(text: str) -> Ask | None:
         return None
 
 
-def _job(text: str) -> TraceJob | MeasureJob | ConfirmJob | None:
+def _job(text: str) -> Job | None:
     try:
         return JOB.validate_json(text)
     except ValidationError:

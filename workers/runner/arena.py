@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -12,6 +12,24 @@ from workers.protocol import View
 
 ALIGNMENT = 256
 """An arena is a multiple of this many bytes, so that all of it can be seen in every dtype."""
+
+
+class Memory(Protocol):
+    """What plans run on: addresses from `pointer` on, and views of what lies there."""
+
+    @property
+    def pointer(self) -> int:
+        """Address from which offsets count."""
+
+    @property
+    def bytes(self) -> int:
+        """Where offsets end."""
+
+    def view(self, view: View, base_offset: int) -> torch.Tensor:
+        """A plan's view in a buffer that starts at byte `base_offset`."""
+
+    def queue(self, stream: int) -> AbstractContextManager[object]:
+        """While it is entered, torch enqueues on a stream what it does on the card."""
 
 
 class Arena:
@@ -49,7 +67,7 @@ class Arena:
         """
         size = -(-size // ALIGNMENT) * ALIGNMENT
         pointer = driver.allocate(size)
-        return cls(_as_tensor(pointer, size), partial(driver.free, pointer), driver.export_memory(pointer))
+        return cls(as_tensor(pointer, size), partial(driver.free, pointer), driver.export_memory(pointer))
 
     @classmethod
     def open(cls, handle: bytes, size: int) -> "Arena":
@@ -59,7 +77,7 @@ class Arena:
             DriverError: If it cannot be opened, as when that process has ended.
         """
         pointer = driver.import_memory(handle)
-        return cls(_as_tensor(pointer, size), partial(driver.close_memory, pointer))
+        return cls(as_tensor(pointer, size), partial(driver.close_memory, pointer))
 
     def tensor(self, offset: int, size: int) -> torch.Tensor:
         """Bytes of it, (size,) uint8.
@@ -118,5 +136,6 @@ class _Memory:
         }
 
 
-def _as_tensor(pointer: int, size: int) -> torch.Tensor:
+def as_tensor(pointer: int, size: int) -> torch.Tensor:
+    """Memory of the card as (size,) uint8, without a copy; it belongs to whoever allocated it."""
     return torch.as_tensor(_Memory(pointer, size), device="cuda")

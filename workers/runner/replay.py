@@ -12,7 +12,7 @@ from workers import driver
 from workers.assembler.machine import ENTRY
 from workers.orders import Slot
 from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, Kernel, Launch, Plan
-from workers.runner.arena import Arena
+from workers.runner.arena import Memory
 from workers.runner.errors import CannotRun
 from workers.runner.packing import pack
 from workers.runner.slots import Layout
@@ -92,13 +92,13 @@ class LoadedPlan:
         layout: What its slots hold.
     """
 
-    def __init__(self, kernels: Kernels, plan: Plan, arena: Arena) -> None:
+    def __init__(self, kernels: Kernels, plan: Plan, arena: Memory) -> None:
         """Load what the plan launches.
 
         Args:
             kernels: Of the plan's bundle.
             plan: The plan.
-            arena: Where its slots lie.
+            arena: Where its slots lie, such as an `Arena`.
 
         Raises:
             CannotRun: If the card cannot run it.

@@ -1,4 +1,4 @@
-"""Which values timed content has: like the draw `normal` of `workers.inputs`, but counter-based.
+"""Which values timed content has: like the draw `normal` of `workers.inputs` with rare outliers, but counter-based.
 
 The value of an element follows from its input's seed and its index alone, so that the runner can write it wherever a
 slot lies and the checker can make it again elsewhere.
@@ -23,7 +23,7 @@ class Kind(StrEnum):
     """How values are drawn."""
 
     NORMAL = "normal"
-    """Standard normal, clamped to [low, high]."""
+    """Standard normal with rare outliers, clamped to [low, high]."""
     UNIFORM = "uniform"
     """Even over [low, high]."""
     INTEGERS = "integers"
@@ -71,7 +71,7 @@ class ContentJob:
 
 def timed_content(operator: Operator, shape: Shape) -> tuple[ContentSpec, ...]:
     """What each input of an operator is filled with, in order."""
-    return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.inputs)
+    return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.given)
 
 
 def stream_seed(seed: str, input_index: int, stream: int) -> int:

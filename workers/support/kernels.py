@@ -15,8 +15,13 @@ _jit: Callable[[Callable[..., Any]], Any] = triton.jit
 ROUNDS = tl.constexpr(7)
 TWO_LOG_2 = tl.constexpr(1.3862943611198906)
 """Twice the natural logarithm of two."""
-FARTHEST = tl.constexpr(7.0)
-"""No normal value is farther from zero: the root of twice the logarithm of 2^32 is 6.7."""
+RARE = tl.constexpr(4096)
+"""Of so many words, one each makes its first and its second value an outlier. Values that are all alike could be
+guessed from a few: the sum of a row's exponentials comes out right to a per mille if a quarter of the row is read."""
+OUTLYING = tl.constexpr(16.0)
+"""How much farther from zero outliers are: one weighs more in a row's exponentials than 32000 others."""
+FARTHEST = tl.constexpr(112.0)
+"""No value is farther from zero: the root of twice the logarithm of 2^32 is 6.7, and outliers are 16 times as far."""
 VECTOR = tl.constexpr(16)
 """Elements whose stores are put together."""
 
@@ -48,7 +53,7 @@ def minus_log2(word: tl.tensor) -> tl.tensor:
 
 @_jit
 def draw_normals(word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """Two standard normal values (Box and Muller 1958): the word gives the radius, its swapped self the angle.
+    """Two normal values (Box and Muller 1958), rarely outliers: the word gives the radius, its swapped self the angle.
 
     Sine and cosine of pi x are fits over the Chebyshev points of [-1, 1], off by 5e-5 at most.
     """
@@ -57,7 +62,9 @@ def draw_normals(word: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
     square = turn * turn
     sine = 3.1415806 + square * (-5.1671040 + square * (2.5452408 + square * (-0.5852298 + square * 0.0655241)))
     cosine = 0.9999590 + square * (-4.9327356 + square * (4.0419651 + square * (-1.2873563 + square * 0.1782072)))
-    return radius * (turn * sine), radius * cosine
+    rare = word % RARE
+    one = radius * (turn * sine) * tl.where(rare == 0, OUTLYING, 1.0)
+    return one, radius * cosine * tl.where(rare == 1, OUTLYING, 1.0)
 
 
 @_jit

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from workers.protocol import Input, Kernel, Outcome, Plan, Shape, ShapeRole, Stage, TraceJob
+from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
 from workers.targets import TARGETS
 from workers.tracer import source
 from workers.tracer.compiler import Compiler
@@ -71,7 +71,9 @@ class Execution:
             Refused: If the candidate as a whole ends before there are variants.
         """
         module = self._load()
-        self._entry = self._find_entry(module)
+        self._entry = self._find_entry(module, self._job.operator.entry)
+        if self._job.operator.backward:
+            self._backward = self._find_entry(module, self._job.operator.backward_entry)
         self._launches.namespace = vars(module)
         self._find_configurations()
         variants = [self._trace_variant(choice) for choice in self._tuning.choices(self._job.seed)]
@@ -90,8 +92,7 @@ class Execution:
         self._launches.install()
         return source.load(text, code, self._allowed)
 
-    def _find_entry(self, module: ModuleType) -> Callable[..., object]:
-        name = self._job.operator.entry
+    def _find_entry(self, module: ModuleType, name: str) -> Callable[..., object]:
         entry: object = getattr(module, name, None)
         if not callable(entry):
             raise Refused(Outcome.SYNTAX_ERROR, f"defines no function '{name}'", Stage.PARSE)
@@ -117,8 +118,8 @@ class Execution:
         return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **edge.ended.model_dump())
 
     def _trace_shape(self, shape: Shape) -> Plan:
-        recorder, result = self._call(shape, compiles=True)
-        outputs = self._outputs(result, recorder)
+        recorder, returned = self._call(shape, compiles=True)
+        outputs = self._held(returned, self._job.operator.results, recorder)
         try:
             plan = recorder.plan(shape, outputs)
         except ValidationError as error:
@@ -127,38 +128,51 @@ class Execution:
             raise Refused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
         return plan
 
-    def _call(self, shape: Shape, compiles: bool) -> tuple[Recorder, object]:
+    def _call(self, shape: Shape, compiles: bool) -> tuple[Recorder, Sequence[Any]]:
+        """Everything that the candidate returns for a shape: from its entry, and from the one for gradients."""
         operator = self._job.operator
-        inputs = [_make_input(item, operator.input_shape(item, shape.dims)) for item in operator.inputs]
-        recorder = Recorder(operator.policy, inputs)
+        given = [_make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
+        inputs, upstream = given[: len(operator.inputs)], given[len(operator.inputs) :]
+        recorder = Recorder(operator.policy, given)
         self._launches.session = Session(recorder, self._kernels, compiles)
         scalars = [scalar.value for scalar in operator.scalars]
         try:
             with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
-                return recorder, self._entry(*inputs, *scalars)
+                outputs = self._several(self._entry(*inputs, *scalars), operator.outputs)
+                if not operator.backward:
+                    return recorder, outputs
+                gradients = self._backward(*upstream, *inputs, *outputs, *scalars)
+                return recorder, [*outputs, *self._several(gradients, operator.results[len(outputs) :])]
         except TypeError as error:
             refusal = crash(error)
             raise Refused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
 
-    def _outputs(self, result: object, recorder: Recorder) -> list[torch.Tensor]:
-        """What the entry returned, held against the operator.
+    def _several(self, result: object, expected: Sequence[Output]) -> Sequence[Any]:
+        """What a function returned, one or several.
 
         Raises:
-            Refused: `wrong_output_type`, or `plan_rejected` for memory that is not the candidate's own.
+            Refused: `wrong_output_type` if it is not as many as expected.
         """
-        expected = self._job.operator.outputs
         returned: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
         if len(returned) != len(expected):
             names = ", ".join(output.name for output in expected)
             raise self._wrong_output(f"returns {len(returned)} results; the operator has {len(expected)}: {names}")
+        return returned
+
+    def _held(self, returned: Sequence[Any], expected: Sequence[Output], recorder: Recorder) -> list[torch.Tensor]:
+        """What was returned, held against the operator.
+
+        Raises:
+            Refused: `wrong_output_type`, or `plan_rejected` for memory that is not the candidate's own.
+        """
         for value, output in zip(returned, expected, strict=True):
             if not isinstance(value, torch.Tensor) or not value.is_meta:
                 raise self._wrong_output(f"returns a {_kind(value)} for '{output.name}', not a tensor of the device")
             if str(value.dtype) != f"torch.{output.dtype}":
                 raise self._wrong_output(f"returns {value.dtype} for '{output.name}', which is {output.dtype}")
             source = recorder.input_of(value)
-            if source is not None and not self._job.operator.inputs[source].mutable:
-                name = self._job.operator.inputs[source].name
+            if source is not None and not self._job.operator.given[source].mutable:
+                name = self._job.operator.given[source].name
                 reason = f"returns memory of input '{name}' for '{output.name}': allocate outputs"
                 raise Refused(Outcome.PLAN_REJECTED, reason, line=self._entry_line)
         return list(returned)

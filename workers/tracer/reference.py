@@ -21,6 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.protocol import DTYPE_BYTES, DtypeRef, Graph, InputRef, Node, NodeRef, Operator, Outcome, Shape, TraceJob
 from workers.reference import is_allowed
+from workers.tracer.flops import count
+from workers.tracer.gradients import NotDifferentiable, differentiate
 
 FILENAME = "<reference>"
 """Name the reference's lines carry in tracebacks."""
@@ -66,6 +68,8 @@ def export(request: bytes) -> bytes:
         graphs = [_export_shape(entry, job.operator, shape) for shape in job.shapes]
     except NotExportable as refusal:
         return _refuse(refusal.outcome, refusal.reason, _line(refusal))
+    except NotDifferentiable as error:
+        return _refuse(Outcome.FORBIDDEN_OP, str(error), _line(error))
     except SyntaxError as error:
         return _refuse(Outcome.SYNTAX_ERROR, f"the reference does not parse: {error.msg}", error.lineno)
     except ImportError as error:
@@ -109,17 +113,20 @@ def _load(operator: Operator) -> Entry:
 def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
     scalars = [scalar.value for scalar in operator.scalars]
     with FakeTensorMode(), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-        inputs = [
+        given = [
             torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype))
-            for item in operator.inputs
+            for item in operator.given
         ]
+
+        def called(*tensors: torch.Tensor) -> tuple[object, ...]:
+            results = entry(*tensors, *scalars)
+            return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
             with _Gate(tensors):
-                results = entry(*tensors, *scalars)
-            return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+                return differentiate(called, operator, tensors) if operator.backward else called(*tensors)
 
-        traced = make_fx(guarded)(*inputs)
+        traced = make_fx(guarded)(*given)
     return _translate(traced, operator, shape)
 
 
@@ -167,18 +174,21 @@ def _translate(traced: fx.GraphModule, operator: Operator, shape: Shape) -> Grap
         translation.add(node)
     results = [result.meta["val"] for result in translation.results]
     dtypes = tuple(str(result.dtype).removeprefix("torch.") for result in results)
-    declared = tuple(output.dtype for output in operator.outputs)
+    declared = tuple(output.dtype for output in operator.results)
     if dtypes != declared:
         raise NotExportable(
             Outcome.WRONG_OUTPUT_TYPE,
             f"the reference returns ({', '.join(dtypes)}), but the spec declares ({', '.join(declared)})",
         )
+    flops = count(traced.graph.nodes)
     return Graph(
         shape=shape,
         nodes=tuple(translation.nodes),
         outputs=tuple(translation.reference(result) for result in translation.results),
         output_shapes=tuple(tuple(result.shape) for result in results),
         output_dtypes=declared,
+        matrix_flops=flops.matrix,
+        other_flops=flops.other,
     )
 
 

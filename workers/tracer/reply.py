@@ -5,12 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from workers.protocol import REASON_CHARS, Kernel, Outcome, Plan, Stage, Wire
-from workers.protocol.plan import Digest
+from workers.protocol.plan import MAX_PLANS, Digest
 
 MAX_VARIANTS = 16
 """Configurations of a candidate's autotuned kernels that are traced, all kernels together."""
-MAX_PLANS = 128
-"""Shapes of a job."""
 MAX_KERNELS = 512
 """Distinct compiled kernels over all variants."""
 

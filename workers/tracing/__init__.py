@@ -6,7 +6,8 @@ Trusted code of the warm bench process. Everything that the jail answers is host
 import platform
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated
@@ -14,19 +15,20 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from workers import jail, tracer
-from workers.assembler import assemble
+from workers.assembler import Assembler, assemble, assemble_kernel
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
+from workers.protocol.plan import MAX_PLANS
 from workers.targets import TARGETS
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
-from workers.tracer.reply import MAX_PLANS, Ended, Reply, TracedPlans
+from workers.tracer.reply import Ended, Reply, TracedPlans
 from workers.tracing.admission import admission
-from workers.tracing.claims import Unfounded, check_bundle
+from workers.tracing.claims import CLAIMS, Claim, Unfounded, check_bundle
 from workers.tracing.warmth import warm
 
-__all__ = ["trace", "warm"]
+__all__ = ["JUDGING", "Judging", "trace", "warm"]
 
 MEMORY_BYTES = 2 * 2**30
 """Memory that a trace may add to the warm process; compiling the largest attention kernels takes under 1 GiB."""
@@ -59,19 +61,36 @@ _ENDINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What the answer of a trace is held against. Nothing but tests takes anything out of it.
+
+    Attributes:
+        claims: What plans say, against the job.
+        assembler: Lints and assembles a kernel.
+    """
+
+    claims: Mapping[str, Claim]
+    assembler: Assembler
+
+
+JUDGING = Judging(CLAIMS, assemble_kernel)
+
+
 class _Export(Ended):
     """What `reference.export` answers."""
 
     graphs: Annotated[tuple[Graph, ...], Field(max_length=MAX_PLANS)] = ()
 
 
-def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> TraceReport:
+def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, judging: Judging = JUDGING) -> TraceReport:
     """Trace a candidate, assemble one that was traced elsewhere, or export the operator's reference.
 
     Args:
-        job: The order.
+        job: The order; with `references` the report on a source that can be judged brings the reference graphs as well.
         worker: The id that the report carries.
         tracer_function: What runs in the jail for a source.
+        judging: What its answer is held against.
 
     Returns:
         The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs, with
@@ -95,13 +114,29 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace) -> 
         outcome=Outcome.CORRECT,
     )
     if job.bundle is not None:
-        return _assemble_again(job.bundle, job, report)
-    function = reference.export if job.source is None else tracer_function
-    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
-    result = jail.run(function, job.model_dump_json().encode(), limits)
+        return _assemble_again(job.bundle, job, report, judging)
+    result = _jailed(reference.export if job.source is None else tracer_function, job)
     if result.ending is not Ending.RETURNED:
         return _with_end(report, _ended(result), stages_s={"jail": result.wall_s})
-    return _read_export(result, job, report) if job.source is None else _read_trace(result, job, report)
+    if job.source is None:
+        return _read_export(result, job, report)
+    traced = _read_trace(result, job, report, judging)
+    return _with_references(traced, job) if job.references and traced.outcome is Outcome.CORRECT else traced
+
+
+def _jailed(function: Trace, job: TraceJob) -> JailResult:
+    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
+    return jail.run(function, job.model_dump_json().encode(), limits)
+
+
+def _with_references(traced: TraceReport, job: TraceJob) -> TraceReport:
+    """Add the reference at the job's shapes; a machine that cannot export it now failed, for it has been exported."""
+    result = _jailed(reference.export, job)
+    stages_s = {**traced.stages_s, "references": result.wall_s}
+    ended = _ended(result) if result.ending is not Ending.RETURNED else _exported(result, job)
+    if not isinstance(ended, _Export):
+        return _with_end(traced, Ended(outcome=Outcome.WORKER_LOST, reason=ended.reason), stages_s=stages_s)
+    return traced.model_copy(update={"graphs": ended.graphs, "stages_s": stages_s})
 
 
 @cache
@@ -132,14 +167,22 @@ def _ended(result: JailResult) -> Ended:
     )
 
 
-def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+def _exported(result: JailResult, job: TraceJob) -> Ended:
+    """What an export says: an `_Export` with a graph for every shape, or how it ended instead."""
     try:
         export = _Export.model_validate_json(result.reply)
     except ValidationError as error:
-        return _with_end(report, _malformed(error))
-    if export.outcome is Outcome.CORRECT and [graph.shape for graph in export.graphs] != list(job.shapes):
-        return _with_end(report, _rejected("the reference graphs are not those of the job's shapes"))
-    if export.outcome is not Outcome.CORRECT or not export.graphs:
+        return _malformed(error)
+    if export.outcome is not Outcome.CORRECT:
+        return Ended(outcome=export.outcome, reason=export.reason, stage=export.stage, line=export.line)
+    if [graph.shape for graph in export.graphs] != list(job.shapes):
+        return _rejected("the reference graphs are not those of the job's shapes")
+    return export
+
+
+def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+    export = _exported(result, job)
+    if not isinstance(export, _Export):
         return _with_end(report, export, stages_s={"trace": result.wall_s})
     started = time.perf_counter()
     gate = admission(job.operator, export.graphs)
@@ -147,7 +190,7 @@ def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> Trac
     return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
 
 
-def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> TraceReport:
+def _read_trace(result: JailResult, job: TraceJob, report: TraceReport, judging: Judging) -> TraceReport:
     try:
         reply = Reply.model_validate_json(result.reply)
     except ValidationError as error:
@@ -160,7 +203,7 @@ def _read_trace(result: JailResult, job: TraceJob, report: TraceReport) -> Trace
         return _with_end(report, ended, stages_s=stages_s)
     started = time.perf_counter()
     late = started + job.deadline_s
-    variants = tuple(_variant(index, plans, reply, job, late) for index, plans in enumerate(reply.variants))
+    variants = tuple(_variant(index, plans, reply, job, late, judging) for index, plans in enumerate(reply.variants))
     stages_s["assemble"] = time.perf_counter() - started
     best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
     ended = Ended(outcome=best.outcome, reason=best.reason, stage=best.stage, line=best.line)
@@ -174,7 +217,9 @@ def _stages(result: JailResult, reply: Reply) -> dict[str, float]:
     return {"trace": trace_s, "compile": compile_s, "jail": result.wall_s - compile_s - trace_s}
 
 
-def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float) -> TracedVariant:
+def _variant(
+    index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: float, judging: Judging
+) -> TracedVariant:
     """One variant: its claims checked, its kernels assembled, its plans read; not after `late` on the clock."""
     if plans.outcome is not Outcome.CORRECT:
         return _failed(index, plans)
@@ -185,24 +230,24 @@ def _variant(index: int, plans: TracedPlans, reply: Reply, job: TraceJob, late: 
         bundle = _bundle(plans, reply, job)
     except ValidationError as error:
         return _failed(index, _malformed(error))
-    return _assembled(index, bundle, job)
+    return _assembled(index, bundle, job, judging)
 
 
-def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport) -> TraceReport:
+def _assemble_again(bundle: Bundle, job: TraceJob, report: TraceReport, judging: Judging) -> TraceReport:
     """What is to be said of plans that were traced elsewhere, by the rules for those that were traced here."""
     started = time.perf_counter()
-    variant = _assembled(0, bundle, job)
+    variant = _assembled(0, bundle, job, judging)
     ended = Ended(outcome=variant.outcome, reason=variant.reason, stage=variant.stage, line=variant.line)
     return _with_end(report, ended, variants=(variant,), stages_s={"assemble": time.perf_counter() - started})
 
 
-def _assembled(index: int, bundle: Bundle, job: TraceJob) -> TracedVariant:
+def _assembled(index: int, bundle: Bundle, job: TraceJob, judging: Judging) -> TracedVariant:
     """A variant whose plans are held against the operator, linted, assembled and read."""
     try:
-        check_bundle(bundle, job)
+        check_bundle(bundle, job, judging.claims)
     except Unfounded as error:
         return _failed(index, Ended(outcome=error.outcome, reason=tidy(error.reason), stage=Stage.TRACE))
-    assembled = assemble(bundle, job.operator)
+    assembled = assemble(bundle, job.operator, judging.assembler)
     if assembled.outcome is not None:
         ended = Ended(
             outcome=assembled.outcome, reason=tidy(assembled.reason), stage=Stage.ASSEMBLE, line=assembled.line

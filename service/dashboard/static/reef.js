@@ -45,6 +45,20 @@ function replaceInside(element, html) {
   }
 }
 
+// Replace one piece of a fragment, and show for a moment that it is new.
+function replacePiece(element, html) {
+  const parsed = document.createElement("template");
+  parsed.innerHTML = html;
+  const fresh = parsed.content.firstElementChild;
+  const focused = element.contains(document.activeElement);
+  const pointedAt = element.matches(":hover") || focused;
+  fresh.classList.add("fresh");
+  element.replaceWith(fresh);
+  const link = fresh.querySelector("a");
+  if (focused && link) link.focus({ preventScroll: true });
+  if (pointedAt) inspect(link);
+}
+
 // ---------------------------------------------------------------- live updates
 
 // `lastBeat` is when the service was last heard, `triedAt` when it was last called; both in ms.
@@ -89,7 +103,14 @@ function connect() {
   live.triedAt = Date.now();
   source.addEventListener("part", (event) => {
     const { name, inside } = JSON.parse(event.data);
-    live.waiting.set(name, inside);
+    live.waiting.set(name, { inside, pieces: new Map() });
+    redraw();
+  });
+  source.addEventListener("pieces", (event) => {
+    const { name, pieces } = JSON.parse(event.data);
+    if (!live.waiting.has(name)) live.waiting.set(name, { inside: null, pieces: new Map() });
+    const waiting = live.waiting.get(name).pieces;
+    Object.entries(pieces).forEach(([id, html]) => waiting.set(id, html));
     redraw();
   });
   source.addEventListener("beat", (event) => {
@@ -105,11 +126,12 @@ function connect() {
 }
 
 function redraw() {
-  for (const [name, inside] of live.waiting) {
+  for (const [name, { inside, pieces }] of live.waiting) {
     const element = byId(name);
     if (element && isBusyWith(element)) continue;
     live.waiting.delete(name);
-    if (element) replaceInside(element, inside);
+    if (element && inside !== null) replaceInside(element, inside);
+    pieces.forEach((html, id) => byId(id) && replacePiece(byId(id), html));
   }
 }
 
@@ -243,5 +265,7 @@ document.addEventListener("visibilitychange", followVisibility);
 addEventListener("popstate", () => byId("main").dataset.stream && show(location.href, false));
 addEventListener("pagehide", disconnect);
 addEventListener("pageshow", (event) => event.persisted && followVisibility());
+const here = document.querySelector(".top nav [aria-current]");
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
 setInterval(watchSilence, 1000);
 if (byId("main").dataset.stream) connect();

@@ -9,7 +9,7 @@ from service.emitters.base import Brief, Parent, Talk
 from service.emitters.llm.rendering import Rendered, Writer, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
 from service.judging.figures import provenance, relative_to
-from workers.protocol import Operator
+from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
 OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
@@ -75,6 +75,7 @@ def _system(operator: Operator) -> str:
         "entry": operator.entry,
         "arguments": ", ".join(arguments),
         "outputs": [f"`{item.name}` ({item.dtype})" for item in operator.outputs],
+        "backward": _backward(operator),
         "copies": operator.policy.host == "copy",
         "mutable": [f"`{item.name}`" for item in operator.inputs if item.mutable],
         "accumulate": operator.precision.accumulate,
@@ -83,10 +84,24 @@ def _system(operator: Operator) -> str:
     return write("system", values)
 
 
+def _backward(operator: Operator) -> Mapping[str, Any] | None:
+    """The function for gradients, where the operator has them: its name, what it is given and what it returns."""
+    if not operator.backward:
+        return None
+    given: tuple[Input | Output | Scalar, ...] = (*operator.upstream, *operator.inputs, *operator.outputs)
+    given += operator.scalars
+    gradients = operator.results[len(operator.outputs) :]
+    return {
+        "entry": operator.backward_entry,
+        "arguments": ", ".join(item.name for item in given),
+        "results": [f"`{item.name}` ({item.dtype})" for item in gradients],
+    }
+
+
 def _operator(operator: Operator) -> Mapping[str, Any]:
     inputs = [
         {"name": item.name, "shape": item.shape, "dtype": item.dtype, "bounds": _bounds(item.low, item.high)}
-        for item in operator.inputs
+        for item in operator.given
     ]
     shapes = [
         {"words": ", ".join(f"{name} = {size}" for name, size in shape.dims.items()), "weight": f"{shape.weight:g}"}
@@ -96,7 +111,7 @@ def _operator(operator: Operator) -> Mapping[str, Any]:
         "name": operator.name,
         "inputs": inputs,
         "scalars": operator.scalars,
-        "outputs": operator.outputs,
+        "outputs": operator.results,
         "shapes": shapes,
         "ranges": [f"{name} from {low} to {high}" for name, (low, high) in operator.ranges.items()],
         "reference": operator.reference,

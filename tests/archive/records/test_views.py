@@ -6,10 +6,10 @@ from archive.records import Kin, Milestone
 
 
 def test_kin_is_its_own_first_generation() -> None:
-    kin = Kin("a", 0, "tune", (), "", None, None)
+    kin = Kin("a", 0, "tune", (), "", None, {})
     assert kin.generation == 0
 
 
 def test_milestones_are_compared_by_value() -> None:
     now = datetime.now(UTC)
-    assert Milestone(1, 0, 0.0, None, now) == Milestone(1, 0, 0.0, None, now)
+    assert Milestone(1, 0, 0.0, None, None, now) == Milestone(1, 0, 0.0, None, None, now)

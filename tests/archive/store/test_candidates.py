@@ -136,6 +136,20 @@ async def test_of_many_verdicts_at_once_one_counts(store: Store, search: str) ->
     assert (await store.candidates.count(search)).judged == 1
 
 
+async def test_a_verdict_keeps_an_objective_for_each_device(store: Store, search: str) -> None:
+    id = await stored_candidate(store, search)
+    assert (await store.candidates.get(id)).objectives == {}
+    found = {"h200": 1.25, "model:sm_90": 3.5}
+    await store.candidates.judge(id, "correct", "", None, 1.25, found)
+    candidate = await store.candidates.get(id)
+    assert (candidate.objective, candidate.objectives) == (1.25, found)
+    (seen,) = await store.views.sightings(search)
+    assert seen.objectives == found
+    other = await stored_candidate(store, search, 1)
+    with pytest.raises(ValueError, match="finite"):
+        await store.candidates.judge(other, "correct", "", None, 1.0, {"h200": float("inf")})
+
+
 @pytest.mark.parametrize("objective", [float("nan"), float("inf")])
 async def test_an_objective_is_finite(store: Store, search: str, objective: float) -> None:
     id = await stored_candidate(store, search)

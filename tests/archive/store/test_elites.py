@@ -302,3 +302,24 @@ async def test_the_version_changes_with_every_promotion_and_only_then(store: Sto
     assert len(set(seen)) == len(seen)
     await store.elites.offer(offer(search, candidate, 0.5, cell=0))
     assert await store.elites.version(search, DEVICE, 1) == seen[-1]
+
+
+async def test_who_is_withdrawn_leaves_the_cell_empty_and_an_entry_behind(
+    store: Store, subject: tuple[str, str]
+) -> None:
+    wrong, other = offer(*subject, cell=1, bundle="wrong"), offer(*subject, cell=2, bundle="other")
+    for each in (wrong, other):
+        await store.elites.offer(each)
+    assert await store.elites.withdraw(subject[0], DEVICE, "wrong", "final") == [1]
+    assert await store.elites.withdraw(subject[0], DEVICE, "wrong", "final") == []
+    assert [elite.cell for elite in await store.elites.list(subject[0], DEVICE, 1)] == [2]
+    last = (await store.elites.history(subject[0], DEVICE))[0]
+    assert (last.placement, last.bundle, last.job, last.cell) == (Placement.WITHDRAWN, "wrong", "final", 1)
+    assert await store.elites.offer(offer(*subject, 0.5, cell=1, incumbent=EMPTY_CELL)) is NEW
+
+
+async def test_the_top_are_the_best_first(store: Store, subject: tuple[str, str]) -> None:
+    for cell, objective in enumerate([1.5, 3.0, 2.0]):
+        await store.elites.offer(offer(*subject, objective, cell=cell))
+    assert [elite.cell for elite in await store.elites.top(subject[0], DEVICE, 1, 2)] == [1, 2]
+    assert await store.elites.top(subject[0], "h200", 1, 2) == []

@@ -1,7 +1,7 @@
-from archive.records import Milestone
+from archive.records import Limits, Milestone, NewCharge
 from archive.store import Store
 from archive.store.milestones import is_milestone
-from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
+from tests.archive.samples import DEVICE, new_exchange, offer, stored_candidate, stored_search, unique_id
 
 
 def test_milestones_grow_rarer() -> None:
@@ -21,9 +21,20 @@ async def test_a_verdict_leaves_a_milestone_once_a_cell_is_filled(store: Store) 
     await store.elites.offer(offer(search, second, 9.0, cell=5, axes_version=2))
     await store.candidates.judge(second, "correct", "", None, 2.5)
     (milestone,) = await store.views.milestones(search, DEVICE)
-    assert milestone == Milestone(2, 2, 4.0, 2.5, milestone.reached_at)
+    assert milestone == Milestone(2, 2, 4.0, 2.5, None, milestone.reached_at)
     assert await store.views.milestones(search, DEVICE, spacing=2) == [milestone]
     assert await store.views.milestones(search, DEVICE, spacing=4) == []
+
+
+async def test_a_milestone_says_what_models_had_cost(store: Store) -> None:
+    search = (await stored_search(store)).id
+    candidate = await stored_candidate(store, search)
+    exchange = await store.exchanges.open(new_exchange(search))
+    charge = NewCharge(unique_id(), exchange.id, search, "local", "improve", 100, 0.25)
+    assert await store.spending.reserve(charge, Limits(), Limits()) is not None
+    await store.elites.offer(offer(search, candidate))
+    await store.candidates.judge(candidate, "correct", "", None, 1.0)
+    assert [each.usd for each in await store.views.milestones(search, DEVICE)] == [0.25]
 
 
 async def test_a_second_verdict_leaves_none(store: Store) -> None:

@@ -85,3 +85,13 @@ async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject
 async def test_a_report_about_nothing_is_refused(store: Store, subject: tuple[str, str]) -> None:
     with pytest.raises(Conflict):
         await store.reports.save(new_report(subject[0], "no such candidate"))
+
+
+async def test_finals_are_found_by_what_they_are_about_and_by_candidate(store: Store, subject: tuple[str, str]) -> None:
+    final, lost = new_report(*subject, kind="final"), new_report(*subject, kind="final", outcome="worker_lost")
+    for report in (new_report(*subject), lost, final):
+        await store.reports.save(report)
+    assert await store.reports.finals(**KEY) == [final.document]
+    assert await store.reports.finals(**{**KEY, "bundle": "c" * 64}) == []
+    assert await store.reports.finals_on([subject[1], "x"]) == [lost.document, final.document]
+    assert await store.reports.finals_on([]) == []

@@ -1,3 +1,4 @@
+from archive.records import Span
 from archive.store import Store
 from tests.archive.samples import DEVICE, new_report, offer, stored_candidate, stored_search
 
@@ -8,9 +9,51 @@ async def test_marks_are_the_present_elites_best_first(store: Store) -> None:
     for cell, objective in ((2, 1.25), (0, 3.0)):
         await store.elites.offer(offer(search, candidate, objective, cell=cell))
     await store.elites.offer(offer(search, candidate, 9.0, cell=1, axes_version=2))
-    marks = await store.views.marks(search, DEVICE, 1)
+    marks = await store.views.marks(search, DEVICE, 1, limit=9)
     assert [(mark.cell, mark.objective, mark.emitter) for mark in marks] == [(0, 3.0, "tune"), (2, 1.25, "tune")]
-    assert await store.views.marks(search, "h200", 1) == []
+    assert [mark.cell for mark in await store.views.marks(search, DEVICE, 1, limit=1)] == [0]
+    assert await store.views.marks(search, "h200", 1, limit=9) == []
+
+
+async def test_places_hold_the_best_of_all_cells_that_fall_on_them(store: Store) -> None:
+    """A grid of 2 by 3 by 2 cells, seen over its first two axes."""
+    search = (await stored_search(store)).id
+    candidate = await stored_candidate(store, search)
+    for cell, objective in ((0, 1.5), (1, 2.5), (4, 3.0), (5, 3.0), (11, 0.5)):
+        await store.elites.offer(offer(search, candidate, objective, cell=cell))
+    await store.elites.offer(offer(search, candidate, 9.0, cell=0, axes_version=2))
+    grid, first, second, third = (search, DEVICE, 1), Span(6, 2), Span(2, 3), Span(1, 2)
+    places = await store.views.places(grid, first, second)
+    found = {(place.x, place.y): (place.held, place.mark.cell, place.mark.objective) for place in places}
+    assert found == {(0, 0): (2, 1, 2.5), (0, 2): (2, 4, 3.0), (1, 2): (1, 11, 0.5)}
+    sliced = await store.views.places(grid, first, second, [(third, 0)])
+    assert {(place.x, place.y): place.mark.cell for place in sliced} == {(0, 0): 0, (0, 2): 4}
+    flat = await store.views.places(grid, third, Span(1, 1))
+    assert {(place.x, place.y, place.held, place.mark.cell) for place in flat} == {(0, 0, 2, 4), (1, 0, 3, 5)}
+    assert await store.views.places((search, "h200", 1), first, second) == []
+
+
+async def test_shared_cells_are_those_that_both_have_filled(store: Store) -> None:
+    search = (await stored_search(store)).id
+    candidate = await stored_candidate(store, search)
+    for version, cells in ((1, (0, 3, 4)), (2, (3, 4, 5))):
+        for cell in cells:
+            await store.elites.offer(offer(search, candidate, cell=cell, axes_version=version))
+    assert await store.views.shared((search, DEVICE, 1), (search, DEVICE, 2)) == 2
+    assert await store.views.shared((search, DEVICE, 1), (search, "h200", 1)) == 0
+
+
+async def test_children_come_in_the_order_they_were_proposed(store: Store) -> None:
+    search = (await stored_search(store)).id
+    seed = await stored_candidate(store, search)
+    children = [await stored_candidate(store, search, ordinal, parents=(seed,)) for ordinal in (1, 2, 3)]
+    grandchild = await stored_candidate(store, search, 4, parents=(children[0], children[1], children[0]))
+    found = await store.views.children(seed, 9)
+    assert sorted(each.id for each in found) == sorted(children)
+    assert {each.generation for each in found} == {-1}
+    assert len(await store.views.children(seed, 2)) == 2
+    assert [each.id for each in await store.views.children(children[0], 9)] == [grandchild]
+    assert await store.views.children(grandchild, 9) == []
 
 
 async def test_sightings_are_newest_first_and_leave_the_source_out(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from archive import records, tables
-from archive.records import Finding, HostState, NewEntry, NewHint, NewPin, SearchState
+from archive.records import Finding, HostState, NewEntry, NewHint, NewPin, SearchState, Span
 from archive.store import Store
 from archive.store.engine import Database
 from tests.archive import access, prompting
@@ -41,6 +41,11 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "reports.measures": lambda store, search, candidate: store.reports.measures(
         operator="o", bundle="b", device=DEVICE, protocol_version=1
     ),
+    "reports.finals": lambda store, search, candidate: store.reports.finals(
+        operator="o", bundle="b", device=DEVICE, protocol_version=1
+    ),
+    "reports.finals_on": lambda store, search, candidate: store.reports.finals_on([candidate, "x"]),
+    "elites.withdraw": lambda store, search, candidate: store.elites.withdraw(search, DEVICE, "b", "job"),
     "reports.of_candidate": lambda store, search, candidate: store.reports.of_candidate(candidate),
     "hosts.list": lambda store, search, candidate: store.hosts.list([HostState.ACTIVE, HostState.DRAINING]),
     "hosts.doubted": lambda store, search, candidate: store.hosts.doubted(candidate),
@@ -56,6 +61,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "hints.list": lambda store, search, candidate: store.hints.list(search),
     "hints.put": lambda store, search, candidate: store.hints.put(NewHint("h", search, "wider"), most=9),
     "elites.list": lambda store, search, candidate: store.elites.list(search, DEVICE, 1),
+    "elites.top": lambda store, search, candidate: store.elites.top(search, DEVICE, 1, 9),
     "elites.get": lambda store, search, candidate: store.elites.get(search, DEVICE, 1, 0),
     "elites.best": lambda store, search, candidate: store.elites.best(search, DEVICE),
     "elites.holders": lambda store, search, candidate: store.elites.holders(search, DEVICE, 1),
@@ -91,11 +97,16 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "knowledge.named_by": lambda store, search, candidate: store.knowledge.named_by(search),
     "knowledge.undistilled": lambda store, search, candidate: store.knowledge.undistilled([SearchState.DONE]),
     "knowledge.learn": lambda store, search, candidate: store.knowledge.learn(search, "rmsnorm", [lesson(search)], {}),
-    "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1),
+    "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1, limit=9),
+    "views.places": lambda store, search, candidate: store.views.places(
+        (search, DEVICE, 1), Span(4, 3), Span(1, 4), [(Span(12, 2), 0)]
+    ),
+    "views.shared": lambda store, search, candidate: store.views.shared((search, DEVICE, 1), (search, "h200", 1)),
     "views.milestones": lambda store, search, candidate: store.views.milestones(search, DEVICE),
     "views.sightings": lambda store, search, candidate: store.views.sightings(search, before=9),
     "views.sightings of one outcome": lambda store, search, candidate: store.views.sightings(search, outcome="hang"),
     "views.lineage": lambda store, search, candidate: store.views.lineage(candidate, 2),
+    "views.children": lambda store, search, candidate: store.views.children(candidate, 9),
     "views.documents": lambda store, search, candidate: store.views.documents(["job"]),
 }
 
@@ -115,7 +126,7 @@ def statements() -> Iterator[list[tuple[str, Any]]]:
     sent: list[tuple[str, Any]] = []
 
     def note(connection: object, cursor: object, statement: str, parameters: Any, *rest: object) -> None:
-        if statement.startswith(("SELECT", "UPDATE", "INSERT")):
+        if statement.startswith(("SELECT", "UPDATE", "INSERT", "DELETE")):
             sent.append((statement, parameters))
 
     event.listen(Engine, "before_cursor_execute", note)

@@ -144,7 +144,7 @@ async def place(service: Service, search: Search, candidate: str, *, cell: int, 
             document=report.model_dump_json(),
         )
     )
-    await store.candidates.judge(candidate, "correct", "", None, objective)
+    await store.candidates.judge(candidate, "correct", "", None, objective, {records.DEVICE: objective})
     await store.elites.offer(
         Offer(
             search=search.id,

@@ -57,3 +57,19 @@ def test_elites_come_best_first_with_their_place_in_words() -> None:
     text = _print(elite_table(_archive(records.search().axes, [records.elite(), better])))
     assert text.index("1.750x") < text.index("1.250x")
     assert DESCRIPTORS["num_warps"].labels[2] in text and "PREDICTED" in text
+
+
+def test_at_80_columns_no_figure_and_no_emitter_is_cut() -> None:
+    axes = tuple(DESCRIPTORS[name].axis for name in ("programs_per_sm", "num_warps", "registers", "shared_bytes"))
+    id = "0190a000-0000-7000-8000-00000000abcd"
+    where = {axis.descriptor: {"value": 1.0, "bin": axis.bins - 1} for axis in axes}
+    elites = [
+        records.elite(candidate=id, objective=1234.567, emitter="rewrite", coordinates=where),
+        records.elite(candidate=id, objective=0.965, emitter="tune", coordinates=where, cell=1),
+    ]
+    console = Console(width=80, record=True)
+    console.print(elite_table(_archive(axes, elites)))
+    text = console.export_text()
+    assert "1234.567x" in text and "0.965x" in text and "rewrite" in text and "\u2026" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "64 or more" in text and "over 99" in text

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import httpx
 
-VOID = frozenset({"meta", "link", "input", "br", "img", "hr"})
+VOID = frozenset({"meta", "link", "input", "br", "img", "hr", "col"})
 OURS = ("/static/",)
 FRAME_HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy")
 

@@ -1,17 +1,10 @@
 import pytest
 
 from archive.errors import NotFound
-from service.dashboard.candidate import load_assembly, load_candidate, load_kernel, objective_said
-from tests.service import records
+from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
 from tests.service.dashboard.conftest import Filled, Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-async def test_objectives_of_devices_of_two_kinds_say_nothing() -> None:
-    assert objective_said(records.search(devices=("model:sm_90", "model:sm_80"))) == "predicted"
-    assert objective_said(records.search(devices=("h200",))) == "measured"
-    assert objective_said(records.search(devices=("h200", "model:sm_90"))) == ""
 
 
 async def test_a_variant_is_held_against_the_seed_and_the_floor(service: Service, filled: Filled) -> None:

@@ -3,7 +3,7 @@ from service.dashboard.lineages import MOST_IN_A_COLUMN, STEP_X, lay_out
 
 
 def kin(id: str, ordinal: int, generation: int, *parents: str) -> Kin:
-    return Kin(id, ordinal, "tune", parents, "", "correct", 1.0, generation)
+    return Kin(id, ordinal, "tune", parents, "", "correct", {}, generation)
 
 
 def test_generations_go_from_left_to_right() -> None:
@@ -12,6 +12,20 @@ def test_generations_go_from_left_to_right() -> None:
     assert [places[id][0] for id in ("seed", "a", "child")] == [1, 1 + STEP_X, 1 + 2 * STEP_X]
     assert places["a"][1] < places["child"][1] < places["b"][1]
     assert len(drawn.lines) == 4 and not drawn.cut
+
+
+def test_children_stand_to_the_right_and_their_other_parents_are_left_out() -> None:
+    family = [
+        kin("self", 2, 0, "seed"),
+        kin("seed", 0, 1),
+        kin("one", 3, -1, "self"),
+        kin("two", 4, -1, "self", "other"),
+    ]
+    drawn = lay_out(family)
+    places = {node.kin.id: node.x for node in drawn.nodes}
+    assert places["seed"] < places["self"] < places["one"] == places["two"]
+    assert len(drawn.lines) == 3 and not drawn.cut
+    assert drawn.width > places["two"] + 1
 
 
 def test_what_is_not_drawn_is_said() -> None:

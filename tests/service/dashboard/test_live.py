@@ -1,7 +1,9 @@
 import asyncio
+import time
 from dataclasses import dataclass
 
 from service.dashboard import live
+from service.dashboard.maps import Map, Row, Square, View
 from service.dashboard.rendering import Fragment, Frame
 from service.events import ElitePromoted, Events
 
@@ -25,7 +27,7 @@ async def test_only_what_has_changed_is_sent_and_a_storm_costs_few_redraws() -> 
         state["loads"] = int(state["loads"]) + 1
         return (Kernels(((f"{0:064}", "ptx", str(state["text"])),)),)
 
-    updates = live.stream(events, load, Frame(), "s")
+    updates = live.stream(events, "page", load, Frame(), "s")
     first = [await anext(updates), await anext(updates)]
     assert [update.event for update in first] == ["part", "beat"]
     for number in range(3000):
@@ -48,9 +50,69 @@ async def test_it_ends_with_the_service() -> None:
         return ()
 
     async def follow() -> list[str | None]:
-        return [update.event async for update in live.stream(events, load, Frame())]
+        return [update.event async for update in live.stream(events, "page", load, Frame())]
 
     following = asyncio.create_task(follow())
     await asyncio.sleep(0.05)
     events.close()
     assert await asyncio.wait_for(following, 5) == ["beat"]
+
+
+@dataclass(frozen=True)
+class Lines(Fragment):
+    template = "parts/grid.html"
+    name = "lines"
+
+    map: Map
+    view: View
+    provenance: str = "predicted"
+
+    @property
+    def pieces(self) -> tuple[Fragment, ...]:
+        return self.map.squares
+
+
+def lines(*pinned: bool) -> Lines:
+    squares = tuple(
+        Square(f"at-{at}-0", "", "empty", None, 0, 1, "predicted", False, pin) for at, pin in enumerate(pinned)
+    )
+    return Lines(
+        Map((Row("", squares),), ("a", "b"), (), (), 1, 0, False), View("model:sm_90", "num_warps", "num_warps")
+    )
+
+
+async def test_only_pieces_that_have_changed_are_sent() -> None:
+    events, shown = Events(), [lines(False, False), lines(False, True)]
+
+    async def load() -> tuple[Fragment, ...]:
+        return (shown[0],)
+
+    updates = live.stream(events, "page", load, Frame())
+    whole = (await anext(updates)).data
+    assert whole["name"] == "lines" and whole["inside"].count("<td id=") == 2
+    assert (await anext(updates)).event == "beat"
+    shown.pop(0)
+    events.publish(promoted(0))
+    update = await anext(updates)
+    assert update.event == "pieces" and list(update.data["pieces"]) == ["at-1-0"]
+    assert 'class="empty pinned"' in update.data["pieces"]["at-1-0"]
+    await updates.aclose()
+
+
+async def test_all_who_watch_a_page_share_one_reading() -> None:
+    rounds, loads = live.Rounds(), []
+
+    async def load() -> tuple[Fragment, ...]:
+        loads.append(1)
+        await asyncio.sleep(0.01)
+        return (lines(False),)
+
+    began = time.monotonic()
+    frames = [Frame(), Frame(), Frame(csrf="mine")]
+    found = await asyncio.gather(*(rounds.parts("page", began, load, frame) for frame in frames))
+    assert len(loads) == 1 and found[0] is found[1]
+    await rounds.parts("page", began, load, Frame())
+    assert len(loads) == 1, "it is new enough"
+    await rounds.parts("page", time.monotonic(), load, Frame())
+    await rounds.parts("other", began, load, Frame())
+    assert len(loads) == 3, "something has happened since, and another page is another reading"

@@ -10,11 +10,11 @@ from tests.service.dashboard.reading import read
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def waiting(service: Service, search: str) -> str:
+async def waiting(service: Service, search: str, ordinal: int = 1) -> str:
     new = NewExchange(
         id=str(uuid7()),
         search=search,
-        ordinal=1,
+        ordinal=ordinal,
         step=0,
         digest="e",
         backend="me",
@@ -47,3 +47,20 @@ async def test_a_person_answers_what_waits(pages: httpx.AsyncClient, service: Se
     kept = await service.coordinator.store.exchanges.get(id)
     assert (kept.text, kept.model, kept.holder) == ("```python\nx = 1\n```", "by hand", "local")
     assert read(await pages.post(f"/prompts/{id}/answer", data={"text": "again"}), 409).text
+
+
+async def test_a_prompt_is_claimed_and_left_to_others(
+    pages: httpx.AsyncClient, service: Service, hostile: Hostile
+) -> None:
+    id = await waiting(service, hostile.search.id, ordinal=2)
+    claim = f"/prompts/{id}/claim"
+    assert claim in [form.get("action") for form in read(await pages.get("/prompts?state=waiting")).all("form")]
+    assert (await pages.post(claim)).status_code == 303
+    mine = read(await pages.get(f"/prompts/{id}"))
+    assert "You have claimed it until" in mine.text and len(mine.all("textarea")) == 1
+    assert (await pages.post(f"/prompts/{id}/release")).status_code == 303
+    assert claim in [form.get("action") for form in read(await pages.get(f"/prompts/{id}")).all("form")]
+    await service.coordinator.asking.answering.claim(id, "<b>ada", 60)
+    others = read(await pages.get(f"/prompts/{id}"))
+    assert "<b>ada has claimed it" in others.text and others.all("textarea") == []
+    assert read(await pages.post(claim), 409).text

@@ -1,8 +1,9 @@
 import pytest
 
 from archive.records import SearchState
+from service.dashboard.courses import Courses
 from service.dashboard.maps import View
-from service.dashboard.search import Courses, Emitters, Outcomes, Standing, actions_in, load_search
+from service.dashboard.search import Emitters, Outcomes, Standing, actions_in, load_search
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -99,3 +99,30 @@ async def test_ended_searches_offer_nothing_to_do(pages: httpx.AsyncClient, fill
     assert filled.search.state is SearchState.DONE
     page = read(await pages.get(f"/searches/{filled.search.id}"))
     assert [form["action"] for form in page.all("form") if form.get("method") == "post"] == []
+
+
+async def test_pages_are_packed_for_those_who_can_unpack(pages: httpx.AsyncClient, filled: Filled) -> None:
+    path = f"/searches/{filled.search.id}"
+    plain = await pages.get(path, headers={"Accept-Encoding": "identity"})
+    packed = await pages.get(path, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers and packed.headers["content-encoding"] == "gzip"
+    assert packed.text == plain.text and packed.headers["vary"] == "Accept-Encoding"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 3
+
+
+async def test_an_address_that_leads_nowhere_is_a_page_for_people_and_a_problem_for_programs(
+    pages: httpx.AsyncClient,
+) -> None:
+    assert "there is nothing at /nowhere" in read(await pages.get("/nowhere"), 404).text
+    for path, accept in (("/nowhere", "application/json"), ("/api/v1/nowhere", "text/html")):
+        answer = await pages.get(path, headers={"Accept": accept})
+        assert answer.status_code == 404 and answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_failure_of_ours_is_a_page_that_gives_nothing_away(pages: httpx.AsyncClient, service: Service) -> None:
+    async def fail() -> None:
+        raise RuntimeError("postgres://secret")
+
+    service.app.add_api_route("/broken", fail)
+    page = read(await pages.get("/broken"), 500)
+    assert "its log says why" in page.text and "secret" not in page.text

@@ -61,3 +61,32 @@ def test_the_form_offers_what_there_is_and_keeps_what_was_written() -> None:
     assert empty.first_wrong == "" and all(offer.meaning for offer in empty.axes)
     again = start_form(["rmsnorm"], [], sent(budget=["x"]), {"seed": "bad", "budget": "bad"})
     assert (again.budget, again.chosen_emitters, again.first_wrong) == ("x", ("tune",), "budget")
+
+
+PROBLEM = """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+def get_inputs():
+    return [torch.rand(16, 1024)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_problem_of_kernelbench_is_told_what_it_lacks() -> None:
+    with pytest.raises(BadInput, match="problem of KernelBench") as caught:
+        read_request(sent(operator=[PASTED], spec=[PROBLEM]))
+    assert caught.value.field == "spec"
+    assert "turns it into a spec" in wrong_fields(caught.value)["spec"]
+
+
+def test_a_card_is_offered_only_where_one_has_joined() -> None:
+    without, beside = start_form([], ["model:sm_90"]), start_form([], ["h200", "model:sm_90"])
+    assert {offer.name.partition(":")[0] for offer in without.devices} == {"model"}
+    assert "No worker with a card" in without.note
+    assert beside.devices[0].name == "h200" and beside.note == ""

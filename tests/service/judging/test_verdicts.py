@@ -57,7 +57,9 @@ async def test_the_baseline_is_the_first_seeds_time(bench: Workbench) -> None:
 async def test_a_verdict_carries_the_objective_and_the_report_stays_readable(bench: Workbench) -> None:
     search = await _ended(bench)
     for candidate in await bench.store.candidates.list(search.id):
-        documents = await bench.store.reports.of_candidate(candidate.id)
+        documents = [
+            text for text in await bench.store.reports.of_candidate(candidate.id) if '"kind":"final"' not in text
+        ]
         assert candidate.state is CandidateState.JUDGED and candidate.outcome == Outcome.CORRECT
         assert len(documents) == 1 and measure_id(candidate.id, 0, records.DEVICE) in documents[0]
 
@@ -116,6 +118,7 @@ async def test_an_empty_cell_is_won_by_being_correct_twice(card: Workbench, monk
     assert (elite.objective, elite.mid) == pytest.approx((0.98 * 1.5 * 0.9, 1.5 * 0.9)), "the confirm's own figures"
     [candidate] = await card.store.candidates.list(search.id)
     assert candidate.objective == elite.objective
+    assert candidate.objectives == {elite.device: elite.objective}
 
 
 async def test_a_better_challenger_is_confirmed_against_the_incumbent_and_takes_over(card: Workbench) -> None:
@@ -257,4 +260,8 @@ async def test_models_and_cards_share_a_search_and_no_archive(card: Workbench) -
     predicted = await card.store.elites.list(search.id, records.DEVICE, 1)
     assert [elite.objective for elite in predicted] == [pytest.approx(1.0)]
     assert [elite.objective for elite in await elites(card, search)] == [pytest.approx(0.98 * 1.5)]
+    candidates = {candidate.id: candidate for candidate in await card.store.candidates.list(search.id)}
+    for elite in [*predicted, *await elites(card, search)]:
+        assert candidates[elite.candidate].objectives[elite.device] == elite.objective
+    assert all(candidate.objective == pytest.approx(1.0) for candidate in candidates.values()), "the first device's"
     assert {job.device.name for job in card.judged(ConfirmJob)} == {DEVICE}

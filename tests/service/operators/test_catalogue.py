@@ -61,7 +61,11 @@ def test_the_catalogue_has_the_signatures_of_the_contract():
     arguments = {
         name: tuple(item.name for item in (*operator.inputs, *operator.scalars)) for name, operator in catalogue.items()
     }
+    backward = {
+        name.removesuffix("_backward"): arguments.pop(name) for name in [*arguments] if catalogue[name].backward
+    }
     assert arguments == SIGNATURES
+    assert backward == {name: SIGNATURES[name] for name in ("gelu", "layernorm", "rmsnorm", "softmax", "swiglu")}
     assert list(catalogue) == sorted(catalogue)
 
 

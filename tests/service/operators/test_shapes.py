@@ -11,6 +11,7 @@ from service.operators.shapes import (
     all_shapes,
     boundary_shapes,
     held_out_shapes,
+    random_shapes,
 )
 from workers.protocol import ShapeRole
 
@@ -155,3 +156,16 @@ def test_a_boundary_shape_that_is_timed_stays_a_benchmark_shape():
     shapes = {shape.key: shape for shape in all_shapes(item, 0)}
     assert shapes["M=1,N=1"].role is ShapeRole.BENCHMARK
     assert shapes["M=1,N=1"].weight == 3.0
+
+
+def test_random_shapes_are_new_alike_for_a_seed_and_in_range():
+    known = [shape.key for shape in all_shapes(WIDE, 0)]
+    found = random_shapes(WIDE, 5, 200, known, small=False)
+    assert 150 < len(found) == len({shape.key for shape in found})
+    assert found == random_shapes(WIDE, 5, 200, known, small=False) != random_shapes(WIDE, 6, 200, known, small=False)
+    assert {shape.role for shape in found} == {ShapeRole.RANDOM} and not {shape.key for shape in found} & set(known)
+    assert all(WIDE.input_bytes(shape.dims) <= HELD_OUT_BYTES for shape in found)
+    small = random_shapes(WIDE, 5, 20, known, small=True)
+    assert small and all(math.prod(shape.dims.values()) <= INTERPRETED_ELEMENTS for shape in small)
+    assert random_shapes(operator({}), 5, 200, (), small=False) == []
+    assert len(random_shapes(operator({"M": [1, 2]}), 5, 200, (), small=False)) == 2

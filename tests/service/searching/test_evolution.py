@@ -8,6 +8,7 @@ import redis
 
 from archive.records import CandidateState, SearchState
 from service.judging.jobs import measure_id, retrace_id
+from service.judging.reports import reports_on
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
@@ -110,7 +111,7 @@ async def test_a_killed_loop_goes_on_and_counts_nothing_twice(
     await restarted.evolution.sweep(await restarted.store.searches.get(search.id))
     ended = await restarted.run(await restarted.store.searches.get(search.id))
     candidates = await restarted.store.candidates.list(search.id)
-    reports = [len(await restarted.store.reports.of_candidate(candidate.id)) for candidate in candidates]
+    reports = [len(await reports_on(restarted.store, candidate.id)) for candidate in candidates]
     await restarted.close()
     assert ended.state is SearchState.DONE
     assert len(candidates) == 7 and {item.state for item in candidates} == {CandidateState.JUDGED}
@@ -181,7 +182,7 @@ async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Wo
     ended = await bench.run(search)
     assert in_flight > 0 and ended.state is SearchState.DONE
     candidates = await bench.store.candidates.list(search.id)
-    assert [len(await bench.store.reports.of_candidate(item.id)) for item in candidates] == [1] * 6
+    assert [len(await reports_on(bench.store, item.id)) for item in candidates] == [1] * 6
 
 
 async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbench) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from archive.records import SearchState
+from service.judging.reports import reports_on
 from service.searching.tenure import Holdings
 from tests.service import records
 from tests.service.searching.test_evolution import TUNABLE
@@ -57,7 +58,7 @@ async def test_a_search_goes_on_where_its_coordinator_died(tmp_path: Path, pair:
     ended = await second.run(search)
     candidates = await second.store.candidates.list(search.id)
     assert ended.state is SearchState.DONE and len(candidates) == 6
-    assert [len(await second.store.reports.of_candidate(item.id)) for item in candidates] == [1] * 6
+    assert [len(await reports_on(second.store, item.id)) for item in candidates] == [1] * 6
 
 
 async def test_a_deposed_coordinator_proposes_nothing(pair: tuple[Workbench, Workbench]) -> None:

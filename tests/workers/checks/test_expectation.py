@@ -4,7 +4,7 @@ import torch
 
 from tests.workers.checks.cases import graph_of, operator
 from workers.checks import Expectation
-from workers.protocol import InputRef, Shape
+from workers.protocol import Graph, InputRef, Operator, Shape
 
 SHAPE = Shape(dims={"M": 4, "N": 64})
 
@@ -69,3 +69,27 @@ def test_a_single_number_can_be_nudged():
     same = graph_of(operator("softmax"), SHAPE).model_copy(update={"nodes": (), "outputs": (InputRef(input=0),)})
     moved = Expectation(operator("softmax"), same, (torch.tensor(2.0),), "normal").sensitivity[0]
     assert moved.shape == () and 0 < moved < 1e-5
+
+
+def test_gradients_are_as_sensitive_as_the_terms_that_cancel_in_them():
+    values = {"name": "f", "entry": "f", "reference": "def f(x): ...", "shapes": ({"dims": {"N": 64}},)}
+    given = {"name": "x", "shape": ("N",), "dtype": "float32"}
+    told = {"name": "y", "dtype": "float32", "shape": ("N",)}
+    x = torch.rand(64) + 1
+    half = {"op": "aten.mul.Tensor", "args": ({"input": 0}, 0.5)}
+    rest = {"op": "aten.sub.Tensor", "args": ({"node": 0}, {"node": 1})}
+    graph = Graph(
+        shape=Shape(dims={"N": 64}),
+        nodes=(half, half, rest),
+        outputs=({"node": 2},),
+        output_shapes=((64,),),
+        output_dtypes=("float32",),
+    )
+    moved = {
+        backward: Expectation(
+            Operator(**values, inputs=(given,), outputs=(told,), backward=backward), graph, [x], "normal"
+        ).sensitivity[0]
+        for backward in (False, True)
+    }
+    assert not moved[False].any(), "both terms move together with the input"
+    assert 1e-8 < float(moved[True].mean()) < 1e-6

@@ -1,9 +1,17 @@
 """Bounds grow with scale and with the native reference's error, and never fall below the dtype's roundoff."""
 
+from dataclasses import replace
+
 import torch
 
 from tests.workers.checks.cases import HONEST, gather, operator
-from workers.checks.tolerance import Errors, bounds_without_sensitivity, widen_by_sensitivity
+from workers.checks.tolerance import (
+    IN_A_ROW,
+    Errors,
+    bounds_without_sensitivity,
+    summation_roundoff,
+    widen_by_sensitivity,
+)
 
 
 def _bounds(dtype, draw="normal"):
@@ -30,3 +38,11 @@ def test_sensitivity_only_widens():
 def test_errors_leave_out_what_is_not_finite():
     evidence = gather(operator("gelu"), "planted", 0, HONEST["gelu"])
     assert torch.isfinite(Errors.of(evidence, 0).error).all()
+
+
+def test_a_sum_over_a_whole_input_is_not_one_chain():
+    evidence = gather(operator("gelu"), "normal", 0, HONEST["gelu"])
+    roundoff = torch.finfo(torch.float32).eps / 2
+    for sizes, summands in (((64, 96), 64 * 96), ((4096, 32000), IN_A_ROW), ((2, 4 * IN_A_ROW), 4 * IN_A_ROW)):
+        whole = replace(evidence, inputs=(torch.zeros(1).expand(sizes),), outputs=(torch.zeros(()),))
+        assert summation_roundoff(whole) == roundoff * summands**0.5

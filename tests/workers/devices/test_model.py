@@ -6,7 +6,7 @@ import torch
 from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, RACE, SUM, changed, job_for, traced
 from workers.devices.model import ModelDevice
 from workers.errors import BadMessage, ToolMissing
-from workers.protocol import Device
+from workers.protocol import Device, FinalJob, ShapeRole
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +151,30 @@ def test_a_verdict_is_repeated_on_the_inputs_that_its_report_reveals(device):
     other, again = device.measure(job_for(PLAIN)), device.measure(job_for(PLAIN, seed=first.seed))
     assert other.seed != first.seed == again.seed and len(bytes.fromhex(first.seed)) == 32
     assert again.checks == first.checks != other.checks
+
+
+def final_job(source):
+    job = job_for(source)
+    drawn = [plan for plan in job.bundle.plans if plan.shape.role is not ShapeRole.BENCHMARK]
+    random = [
+        plan.model_copy(update={"shape": plan.shape.model_copy(update={"role": ShapeRole.RANDOM})}) for plan in drawn
+    ]
+    values = job.model_dump(include={"id", "search", "candidate", "variant", "operator", "graphs", "device", "source"})
+    bundle = job.bundle.model_copy(update={"plans": (*job.bundle.benchmarks, *random)})
+    return FinalJob.model_validate({**values, "finalist": job.bundle.identity, "bundle": bundle})
+
+
+def test_a_finalist_is_run_on_random_shapes_and_the_rest_is_said_to_be_missing(device):
+    job = final_job(PLAIN)
+    report = device.examine(job)
+    assert (report.kind, report.outcome, report.bundle) == ("final", "correct", job.finalist)
+    shapes, *tools = report.checks
+    assert (shapes.name, shapes.verdict) == ("random_shapes", "passed") and shapes.detail.startswith("3 of 3 shapes")
+    assert [check.verdict for check in tools] == ["skipped"] * 3
+
+
+def test_a_finalist_that_is_wrong_somewhere_fails(device):
+    old, new = "y, mask=mask", "y, mask=cols < n_cols - (n_cols > 1)"
+    report = device.examine(final_job(changed(old, new)))
+    assert (report.outcome, report.stage) == ("wrong_result", "final")
+    assert report.reason.startswith("at a random shape: ") and report.checks[0].verdict == "failed"

@@ -1,14 +1,15 @@
 """How a round is laid out, what a race says, and when a time is not believed."""
 
+from itertools import pairwise
 from math import exp
 from random import Random
 
 import pytest
 
 from workers.devices.crew import CardFailed
-from workers.devices.race import HOPELESS, STAGES, Race, check_clocks, pair_up, reject_below_floor
+from workers.devices.race import HOPELESS, STAGES, Race, check_clocks, pair_up, reject_below_floor, scatter
 from workers.devices.verdict import Ended
-from workers.orders import Round, Side, Timed
+from workers.orders import Round, Side, Slot, Timed
 from workers.protocol import Outcome
 
 
@@ -24,6 +25,13 @@ def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(pairs
     assert not set(given[Side.CANDIDATE]) & set(given[Side.PACER])
     for sample in samples:
         assert len(set(sample.streams)) == calls
+
+
+def test_slots_are_used_in_no_order() -> None:
+    slots = [Slot(start=at, end=at + 1, buffers=(at,), scratch=(), zones=()) for at in range(100)]
+    scattered = [slot.start for slot in scatter(slots, Random(5))]
+    assert sorted(scattered) == list(range(100))
+    assert sum(after == before + 1 for before, after in pairwise(scattered)) < 8
 
 
 def test_who_goes_first_is_drawn() -> None:

@@ -30,6 +30,12 @@ def test_one_address_reads_every_draw():
     assert memory.meter.moved_bytes == 8
 
 
+def test_draws_find_different_poison():
+    memory = Memory(4, [8], ["'x'"])
+    assert [set(memory.bytes_of(draw, 0).tolist()) for draw in range(4)] == [{0xFF}, {0}, {0x3F}, {0xFF}]
+    assert set(Memory(1, [8], ["'x'"], poisoned=False).bytes_of(0, 0).tolist()) == {0}
+
+
 def test_addresses_may_differ_between_draws():
     memory = filled()
     address = np.concatenate([addresses(0, 0), addresses(0, 4)])

@@ -13,6 +13,7 @@ from workers.protocol import (
     ConfirmJob,
     Device,
     Graph,
+    Job,
     MeasureJob,
     Operator,
     Shape,
@@ -52,7 +53,7 @@ CONFIRM = ConfirmJob(
 
 
 @pytest.mark.parametrize("job", [TRACE, MEASURE, CONFIRM], ids=lambda job: job.kind)
-def test_a_job_is_read_back_as_its_kind(job: TraceJob | MeasureJob | ConfirmJob) -> None:
+def test_a_job_is_read_back_as_its_kind(job: Job) -> None:
     back = JOB.validate_json(JOB.dump_json(job))
     assert back == job
     assert type(back) is type(job)

@@ -90,7 +90,7 @@ def test_an_honest_plan_is_taken() -> None:
     [
         (("plans", 0, "steps", 2, "kernel"), "0" * 64, "does not hold"),
         (("plans",), [], "at least 1"),
-        (("plans",), [PLAN] * 129, "at most 128"),
+        (("plans",), [PLAN] * 257, "at most 256"),
         (("kernels",), {"0" * 64: KERNEL.model_dump()}, "not what its name says"),
         (("kernels", KERNEL.digest, "assembly"), "other text", "not what its name says"),
         (("kernels", KERNEL.digest, "num_warps"), 0, "greater than or equal"),

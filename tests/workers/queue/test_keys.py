@@ -44,7 +44,15 @@ def test_what_decides_is_for_trusted_workers_only() -> None:
 
 def test_a_trusted_workers_lanes_come_with_what_others_wait_for_first() -> None:
     names = [lane.name for lane in lanes_of("sm_90", "h200")]
-    assert names == ["h200:confirm", "h200:reserved-measure", "h200:measure", "sm_90:reserved-trace", "sm_90:trace"]
+    assert names == [
+        "h200:confirm",
+        "h200:reserved-measure",
+        "h200:measure",
+        "sm_90:reserved-trace",
+        "sm_90:trace",
+        "h200:final",
+        "sm_90:final-trace",
+    ]
     assert lanes_of(None, None) == ()
 
 
@@ -57,3 +65,10 @@ def test_only_ids_that_were_given_at_joining_are_hosts() -> None:
         "0190a000-0000-7000-8000-000000000000 ",
     ):
         assert not is_host(other)
+
+
+def test_finalists_have_lanes_of_their_own_for_trusted_workers() -> None:
+    traced = trace_job("job-1").model_copy(update={"references": True})
+    lanes = [Lane.of(traced), Lane.of(traced, reserved=True)]
+    assert {lane.name for lane in lanes} == {"sm_90:final-trace"} and all(lane.reserved for lane in lanes)
+    assert Lane("h200", "final").reserved

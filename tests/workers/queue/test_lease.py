@@ -241,7 +241,7 @@ async def test_a_worker_says_what_it_is_and_what_it_does(dispatcher: Dispatcher,
     assert lease is not None and worker.heartbeat(lease)
     [status] = await dispatcher.workers()
     assert isinstance(status, WorkerStatus) and status.id == "w-1" and status.busy == "job-1"
-    assert (status.target, status.device, status.kinds) == ("sm_90", DEVICE, ("confirm", "measure", "trace"))
+    assert (status.target, status.device, status.kinds) == ("sm_90", DEVICE, ("confirm", "measure", "trace", "final"))
     assert (status.jail, status.versions) == ("pid+net", {"triton": "3.7.1", "torch": "2.13.0"})
 
 

@@ -44,25 +44,27 @@ def case(slot: Slot, draw: str, stream: int = 0) -> Case:
     return Case(plan=0, slot=slot, content=Content(draw=draw, seed=SEED, stream=stream))
 
 
-def check_surroundings(memory: Arena, slot: Slot, seed: str) -> None:
+def check_surroundings(memory: Arena, slot: Slot, seed: str, poison: int = 0xFF) -> None:
     """All that is no input is poisoned, and red zones have their pattern, from the first byte to the last."""
     for buffer in slot.buffers[1:]:
-        assert values(memory, buffer, 4 * COUNT) == {0xFF}
-    assert values(memory, slot.scratch[0][0], 64 * 3) == {0xFF}
+        assert values(memory, buffer, 4 * COUNT) == {poison}
+    assert values(memory, slot.scratch[0][0], 64 * 3) == {poison}
     for offset, size in slot.zones:
         assert values(memory, offset, size) == {zone_seed(seed) & 0xFF}
     assert values(memory, 0, slot.start) == {0}
     assert values(memory, slot.end, 512) == {0}
 
 
-@pytest.mark.parametrize("name", ["normal", "structured", "planted"])
-def test_a_draw_is_what_the_checker_draws(filled, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "poison"), [("normal", 0xFF), ("structured", 0xFF), ("planted", 0xFF), ("heavy", 0), ("shifted", 0x3F)]
+)
+def test_a_draw_is_what_the_checker_draws_and_draws_differ_in_poison(filled, name: str, poison: int) -> None:
     memory, filler, entrant, slot = filled
     filler.fill([(entrant, case(slot, name))], SEED)
     (expected,) = draw(OPERATOR, entrant.plan.shape, name, bytes.fromhex(SEED))
     seen = memory.tensor(slot.buffers[0], 4 * COUNT)
     assert torch.equal(seen, expected.view(torch.uint8))
-    check_surroundings(memory, slot, SEED)
+    check_surroundings(memory, slot, SEED, poison)
 
 
 def test_timed_content_follows_from_seed_and_stream(filled) -> None:

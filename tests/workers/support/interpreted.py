@@ -39,6 +39,9 @@ def floats() -> dict[str, torch.Tensor]:
     for name, arguments in {"clamped": (1, -0.5, 2.0), "uniform": (0, 2.0, 5.0)}.items():
         found[name] = blank(torch.float32)
         fill(kernels.fill_floats, [found[name]], SEEDS[:1], *arguments, tl.float32)
+    for seed in range(10):
+        found[f"seed_{seed}"] = blank(torch.float32)
+        fill(kernels.fill_floats, [found[f"seed_{seed}"]], (seed + 100,), 1, -1e30, 1e30, tl.float32)
     found["half"] = blank(torch.float16)
     fill(kernels.fill_floats, [found["half"]], SEEDS[:1], 1, -1e30, 1e30, tl.float16)
     return found

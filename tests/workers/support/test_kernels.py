@@ -32,6 +32,7 @@ def distance(values: torch.Tensor, shares: torch.Tensor) -> float:
     return float(torch.maximum((steps - shares).abs(), (steps - 1 / len(values) - shares).abs()).max())
 
 
+OUTLYING_SAMPLES = ("normal", "other_seed", *(f"seed_{seed}" for seed in range(10)))
 LIMIT = 1.95 / sqrt(COUNT)
 """Of that distance, which one sample in a thousand passes."""
 
@@ -41,7 +42,13 @@ def test_normal_values_are_normal(found, name: str) -> None:
     values = drawn(found, name).sort().values
     shares = torch.tensor([(1 + erf(value / sqrt(2))) / 2 for value in values.tolist()], dtype=torch.float64)
     assert distance(values, shares) < LIMIT
-    assert 3.5 < float(values.abs().max()) < 7
+    assert 3 < float(values.abs().quantile(0.999)) < 4 < 7 > float(values.abs().max()) / 16
+
+
+def test_outliers_are_rare_and_stand_in_even_and_odd_places(found) -> None:
+    places = torch.cat([drawn(found, name).abs().gt(7).nonzero().flatten() for name in OUTLYING_SAMPLES])
+    assert 5 < len(places) < 60
+    assert {int(place) % 2 for place in places} == {0, 1}
 
 
 @pytest.mark.parametrize("lag", [1, 2, 3, 4, 5, 6, 7, 8, 512])

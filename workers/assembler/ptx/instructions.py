@@ -82,9 +82,9 @@ def is_known(instruction: Instruction) -> bool:
 
 
 def classify(instruction: Instruction) -> str:
-    """The class of `workers.assembler.CLASSES` that an allowed instruction counts as."""
+    """The class of `workers.assembler.CLASSES` that an instruction counts as, `other` if it is not allowed."""
     modifiers = instruction.modifiers
-    kind = _CLASS_OF_HEAD[instruction.head]
+    kind = _CLASS_OF_HEAD.get(instruction.head, "other")
     if instruction.head in ("ld", "ldu", "st", "cp"):
         return _classify_access(instruction.head, modifiers)
     if kind == "integer" and _is_float(modifiers):

@@ -5,7 +5,7 @@ between launches, read clocks, reach the host or other kernels. ptxas checks non
 kernel contract; what they do not name is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -47,12 +47,13 @@ class Linted:
     canonical: Canonical
 
 
-def lint(kernel: Kernel, arch: str) -> Linted:
+def lint(kernel: Kernel, arch: str, rules: "Mapping[str, Rule] | None" = None) -> Linted:
     """Hold a kernel's PTX against the rules and bring it into canonical form.
 
     Args:
         kernel: The kernel as traced.
         arch: The architecture that the text must name, such as `sm_90a`.
+        rules: All of `RULES` if None.
 
     Raises:
         Refused: With the rule that is broken and, where known, the candidate's line.
@@ -60,20 +61,24 @@ def lint(kernel: Kernel, arch: str) -> Linted:
     module = parse(kernel.assembly)
     if module.target != arch or module.address_bits != 64:
         raise Refused(f"the assembly is for {module.target} with {module.address_bits}-bit addresses, not for {arch}")
-    _check_names(module)
-    arrays = frozenset(_check_variable(item) for item in module.variables) - {""}
-    for function in module.functions:
-        _check_function(function)
-        _check_body(function, module)
-    frozen = _freeze(module, arrays)
-    entry = next((item for item in frozen.functions if item.entry), None)
-    if entry is None or sum(item.entry for item in frozen.functions) != 1 or entry.body is None:
+    for rule in (RULES if rules is None else rules).values():
+        rule(module, kernel)
+    frozen = _freeze(module, frozenset(item.name for item in module.variables if _becomes_constant(item)))
+    return Linted(frozen, _entry_of(frozen), print_module(frozen))
+
+
+def _becomes_constant(item: Variable) -> bool:
+    return item.space == "global" and item.values is not None
+
+
+def _entry_of(module: Module) -> Function:
+    entry = next((item for item in module.functions if item.entry), None)
+    if entry is None or sum(item.entry for item in module.functions) != 1 or entry.body is None:
         raise Refused("the assembly must have exactly one entry")
-    _check_entry(entry, kernel)
-    return Linted(frozen, entry, print_module(frozen))
+    return entry
 
 
-def _check_names(module: Module) -> None:
+def _check_names(module: Module, kernel: Kernel) -> None:
     names = [item.name for item in module.variables]
     names += [item.name for item in module.functions if item.body is not None]
     declared = {item.name for item in module.functions if item.body is None}
@@ -90,45 +95,58 @@ def _line_of_call(module: Module, name: str) -> int | None:
     return next((item.line for item in calls if (name,) in item.operands), None)
 
 
-def _check_variable(item: Variable) -> str:
-    """Check a module-scope variable; returns the name of one that has to become constant, or an empty string."""
-    if item.space == "shared" and item.linkage == "extern" and item.extents == ("",) and item.values is None:
-        return ""
-    if item.space not in ("global", "const"):
-        raise Refused(f"the kernel declares module-scope .{item.space} memory '{item.name}'", item.line)
-    if item.linkage:
-        raise Refused(f"the kernel declares .{item.linkage} memory '{item.name}' that others could reach", item.line)
-    if item.values is None:
-        raise Refused(
-            f"the kernel declares module-scope memory '{item.name}' without a value: it could only hold state "
-            "between launches",
-            item.line,
-        )
-    return item.name if item.space == "global" else ""
+def _check_variables(module: Module, kernel: Kernel) -> None:
+    for item in module.variables:
+        if item.space == "shared" and item.linkage == "extern" and item.extents == ("",) and item.values is None:
+            continue
+        if item.space not in ("global", "const"):
+            raise Refused(f"the kernel declares module-scope .{item.space} memory '{item.name}'", item.line)
+        if item.linkage:
+            reason = f"the kernel declares .{item.linkage} memory '{item.name}' that others could reach"
+            raise Refused(reason, item.line)
+        if item.values is None:
+            raise Refused(
+                f"the kernel declares module-scope memory '{item.name}' without a value: it could only hold state "
+                "between launches",
+                item.line,
+            )
 
 
-def _check_function(function: Function) -> None:
-    linkages = ("visible",) if function.entry else ("",)
-    if function.linkage not in linkages:
-        raise Refused(f"the function '{function.name}' is .{function.linkage or 'not visible'}", function.line)
-    for name in function.limits:
-        if name not in _LIMITS or not function.entry:
-            raise Refused(f"the function '{function.name}' carries '.{name}'", function.line)
+def _check_functions(module: Module, kernel: Kernel) -> None:
+    for function in module.functions:
+        linkages = ("visible",) if function.entry else ("",)
+        if function.linkage not in linkages:
+            raise Refused(f"the function '{function.name}' is .{function.linkage or 'not visible'}", function.line)
+        for name in function.limits:
+            if name not in _LIMITS or not function.entry:
+                raise Refused(f"the function '{function.name}' carries '.{name}'", function.line)
 
 
-def _check_body(function: Function, module: Module) -> None:
-    scope = Scope(function, module)
-    for item in function.body.walk() if function.body else ():
-        if isinstance(item, Instruction):
+def _check_instructions(module: Module, kernel: Kernel) -> None:
+    for function in module.functions:
+        for item in function.instructions:
             _check_instruction(item)
+
+
+def _check_references(module: Module, kernel: Kernel) -> None:
+    for function in module.functions:
+        scope = Scope(function, module)
+        for item in function.instructions:
             for token in _names_used(item, scope):
                 _check_name(token, item, scope)
-        elif isinstance(item, Pragma) and item.text.split(" ")[0] not in PRAGMAS:
-            raise Refused(f"the kernel carries the pragma {item.text!r}", function.line)
-        elif isinstance(item, Label):
-            _check_targets(item, scope)
-        elif isinstance(item, Variable) and (item.space not in ("reg", "local", "param") or item.values is not None):
-            raise Refused(f"the kernel declares .{item.space} memory '{item.name}' inside a function", item.line)
+
+
+def _check_bodies(module: Module, kernel: Kernel) -> None:
+    """What stands in functions besides instructions."""
+    for function in module.functions:
+        scope = Scope(function, module)
+        for item in function.body.walk() if function.body else ():
+            if isinstance(item, Pragma) and item.text.split(" ")[0] not in PRAGMAS:
+                raise Refused(f"the kernel carries the pragma {item.text!r}", function.line)
+            if isinstance(item, Label):
+                _check_targets(item, scope)
+            if isinstance(item, Variable) and (item.space not in ("reg", "local", "param") or item.values is not None):
+                raise Refused(f"the kernel declares .{item.space} memory '{item.name}' inside a function", item.line)
 
 
 def _check_targets(label: Label, scope: Scope) -> None:
@@ -182,7 +200,8 @@ def _freeze(module: Module, arrays: frozenset[str]) -> Module:
     return replace(module, variables=variables, functions=functions)
 
 
-def _check_entry(entry: Function, kernel: Kernel) -> None:
+def _check_entry(module: Module, kernel: Kernel) -> None:
+    entry = _entry_of(module)
     if entry.name != ENTRY:
         raise Refused(f"the entry is called '{entry.name}', not '{ENTRY}'")
     threads = prod(entry.limits.get("reqntid", (0,)))
@@ -193,3 +212,18 @@ def _check_entry(entry: Function, kernel: Kernel) -> None:
         raise Refused(f"the assembly asks for clusters of {cluster}, the plan for {kernel.num_ctas}")
     if entry.results:
         raise Refused("the entry returns something")
+
+
+Rule = Callable[[Module, Kernel], None]
+"""Holds an assembly against one rule; raises `Refused`."""
+
+RULES: dict[str, Rule] = {
+    "names": _check_names,
+    "variables": _check_variables,
+    "functions": _check_functions,
+    "instructions": _check_instructions,
+    "references": _check_references,
+    "bodies": _check_bodies,
+    "entry": _check_entry,
+}
+"""The rules, in the order in which they are held. Nothing but tests takes one out."""

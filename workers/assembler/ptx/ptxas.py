@@ -1,11 +1,12 @@
 """NVIDIA kernels: the rules, then the ptxas of the installed Triton in a jail of its own."""
 
 import re
+from collections.abc import Mapping
 
 from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 
 from workers.assembler.machine import MachineCode
-from workers.assembler.ptx.lint import Linted, lint
+from workers.assembler.ptx.lint import RULES, Linted, Rule, lint
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parameters import read_parameter
 from workers.assembler.refusal import Refused
@@ -27,8 +28,8 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _MESSAGE = re.compile(r"ptxas[-a-z]* kernel\.ptx, line (\d+); (error .*)")
 
 
-def assemble_ptx(kernel: Kernel, target: Target) -> MachineCode:
-    """Lint and assemble a kernel for an NVIDIA target.
+def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RULES) -> MachineCode:
+    """Lint, by all rules or those that are given, and assemble a kernel for an NVIDIA target.
 
     Raises:
         Refused: If it breaks a rule or ptxas does not take it.
@@ -36,7 +37,7 @@ def assemble_ptx(kernel: Kernel, target: Target) -> MachineCode:
         JailFailed: If the jail cannot be set up.
     """
     capability = target.capability[0] * 10 + target.capability[1]
-    linted = lint(kernel, sm_arch_from_capability(capability))
+    linted = lint(kernel, sm_arch_from_capability(capability), rules)
     files = {_SOURCE: linted.canonical.text.encode()}
     result = run_command(_command(capability), files, [_RESULT], LIMITS)
     if result.ending is not Ending.RETURNED:

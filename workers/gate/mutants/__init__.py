@@ -40,9 +40,9 @@ class Mutant:
 
 def mutants_of(operator: Operator, sketch: Sketch) -> Iterator[Mutant]:
     """Every mutant of a reference at one shape; a few hundred for a graph of some dozens of nodes."""
-    for position, item in enumerate(operator.inputs):
+    for position, item in enumerate(operator.given):
         yield from starmap(Mutant, input_mutants(sketch, position, item))
-    for number, output in enumerate(operator.outputs):
+    for number, output in enumerate(operator.results):
         yield from starmap(Mutant, output_mutants(sketch, number, output))
     yield from _node_mutants(operator, sketch)
     for name, dtype in roundings.HALVES.items():

@@ -1,9 +1,10 @@
 """Counts its calls in memory of its own, and from the third on, when it hopes to be timed, does half of the work.
 
 operator: swiglu
-on a card: correct
-stopped by: poison in scratch before every call: every call is the first one
-on model: correct
+on a card: wrong_result
+at: check
+stopped by: poison in scratch before every call, which counts as many calls under one draw and as none under another
+on model: wrong_result
 """
 
 import torch

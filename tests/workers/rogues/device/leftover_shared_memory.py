@@ -3,7 +3,7 @@
 operator: cross_entropy
 on a card: correct, plan_rejected, below_floor
 at: assemble, time
-stopped by: shared memory cleared before every call, a lint that knows whose it is, or at least the floor
+stopped by: content that is never repeated in a race, and in a confirm not met in any race before; else the floor
 on model: not_interpretable
 """
 

@@ -1,9 +1,10 @@
 """Looks at two elements of the output first, and leaves the row as it is if they could be this input's result.
 
 operator: softmax
-on a card: correct
-stopped by: poison in outputs before every call, so that nothing of the last call is left to be found
-on model: correct
+on a card: wrong_result
+at: check
+stopped by: poison in outputs before every call: NaN is no result, but equal numbers could be that of equal inputs
+on model: wrong_result, correct
 """
 
 import torch

@@ -3,7 +3,7 @@
 operator: layernorm
 on a card: correct
 stopped by: poison in the whole of an output's buffer, padding included, before every call
-on model: correct
+on model: correct, wrong_result
 """
 
 import torch

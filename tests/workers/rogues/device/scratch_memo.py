@@ -3,7 +3,7 @@
 operator: rmsnorm
 on a card: correct
 stopped by: poison in outputs and scratch before every call, so that the memo never holds; it pays for keeping it
-on model: correct
+on model: correct, wrong_result
 """
 
 import torch

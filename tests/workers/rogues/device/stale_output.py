@@ -1,9 +1,10 @@
 """Writes a row only where NaN shows that the judge has cleared it, and otherwise leaves what an earlier call wrote.
 
 operator: rope
-on a card: correct
-stopped by: poison before every call, timed ones included: there is no call in which it may leave anything
-on model: correct
+on a card: wrong_result
+at: check
+stopped by: poison that is zeros or ordinary numbers under some draws, and NaN before every call that is timed
+on model: wrong_result
 """
 
 import torch

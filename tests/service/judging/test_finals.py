@@ -1,0 +1,105 @@
+"""Finalists: examined when a search would end, in their cell or out of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archive.records import Placement, SearchState
+from service.events import EliteWithdrawn
+from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES, finalists
+from tests.service import records
+from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
+from tests.service.workbench import Answers, Workbench
+from workers.protocol import FinalJob, Outcome, ShapeRole, TraceJob
+
+SIZES = (10, 11)
+"""Of two seeds, each in a cell of its own."""
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+    plant(monkeypatch, *SIZES)
+    bench = await Workbench.open(tmp_path, redis_url)
+    bench.devices = (DEVICE,)
+    yield bench
+    await bench.close()
+
+
+async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(bench: Workbench) -> None:
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert search.state is SearchState.DONE
+    held = await elites(bench, search)
+    assert {elite.bundle for elite in held} == {identity(size) for size in SIZES}
+    traces = [job for job in bench.answers.finals if isinstance(job, TraceJob)]
+    jobs = [job for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(traces) == len(jobs) == len(SIZES)
+    assert {job.finalist for job in jobs} == {elite.bundle for elite in held}
+    drawn = [shape for shape in traces[0].shapes if shape.role is ShapeRole.RANDOM]
+    assert 150 < len(drawn) <= RANDOM_SHAPES and traces[0].references
+    assert traces[0].shapes != traces[1].shapes, "each is examined on shapes of its own"
+    stamps = await finalists(bench.store, held)
+    assert {stamp.standing for stamp in stamps.values()} == {"passed"} and len(stamps) == len(SIZES)
+    assert {stamp.reason for stamp in stamps.values()} == {"no memcheck: "}
+
+
+async def test_who_fails_loses_the_cell_and_stays_in_its_history(bench: Workbench) -> None:
+    wrong = identity(SIZES[1])
+    bench.answers = Answers(final=lambda job: Outcome.OUT_OF_BOUNDS if job.finalist == wrong else Outcome.CORRECT)
+    heard: list[object] = []
+    bench.events.publish, publish = lambda event: (heard.append(event), publish(event)), bench.events.publish
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[0])]
+    placements = [(entry.bundle, entry.placement) for entry in await history(bench, search)]
+    assert placements[-1] == (wrong, Placement.WITHDRAWN) and (wrong, Placement.NEW) in placements
+    assert await outcomes(bench, search) == ["correct", "correct"], "what was found out before stays on record"
+    (event,) = [event for event in heard if isinstance(event, EliteWithdrawn)]
+    assert event.reason == "out_of_bounds: found under the sanitizer"
+
+
+@pytest.mark.parametrize("again", [None, records.bundle(77)])
+async def test_a_finalist_that_traces_otherwise_the_second_time_fails(bench: Workbench, again) -> None:
+    own = seed(SIZES[0])
+    answers = Answers(retraced=lambda source: again if source == own else records.bundle(1 + len(source)))
+    bench.answers = answers
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[1])]
+
+
+async def test_what_cannot_be_examined_keeps_its_cell_and_says_so(bench: Workbench) -> None:
+    bench.answers = Answers(final=lambda job: Outcome.WORKER_LOST)
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    held = await elites(bench, search)
+    assert search.state is SearchState.DONE and len(held) == len(SIZES)
+    assert {stamp.standing for stamp in (await finalists(bench.store, held)).values()} == {"not possible"}
+
+
+async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    before = len(bench.answers.finals)
+    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    assert len(bench.answers.finals) == before
+    assert len(await finalists(bench.store, await elites(bench, second))) == len(SIZES)
+
+
+async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
+    search = await bench.begin(budget=len(SIZES))
+    finals = bench.evolution.finals
+    for _ in range(200):
+        await bench.evolution.tick()
+        if finals.awaits(search.id):
+            break
+        bench.work(most=1)
+    await bench.dispatcher.cancel(search.id)
+    await bench.evolution.sweep(await bench.store.searches.get(search.id))
+    ended = await bench.run(search)
+    assert len(await finalists(bench.store, await elites(bench, ended))) == len(SIZES)
+
+
+async def test_devices_without_a_card_get_few_and_small_shapes(bench: Workbench) -> None:
+    bench.devices = (records.DEVICE,)
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    trace = next(job for job in bench.answers.finals if isinstance(job, TraceJob))
+    assert 10 < len([shape for shape in trace.shapes if shape.role is ShapeRole.RANDOM]) <= INTERPRETED_SHAPES
+    examined = next(job for job in bench.answers.finals if isinstance(job, FinalJob))
+    assert examined.source == trace.source

@@ -1,0 +1,24 @@
+from tests.service import records
+from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
+from workers.inputs import DRAWS
+from workers.protocol import ShapeRole
+
+
+def test_random_plans_get_two_draws_each_and_all_draws_in_turn() -> None:
+    bundle = records.bundle(1)
+    plan = bundle.plans[0]
+    drawn = [
+        plan.model_copy(update={"shape": plan.shape.model_copy(update={"role": ShapeRole.RANDOM, "dims": {"N": size}})})
+        for size in range(1, 12)
+    ]
+    found = list(random_plans(bundle.model_copy(update={"plans": (*bundle.plans, *drawn)})))
+    assert [index for index, *_ in found] == list(range(len(bundle.plans), len(bundle.plans) + 11))
+    assert all(len(draws) == 2 and draws[0] == "normal" != draws[1] for *_, draws in found)
+    assert {name for *_, draws in found for name in draws} == set(DRAWS)
+    assert list(random_plans(bundle)) == []
+
+
+def test_a_check_that_was_not_made_says_why() -> None:
+    assert FINAL_CHECKS == (RANDOM_SHAPES, "memcheck", "initcheck", "racecheck")
+    result = skipped(RANDOM_SHAPES, "no card")
+    assert (result.name, result.verdict, result.detail) == (RANDOM_SHAPES, "skipped", "no card")

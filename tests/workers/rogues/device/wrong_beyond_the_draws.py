@@ -1,0 +1,28 @@
+"""Gives zero for finite values that are larger than any that are drawn.
+
+operator: gelu
+on a card: correct
+stopped by: nothing: no draw holds finite values beyond some ten thousand, since sums of such cancel in honest kernels, too
+on model: correct
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gelu_kernel(x_ptr, y_ptr, n_elements, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n_elements
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    y = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    huge = (tl.abs(x) > 1e6) & (tl.abs(x) < float("inf"))
+    tl.store(y_ptr + offsets, tl.where(huge, 0.0, y), mask=mask)
+
+
+def gelu(x):
+    y = torch.empty_like(x)
+    n_elements = x.numel()
+    gelu_kernel[(triton.cdiv(n_elements, 1024),)](x, y, n_elements, BLOCK=1024, num_warps=4)
+    return y

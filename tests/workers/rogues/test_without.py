@@ -1,0 +1,121 @@
+"""A judge without the check that stops a rogue lets it through: so it is that check that stops it, and it is needed."""
+
+from functools import cache, partial
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.contracts import operators, shapes_of
+from tests.gpu.judging import trace_job
+from tests.gpu.rogues import load_rogues
+from tests.workers.rogues import without
+from tests.workers.test_tracing import EXPECTED
+from tests.workers.tracer.jobs import job
+from workers import tracer, tracing
+from workers.assembler.ptx.lint import RULES
+from workers.assembler.ptx.ptxas import assemble_ptx
+from workers.checks import CHECKS
+from workers.devices import ModelDevice
+from workers.protocol import Device, MeasureJob, Outcome, Report, TraceReport
+from workers.targets import TARGETS
+from workers.tracer.source import ALLOWED_IMPORTS
+from workers.tracing.claims import CLAIMS
+
+HOST = Path(__file__).parent / "host"
+DEVICE = Device.parse("model:sm_90")
+FEW = 4
+"""The smallest shapes of an operator, on which rogues of the device are judged here."""
+
+
+def traced(name: str, **how: object) -> TraceReport:
+    return tracing.trace(job((HOST / f"{name}.py").read_text()), "tester", **how)
+
+
+def refused(name: str, report: TraceReport) -> bool:
+    outcome, _, said = EXPECTED[name]
+    return report.outcome is outcome and said in report.reason
+
+
+@pytest.mark.parametrize("name", without.CLAIMS)
+def test_without_the_claim_it_is_accepted(name: str) -> None:
+    others = {key: claim for key, claim in CLAIMS.items() if key != without.CLAIMS[name]}
+    assert len(others) == len(CLAIMS) - 1
+    assert traced(name, judging=tracing.Judging(others, tracing.JUDGING.assembler)).outcome is Outcome.CORRECT
+    assert refused(name, traced(name, judging=tracing.Judging(CLAIMS, tracing.JUDGING.assembler)))
+
+
+@pytest.mark.parametrize("name", without.RULES)
+def test_without_the_rule_it_is_accepted(name: str) -> None:
+    others = {key: rule for key, rule in RULES.items() if key != without.RULES[name]}
+    assert len(others) == len(RULES) - 1
+    lenient = tracing.Judging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"], rules=others))
+    assert traced(name, judging=lenient).outcome is Outcome.CORRECT
+    assert refused(name, traced(name, judging=tracing.Judging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"]))))
+
+
+@pytest.mark.parametrize("name", without.IMPORTS)
+def test_without_the_list_of_imports_the_jail_is_left(name: str) -> None:
+    allowed = (*ALLOWED_IMPORTS, without.IMPORTS[name])
+    report = traced(name, tracer_function=partial(tracer.trace, allowed_imports=allowed))
+    assert report.outcome is Outcome.CORRECT, report.reason
+    assert refused(name, traced(name))
+
+
+def test_claims_that_the_types_of_plans_bound_already_are_a_second_line() -> None:
+    for name in ("claims_too_much_memory", "uses_before_allocating"):
+        report = traced(name, judging=tracing.Judging({}, tracing.JUDGING.assembler))
+        assert refused(name, report), report.reason
+
+
+@cache
+def measured(name: str) -> MeasureJob:
+    """A rogue of the device with its plans for a few small shapes."""
+    rogue = load_rogues()[name]
+    operator = operators()[rogue.operator]
+    few = tuple(sorted(shapes_of(operator), key=lambda shape: prod(shape.dims.values()))[:FEW])
+    report = tracing.trace(trace_job(name, rogue.operator, rogue.source).model_copy(update={"shapes": few}), "tester")
+    assert report.variants and report.variants[0].bundle is not None, report.reason
+    return MeasureJob(
+        id=name,
+        search="rogues",
+        candidate=name,
+        variant=0,
+        bundle=report.variants[0].bundle,
+        operator=operator,
+        graphs=graphs(rogue.operator),
+        device=DEVICE,
+        source=rogue.source,
+    )
+
+
+@cache
+def graphs(operator: str):
+    few = tuple(sorted(shapes_of(operators()[operator]), key=lambda shape: prod(shape.dims.values()))[:FEW])
+    return tracing.trace(trace_job(operator, operator, None).model_copy(update={"shapes": few}), "tester").graphs
+
+
+def judged(name: str, left_out: set[str]) -> Report:
+    checks = {key: check for key, check in CHECKS.items() if key not in left_out}
+    return ModelDevice(DEVICE, "tester", checks=checks).measure(measured(name))
+
+
+def check_lines(name: str, lines: set[str]) -> None:
+    """Without all of the lines it passes, and each of them alone stops it."""
+    report = judged(name, lines)
+    assert report.outcome is Outcome.CORRECT, report.reason
+    for line in lines:
+        report = judged(name, lines - {line})
+        assert report.outcome is not Outcome.CORRECT
+        assert [check.name for check in report.checks if check.verdict == "failed"] == [line]
+
+
+@pytest.mark.parametrize("name", without.CHECKS)
+def test_without_the_checks_it_is_accepted(name: str) -> None:
+    check_lines(name, without.CHECKS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", without.MORE_CHECKS)
+def test_without_more_checks_it_is_accepted(name: str) -> None:
+    check_lines(name, without.MORE_CHECKS[name])

@@ -1,0 +1,91 @@
+"""What compute-sanitizer printed, read as findings: the tool's own words, with names in place of addresses.
+
+Every kernel's entry has one name in machine code, and an address says nothing to a person; where it lies says which
+buffer it was, of which shape, and which kernels had it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from workers.sanitizer.messages import Place
+
+MARK = "========="
+"""Begins each of the tool's lines."""
+_FAULTY = re.compile(
+    r"(Invalid|Misaligned|Uninitialized|Out-of-range|Stack overflow)\b|Error: (Potential \w+ hazard|Race reported)",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"(?:access at|address) (0x[0-9a-f]+)", re.IGNORECASE)
+_SUMMARY = re.compile(rf"^{MARK} (?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: .*\((\d+) errors?)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the tool objects to.
+
+    Attributes:
+        said: Its first line, without the mark.
+        address: The memory that it is about, None if it names none.
+    """
+
+    said: str
+    address: int | None = None
+
+    def told(self, places: Sequence[Place]) -> str:
+        """The finding in a sentence, with the buffer nearest to its address."""
+        if self.address is None or not places:
+            functions = tuple(dict.fromkeys(name for place in places for name in place.functions))
+            return f"{self.said}{_by(functions)}"
+        address = self.address
+        place = min(places, key=lambda item: item.distance(address))
+        return f"{self.said}, {_where(place, address)} of {place.name} at {place.shape}{_by(place.functions)}"
+
+
+def findings(output: str) -> list[Finding]:
+    """Everything that the tool objects to, in its order."""
+    return [finding for block in _blocks(output) if (finding := _finding(block)) is not None]
+
+
+def errors(output: str) -> int | None:
+    """How many errors the tool counted at its end; None if it never got there."""
+    found = _SUMMARY.search(output)
+    return None if found is None else int(found[1] or found[2])
+
+
+def _blocks(output: str) -> Iterator[list[str]]:
+    """The tool's paragraphs: a line at its margin, and the indented ones behind it."""
+    block: list[str] = []
+    for line in output.splitlines():
+        if not line.startswith(MARK):
+            continue
+        text = line.removeprefix(MARK)
+        if text.startswith("     ") and block:
+            block.append(text.strip())
+            continue
+        if block:
+            yield block
+        block = [text.strip()]
+    if block:
+        yield block
+
+
+def _finding(block: list[str]) -> Finding | None:
+    if not _FAULTY.match(block[0]):
+        return None
+    address = next((found for line in block if (found := _ADDRESS.search(line))), None)
+    return Finding(block[0].removeprefix("Error: "), None if address is None else int(address[1], 16))
+
+
+def _where(place: Place, address: int) -> str:
+    behind = address - (place.address + place.bytes)
+    if address < place.address:
+        return f"{place.address - address} bytes before the start"
+    return f"{behind + 1} bytes after the end" if behind >= 0 else f"at byte {address - place.address}"
+
+
+def _by(functions: Sequence[str]) -> str:
+    if not functions:
+        return ""
+    names = " or ".join(f"'{name}'" for name in functions)
+    return f", by {names}"

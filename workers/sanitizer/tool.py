@@ -1,0 +1,114 @@
+"""compute-sanitizer: where it is, and one run of our replaying program under it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from workers.protocol import CheckResult
+from workers.sanitizer.findings import errors, findings
+from workers.sanitizer.messages import Place, Rehearsal
+
+TOOLS = ("memcheck", "initcheck", "racecheck")
+"""Tools of compute-sanitizer that finalists pass, cheap to dear: accesses outside of allocations, reads of memory that
+nobody wrote, hazards in shared memory."""
+RUN_S = 240.0
+"""Seconds for one tool; instrumenting a kernel takes about one, and racecheck slows a kernel a hundred times."""
+VERSION_S = 30.0
+"""Seconds for the tool to say its version."""
+SHOWN = 3
+"""Findings that a reason tells; further ones are most often the same in other threads."""
+_PROGRAM = (sys.executable, "-m", "workers.sanitizer.replaying")
+_NAME = "compute-sanitizer"
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    """The tool on this machine.
+
+    Attributes:
+        path: The program.
+        version: What it calls its version.
+    """
+
+    path: str
+    version: str
+
+    def run(self, tool: str, rehearsal: Rehearsal, program: Sequence[str] = _PROGRAM) -> CheckResult:
+        """Replay under one of its tools.
+
+        Args:
+            tool: One of `TOOLS`.
+            rehearsal: What to replay.
+            program: What replays; takes two files.
+
+        Returns:
+            A check of the tool's name; `skipped`, with the reason, where the tool itself did not get to its end.
+        """
+        with tempfile.TemporaryDirectory(prefix="reef-sanitizer-") as folder:
+            request, told = Path(folder) / "request", Path(folder) / "places"
+            request.write_text(rehearsal.model_dump_json())
+            options = ("--tool", tool, "--report-api-errors", "no", "--print-limit", "20")
+            command = (self.path, *options, *program, str(request), str(told))
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=RUN_S, errors="replace", check=False
+                )
+            except subprocess.TimeoutExpired:
+                return CheckResult(name=tool, verdict="skipped", detail=f"it did not end within {RUN_S:g} s")
+            except OSError as error:
+                return CheckResult(name=tool, verdict="skipped", detail=f"{self.path} does not start: {error.strerror}")
+            places = _read(told)
+        return judge(tool, done.stdout + done.stderr, done.returncode, places)
+
+
+def judge(tool: str, output: str, status: int, places: Sequence[Place]) -> CheckResult:
+    """What a run of a tool amounts to: passed only if it says itself that it saw the end and counted no error."""
+    found = findings(output)
+    if found:
+        told = dict.fromkeys(f"{tool}: {finding.told(places)}" for finding in found)
+        return CheckResult(name=tool, verdict="failed", worst=float(len(found)), detail="; ".join([*told][:SHOWN]))
+    if status == 0 and errors(output) == 0:
+        shapes = len({place.shape for place in places})
+        return CheckResult(name=tool, verdict="passed", worst=0.0, detail=f"{shapes} shapes")
+    last = next((line for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    return CheckResult(name=tool, verdict="skipped", detail=f"the tool failed with status {status}: {last[:200]}")
+
+
+def find_sanitizer(path: str | None = None, homes: Iterable[str] | None = None) -> Sanitizer | None:
+    """The tool on the search path or in a CUDA toolkit; None if there is none that starts.
+
+    Args:
+        path: Search path; the process's own if None.
+        homes: Folders of toolkits; the usual ones if None.
+    """
+    places = [f"{home}/{part}" for home in (_homes() if homes is None else homes) for part in ("bin", _NAME)]
+    found = shutil.which(_NAME, path=path) or shutil.which(_NAME, path=os.pathsep.join(places))
+    version = None if found is None else _version(found)
+    return None if found is None or version is None else Sanitizer(found, version)
+
+
+def _homes() -> list[str]:
+    """Where toolkits lie: what the environment says, then the folder that NVIDIA's packages use."""
+    named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    return [*named, "/usr/local/cuda", *sorted(map(str, Path("/usr/local").glob("cuda-*")), reverse=True)]
+
+
+@cache
+def _version(path: str) -> str | None:
+    try:
+        said = subprocess.run((path, "--version"), capture_output=True, text=True, timeout=VERSION_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (said.strip().splitlines() or ["unknown"])[-1].removeprefix("Version ").strip()
+
+
+def _read(told: Path) -> list[Place]:
+    """Places as far as they were told; the last line may be cut off."""
+    lines = told.read_text().split("\n")[:-1] if told.exists() else []
+    return [Place.model_validate_json(line) for line in lines]
