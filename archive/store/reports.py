@@ -4,12 +4,12 @@ from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, update
 
 from archive.columns import now
 from archive.records import NewReport
 from archive.store.engine import Database, upsert
-from archive.tables import reports
+from archive.tables import counters, reports
 
 LOST = "worker_lost"
 """The outcome that says nothing about the bundle, so that it is never reused."""
@@ -24,8 +24,8 @@ class Reports:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, new: NewReport) -> bool:
-        """Keep a report. True if it is new, False if its job has one already.
+    async def save(self, new: NewReport, judging_ms: int = 0) -> bool:
+        """Keep a report, and count what it took. True if it is new, False if its job has one already.
 
         Raises:
             Conflict: If its search or candidate is unknown.
@@ -37,7 +37,11 @@ class Reports:
                 .on_conflict_do_nothing(index_elements=["job"])
                 .returning(reports.c.seq)
             )
-            return await connection.scalar(statement) is not None
+            fresh = await connection.scalar(statement) is not None
+            if fresh and judging_ms:
+                count = update(counters).where(counters.c.search == new.search)
+                await connection.execute(count.values(judging_ms=counters.c.judging_ms + judging_ms))
+            return fresh
 
     async def measures(self, *, operator: str, bundle: str, device: str, protocol_version: int) -> list[str]:
         """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""

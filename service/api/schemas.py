@@ -70,6 +70,7 @@ class Search(Resource):
     priority: int
     shapes: tuple[Mapping[str, JsonValue], ...]
     llm: Mapping[str, JsonValue] | None = None
+    stop: Mapping[str, JsonValue] | None = None
     state: records.SearchState
     reason: str
     created_at: datetime
@@ -91,6 +92,7 @@ class Search(Resource):
             priority=search.priority,
             shapes=search.shapes,
             llm=search.llm,
+            stop=search.stop,
             state=search.state,
             reason=search.reason,
             created_at=search.created_at,

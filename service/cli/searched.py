@@ -17,6 +17,7 @@ from service.cli.watched import (
     Evaluations,
     Seed,
     Spec,
+    Stop,
     conclude,
     look_on,
     operator_of,
@@ -32,6 +33,7 @@ def search(
     evaluations: Evaluations = 200,
     emitters: Emitters = DEFAULT_EMITTERS,
     seed: Seed = 0,
+    stop: Stop = None,
     resume: Annotated[str | None, typer.Option(help="Go on with the search of this id.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Where the best kernel is written.")] = Path("reef-out"),
     as_json: AsJson = False,
@@ -39,7 +41,7 @@ def search(
     token: Token = None,
 ) -> None:
     """Search for a faster kernel for SPEC."""
-    asked = None if resume else (operator_of(spec), options_of(device, evaluations, emitters, seed))
+    asked = None if resume else (operator_of(spec), options_of(device, evaluations, emitters, seed, stop))
 
     async def begin(reef: AsyncReef) -> Search:
         if asked is not None:

@@ -33,10 +33,17 @@ POLL_S = 0.5
 DEFAULT_EMITTERS = "tune,rewrite"
 
 Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of one handed in, or a path.")]
-Devices = Annotated[list[str] | None, typer.Option("--device", help="h200 or model:<target>; may be given repeatedly.")]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="h200, model:<target> or recorded:<class>; may be given repeatedly."),
+]
 Evaluations = Annotated[int, typer.Option(help="Candidates to judge.")]
 Emitters = Annotated[str, typer.Option(help="Comma-separated.")]
 Seed = Annotated[int, typer.Option(help="Drives proposals, never input values.")]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
+]
 
 
 def submit(
@@ -45,12 +52,13 @@ def submit(
     evaluations: Evaluations = 200,
     emitters: Emitters = DEFAULT_EMITTERS,
     seed: Seed = 0,
+    stop: Stop = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
     """Start a search for SPEC and leave it to the coordinator."""
-    options = options_of(device, evaluations, emitters, seed)
+    options = options_of(device, evaluations, emitters, seed, stop)
     found = asyncio.run(_submit(operator_of(spec), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
@@ -92,7 +100,9 @@ def operator_of(spec: str) -> str | Operator:
     return load_operator(spec) if is_path and spec not in catalogue_names() else spec
 
 
-def options_of(device: list[str] | None, evaluations: int, emitters: str, seed: int) -> SearchOptions:
+def options_of(
+    device: list[str] | None, evaluations: int, emitters: str, seed: int, stop: list[str] | None = None
+) -> SearchOptions:
     """What the options of a command say about a search.
 
     Raises:
@@ -104,6 +114,8 @@ def options_of(device: list[str] | None, evaluations: int, emitters: str, seed: 
         budget=evaluations,
         seed=seed,
     )
+    if stop:
+        options["stop"] = {name: value for name, _, value in (rule.partition("=") for rule in stop)}
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:

@@ -67,6 +67,8 @@ class Finals:
             queued: set[str] | None = None
             waiting: set[str] = set()
             for device in search.devices:
+                if Device.parse(device).kind == "recorded":
+                    continue  # What was recorded is all there is to know.
                 for elite in await self._store.elites.list(search.id, device, search.axes_version):
                     case = await self._case(search, operator, elite)
                     if await self._is_known(case):

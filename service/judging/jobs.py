@@ -142,9 +142,14 @@ def target_of(search: Search) -> str:
     return Device.parse(search.devices[0]).target
 
 
-def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], target: str) -> str:
-    """What two trace jobs share when their results must be equal: source, operator, shapes, target and protocol."""
-    body = json.dumps([digest, operator, list(shapes), target, PROTOCOL_VERSION], sort_keys=True)
+def traced_at(search: Search) -> str:
+    """Where a search's candidates are traced: its target, or the recording that is asked instead of a compiler."""
+    return Device.parse(search.devices[0]).traced_at
+
+
+def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], place: str) -> str:
+    """What two trace jobs share when their results must be equal: source, operator, shapes, place and protocol."""
+    body = json.dumps([digest, operator, list(shapes), place, PROTOCOL_VERSION], sort_keys=True)
     return hashlib.sha256(body.encode()).hexdigest()
 
 
@@ -156,6 +161,7 @@ def reference_job(search: Search, operator: Operator) -> TraceJob:
         operator=operator,
         shapes=_shapes(search),
         target=target_of(search),
+        device=_recording(search),
     )
 
 
@@ -182,6 +188,7 @@ def trace_job(search: Search, operator: Operator, candidate: Candidate) -> Trace
         operator=operator,
         shapes=_shapes(search),
         target=target_of(search),
+        device=_recording(search),
         seed=search.seed,
     )
 
@@ -222,6 +229,11 @@ def confirm_job(case: Case, challenger: Bundle, incumbent: Bundle | None, pacer:
         device=case.device,
         pacer=pacer,
     )
+
+
+def _recording(search: Search) -> Device | None:
+    device = Device.parse(search.devices[0])
+    return device if device.kind == "recorded" else None
 
 
 def final_trace_job(case: Case, random: Sequence[Shape]) -> TraceJob:

@@ -14,7 +14,7 @@ from service.events import CandidateJudged, Events, SearchChanged
 from service.judging.assignments import Assignments
 from service.judging.jobs import AGAIN, Asked, Case, incumbent_of, is_yardstick, retrace_id
 from service.judging.promotion import Promotion, benchmark_weights, gain, outdoes
-from service.judging.reports import addressed, doubtful, last_words, record, reports_on
+from service.judging.reports import addressed, doubtful, judging_ms, last_words, record, reports_on
 from service.judging.retraces import Refused, Retraces
 from service.judging.traces import Traces
 from service.judging.yardstick import Yardstick
@@ -127,7 +127,7 @@ class Verdicts:
 
     async def _take(self, case: Case, report: Report, queued: Collection[str]) -> None:
         """Keep a report, and let its variant try for its cell."""
-        await self._store.reports.save(record(case, report))
+        await self._store.reports.save(record(case, report), judging_ms(report))
         await self._promote(case, report, queued)
 
     async def _promote(self, case: Case, report: Report, queued: Collection[str]) -> None:
@@ -194,7 +194,7 @@ class Verdicts:
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
                 return
-            await self._store.reports.save(record(case, found))
+            await self._store.reports.save(record(case, found), judging_ms(found))
 
     async def _advance(self, search: Search, operator: Operator, candidate: Candidate, queued: Collection[str]) -> None:
         """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 
 from uuid6 import uuid7
 
+from archive.grid import Grid
+from archive.policies import Surroundings
 from archive.records import SEED_EMITTER, Candidate, Holder, NewCandidate, Search
 from archive.selection import preferred, select
 from archive.store import Store
 from service.emitters import EMITTERS, bandit
 from service.emitters.base import Brief, Parent, Proposal, Trial
 from service.errors import BadInput
-from service.judging.jobs import target_of, trace_key
+from service.judging.jobs import target_of, trace_key, traced_at
 from service.judging.promotion import first_benchmark
 from service.operators.sources import digest
 from service.proposing.ledger import active, read_ledger
@@ -58,7 +60,7 @@ class Proposer:
         rng, ledger = chance(search, ordinal), await read_ledger(self._store, search)
         device = rng.choice(search.devices)
         elites = await self._store.elites.holders(search.id, device, search.axes_version)
-        visits = {holder.cell: holder.visits for holder in elites}
+        around = Surroundings({holder.cell: holder.visits for holder in elites}, Grid(search.axes))
         pinned = preferred(elites, await self._store.pins.list(search.id, device))
         quick = [name for name in ledger.accounts if not EMITTERS[name].asks]
         left: list[str] = []
@@ -66,7 +68,8 @@ class Proposer:
             left = left or bandit.ranked(ledger.accounts, quick, rng)
             name = left.pop(0)
             emitter = EMITTERS[name]
-            chosen = [elite for _ in range(emitter.arity) if (elite := select(elites, rng, visits, pinned)) is not None]
+            choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
+            chosen = [choice.parent for choice in choices if choice is not None]
             brief = await self._brief(search, operator, ledger.trials[name], chosen, rng)
             proposal = await emitter.propose(brief)
             if isinstance(proposal, Proposal):
@@ -91,7 +94,7 @@ class Proposer:
                 emitter=emitter,
                 source=proposal.source,
                 digest=source_digest,
-                trace_key=trace_key(source_digest, operator.digest, search.shapes, target_of(search)),
+                trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
                 parents=tuple(parent for parent in proposal.parents if parent),
                 note=proposal.note,
             ),

@@ -23,6 +23,7 @@ from service.proposing.briefs import Briefs
 from service.proposing.consulting import Clerk, Consulting
 from service.proposing.ledger import active
 from service.proposing.proposals import Proposer, device_of
+from service.steering.stopping import stop_reason
 from service.tasks import end
 from workers.protocol import Operator
 
@@ -134,6 +135,8 @@ class Proposing:
             free: Places, those of conversations not counted as free.
         """
         talks = self._talks.setdefault(search.id, _Talks())
+        if met := await stop_reason(self._store, search):
+            return await self._stop(search, talks, met)
         asking = [name for name in search.emitters if EMITTERS[name].asks]
         if asking and not talks.taken_up and not talks.silent:
             await self._take_up(search, operator, talks, asking[0])
@@ -148,6 +151,11 @@ class Proposing:
         dry = await self._fill(search, operator, talks, room, only=only)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
         return Supplied(room.added, state, reason)
+
+    async def _stop(self, search: Search, talks: _Talks, reason: str) -> Supplied:
+        """Propose nothing more; the search is done when all that was proposed is judged."""
+        waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
+        return Supplied() if waiting else Supplied(0, SearchState.DONE, reason)
 
     async def _fill(self, search: Search, operator: Operator, talks: _Talks, room: _Room, *, only: bool) -> bool:
         """Propose until there is no room; whether the emitters that ask nobody had nothing to propose."""

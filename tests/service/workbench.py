@@ -206,6 +206,7 @@ class Workbench:
             "budget",
             "seed",
             "shapes",
+            "stop",
         )
         search = await self.store.searches.create(NewSearch(**{name: getattr(template, name) for name in fields}))
         await self.evolution.sweep(search)

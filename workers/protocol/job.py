@@ -35,6 +35,8 @@ class TraceJob(Wire):
     operator: Operator
     shapes: tuple[Shape, ...]
     target: str
+    device: Device | None = None
+    """A recording that is asked what came of a source; without one it is compiled."""
     seed: int = 0
     """Seeds the sample of autotune configurations; never input values."""
     deadline_s: float = 20.0

@@ -277,6 +277,7 @@ class Bundle(Wire):
 
     `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each
     kernel's digest to the SHA-256 of its machine code, filled in by the assembler; with it the bundle has an identity.
+    A bundle out of a recording has neither kernels nor steps: `recorded` is the identity of the one that was recorded.
     """
 
     target: str
@@ -285,6 +286,7 @@ class Bundle(Wire):
     kernels: dict[Digest, Kernel] = Field(max_length=MAX_KERNELS)
     plans: tuple[Plan, ...] = Field(min_length=1, max_length=MAX_PLANS)
     cubins: dict[Digest, Digest] = {}
+    recorded: Digest | None = None
 
     @model_validator(mode="after")
     def _kernels_present(self) -> Self:
@@ -346,6 +348,8 @@ class Bundle(Wire):
         if missing:
             raise ValueError(f"{len(missing)} kernels are not assembled yet")
         body = [self.target, self.operator, *(self._plan_identity(plan) for plan in self.plans)]
+        if self.recorded is not None:
+            body.append(self.recorded)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def _plan_identity(self, plan: Plan) -> object:
