@@ -22,7 +22,7 @@ from service.llm.base import Ask, BudgetSpent
 from service.proposing.briefs import Briefs
 from service.proposing.consulting import Clerk, Consulting
 from service.proposing.proposals import Proposer, drawn
-from service.searching.stopping import stop_reason
+from service.proposing.stopping import stop_reason
 from service.tasks import end
 from workers.protocol import Operator
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from archive.records import SearchState
-from service.searching.stopping import stop_reason
+from service.proposing.stopping import stop_reason
 from service.steering.requests import StopRules
 from tests.service import records
 from tests.service.workbench import Workbench
