@@ -23,7 +23,7 @@ from service.proposing.briefs import Briefs
 from service.proposing.consulting import Clerk, Consulting
 from service.proposing.ledger import active
 from service.proposing.proposals import Proposer, device_of
-from service.steering.stopping import stop_reason
+from service.proposing.stopping import stop_reason
 from service.tasks import end
 from workers.protocol import Operator
 
