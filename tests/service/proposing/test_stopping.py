@@ -9,12 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from archive.records import SearchState
-<<<<<<<< HEAD:tests/service/steering/test_stopping.py
-========
 from service.proposing.stopping import stop_reason
->>>>>>>> ab9c0e05588f5f8e1d05f3a654750c4fcde42d95:tests/service/proposing/test_stopping.py
 from service.steering.requests import StopRules
-from service.proposing.stopping import stop_reason
 from tests.service import records
 from tests.service.workbench import Workbench
 
