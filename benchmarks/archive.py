@@ -26,6 +26,7 @@ from uuid6 import uuid7
 from archive.columns import now
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.grid import Grid
+from archive.policies import Surroundings
 from archive.records import (
     CandidateState,
     NewCandidate,
@@ -161,7 +162,7 @@ class Growth:
     async def select(self) -> None:
         """Choose a parent: read the grid and its visits, draw one."""
         elites = await self.store.elites.holders(self.search, DEVICE, 1)
-        select(elites, self.rng, {holder.cell: holder.visits for holder in elites})
+        select(elites, self.rng, Surroundings({holder.cell: holder.visits for holder in elites}))
 
     async def grow(self, size: int, database: Database) -> None:
         """Bring the search to that many judged candidates, each with a variant and a placement, in bulk."""

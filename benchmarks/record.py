@@ -42,8 +42,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> Path:
-    """Write `results/<name>.json`; returns its path."""
+def write(name: str, rows: Sequence[Mapping[str, Any]], folder: Path = RESULTS, **more: Any) -> Path:
+    """Write `<folder>/<name>.json`; returns its path."""
     document = {
         "machine": machine(),
         "versions": versions(),
@@ -52,6 +52,6 @@ def write(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> Path:
         **more,
         "rows": list(rows),
     }
-    path = RESULTS / f"{name}.json"
+    path = folder / f"{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     return path

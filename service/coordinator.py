@@ -166,6 +166,7 @@ class Coordinator:
                 seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
+                stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
                 owner=owner,
                 priority=request.priority,
             )
@@ -280,7 +281,7 @@ class Coordinator:
 
     async def _require_workers(self, search: Search) -> None:
         for name in search.devices:
-            await self._pool.require(target=Device.parse(name).target, device=name)
+            await self._pool.require(name)
 
     async def _find(self, search_id: str) -> Search:
         try:
@@ -312,13 +313,13 @@ def _known(name: str, table: Collection[str], field: str) -> None:
 def _devices(names: tuple[str, ...]) -> list[Device]:
     """Read and check a request's devices.
 
-    A search traces every candidate once, so its devices share one target.
+    A search traces every candidate once, so its devices share one target, and a recording stands alone.
     """
     try:
         devices = [Device.parse(name) for name in names]
     except ValueError as error:
         raise BadInput(str(error), "devices") from error
-    targets = {device.target for device in devices}
+    targets = {device.traced_at for device in devices}
     if len(targets) != 1:
         raise BadInput(f"one search compiles for one target, these need {', '.join(sorted(targets))}", "devices")
     for device in devices:

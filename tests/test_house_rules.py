@@ -41,6 +41,7 @@ ASSERTING = re.compile(r"raises|warns|assert|check|expect|validate|run_state_mac
 """Names of calls that fail a test."""
 SOCKETS = {
     "archive.descriptors": ("DESCRIPTORS", "Descriptor"),
+    "archive.policies": ("POLICIES", "Policy"),
     "workers.checks": ("CHECKS", "Check"),
     "workers.devices": ("DEVICES", "DeviceBench"),
     "service.emitters": ("EMITTERS", "Emitter"),

@@ -37,6 +37,7 @@ from workers.protocol import (
     TraceReport,
     Wire,
 )
+from workers.recordings import Recordings
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with ExitStack() as resources:
         try:
-            bench = _trace_bench(options.worker) if options.kind == "trace" else _device_bench(options, resources)
+            bench = _trace_bench(options) if options.kind == "trace" else _device_bench(options, resources)
         except WorkerError as error:
             say(_failure(error))
             return 1
@@ -97,13 +98,17 @@ def _failure(error: WorkerError) -> Failure:
     return Failure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
 
 
-def _trace_bench(worker: str) -> tuple[Work, Foresee, Ready]:
+def _trace_bench(options: argparse.Namespace) -> tuple[Work, Foresee, Ready]:
     os.nice(TRACE_NICENESS)
+    recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
+    recordings = None if recorded is None else Recordings(recorded, options.data)
 
     def work(job: Job) -> TraceReport:
-        if not isinstance(job, TraceJob):
-            raise BadMessage(f"this bench traces; it cannot {job.kind}")
-        return tracing.trace(job, worker)
+        if not isinstance(job, TraceJob) or job.device != recorded:
+            raise BadMessage(f"this bench traces; it cannot {job.kind} on {job.device}")
+        if recordings is None or job.source is None:
+            return tracing.trace(job, options.worker)
+        return recordings.trace(job, job.source, options.worker)
 
     tracing.warm()
     versions = {package: importlib.metadata.version(package) for package in TRACED_WITH}

@@ -273,7 +273,12 @@ def _run(options: argparse.Namespace) -> None:
     common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
     commands: dict[str, Sequence[str]] = {}
     if options.trace:
-        commands["trace"] = (sys.executable, "-m", "workers", "bench", "trace", *common)
+        asked = (
+            ("--device", device.name, *card_arguments(options))
+            if device is not None and device.kind == "recorded"
+            else ()
+        )
+        commands["trace"] = (sys.executable, "-m", "workers", "bench", "trace", *asked, *common)
     if device is not None:
         measure = ("measure", "--device", device.name, *card_arguments(options), *common)
         commands["measure"] = (sys.executable, "-m", "workers", "bench", *measure)

@@ -38,8 +38,9 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
 
 
 def card_arguments(options: argparse.Namespace) -> tuple[str, ...]:
-    """Options that tell a bench on which card it measures; none where it measures on no card."""
-    return () if options.card is None else ("--card", f"cuda:{options.card}", "--data", str(options.data))
+    """Options that tell a bench on which card it measures, and in which folder it keeps or finds figures."""
+    card = () if options.card is None else ("--card", f"cuda:{options.card}")
+    return card if options.data is None else (*card, "--data", str(options.data))
 
 
 def read_card(name: str) -> int:
@@ -82,7 +83,9 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _add_device(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90 or h200")
     command.add_argument("--card", type=read_card, metavar="cuda:N", help="which card; the first if not given")
-    command.add_argument("--data", type=Path, metavar="DIR", help="where figures of baselines and raw samples are kept")
+    command.add_argument(
+        "--data", type=Path, metavar="DIR", help="where baselines, raw samples and recordings are kept"
+    )
     command.add_argument("--with-parent", type=int, metavar="PID", help="end when this parent process ends")
 
 
@@ -92,7 +95,8 @@ def _complete(run: argparse.ArgumentParser, options: argparse.Namespace) -> None
         options.redis = options.redis or _told("REEF_REDIS_URL")
     options.token = options.token or _told("REEF_TOKEN")
     options.id = options.id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-    options.target = options.target or (options.device.target if options.device else None)
+    if options.device is not None and (options.target is None or options.device.kind == "recorded"):
+        options.target = options.device.traced_at
     if options.join is not None:
         _complete_join(run, options)
     elif not options.redis:
@@ -120,10 +124,11 @@ def _complete_join(run: argparse.ArgumentParser, options: argparse.Namespace) ->
 
 
 def _complete_card(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Say on which card to measure, and where to keep what that leaves; both only where something is measured."""
+    """Say on which card to measure, where that leaves its figures, and where those of recordings are."""
     measures = options.device is not None and options.device.measures
     if not measures and options.card is not None:
         command.error("--card needs a --device that measures, such as h200")
     if measures:
         options.card = options.card or 0
+    if measures or (options.device is not None and options.device.kind == "recorded"):
         options.data = (options.data or cache_home()).absolute()

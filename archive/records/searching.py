@@ -36,10 +36,7 @@ class CandidateState(StrEnum):
 
 
 class Placement(StrEnum):
-    """What an offer came to. STALE: the cell's holder changed since the caller looked.
-
-    WITHDRAWN is no offer's answer: the holder turned out wrong and lost its cell.
-    """
+    """What an offer came to. STALE: the cell's holder changed since the caller looked; WITHDRAWN: it turned out wrong."""
 
     NEW = "new"
     IMPROVED = "improved"
@@ -83,6 +80,7 @@ class NewSearch:
     owner: str = ""
     priority: int = PRIORITY
     llm: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,7 @@ class Search:
         owner: Id of the token that asked for it; empty for the machine's own user.
         priority: Its share beside its owner's other searches, 1 to 9.
         llm: Which models it may ask, how, and what they may cost, as a JSON object; None if it asks none.
+        stop: When it ends before its budget is used, as a JSON object; None if only the budget ends it.
     """
 
     id: str
@@ -128,15 +127,17 @@ class Search:
     owner: str = ""
     priority: int = PRIORITY
     llm: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """Where a search's candidates are. `proposals` counts duplicates too; `in_flight` are not judged yet."""
+    """Where a search's candidates are (`proposals` counts duplicates too), and what its reports took on devices."""
 
     proposals: int
     candidates: int
     judged: int
+    judging_ms: int
 
     @property
     def in_flight(self) -> int:
@@ -235,12 +236,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A judged proposal as its emitter wants to know it: what was tried, and what became of it."""
+    """A judged proposal as its emitter wants to know it: what was tried on what, and what became of it."""
 
     candidate: str
     note: str
     outcome: str
     objective: float | None
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,8 @@ class Attempts:
         async with self._database.read() as connection:
             return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def landings(self, search: str, emitter: str) -> list[Landing]:
-        """Offers of an emitter's candidates, oldest first."""
+    async def landings(self, search: str, emitter: str, last: int | None = None) -> list[Landing]:
+        """Offers of an emitter's candidates, oldest first; all of them, or the last so many."""
         before = placements.alias()
         same = [before.c[name] == placements.c[name] for name in ("search", "device", "axes_version", "cell")]
         earlier = select(before.c.objective).where(*same, before.c.revision == placements.c.revision - 1)
@@ -79,10 +79,11 @@ class Attempts:
         statement = (
             select(placements.c.candidate, placements.c.device, placements.c.cell, placements.c.revision, gain)
             .where(placements.c.search == search, placements.c.emitter == emitter)
-            .order_by(placements.c.seq)
+            .order_by(placements.c.seq.desc())
+            .limit(last)
         )
         async with self._database.read() as connection:
-            rows: list[Any] = list(await connection.execute(statement))
+            rows: list[Any] = list(reversed((await connection.execute(statement)).all()))
         return [
             Landing(candidate, device, cell, None if revision is None else gained, revision == 1)
             for candidate, device, cell, revision, gained in rows

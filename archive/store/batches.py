@@ -70,6 +70,7 @@ class Batch:
         self._measures: dict[About, list[str]] = {}
         self._traces: dict[str, Traced] = {}
         self._new: dict[str, NewReport] = {}
+        self._took: dict[str, int] = {}
         self._holders: dict[tuple[str, str, int, int], float | None] = {}
         self._offers: list[Offer] = []
         self._verdicts: dict[str, Verdict] = {}
@@ -162,12 +163,12 @@ class Batch:
             if new.bundle is not None and new.document is not None:
                 self._traced[new.bundle] = BundleRecord(new.bundle, new.document, new.readings or ())
 
-    async def save_report(self, new: NewReport) -> None:
-        """Keep a report, unless its job has one already."""
+    async def save_report(self, new: NewReport, judging_ms: int = 0) -> None:
+        """Keep a report, unless its job has one already, and count the milliseconds that it took."""
         documents = await self.reports(new.candidate)
         if new.job not in documents:
             documents[new.job] = new.document
-            self._new[new.job] = new
+            self._new[new.job], self._took[new.job] = new, judging_ms
 
     async def objective(self, search: str, device: str, axes_version: int, cell: int) -> float | None:
         """Objective of who holds a cell, or will after the flush, where no confirm is needed; None if nobody does."""
@@ -209,14 +210,14 @@ class Batch:
             ArchiveError: If the database takes one of the values not; what waited is dropped.
             Unavailable: If the database does not answer; likewise.
         """
-        traces, new, offers, verdicts = self._traces, self._new, self._offers, self._verdicts
+        traces, new, took, offers, verdicts = self._traces, self._new, self._took, self._offers, self._verdicts
         waiting = self.waiting
         self.drop()
         if not waiting:
             return Settled(frozenset(), ())
         async with self._database.write() as connection:
             await add_traces(connection, traces)
-            await add_reports(connection, new.values())
+            await add_reports(connection, new.values(), took)
             placements = await place(connection, offers)
             judged = await add_verdicts(connection, verdicts.values())
         return Settled(frozenset(judged), tuple(zip(offers, placements, strict=True)))

@@ -99,7 +99,7 @@ class Candidates:
     async def trials(self, search: str, emitter: str, limit: int = 64) -> list[TrialRecord]:
         """An emitter's judged proposals, newest first."""
         statement = (
-            select(candidates.c.id, candidates.c.note, candidates.c.outcome, candidates.c.objective)
+            select(*(candidates.c[name] for name in ("id", "note", "outcome", "objective", "parents")))
             .where(
                 candidates.c.search == search,
                 candidates.c.emitter == emitter,

@@ -1,16 +1,17 @@
 """Reports: every verdict, whole, and found again by what it was about."""
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
 from archive.records import NewReport
 from archive.store.engine import Database, upsert
-from archive.tables import reports
+from archive.tables import counters, reports
 
 LOST = "worker_lost"
 """The outcome that says nothing about the bundle, so that it is never reused."""
@@ -40,8 +41,8 @@ class Reports:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def save(self, new: NewReport) -> bool:
-        """Keep a report. True if it is new, False if its job has one already.
+    async def save(self, new: NewReport, judging_ms: int = 0) -> bool:
+        """Keep a report, and count what it took. True if it is new, False if its job has one already.
 
         Raises:
             Conflict: If its search or candidate is unknown.
@@ -53,7 +54,11 @@ class Reports:
                 .on_conflict_do_nothing(index_elements=["job"])
                 .returning(reports.c.seq)
             )
-            return await connection.scalar(statement) is not None
+            fresh = await connection.scalar(statement) is not None
+            if fresh and judging_ms:
+                count = update(counters).where(counters.c.search == new.search)
+                await connection.execute(count.values(judging_ms=counters.c.judging_ms + judging_ms))
+            return fresh
 
     async def measures(self, about: About) -> list[str]:
         """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
@@ -87,11 +92,25 @@ class Reports:
             return list((await connection.scalars(statement)).all())
 
 
-async def add_reports(connection: AsyncConnection, new: Iterable[NewReport]) -> None:
-    """Keep reports within the caller's transaction, but for those whose jobs have one already."""
-    rows = [{**vars(each), "created_at": now()} for each in new]
-    if rows:
-        await connection.execute(upsert(connection, reports).on_conflict_do_nothing(index_elements=["job"]), rows)
+async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], judging_ms: Mapping[str, int]) -> None:
+    """Keep reports within the caller's transaction, but for those whose jobs have one, and count what they took.
+
+    Args:
+        connection: Of the transaction.
+        new: The reports.
+        judging_ms: What each took, milliseconds by job.
+    """
+    given = {each.job: each for each in new}
+    if not given:
+        return
+    rows = [{**vars(each), "created_at": now()} for each in given.values()]
+    statement = upsert(connection, reports).on_conflict_do_nothing(index_elements=["job"]).returning(reports.c.job)
+    took: Counter[str] = Counter()
+    for job in (await connection.scalars(statement, rows)).all():
+        took[given[job].search] += judging_ms.get(job, 0)
+    for search in sorted(search for search, spent in took.items() if spent):
+        count = update(counters).where(counters.c.search == search)
+        await connection.execute(count.values(judging_ms=counters.c.judging_ms + took[search]))
 
 
 def is_reusable(new: NewReport) -> bool:

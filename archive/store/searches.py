@@ -39,7 +39,9 @@ class Searches:
         )
         async with self._database.write() as connection:
             await connection.execute(insert(searches).values(vars(search)))
-            await connection.execute(insert(counters).values(search=new.id, proposals=0, candidates=0, judged=0))
+            await connection.execute(
+                insert(counters).values(search=new.id, proposals=0, candidates=0, judged=0, judging_ms=0)
+            )
         return search
 
     async def get(self, id: str) -> Search:

@@ -67,6 +67,7 @@ searches = Table(
     Column("shapes", Json(tuple), nullable=False),
     Column("graphs", Json(tuple), nullable=False),
     Column("llm", Json(dict)),
+    Column("stop", Json(dict)),
     Column("state", Word(SearchState), nullable=False),
     Column("reason", Prose, nullable=False),
     Column("created_at", Moment, nullable=False),
@@ -85,6 +86,7 @@ counters = Table(
     Column("proposals", BigInteger, nullable=False),
     Column("candidates", BigInteger, nullable=False),
     Column("judged", BigInteger, nullable=False),
+    Column("judging_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 # How often an event of `archive.progress`, or an outcome, happened to an emitter; device "" where it is about none.

@@ -12,6 +12,7 @@ from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
 from service.errors import BadInput
 from service.judging.finals import finalists
+from service.proposing.ledger import read_turns
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
@@ -93,6 +94,7 @@ async def progress(search: Named, running: Running) -> schemas.Progress:
         judged=counts.judged,
         unserved=tuple(await running.unserved(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
+        turns=tuple(schemas.Turns(**vars(turns)) for turns in await read_turns(running.store, search)),
     )
 
 

@@ -105,6 +105,17 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
                 "emitters": {"tune": {"proposals": 34, "judged": 30, "correct": 25, "promotions": 9}},
             }
         ],
+        "turns": [
+            {
+                "emitter": "rewrite",
+                "share": 0.62,
+                "tries": 41,
+                "promotions": 7,
+                "gain": 0.93,
+                "cost": 41.0,
+                "resting": {"block_pointers": "4 of 4 trials ended in compile_error"},
+            }
+        ],
     },
     "CandidateSummary": _SUMMARY,
     "Candidate": {

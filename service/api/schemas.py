@@ -70,6 +70,7 @@ class Search(Resource):
     priority: int
     shapes: tuple[Mapping[str, JsonValue], ...]
     llm: Mapping[str, JsonValue] | None = None
+    stop: Mapping[str, JsonValue] | None = None
     state: records.SearchState
     reason: str
     created_at: datetime
@@ -91,6 +92,7 @@ class Search(Resource):
             priority=search.priority,
             shapes=search.shapes,
             llm=search.llm,
+            stop=search.stop,
             state=search.state,
             reason=search.reason,
             created_at=search.created_at,
@@ -210,6 +212,22 @@ class DeviceProgress(Resource):
         return cls(device=device, provenance=provenance(device), relative_to=relative_to(device), **vars(progress))
 
 
+class Turns(Resource):
+    """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
+
+    `tries`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `resting` says what it
+    does not try at present, each with the reason.
+    """
+
+    emitter: str
+    share: float
+    tries: int
+    promotions: int
+    gain: float
+    cost: float
+    resting: Mapping[str, str]
+
+
 class Progress(Resource):
     """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
 
@@ -226,6 +244,7 @@ class Progress(Resource):
     judged: int
     unserved: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
+    turns: tuple[Turns, ...]
 
 
 class CandidateSummary(Resource):

@@ -12,8 +12,9 @@ from service.cli.console import emit_json, out
 from service.cli.reached import Token, Url, reach
 from service.cli.watched import operator_of
 from service.client import AsyncReef
-from service.errors import NotFound
+from service.errors import BadInput, NotFound
 from service.judging.benches import Bench
+from service.judging.jobs import DRAFT_S
 from service.operators.catalogue import catalogue_names, load_operator
 from service.operators.shapes import all_shapes
 from service.settings import Settings
@@ -96,6 +97,29 @@ def check(
     else:
         _print(gates)
     raise typer.Exit(0 if all(gate.verdict == "passed" for gate in gates.values()) else NOT_ADMITTED)
+
+
+@operators.command("seed")
+def seed(
+    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")],
+    target: Annotated[str, typer.Option(help="What it is for, such as sm_90.")] = "sm_90",
+) -> None:
+    """Print the kernel that TorchInductor writes for an operator, as a candidate that launches itself."""
+    if target not in TARGETS:
+        raise BadInput(f"there is no target '{target}'; known: {', '.join(TARGETS)}", "target")
+    report = asyncio.run(_drafted(load_operator(spec), target))
+    if not report.draft:
+        raise BadInput(f"TorchInductor gives no seed for it: {report.reason}", "reference")
+    out.print(report.draft, end="", highlight=False, markup=False, soft_wrap=True)
+
+
+async def _drafted(operator: Operator, target: str) -> TraceReport:
+    shapes = all_shapes(operator, seed=0)
+    job = TraceJob(
+        id=HERE, search=HERE, operator=operator, shapes=shapes, target=target, drafts=True, deadline_s=DRAFT_S
+    )
+    async with Bench("trace") as bench:
+        return await bench.run(job, TraceReport)
 
 
 async def _listed(url: str | None, token: str | None) -> list[Operator]:

@@ -23,6 +23,7 @@ from service.cli.watched import (
     Priority,
     Seed,
     Spec,
+    Stop,
     conclude,
     look_on,
     operator_of,
@@ -45,6 +46,7 @@ def search(
     llm_calls: LlmCalls = None,
     llm_tokens: LlmTokens = None,
     llm_usd: LlmUsd = None,
+    stop: Stop = None,
     resume: Annotated[str | None, typer.Option(help="Go on with the search of this id.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Where the best kernel is written.")] = Path("reef-out"),
     as_json: AsJson = False,
@@ -53,7 +55,7 @@ def search(
 ) -> None:
     """Search for a faster kernel for SPEC."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
-    options = options_of(device, evaluations, emitters, seed, priority=priority, terms=terms)
+    options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
     asked = None if resume else (operator_of(spec), options)
 
     async def begin(reef: AsyncReef) -> Search:

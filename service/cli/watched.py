@@ -34,7 +34,10 @@ POLL_S = 0.5
 DEFAULT_EMITTERS = "tune,rewrite"
 
 Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of one handed in, or a path.")]
-Devices = Annotated[list[str] | None, typer.Option("--device", help="h200 or model:<target>; may be given repeatedly.")]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="h200, model:<target> or recorded:<class>; may be given repeatedly."),
+]
 Evaluations = Annotated[int, typer.Option(help="Candidates to judge.")]
 Emitters = Annotated[str, typer.Option(help="Comma-separated.")]
 Seed = Annotated[int, typer.Option(help="Drives proposals, never input values.")]
@@ -44,6 +47,10 @@ LlmStrategies = Annotated[str, typer.Option(help="What may be tried with them, c
 LlmCalls = Annotated[int | None, typer.Option(help="Most calls of models.")]
 LlmTokens = Annotated[int | None, typer.Option(help="Most tokens, of prompts and answers together.")]
 LlmUsd = Annotated[float | None, typer.Option(help="Most US dollars spent on models.")]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
+]
 
 
 def submit(
@@ -58,13 +65,14 @@ def submit(
     llm_calls: LlmCalls = None,
     llm_tokens: LlmTokens = None,
     llm_usd: LlmUsd = None,
+    stop: Stop = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
     """Start a search for SPEC and leave it to the coordinator."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
-    options = options_of(device, evaluations, emitters, seed, priority=priority, terms=terms)
+    options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
     found = asyncio.run(_submit(operator_of(spec), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
@@ -128,6 +136,7 @@ def options_of(
     evaluations: int,
     emitters: str,
     seed: int,
+    stop: list[str] | None = None,
     *,
     priority: int = PRIORITY,
     terms: Mapping[str, JsonValue] | None = None,
@@ -146,6 +155,8 @@ def options_of(
     )
     if terms is not None:
         options["llm"] = terms
+    if stop:
+        options["stop"] = {name: value for name, _, value in (rule.partition("=") for rule in stop)}
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:

@@ -34,6 +34,7 @@ class SearchOptions(TypedDict, total=False):
     seed: int
     priority: int
     llm: Mapping[str, JsonValue]
+    stop: Mapping[str, JsonValue]
 
 
 class Connection(TypedDict, total=False):

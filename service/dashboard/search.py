@@ -1,7 +1,7 @@
 """The page of a search: what it has found, where it looks, and whether to believe it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,6 +26,7 @@ from service.dashboard.courses import draw_courses
 from service.dashboard.maps import Map, Square, View, draw, load_places
 from service.dashboard.rendering import Fragment, Page
 from service.judging.figures import in_words, provenance, relative_to
+from service.proposing.ledger import Turns, read_turns
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
@@ -101,7 +102,11 @@ class MapPart(Fragment):
 
 @dataclass(frozen=True)
 class EmitterRow:
-    """What came of one emitter's proposals. `share` is its part of all proposals."""
+    """What came of one emitter's proposals.
+
+    `share` is its part of all proposals so far, `following` that of those to come (None for what proposes no more), and
+    `resting` what it does not try at present, with reasons.
+    """
 
     name: str
     hue: int
@@ -110,6 +115,8 @@ class EmitterRow:
     correct: int
     promotions: int
     share: float
+    following: float | None
+    resting: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -236,7 +243,7 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
             caption=in_words(view.device),
         ),
         draw_courses(search, view, milestones, here, spent),
-        _emitters(search, view.device, here),
+        _emitters(search, view.device, here, await read_turns(running.store, search)),
         Outcomes(search.id, _shares(here)),
         Recent(search.id, view.device, said, tuple(recent)),
         Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
@@ -293,7 +300,8 @@ def _standing(
     )
 
 
-def _emitters(search: Search, device: str, progress: Progress) -> Emitters:
+def _emitters(search: Search, device: str, progress: Progress, turns: Sequence[Turns]) -> Emitters:
+    coming = {item.emitter: item for item in turns}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -307,6 +315,8 @@ def _emitters(search: Search, device: str, progress: Progress) -> Emitters:
             correct=counts.get("correct", 0),
             promotions=counts.get("promotions", 0),
             share=counts.get("proposals", 0) / total if total else 0.0,
+            following=coming[name].share if name in coming else None,
+            resting=tuple(coming[name].resting.items()) if name in coming else (),
         )
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)

@@ -1,11 +1,13 @@
 """Where candidates come from. To add an emitter: a file with an `Emitter`, and a line in the table below."""
 
 from service.emitters.base import Brief, Emitter, Parent, Proposal, Spent, Trial
+from service.emitters.cross import Cross
 from service.emitters.llm import Llm
 from service.emitters.rewrite import Rewrite
+from service.emitters.seed import Seed
 from service.emitters.tune import Tune
 
-EMITTERS: dict[str, Emitter] = {"tune": Tune(), "rewrite": Rewrite(), "llm": Llm()}
+EMITTERS: dict[str, Emitter] = {"seed": Seed(), "tune": Tune(), "rewrite": Rewrite(), "cross": Cross(), "llm": Llm()}
 """Every emitter, by the name that specs use."""
 
 __all__ = ["EMITTERS", "Brief", "Emitter", "Parent", "Proposal", "Spent", "Trial"]

@@ -85,12 +85,14 @@ class Trial:
         outcome: What came of it (`workers.protocol.Outcome`).
         objective: If it was correct.
         parents: Ids of what it was made from; empty where that is not known.
+        gain: Objective that it added to the archive; None if it won no cell.
     """
 
     note: str
     outcome: str
     objective: float | None
     parents: tuple[str, ...] = ()
+    gain: float | None = None
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,7 @@ class Brief:
         trials: Recent trials of this emitter in this search, newest first.
         rng: The only source of chance; seeded from the search's seed and the proposal's ordinal.
         talk: For emitters that ask models.
+        draft: For emitters that plant: what a worker drafted from the operator's reference; empty where it could not.
     """
 
     operator: Mapping[str, Any]
@@ -219,6 +222,7 @@ class Brief:
     trials: tuple[Trial, ...]
     rng: random.Random
     talk: Talk | None = None
+    draft: str = ""
 
 
 @dataclass(frozen=True)
@@ -264,11 +268,17 @@ class Emitter(ABC):
         name: What specs call it; also its key in the table.
         arity: How many parents it needs.
         asks: Whether it asks models: then it gets a talk, and proposes as slowly as these answer.
+        plants: Whether it proposes once, before the search runs, from a worker's draft.
     """
 
     name: ClassVar[str]
     arity: ClassVar[int] = 1
     asks: ClassVar[bool] = False
+    plants: ClassVar[bool] = False
+
+    def resting(self, trials: Sequence[Trial]) -> Mapping[str, str]:
+        """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
+        return {}
 
     @abstractmethod
     async def propose(self, brief: Brief) -> Proposal | Spent | None:

@@ -1,10 +1,11 @@
 """The emitter `rewrite`: one rule, sometimes two, applied to the parent's syntax tree."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from service.emitters.base import Brief, Emitter, Proposal
+from service.emitters.bandit import Account, ranked
+from service.emitters.base import Brief, Emitter, Proposal, Trial
 from service.emitters.rules import RULES
 from service.operators.sources import digest
 
@@ -15,18 +16,37 @@ SECOND_RULE = 0.3
 """How often a second rule follows the first: some pay only together."""
 
 
+PATIENCE = 4
+"""Failures, and nothing else, after which a rule rests. Our choice: three parents may share what fails."""
+BARREN = ("syntax_error", "forbidden_op", "compile_error", "unsupported_launch", "plan_rejected", "trace_crashed")
+"""Outcomes of kernels that never ran."""
+
+
 class Rewrite(Emitter):
-    """Draws rules by how often their trials were correct here, so that one that never compiles is tried rarely."""
+    """Tries rules by what they brought here; one that never led to a kernel that compiles rests."""
 
     name: ClassVar[str] = "rewrite"
+
+    def resting(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Rules that, alone, never led to a kernel that compiles.
+
+        Trials are recent ones: a rule comes back when other trials have taken the place of its failures.
+        """
+        found = {}
+        for name in RULES:
+            outcomes = [trial.outcome for trial in trials if trial.note == name]
+            if len(outcomes) >= PATIENCE and all(outcome in BARREN for outcome in outcomes):
+                found[name] = f"{len(outcomes)} of {len(outcomes)} trials ended in {', '.join(sorted(set(outcomes)))}"
+        return found
 
     async def propose(self, brief: Brief) -> Proposal | None:
         """Rewrite the chosen parent, or None if no rule applies to it."""
         parent, rng = brief.parents[0], brief.rng
-        weights, seen = rule_weights(brief), [digest(parent.source)]
+        accounts, seen = rule_accounts(brief.trials), [digest(parent.source)]
+        rules = [name for name in RULES if name not in self.resting(brief.trials)]
         source, applied = parent.source, []
         for _ in range(1 + (rng.random() < SECOND_RULE)):
-            if step := _step(source, weights, rng, seen):
+            if step := _step(source, _fresh_first(ranked(accounts, rules, rng), brief), rng, seen):
                 source = step[1]
                 applied.append(step[0])
                 seen.append(digest(source))
@@ -35,34 +55,27 @@ class Rewrite(Emitter):
         return Proposal(source, (parent.candidate,) if parent.candidate else (), JOINT.join(applied))
 
 
-def rule_weights(brief: Brief) -> dict[str, float]:
-    """How readily to draw each rule.
-
-    The share of its trials that were correct, with one of two lent, so that every rule has a chance; less for each
-    time that it was tried on this very parent.
-    """
-    counts, correct, here = dict.fromkeys(RULES, 2), dict.fromkeys(RULES, 1), dict.fromkeys(RULES, 0)
-    for trial in brief.trials:
-        for name in RULES.keys() & trial.note.split(JOINT):
-            counts[name] += 1
-            correct[name] += trial.outcome == "correct"
-            here[name] += brief.parents[0].candidate in trial.parents
-    return {name: correct[name] / counts[name] / (1 + here[name]) for name in RULES}
+def rule_accounts(trials: Sequence[Trial]) -> dict[str, Account]:
+    """What came of each rule, by its trials; a trial of two rules counts for both."""
+    found = {}
+    for name in RULES:
+        mine = [trial for trial in trials if name in trial.note.split(JOINT)]
+        gains = [trial.gain for trial in mine if trial.gain is not None]
+        found[name] = Account(len(mine), float(len(mine)), len(gains), sum(gains))
+    return found
 
 
-def _step(source: str, weights: Mapping[str, float], rng: random.Random, seen: list[str]) -> tuple[str, str] | None:
-    """The first rule drawn that leads to something not seen yet, and what it makes of the source."""
-    for name in _drawn(weights, rng):
+def _fresh_first(order: Sequence[str], brief: Brief) -> list[str]:
+    """Rules in an order, those that were tried on this very parent last."""
+    parent = brief.parents[0].candidate
+    tried = {name for trial in brief.trials if parent in trial.parents for name in trial.note.split(JOINT)}
+    return sorted(order, key=lambda name: name in tried)
+
+
+def _step(source: str, order: Iterable[str], rng: random.Random, seen: list[str]) -> tuple[str, str] | None:
+    """The first rule that leads to something not seen yet, and what it makes of the source."""
+    for name in order:
         changed = RULES[name].rewrite(source, rng)
         if changed is not None and digest(changed) not in seen:
             return name, changed
     return None
-
-
-def _drawn(weights: Mapping[str, float], rng: random.Random) -> Iterator[str]:
-    """All names in a random order that favours the heavy ones."""
-    left = list(weights)
-    while left:
-        (name,) = rng.choices(left, [weights[item] for item in left])
-        left.remove(name)
-        yield name

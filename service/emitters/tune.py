@@ -7,13 +7,13 @@ from typing import ClassVar
 from service.emitters.base import Brief, Emitter, Proposal
 from service.emitters.parameters import Parameter, parameters
 from service.emitters.rules.base import is_readable
-from service.operators.sources import normalise, parse, render
+from service.operators.sources import parse, render
 
 DRAWS = 12
 """Trials in a search before refinement begins."""
 
-WIDE_SHARE, CROSS_SHARE = 0.1, 0.25
-"""After that: how often a move is still drawn at random, and how often two parents of equal structure are crossed."""
+WIDE_SHARE = 0.1
+"""After that: how often a move is still drawn at random."""
 
 ATTEMPTS = 24
 """Moves drawn before all neighbours are looked through for one that is new."""
@@ -70,22 +70,14 @@ def describe(found: Sequence[Parameter], values: Values) -> str:
     return "; ".join(f"{item.name} {'none' if item.value is None else item.value} -> {new}" for item, new in changes)
 
 
-def structure(source: str, target: str) -> str:
-    """What a source is apart from its parameters' values; sources with equal structure can be crossed."""
-    return normalise(write(source, target, {item.name: item.ladder[0] for item in read(source, target)}))
-
-
 def _moves(found: Sequence[Parameter], brief: Brief) -> Iterator[Values]:
     """Changes to try in turn: drawn ones first, then every single step."""
     if not found:
         return
-    rng, mates = brief.rng, _mates(brief)
+    rng = brief.rng
     for _ in range(ATTEMPTS):
         if len(brief.trials) < DRAWS or rng.random() < WIDE_SHARE:
             yield {item.name: rng.choice(item.ladder) for item in _some(found, 3, rng)}
-        elif mates and rng.random() < CROSS_SHARE:
-            mate = rng.choice(mates)
-            yield {item.name: item.value for item in mate if item.value is not None and rng.random() < 0.5}
         else:
             yield {item.name: rng.choice(item.neighbours) for item in _some(found, 2, rng) if item.neighbours}
     steps = [(item.name, value) for item in found for value in item.neighbours]
@@ -94,12 +86,3 @@ def _moves(found: Sequence[Parameter], brief: Brief) -> Iterator[Values]:
 
 def _some(found: Sequence[Parameter], most: int, rng: random.Random) -> list[Parameter]:
     return rng.sample(found, rng.randint(1, min(most, len(found))))
-
-
-def _mates(brief: Brief) -> list[list[Parameter]]:
-    """Parameters of the other parents that have the structure of the first."""
-    if len(brief.parents) < 2:
-        return []
-    own = structure(brief.parents[0].source, brief.target)
-    found = [(item.source, read(item.source, brief.target)) for item in brief.parents[1:]]
-    return [mate for source, mate in found if mate and structure(source, brief.target) == own]

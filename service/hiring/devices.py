@@ -26,10 +26,10 @@ def require_judgeable(device: Device, field: str) -> None:
     """
     if device.target not in TARGETS:
         raise BadInput(f"'{device.target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", field)
-    if device.kind == "recorded" or (device.measures and TARGETS[device.target].vendor != "nvidia"):
+    if device.kind != "model" and TARGETS[device.target].vendor != "nvidia":
         raise BadInput(
-            f"this release cannot judge on {device.name}; it measures on NVIDIA cards, such as h200, and predicts for "
-            "model:<target>",
+            f"this release cannot judge on {device.name}; it measures on NVIDIA cards, such as h200, reads recordings "
+            "of them, such as recorded:h200, and predicts for model:<target>",
             field,
         )
 

@@ -84,16 +84,16 @@ class WorkerPool:
         """Process ids of the workers that run."""
         return {process.pid for process in self._processes if process.returncode is None}
 
-    async def require(self, *, target: str, device: str) -> None:
-        """See to it that there are workers that trace for a target and, where this machine can, measure on a device.
+    async def require(self, device: str) -> None:
+        """See to it that there are workers that trace for a device and, where this machine can, measure on it.
 
         Asking again changes nothing.
 
         Args:
-            target: Such as `sm_90`.
             device: Name of a device, such as `model:sm_90` or `h200`.
         """
-        tracing, measuring = ("--trace", "--target", target), Device.parse(device)
+        measuring = Device.parse(device)
+        tracing = ("--trace", "--target", measuring.target)
         if not measuring.measures:
             self.keep((*tracing, "--device", device), self._size)
             return

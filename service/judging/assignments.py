@@ -11,9 +11,8 @@ from service.judging.waiting import Waiting
 from service.judging.yardstick import Yardstick
 from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
 
-Work = tuple[str, str, str, str | None, bool]
-"""What one job finds out: operator, bundle, device; for a confirm the incumbent's bundle, `AGAIN` for a repeat; and
-whether it is for trusted workers only."""
+Work = tuple[str, str, str, str | None]
+"""Operator, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
 
 
 class Assignments:
@@ -41,7 +40,7 @@ class Assignments:
         if found is not None:
             return addressed(found, case, incumbent)
         if self._waiting.join(work, case) and case.job(incumbent) not in queued:
-            self._ledger.send(await self._job(case, incumbent), reserved=_is_reserved(case, incumbent))
+            self._ledger.send(await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN)
         return None
 
     def claim(self, report: Report, asked: Case) -> list[Case]:
@@ -78,8 +77,4 @@ class Assignments:
 
 
 def _work(case: Case, incumbent: str | None) -> Work:
-    return case.operator.digest, case.bundle, case.device.name, incumbent, _is_reserved(case, incumbent)
-
-
-def _is_reserved(case: Case, incumbent: str | None) -> bool:
-    return case.is_yardstick or incumbent == AGAIN
+    return case.operator.digest, case.bundle, case.device.name, incumbent

@@ -61,7 +61,7 @@ class Bench:
 
         Args:
             kind: `trace` or `measure`.
-            device: What to measure on; only for `measure`.
+            device: What to measure on; for `trace` only a recording, which is asked instead of a compiler.
             card: Which card of this machine, on devices that measure.
             data: Folder for what measuring leaves; None for the worker's own.
             command: What starts a bench, without its options.

@@ -35,6 +35,9 @@ RANDOM_SHAPES = 200
 """Random shapes of a finalist on a card (evaluation protocol, stage C8)."""
 INTERPRETED_SHAPES = 20
 """Random shapes of a finalist on devices that execute nothing but small ones, on a CPU."""
+FINALISTS = 3
+"""Holders on each device that are examined, the best first: what people take away. Each costs a trace of all its shapes
+and, on a card, minutes of the sanitizer."""
 UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE_MEMORY})
 """How a finalist's trace may end without a word on the kernel: so many shapes took too much time or memory."""
 ANOTHER = "traced once more it is another kernel: its host code does not do the same each time"
@@ -62,12 +65,14 @@ class Finals:
         self._waiting: dict[str, set[str]] = {}
 
     async def complete(self, search: Search, operator: Operator) -> bool:
-        """Whether every holder of a search has been examined; those that have not are ordered to be, once."""
+        """Whether the best holders of a search have been examined; those that have not are ordered to be, once."""
         if not self._waiting.get(search.id):
             queued: set[str] | None = None
             waiting: set[str] = set()
             for device in search.devices:
-                for elite in await self._store.elites.list(search.id, device, search.axes_version):
+                if Device.parse(device).kind == "recorded":
+                    continue  # What was recorded is all there is to know.
+                for elite in await self._store.elites.top(search.id, device, search.axes_version, FINALISTS):
                     case = await self._case(search, operator, elite)
                     if await self._is_known(case):
                         continue

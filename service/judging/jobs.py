@@ -22,6 +22,9 @@ from workers.protocol import (
     TraceJob,
 )
 
+DRAFT_S = 60.0
+"""Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
+
 AGAIN = "again"
 """Stands where a confirm's incumbent would, for a measure job that repeats what an untrusted host reported."""
 
@@ -83,6 +86,11 @@ def reference_id(search: str) -> str:
     return f"{search}:reference"
 
 
+def draft_id(search: str) -> str:
+    """Id of the job that drafts a candidate from a search's reference."""
+    return f"{search}:draft"
+
+
 def trace_id(candidate: str) -> str:
     """Id of the job that traces a candidate."""
     return f"{candidate}:trace"
@@ -137,9 +145,14 @@ def target_of(search: Search) -> str:
     return Device.parse(search.devices[0]).target
 
 
-def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], target: str) -> str:
-    """What two trace jobs share when their results must be equal: source, operator, shapes, target and protocol."""
-    body = json.dumps([digest, operator, list(shapes), target, PROTOCOL_VERSION], sort_keys=True)
+def traced_at(search: Search) -> str:
+    """Where a search's candidates are traced: its target, or the recording that is asked instead of a compiler."""
+    return Device.parse(search.devices[0]).traced_at
+
+
+def trace_key(digest: str, operator: str, shapes: Sequence[Mapping[str, Any]], place: str) -> str:
+    """What two trace jobs share when their results must be equal: source, operator, shapes, place and protocol."""
+    body = json.dumps([digest, operator, list(shapes), place, PROTOCOL_VERSION], sort_keys=True)
     return hashlib.sha256(body.encode()).hexdigest()
 
 
@@ -151,6 +164,20 @@ def reference_job(search: Search, operator: Operator) -> TraceJob:
         operator=operator,
         shapes=_shapes(search),
         target=target_of(search),
+        device=_recording(search),
+    )
+
+
+def draft_job(search: Search, operator: Operator) -> TraceJob:
+    """Draft a candidate from the operator's reference."""
+    return TraceJob(
+        id=draft_id(search.id),
+        search=search.id,
+        operator=operator,
+        shapes=_shapes(search),
+        target=target_of(search),
+        drafts=True,
+        deadline_s=DRAFT_S,
     )
 
 
@@ -164,6 +191,7 @@ def trace_job(search: Search, operator: Operator, candidate: Candidate) -> Trace
         operator=operator,
         shapes=_shapes(search),
         target=target_of(search),
+        device=_recording(search),
         seed=search.seed,
     )
 
@@ -205,6 +233,11 @@ def confirm_job(case: Case, challenger: Bundle, incumbent: Bundle | None, pacer:
         device=case.device,
         pacer=pacer,
     )
+
+
+def _recording(search: Search) -> Device | None:
+    device = Device.parse(search.devices[0])
+    return device if device.kind == "recorded" else None
 
 
 def final_trace_job(case: Case, random: Sequence[Shape]) -> TraceJob:

@@ -14,7 +14,7 @@ from archive.store import About, Store
 from archive.store.lineage import Readings
 from service.events import CandidateJudged, ElitePromoted, Events
 from service.judging.jobs import FINAL, Case
-from service.judging.reports import record
+from service.judging.reports import judging_ms, record
 from workers.protocol import AnyReport, Bundle, Job, Report, TraceReport
 from workers.queue import Dispatcher
 
@@ -110,7 +110,7 @@ class Ledger:
         """Keep a report on a case, unless its job has one."""
         known = await self.reports(case.candidate.id)
         if all(other.job != report.job for other in known):
-            await self._batch.save_report(record(case, report))
+            await self._batch.save_report(record(case, report), judging_ms(report))
             known.append(report)
 
     def judge(self, search: str, candidate: Candidate, verdict: Verdict) -> None:

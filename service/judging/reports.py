@@ -22,6 +22,8 @@ def doubtful(report: Report) -> bool:
 def addressed(report: Report, case: Case, errand: str | None) -> Report:
     """The same verdict, for a case with an equal bundle, as the answer to what is asked about that.
 
+    Whoever did not ask for it first took no time of the device.
+
     Args:
         report: On the equal bundle.
         case: Whom it is for.
@@ -33,6 +35,7 @@ def addressed(report: Report, case: Case, errand: str | None) -> Report:
             "search": case.search.id,
             "candidate": case.candidate.id,
             "variant": case.variant,
+            "stages_s": report.stages_s if report.job == case.job(errand) else {},
         }
     )
 
@@ -70,3 +73,8 @@ def record(case: Case, report: Report) -> NewReport:
         provenance=report.provenance.value,
         document=report.model_dump_json(),
     )
+
+
+def judging_ms(report: Report) -> int:
+    """What a report took on its device, milliseconds."""
+    return round(1000 * sum(report.stages_s.values()))

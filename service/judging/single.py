@@ -93,6 +93,7 @@ class Judge:
         """
         self._operator = operator
         self._device = device
+        self._recording = device if device.kind == "recorded" else None
         self._card = card
         self._data = data
         self._command = command
@@ -103,7 +104,9 @@ class Judge:
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> "Judge":
-        self._tracer = await self._resources.enter_async_context(Bench("trace", command=self._command))
+        self._tracer = await self._resources.enter_async_context(
+            Bench("trace", device=self._recording, command=self._command)
+        )
         self._measurer = await self._resources.enter_async_context(
             Bench("measure", device=self._device, card=self._card, data=self._data, command=self._command)
         )
@@ -169,6 +172,7 @@ class Judge:
             operator=self._operator,
             shapes=self._shapes,
             target=self._device.target,
+            device=self._recording,
         )
 
     def _measure_job(self, source: str, variant: TracedVariant) -> MeasureJob:

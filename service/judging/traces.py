@@ -15,13 +15,13 @@ class Traces:
     def __init__(self, store: Store, ledger: Ledger) -> None:
         self._store = store
         self._ledger = ledger
-        self._waiting: Waiting[tuple[str, bool], Asked] = Waiting()
+        self._waiting: Waiting[str, Asked] = Waiting()
 
     async def obtain(self, asked: Asked) -> Traced | None:
         """The trace of an equal candidate out of the archive; or None, and then the candidate waits for its own."""
         earlier = await self._store.candidates.find_traced(asked.candidate.trace_key)
         if earlier is None or await self._store.hosts.doubted(earlier.id):
-            if self._waiting.join(_key(asked.candidate), asked):
+            if self._waiting.join(asked.candidate.trace_key, asked):
                 job = trace_job(asked.search, asked.operator, asked.candidate)
                 self._ledger.send(job, reserved=is_yardstick(asked.candidate))
             return None
@@ -35,17 +35,15 @@ class Traces:
         )
 
     def claim(self, candidate: Candidate) -> Sequence[Asked]:
-        """Who waits for the trace of a candidate besides itself; they wait no longer."""
-        return [each for each in self._waiting.claim(_key(candidate)) if each.candidate.id != candidate.id]
+        """Who waits for the trace of a candidate besides itself; they wait no longer, and have to ask again.
+
+        Where it was an untrusted host's, they are then traced by themselves.
+        """
+        return [each for each in self._waiting.claim(candidate.trace_key) if each.candidate.id != candidate.id]
 
     def forget(self, search: str) -> set[str]:
         """Drop what is remembered of a search; the searches that waited for its traces."""
         return self._waiting.forget(search)
-
-
-def _key(candidate: Candidate) -> tuple[str, bool]:
-    """What equal traces share; those on which verdicts of a search rest are for trusted workers."""
-    return candidate.trace_key, is_yardstick(candidate)
 
 
 def _repeat(variant: Variant) -> NewVariant:

@@ -92,7 +92,9 @@ class Verdicts:
         candidate = await self.ledger.candidate(report.candidate)
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
-            await self._take(case, addressed(report, case, incumbent_of(report)), ())
+            # What others are held against takes a trusted worker's word: it is asked for when the case is gone on with.
+            if not (case.is_yardstick and doubtful(report)):
+                await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
 
     async def order_verdicts(
@@ -107,11 +109,7 @@ class Verdicts:
         await self._advance(search, operator, candidate, queued)
 
     def forget(self, search: str) -> set[str]:
-        """Drop what is remembered of a search's jobs in flight, before a sweep finds it anew.
-
-        Returns:
-            Searches that waited for one of these jobs, and have to be swept as well.
-        """
+        """Drop what is remembered of a search's jobs in flight; the other searches that waited for one of them."""
         return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
 
     async def fail(self, search: Search, reason: str) -> None:
@@ -223,11 +221,9 @@ class Verdicts:
             await self._measure([case for case in lacking if case.device.name == name], queued)
         reports = await self.ledger.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
-        if cases and measured and not self._awaits(candidate.id):
+        awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
+        if cases and measured and not awaited:
             await self._conclude(search, candidate, last_words(reports))
-
-    def _awaits(self, candidate: str) -> bool:
-        return self._retraces.awaits(candidate) or self._assignments.awaits(candidate)
 
     async def _measure(self, cases: Sequence[Case], queued: Collection[str]) -> None:
         """Have one candidate's variants judged on one device."""

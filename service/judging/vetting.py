@@ -34,7 +34,7 @@ from workers.protocol import (
     Trust,
     label,
 )
-from workers.queue import Delivery, is_host
+from workers.queue import Delivery, Lane, is_host
 
 PLANTED_SHARE = 1 / 16
 """Share of an untrusted host's jobs whose answer is known: a lie in one of four jobs is found out three times within
@@ -126,7 +126,7 @@ class Vetting:
         except ArchiveError as error:
             log.info("nothing to plant", host=host.id, reason=str(error))
             return None
-        fits = not isinstance(job, TraceJob) or job.target == host.target
+        fits = not isinstance(job, TraceJob) or Lane.of(job).place == host.target
         return (job, answered.known.model_dump_json()) if fits else None
 
     def _kinds(self, host: Host) -> list[list[_Answered]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.grid import Grid
+from archive.policies import Surroundings
 from archive.records import Attempt, Candidate, Elite, Exchange, ExchangeSummary, Search
 from archive.selection import preferred, select
 from archive.store import Store
@@ -113,11 +114,15 @@ class Briefs:
         elites = await self._store.elites.list(search.id, talk.device, search.axes_version)
         visits = await self._store.elites.visits(search.id, talk.device, search.axes_version)
         pinned = preferred(elites, await self._store.pins.list(search.id, talk.device))
-        first = select(elites, rng, visits, pinned)
-        second = select([elite for elite in elites if elite != first], rng, visits)
-        parents = [await self.holder(search, elite) for elite in (first, second) if elite is not None]
+        around = Surroundings(visits)
+        first = select(elites, rng, around, pinned)
+        others = [elite for elite in elites if first is None or elite != first.parent]
+        second = select(others, rng, around)
+        parents = [await self.holder(search, choice.parent) for choice in (first, second) if choice is not None]
         cell = _target(search, elites, rng)
-        near = Grid(search.axes).neighbours(first.cell if cell is None and first else cell or 0) if elites else []
+        near = (
+            Grid(search.axes).neighbours(first.parent.cell if cell is None and first else cell or 0) if elites else []
+        )
         beside = [elite for elite in elites if elite.cell in near][:NEIGHBOURS]
         attempts = await self._store.attempts.of(search.id, EMITTER)
         asked = await self._store.attempts.asked(search.id)

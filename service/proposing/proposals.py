@@ -9,15 +9,18 @@ from collections.abc import Iterable, Sequence
 
 from uuid6 import uuid7
 
+from archive.grid import Grid
+from archive.policies import Surroundings
 from archive.records import SEED_EMITTER, Candidate, Holder, NewCandidate, Search
 from archive.selection import preferred, select
 from archive.store import Store
-from service.emitters import EMITTERS
-from service.emitters.base import Brief, Emitter, Parent, Proposal, Trial
+from service.emitters import EMITTERS, bandit
+from service.emitters.base import Brief, Parent, Proposal, Trial
 from service.errors import BadInput
-from service.judging.jobs import target_of, trace_key
+from service.judging.jobs import target_of, trace_key, traced_at
 from service.judging.promotion import first_benchmark
 from service.operators.sources import digest
+from service.proposing.ledger import active, read_ledger
 from workers.protocol import Operator
 
 ATTEMPTS = 12
@@ -54,21 +57,29 @@ class Proposer:
             Whether any of them had something to propose, and the stored candidate: None where the search already
             has the same source.
         """
-        rng = chance(search, ordinal)
+        rng, ledger = chance(search, ordinal), await read_ledger(self._store, search)
         device = rng.choice(search.devices)
         elites = await self._store.elites.holders(search.id, device, search.axes_version)
-        visits = {holder.cell: holder.visits for holder in elites}
+        around = Surroundings({holder.cell: holder.visits for holder in elites}, Grid(search.axes))
         pinned = preferred(elites, await self._store.pins.list(search.id, device))
-        for _ in range(ATTEMPTS):
-            name = rng.choice(search.emitters)
+        quick = [name for name in ledger.accounts if not EMITTERS[name].asks]
+        left: list[str] = []
+        for _ in range(ATTEMPTS if quick else 0):
+            left = left or bandit.ranked(ledger.accounts, quick, rng)
+            name = left.pop(0)
             emitter = EMITTERS[name]
-            if emitter.asks:
-                continue
-            chosen = [elite for _ in range(emitter.arity) if (elite := select(elites, rng, visits, pinned)) is not None]
-            proposal = await emitter.propose(await self._brief(search, operator, emitter, chosen, rng))
+            choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
+            chosen = [choice.parent for choice in choices if choice is not None]
+            brief = await self._brief(search, operator, ledger.trials[name], chosen, rng)
+            proposal = await emitter.propose(brief)
             if isinstance(proposal, Proposal):
                 return True, await self.keep(search, operator, ordinal, name, proposal)
         return False, None
+
+    async def turn(self, search: Search, ordinal: int) -> str:
+        """The emitter that is first in line for a proposal, those that ask models among them."""
+        ledger = await read_ledger(self._store, search)
+        return bandit.draw(ledger.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
 
     async def keep(
         self, search: Search, operator: Operator, ordinal: int, emitter: str, proposal: Proposal
@@ -83,7 +94,7 @@ class Proposer:
                 emitter=emitter,
                 source=proposal.source,
                 digest=source_digest,
-                trace_key=trace_key(source_digest, operator.digest, search.shapes, target_of(search)),
+                trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
                 parents=tuple(parent for parent in proposal.parents if parent),
                 note=proposal.note,
             ),
@@ -91,16 +102,20 @@ class Proposer:
         )
 
     async def _brief(
-        self, search: Search, operator: Operator, emitter: Emitter, chosen: Sequence[Holder], rng: random.Random
+        self,
+        search: Search,
+        operator: Operator,
+        trials: tuple[Trial, ...],
+        chosen: Sequence[Holder],
+        rng: random.Random,
     ) -> Brief:
         parents = [await self._parent(search, elite) for elite in chosen]
         parents = parents or [Parent(candidate="", source=operator.seeds[0])]
-        trials = await self._store.candidates.trials(search.id, emitter.name)
         return Brief(
             operator=operator.model_dump(mode="json"),
             target=target_of(search),
             parents=tuple(parents),
-            trials=tuple(Trial(trial.note, trial.outcome, trial.objective) for trial in trials),
+            trials=trials,
             rng=rng,
         )
 
@@ -123,7 +138,6 @@ def chance(search: Search, ordinal: int) -> random.Random:
     return random.Random(f"{search.seed}:{ordinal}")
 
 
-def drawn(search: Search, ordinal: int) -> tuple[str, str]:
-    """The device and the emitter that are first in line for a proposal."""
-    rng = chance(search, ordinal)
-    return rng.choice(search.devices), rng.choice(search.emitters)
+def device_of(search: Search, ordinal: int) -> str:
+    """The device that a proposal is for."""
+    return chance(search, ordinal).choice(search.devices)

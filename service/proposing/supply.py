@@ -21,7 +21,9 @@ from service.llm import BackendError, PermanentFailure, Refused, TransientFailur
 from service.llm.base import Ask, BudgetSpent
 from service.proposing.briefs import Briefs
 from service.proposing.consulting import Clerk, Consulting
-from service.proposing.proposals import Proposer, drawn
+from service.proposing.ledger import active
+from service.proposing.proposals import Proposer, device_of
+from service.proposing.stopping import stop_reason
 from service.tasks import end
 from workers.protocol import Operator
 
@@ -133,12 +135,14 @@ class Proposing:
             free: Places, those of conversations not counted as free.
         """
         talks = self._talks.setdefault(search.id, _Talks())
+        if met := await stop_reason(self._store, search):
+            return await self._stop(search, talks, met)
         asking = [name for name in search.emitters if EMITTERS[name].asks]
         if asking and not talks.taken_up and not talks.silent:
             await self._take_up(search, operator, talks, asking[0])
         counts = await self._store.candidates.count(search.id)
         talks.following = max(talks.following, counts.proposals)
-        only = len(asking) == len(search.emitters)
+        only = bool(asking) and len(asking) == len(active(search))
         places = free + len(talks.tasks) + counts.in_flight
         room = _Room(
             free=min(free, search.budget - counts.candidates - len(talks.tasks)),
@@ -148,13 +152,18 @@ class Proposing:
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
         return Supplied(room.added, state, reason)
 
+    async def _stop(self, search: Search, talks: _Talks, reason: str) -> Supplied:
+        """Propose nothing more; the search is done when all that was proposed is judged."""
+        waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
+        return Supplied() if waiting else Supplied(0, SearchState.DONE, reason)
+
     async def _fill(self, search: Search, operator: Operator, talks: _Talks, room: _Room, *, only: bool) -> bool:
         """Propose until there is no room; whether the emitters that ask nobody had nothing to propose."""
         while room.free > 0 and talks.templates:
             await self._vary(search, operator, talks, room)
         while room.free > 0 and talks.following < search.budget * DUPLICATES_PER_EVALUATION:
-            _, name = drawn(search, talks.following)
-            if EMITTERS[name].asks and not talks.silent and len(talks.tasks) < room.talks:
+            name = await self._turn(search, talks, room)
+            if name is not None:
                 self._start(search, operator, talks, talks.allot(), name)
                 room.free -= 1
                 continue
@@ -167,6 +176,13 @@ class Proposing:
             if not found:
                 return True
         return False
+
+    async def _turn(self, search: Search, talks: _Talks, room: _Room) -> str | None:
+        """The emitter that asks a model now; None where it is nobody's turn who does."""
+        if not any(EMITTERS[name].asks for name in active(search)) or talks.silent or len(talks.tasks) >= room.talks:
+            return None
+        name = await self._proposer.turn(search, talks.following)
+        return name if EMITTERS[name].asks else None
 
     async def _ending(
         self, search: Search, talks: _Talks, *, dry: bool, quick: bool, asking: bool
@@ -208,7 +224,7 @@ class Proposing:
         if self._ask is None:
             raise PermanentFailure("no backend is configured")
         begun = await self._store.attempts.begun(search.id, ordinal)
-        device, _ = drawn(search, ordinal)
+        device = device_of(search, ordinal)
         clerk = Clerk(name, talks.allot, talks.drafts.append)
         desk = Consulting(self._store, self._proposer, search, operator, device, clerk)
         brief = await self._briefs.write(search, operator, ordinal, begun, self._ask, desk)

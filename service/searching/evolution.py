@@ -22,6 +22,7 @@ from service.judging.jobs import reference_id, reference_job, trace_id
 from service.judging.verdicts import Verdicts
 from service.judging.vetting import Vetting
 from service.llm import Ask
+from service.proposing.drafts import Drafts
 from service.proposing.proposals import Proposer
 from service.proposing.supply import Proposing
 from service.searching.flow import Flow, Limits
@@ -97,7 +98,10 @@ class Evolution:
         self.vetting = Vetting(store, events)
         self._proposer = Proposer(store, self.holdings.holder)
         self._proposing = Proposing(store, self._proposer, self.verdicts, ask)
-        self._intake = Intake(dispatcher, self.verdicts, self.finals, self.vetting, self._roster, self.holdings)
+        self._drafts = Drafts(store, dispatcher, self._proposer, self.verdicts)
+        self._intake = Intake(
+            dispatcher, self.verdicts, self.finals, self._drafts, self.vetting, self._roster, self.holdings
+        )
         self._heard: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
         self._turns: dict[str, float] = {}
@@ -210,7 +214,7 @@ class Evolution:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
 
     async def _prepare(self, search: Search, operator: Operator) -> None:
-        """Plant the seeds once the reference is known; run once they are judged.
+        """Plant the seeds once the reference is known, then the draft; run once they are judged.
 
         Where times are measured the first seed is judged alone: it paces all others.
         """
@@ -227,6 +231,8 @@ class Evolution:
                 return
             for candidate in planted:
                 await self.verdicts.trace(search, operator, candidate)
+        elif counts.in_flight == 0 and self._drafts.is_due(search, operator, counts):
+            await self._drafts.order(search, operator)
         elif counts.in_flight == 0:
             await self._enter(search, SearchState.RUNNING)
 
@@ -283,6 +289,7 @@ class Evolution:
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
+        self._drafts.sweep(search.id, queued)
         self.finals.forget(search.id)
         if not search.graphs and reference_id(search.id) not in queued:
             await self._dispatcher.submit(reference_job(search, operator))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from archive.records import Search, SearchMark
-from service.judging.jobs import target_of
+from service.judging.jobs import traced_at
 from workers.queue import Dispatcher
 
 LOOK_S = 1.0
@@ -92,5 +92,5 @@ class Flow:
 
 
 def _places(search: Search) -> set[str]:
-    """Where a search's jobs go: its devices, and the target that they share."""
-    return {*search.devices, target_of(search)}
+    """Where a search's jobs go: its devices, and where candidates are traced for them."""
+    return {*search.devices, traced_at(search)}

@@ -19,6 +19,7 @@ from service.judging.jobs import is_final
 from service.judging.verdicts import Verdicts
 from service.judging.vetting import Vetting
 from service.metrics import METRICS
+from service.proposing.drafts import Drafts
 from service.searching.roster import Roster
 from service.searching.tenure import Holdings
 from workers.protocol import AnyReport, TraceReport
@@ -58,6 +59,7 @@ class Intake:
         dispatcher: Dispatcher,
         verdicts: Verdicts,
         finals: Finals,
+        drafts: Drafts,
         vetting: Vetting,
         roster: Roster,
         holdings: Holdings,
@@ -66,6 +68,7 @@ class Intake:
         self._vetting = vetting
         self._verdicts = verdicts
         self._finals = finals
+        self._drafts = drafts
         self._roster = roster
         self._holdings = holdings
 
@@ -161,6 +164,8 @@ class Intake:
             await self._finals.apply(search, operator, report)
         elif not isinstance(report, TraceReport):
             await self._verdicts.apply_report(search, operator, report)
+        elif self._drafts.is_about(report):
+            await self._drafts.apply(search, operator, report)
         elif report.candidate is None:
             await self._verdicts.apply_reference(search, report)
         else:

@@ -55,6 +55,24 @@ class LlmTerms(BaseModel):
     usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
 
 
+class StopRules(BaseModel):
+    """When a search ends before its evaluations are used: as soon as one of the rules that are given is met.
+
+    Attributes:
+        seconds: Since it was asked for.
+        judging_s: Seconds that its reports took on their devices; on a card, GPU-seconds with all that checking takes.
+        plateau: Evaluations in a row after which no device's best has become better.
+        speedup: Objective that the best kernel of any device has reached.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seconds: float | None = Field(default=None, gt=0)
+    judging_s: float | None = Field(default=None, gt=0)
+    plateau: int | None = Field(default=None, ge=1, le=1_000_000)
+    speedup: float | None = Field(default=None, gt=0)
+
+
 class SearchRequest(BaseModel):
     """One search to run.
 
@@ -67,6 +85,7 @@ class SearchRequest(BaseModel):
         seed: Drives proposals, never input values.
         priority: Its share of turns and places beside its owner's other searches.
         llm: What emitters that ask language models may use and spend; None if none may be asked.
+        stop: When it ends before its evaluations are used.
     """
 
     model_config = ConfigDict(
@@ -85,6 +104,7 @@ class SearchRequest(BaseModel):
     seed: int = Field(default=0, ge=0, lt=2**63)
     priority: int = Field(default=PRIORITY, ge=1, le=9)
     llm: LlmTerms | None = None
+    stop: StopRules | None = None
 
 
 class SearchChange(BaseModel):

@@ -4,8 +4,9 @@ import random
 from collections import Counter
 from datetime import UTC, datetime
 
+from archive.policies import Surroundings
 from archive.records import Elite, Pin
-from archive.selection import curious, preferred, select, uniform
+from archive.selection import SHARES, preferred, select
 
 DRAWS = 4000
 
@@ -38,35 +39,20 @@ def test_nothing_to_select_from_an_empty_archive() -> None:
     assert select([], random.Random(0)) is None
 
 
-def test_uniform_treats_cells_alike() -> None:
-    rng = random.Random(1)
-    drawn = Counter(uniform(ELITES, rng).cell for _ in range(DRAWS))
-    assert set(drawn) == {0, 3, 5, 8}
-    assert max(drawn.values()) < 1.3 * min(drawn.values())
-
-
-def test_curious_goes_where_few_have_been() -> None:
-    rng = random.Random(2)
-    drawn = Counter(curious(ELITES, {0: 99, 3: 99, 8: 99}, rng).cell for _ in range(DRAWS))
-    # Weights are 1/10, 1/10, 1 and 1/10.
-    assert 0.7 < drawn[5] / DRAWS < 0.84
-
-
-def test_select_mixes_both_where_visits_are_known() -> None:
-    rng = random.Random(3)
-    drawn = Counter(elite.cell for _ in range(DRAWS) if (elite := select(ELITES, rng, {0: 99, 3: 99, 8: 99})))
+def test_policies_get_their_shares() -> None:
+    rng, around = random.Random(3), Surroundings({0: 99, 3: 99, 8: 99})
+    drawn = Counter(choice.parent.cell for _ in range(DRAWS) if (choice := select(ELITES, rng, around)))
     # Half of 1/4 and half of 10/13.
     assert 0.45 < drawn[5] / DRAWS < 0.57
-
-
-def test_select_is_uniform_where_visits_are_unknown() -> None:
-    assert select(ELITES, random.Random(4)) == uniform(ELITES, random.Random(4))
+    assert sum(SHARES.values()) == 1
+    only = [select(ELITES, rng, around, shares={"optimistic": 1.0}) for _ in range(20)]
+    assert {choice.parent.cell for choice in only if choice} == {5}
 
 
 def test_the_same_seed_selects_the_same() -> None:
-    visits = {0: 3}
-    first = [select(ELITES, random.Random(seed), visits) for seed in range(20)]
-    assert first == [select(ELITES, random.Random(seed), visits) for seed in range(20)]
+    around = Surroundings({0: 3})
+    first = [select(ELITES, random.Random(seed), around) for seed in range(20)]
+    assert first == [select(ELITES, random.Random(seed), around) for seed in range(20)]
 
 
 def test_holders_of_pinned_cells_and_pinned_candidates_are_preferred() -> None:
@@ -84,13 +70,8 @@ def test_holders_of_pinned_cells_and_pinned_candidates_are_preferred() -> None:
 
 def test_pinned_elites_get_their_share() -> None:
     rng = random.Random(5)
-    drawn = Counter(elite.cell for _ in range(DRAWS) if (elite := select(ELITES, rng, None, [ELITES[1]])))
+    pinned = [ELITES[1]]
+    drawn = Counter(choice.parent.cell for _ in range(DRAWS) if (choice := select(ELITES, rng, pinned=pinned)))
     # Half, and a quarter of the other half.
     assert 0.57 < drawn[ELITES[1].cell] / DRAWS < 0.68
     assert len(drawn) == len(ELITES)
-
-
-def test_without_pins_nothing_changes() -> None:
-    visits = {0: 3}
-    for seed in range(20):
-        assert select(ELITES, random.Random(seed), visits, []) == select(ELITES, random.Random(seed), visits)

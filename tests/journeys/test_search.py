@@ -77,7 +77,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     for arguments in (
         ("search", "no_such_operator"),
         ("search", "rmsnorm", "--device", "model:sm_1"),
-        ("search", "rmsnorm", "--device", "recorded:h200"),
+        ("search", "rmsnorm", "--device", "recorded:mi300x"),
         ("search", "rmsnorm", "--emitters", "magic"),
         ("search", "rmsnorm", "--evaluations", "0"),
         ("judge", "rmsnorm", str(tmp_path / "missing.py")),

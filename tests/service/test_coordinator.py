@@ -45,7 +45,7 @@ async def queued(coordinator: Coordinator) -> int:
         ({"operator": "rmsnrom"}, "operator"),
         ({"devices": ("model:sm_1",)}, "devices"),
         ({"devices": ("toaster",)}, "devices"),
-        ({"devices": ("recorded:h200",)}, "devices"),
+        ({"devices": ("h200", "recorded:h200")}, "devices"),
         ({"devices": ("mi300x",)}, "devices"),
         ({"devices": ("h200", "model:sm_80")}, "devices"),
         ({"devices": ("model:sm_90", "model:sm_80")}, "devices"),

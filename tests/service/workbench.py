@@ -52,6 +52,7 @@ class Answers:
         outcome: What becomes of a variant.
         speedup: On cards, the middle of the speedup over the best baseline; None where there is no baseline.
         rival: On cards, the lower bound of the incumbent's time over the challenger's.
+        draft: What a reference is drafted as; empty where it is not.
         final: What becomes of a finalist.
         retraced: What a finalist's source becomes when it is traced once more; None where that comes to nothing.
         seen: The jobs so far, but for those on finalists.
@@ -64,6 +65,7 @@ class Answers:
     outcome: Callable[[Judging], Outcome] = lambda job: Outcome.CORRECT
     speedup: Callable[[Judging], float | None] = lambda job: 1.0
     rival: Callable[[ConfirmJob], float] = lambda job: 1.0
+    draft: str = ""
     final: Callable[[FinalJob], Outcome] = lambda job: Outcome.CORRECT
     retraced: Callable[[str], Bundle | None] | None = None
     seen: list[Job] = field(default_factory=list)
@@ -125,6 +127,9 @@ class Answers:
 
     def _traced(self, job: TraceJob) -> TraceReport:
         base = {"job": job.id, "search": job.search, "candidate": job.candidate, "worker": "w"}
+        if job.drafts:
+            outcome = Outcome.CORRECT if self.draft else Outcome.FORBIDDEN_OP
+            return TraceReport(outcome=outcome, draft=self.draft, **base)
         if job.bundle is not None:
             bundle = job.bundle.model_copy(update={"cubins": dict.fromkeys(job.bundle.kernels, records.CUBIN)})
             readings = tuple(records.readings() for _ in job.shapes)
@@ -201,6 +206,7 @@ class Workbench:
             "budget",
             "seed",
             "shapes",
+            "stop",
         )
         search = await self.store.searches.create(NewSearch(**{name: getattr(template, name) for name in fields}))
         await self.evolution.sweep(search)

@@ -35,6 +35,13 @@ def test_a_bench_reads_back_what_it_is_told() -> None:
     assert (again.card, again.data) == (1, Path("/var/lib/reef"))
 
 
+def test_a_recording_traces_for_itself_and_has_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    said = options(f"run {QUEUE} --trace --target sm_90 --device recorded:h200")
+    assert (said.target, said.card) == ("recorded:h200", None)
+    assert card_arguments(said) == ("--data", str(tmp_path / "kernelreef"))
+
+
 def test_a_survey_takes_nothing() -> None:
     assert options("survey").command == "survey" and options("survey").with_parent is None
 

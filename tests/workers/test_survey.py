@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_machine_has_a_jail_and_tools_and_a_word_about_cards() -> None:
     found = survey()
-    assert "pid" in found.jail and set(found.versions) == {"python", "ptxas", *PACKAGES}
+    assert "pid" in found.jail and set(found.versions) == {"python", "ptxas", "compute-sanitizer", *PACKAGES}
     assert found.versions["triton"][0].isdigit()
     assert found.cards or found.no_card.startswith("not tried: ")
 

@@ -110,8 +110,10 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     worst_floor = max(allowance.scale_worst * unit, 8 * sums) * scale
     worst_bound = torch.maximum(allowance.native_worst * native_worst, worst_floor)
     info = torch.finfo(errors.dtype)
-    flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * _largest_input(evidence)
-    least = max(info.smallest_normal * info.eps, flushed)
+    largest = _largest_input(evidence)
+    flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
+    cancelled = torch.finfo(torch.float64).eps * largest
+    least = max(info.smallest_normal * info.eps, flushed, cancelled)
     return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * info.eps / 2)
 
 
@@ -162,10 +164,9 @@ def summation_roundoff(evidence: Evidence) -> float:
 
 
 def _largest_input(evidence: Evidence) -> float:
-    """The largest finite magnitude among float inputs, at least 1."""
+    """The largest finite magnitude among float inputs. Times a roundoff of float64, what the reference may cancel."""
     floats = [tensor for tensor in evidence.inputs if tensor.is_floating_point() and tensor.numel()]
-    most = [tensor.nan_to_num(0.0, 0.0, 0.0).abs().amax().double() for tensor in floats]
-    return max(1.0, *(float(each) for each in most)) if most else 1.0
+    return max((float(tensor.nan_to_num(0.0, 0.0, 0.0).abs().amax().double()) for tensor in floats), default=0.0)
 
 
 def _most(rows: torch.Tensor) -> torch.Tensor:

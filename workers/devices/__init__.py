@@ -5,10 +5,10 @@ from pathlib import Path
 from workers.devices.base import DeviceBench
 from workers.devices.cuda import CudaDevice
 from workers.devices.model import ModelDevice
-from workers.errors import ToolMissing
+from workers.devices.recorded import RecordedDevice
 from workers.protocol import Device
 
-DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice)}
+DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice, RecordedDevice)}
 """Devices by `Device.kind`."""
 
 __all__ = ["DEVICES", "CudaDevice", "DeviceBench", "ModelDevice", "open_device"]
@@ -20,6 +20,4 @@ def open_device(device: Device, worker: str, card: int = 0, folder: Path | None 
     Raises:
         ToolMissing: If there is no such device here.
     """
-    if device.kind not in DEVICES:
-        raise ToolMissing(f"this version cannot judge on {device.name}; it can on: {', '.join(DEVICES)}")
     return DEVICES[device.kind](device, worker, card, folder)

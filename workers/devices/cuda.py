@@ -42,6 +42,8 @@ PAIRS = 16
 """Pairs a shape when a variant is judged: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
 CONFIRM_PAIRS = 64
 """Pairs a shape before a promotion."""
+BRIEF_PAIRS = 4
+"""Pairs a shape of a brief measurement: the fewest that have an interval."""
 JOBS_A_SEED = 500
 """Jobs after which timed content is drawn from a new secret."""
 JOBS_A_BATCH = 50
@@ -112,6 +114,28 @@ class CudaDevice(DeviceBench):
             controls=self._controls_of(job.operator),
         )
         return self._judge(job, measurement, None, PAIRS)
+
+    def measure_briefly(self, job: MeasureJob) -> Report:
+        """The same as `measure` with as few pairs as there can be, for recording thousands of variants in minutes.
+
+        Benchmark plans are checked by every output of their timed runs, the others by runs of their own. The times are
+        those of the race alone; nothing that was measured so can hold a cell.
+
+        Raises:
+            BadMessage: If the bundle is for another target.
+            CardFailed: If the card or a process that uses it failed.
+        """
+        measurement = Measurement(
+            job.operator,
+            job.graphs,
+            job.bundle,
+            job.pacer,
+            self._setting,
+            related=False,
+            briefly=True,
+            controls=self._controls_of(job.operator),
+        )
+        return self._judge(job, measurement, None, BRIEF_PAIRS)
 
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew and time it against the pacer and against the incumbent, longer.

@@ -66,6 +66,7 @@ class Measurement:
         pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
         setting: What measurements have in common.
         related: Whether to relate the pacer to the baselines.
+        briefly: Whether plans that are timed are not run apart from that.
         controls: What the controls gave; tried before the candidate is judged if they are None.
         checks: What the checks found so far.
         stages_s: Seconds by stage so far.
@@ -77,6 +78,7 @@ class Measurement:
     pacer: Bundle | None
     setting: Setting
     related: bool = True
+    briefly: bool = False
     controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
@@ -146,7 +148,7 @@ class Measurement:
         try:
             if not checked:
                 with timed(self.stages_s, "check"):
-                    trial.check()
+                    trial.check(briefly=self.briefly)
             with timed(self.stages_s, "time"):
                 races = [self._race(trial, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()

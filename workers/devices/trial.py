@@ -79,17 +79,22 @@ class Trial:
             order = Load(side=side, operator=operator, bundle=bundle, machine_code=code)
             crew.replay(order, EXECUTE_S, Stage.CHECK)
 
-    def check(self) -> None:
+    def check(self, *, briefly: bool = False) -> None:
         """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.
 
         The cheapest plan and the first that is timed are run twice on equal content.
+
+        Args:
+            briefly: Whether to leave out plans that will be timed: of those, only what a race puts out is looked at.
 
         Raises:
             Ended: At the first batch of runs in which one is not right.
         """
         bundle = self.bundles[Side.CANDIDATE]
-        order = sorted(range(len(bundle.plans)), key=lambda index: plan_bytes(bundle.plans[index]))
-        twice = {order[0], self._first_benchmark()}
+        timed = {index for index, _ in benchmarks(bundle)} if briefly else set()
+        checked = [index for index in range(len(bundle.plans)) if index not in timed]
+        order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
+        twice = {*order[:1], self._first_benchmark()}
         self.run(
             Runs(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order

@@ -67,6 +67,11 @@ class Device(Wire):
         return self.kind == "cuda"
 
     @property
+    def traced_at(self) -> str:
+        """Where candidates for it are traced: its target, or itself where a recording is asked and nothing compiles."""
+        return self.name if self.kind == "recorded" else self.target
+
+    @property
     def target(self) -> str:
         """What to compile for, such as `sm_90`."""
         return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]

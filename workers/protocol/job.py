@@ -19,18 +19,24 @@ max-autotune may take minutes over all benchmark shapes; all others take seconds
 
 
 class TraceJob(Wire):
-    """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference."""
+    """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference.
+
+    With `drafts` and neither of the two, have TorchInductor write a candidate from the reference.
+    """
 
     kind: Literal["trace"] = "trace"
     id: str
     search: str
     candidate: str | None = None
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
+    drafts: bool = False
     bundle: Bundle | None = None
     """Plans that were traced elsewhere, in place of a source: they are held against the operator and assembled anew."""
     operator: Operator
     shapes: tuple[Shape, ...]
     target: str
+    device: Device | None = None
+    """A recording that is asked what came of a source; without one it is compiled."""
     seed: int = 0
     """Seeds the sample of autotune configurations; never input values."""
     deadline_s: float = 20.0

@@ -280,6 +280,7 @@ class Bundle(Wire):
 
     `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each
     kernel's digest to the SHA-256 of its machine code, filled in by the assembler; with it the bundle has an identity.
+    A bundle out of a recording has neither kernels nor steps: `recorded` is the identity of the one that was recorded.
     """
 
     target: str
@@ -288,6 +289,7 @@ class Bundle(Wire):
     kernels: dict[Digest, Kernel] = Field(max_length=MAX_KERNELS)
     plans: tuple[Plan, ...] = Field(min_length=1, max_length=MAX_PLANS)
     cubins: dict[Digest, Digest] = {}
+    recorded: Digest | None = None
 
     @model_validator(mode="after")
     def _kernels_present(self) -> Self:
@@ -353,6 +355,8 @@ class Bundle(Wire):
             for digest, kernel in self.kernels.items()
         }
         body = [self.target, self.operator, *(_plan_identity(plan, kernels) for plan in self.plans)]
+        if self.recorded is not None:
+            body.append(self.recorded)
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
+from workers.protocol.job import MAX_SOURCE_BYTES
 from workers.protocol.outcome import Outcome, Provenance, Stage, Trust
 from workers.protocol.plan import Bundle
 from workers.protocol.trust import Grounds
@@ -99,7 +100,7 @@ class Gate(Wire):
 
 
 class TraceReport(Wire):
-    """What came back from a trace job: variants, or reference graphs, or one outcome for the whole candidate."""
+    """What came back from a trace job: variants, reference graphs, a draft, or one outcome for the whole candidate."""
 
     kind: Literal["trace"] = "trace"
     job: str
@@ -116,6 +117,8 @@ class TraceReport(Wire):
     line: int | None = None
     variants: tuple[TracedVariant, ...] = ()
     graphs: tuple[Graph, ...] = ()
+    draft: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""
+    """A candidate that TorchInductor wrote. As hostile as any: the reference that it comes from is a stranger's."""
     gate: Gate | None = None
     """Of the operator; comes with its reference graphs."""
     stages_s: dict[str, float] = {}

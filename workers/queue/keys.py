@@ -74,7 +74,10 @@ def worker_of(reports: str) -> str:
 
 @dataclass(frozen=True)
 class Lane:
-    """Where jobs of one kind for one place wait; the place is a target for trace jobs and a device for the others."""
+    """Where jobs of one kind for one place wait.
+
+    The place is a target for trace jobs that compile, and a device for all others.
+    """
 
     place: str
     kind: str
@@ -92,9 +95,10 @@ class Lane:
         """
         if not isinstance(job, TraceJob):
             return cls(job.device.name, f"{RESERVED if reserved and job.kind not in DECISIVE else ''}{job.kind}")
+        place = job.target if job.device is None else job.device.name
         if job.references:
-            return cls(job.target, f"{FINAL}-{job.kind}")
-        return cls(job.target, f"{RESERVED if reserved or job.source is None else ''}{job.kind}")
+            return cls(place, f"{FINAL}-{job.kind}")
+        return cls(place, f"{RESERVED if reserved or job.source is None else ''}{job.kind}")
 
     @classmethod
     def named(cls, name: str) -> Self:

@@ -64,7 +64,7 @@ def export(request: bytes) -> bytes:
     """
     job = TraceJob.model_validate_json(request)
     try:
-        entry = _load(job.operator)
+        entry = load_entry(job.operator)
         graphs = [_export_shape(entry, job.operator, shape) for shape in job.shapes]
     except NotExportable as refusal:
         return _refuse(refusal.outcome, refusal.reason, _line(refusal))
@@ -101,7 +101,12 @@ def _line(error: BaseException) -> int | None:
     return lines[-1] if lines else None
 
 
-def _load(operator: Operator) -> Entry:
+def load_entry(operator: Operator) -> Entry:
+    """The reference's function.
+
+    Raises:
+        NotExportable: If there is none.
+    """
     namespace: dict[str, object] = {"__name__": "reference"}
     exec(compile(ast.parse(operator.reference, FILENAME), FILENAME, "exec"), namespace)
     entry = namespace.get(operator.entry)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from workers.protocol import REASON_CHARS, Kernel, Outcome, Plan, Stage, Wire
+from workers.protocol import MAX_SOURCE_BYTES, REASON_CHARS, Kernel, Outcome, Plan, Stage, Wire
 from workers.protocol.plan import MAX_PLANS, Digest
 
 MAX_VARIANTS = 16
@@ -39,3 +39,9 @@ class Reply(Ended):
     variants: tuple[TracedPlans, ...] = Field(default=(), max_length=MAX_VARIANTS)
     kernels: Annotated[dict[Digest, Kernel], Field(max_length=MAX_KERNELS)] = {}
     stages_s: dict[Literal["trace", "compile"], Seconds] = {}
+
+
+class Written(Ended):
+    """A candidate's text that TorchInductor wrote, or why there is none."""
+
+    source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""

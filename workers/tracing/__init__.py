@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from workers import jail, tracer
+from workers import inductor, jail, tracer
 from workers.assembler import Assembler, assemble, assemble_kernel
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
@@ -23,7 +23,7 @@ from workers.protocol.plan import MAX_PLANS
 from workers.targets import TARGETS
 from workers.tracer import reference
 from workers.tracer.refusal import SOURCE_NAME, tidy
-from workers.tracer.reply import Ended, Reply, TracedPlans
+from workers.tracer.reply import Ended, Reply, TracedPlans, Written
 from workers.tracing.admission import admission
 from workers.tracing.claims import CLAIMS, Claim, Unfounded, check_bundle
 from workers.tracing.warmth import warm
@@ -84,7 +84,7 @@ class _Export(Ended):
 
 
 def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, judging: Judging = JUDGING) -> TraceReport:
-    """Trace a candidate, assemble one that was traced elsewhere, or export the operator's reference.
+    """Trace a candidate, assemble one that was traced elsewhere, export the operator's reference, or draft from it.
 
     Args:
         job: The order; with `references` the report on a source that can be judged brings the reference graphs as well.
@@ -93,8 +93,8 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, jud
         judging: What its answer is held against.
 
     Returns:
-        The report. `outcome` is `correct` if at least one variant is ready to be judged, and for reference graphs, with
-        which comes the verdict of the operator's gate.
+        The report. `outcome` is `correct` if at least one variant is ready to be judged, for a draft, and for reference
+        graphs, with which comes the verdict of the operator's gate.
 
     Raises:
         ToolMissing: If there is no such target.
@@ -115,13 +115,17 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, jud
     )
     if job.bundle is not None:
         return _assemble_again(job.bundle, job, report, judging)
-    result = _jailed(reference.export if job.source is None else tracer_function, job)
+    result = _jailed(_without_source(job) if job.source is None else tracer_function, job)
     if result.ending is not Ending.RETURNED:
         return _with_end(report, _ended(result), stages_s={"jail": result.wall_s})
     if job.source is None:
-        return _read_export(result, job, report)
+        return _read_draft(result, report) if job.drafts else _read_export(result, job, report)
     traced = _read_trace(result, job, report, judging)
     return _with_references(traced, job) if job.references and traced.outcome is Outcome.CORRECT else traced
+
+
+def _without_source(job: TraceJob) -> Trace:
+    return inductor.draft if job.drafts else reference.export
 
 
 def _jailed(function: Trace, job: TraceJob) -> JailResult:
@@ -188,6 +192,16 @@ def _read_export(result: JailResult, job: TraceJob, report: TraceReport) -> Trac
     gate = admission(job.operator, export.graphs)
     stages_s = {"trace": result.wall_s, "gate": time.perf_counter() - started}
     return _with_end(report, export, graphs=export.graphs, gate=gate, stages_s=stages_s)
+
+
+def _read_draft(result: JailResult, report: TraceReport) -> TraceReport:
+    try:
+        written = Written.model_validate_json(result.reply)
+    except ValidationError as error:
+        return _with_end(report, _malformed(error))
+    if written.outcome is Outcome.CORRECT and not written.source:
+        return _with_end(report, _rejected("the draft is empty"))
+    return _with_end(report, written, draft=written.source, stages_s={"trace": result.wall_s})
 
 
 def _read_trace(result: JailResult, job: TraceJob, report: TraceReport, judging: Judging) -> TraceReport:

@@ -4,15 +4,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.emitters import bandit
 from service.emitters.base import Brief, Parent, Record, Talk
 
 SCRATCH, IMPROVE, EXPLORE, CROSS = "scratch", "improve", "explore", "cross"
 REPAIR, TUNE, AGENTIC = "repair", "tune", "agentic"
 STRATEGIES = (SCRATCH, IMPROVE, EXPLORE, CROSS, REPAIR, TUNE, AGENTIC)
 """Every strategy; each has a template of its name. `docs/llm.md` says what each asks for."""
-
-PRIOR = 1.0
-"""Weight of what is assumed of an arm before it was tried, in calls: one call's worth of the average arm."""
 
 
 @dataclass(frozen=True)
@@ -62,28 +60,15 @@ def parents_for(strategy: str, brief: Brief, talk: Talk) -> tuple[Parent, ...] |
 
 
 def draw(records: Sequence[Record], arms: Sequence[tuple[str, str]], rng: random.Random) -> tuple[str, str]:
-    """Thompson sampling: the arm with the largest sample of promoted gain per cost.
-
-    How often a call is promoted is drawn from its Beta posterior; gain per promotion and cost per call are means,
-    with one call's worth of the mean over all arms lent to each.
+    """The backend and the strategy to try now, by promoted gain per cost.
 
     Args:
         records: What came of the arms so far, of all that were tried.
         arms: Backends and strategies to choose from; at least one.
         rng: The only source of chance.
     """
-    known = {(record.backend, record.strategy): record for record in records}
-    calls, promotions = sum(item.calls for item in records), sum(item.promotions for item in records)
-    gain = sum(item.gain for item in records) / promotions if promotions else 1.0
-    cost = sum(item.cost for item in records) / calls if calls else 1.0
-
-    def sample(arm: tuple[str, str]) -> float:
-        record = known.get(arm, Record(*arm))
-        hits = min(record.promotions, record.calls)
-        share = rng.betavariate(1 + hits, 1 + record.calls - hits)
-        gained = (record.gain + PRIOR * gain) / (record.promotions + PRIOR)
-        paid = (record.cost + PRIOR * cost) / (record.calls + PRIOR)
-        return share * gained / paid if paid > 0 else share * gained
-
-    samples = [sample(arm) for arm in arms]
-    return arms[samples.index(max(samples))]
+    accounts = {
+        (item.backend, item.strategy): bandit.Account(item.calls, item.cost, item.promotions, item.gain)
+        for item in records
+    }
+    return bandit.draw(accounts, arms, rng)

@@ -8,6 +8,7 @@ every rule of the table over the catalogue's seeds). Look for what you need in t
     loops      sweeps over an axis, and what they fold
     kernels    a kernel with all its launches
     programs   how a program finds its piece of the work
+    boxes      loads of a box of a matrix
     rows       a row in one tile, as straight-line code
 """
 
@@ -15,8 +16,10 @@ from typing import Any
 
 from service.emitters.rules.backward import Backward
 from service.emitters.rules.base import Rule
+from service.emitters.rules.block_pointers import BlockPointers
 from service.emitters.rules.cache_hint import CacheHint
 from service.emitters.rules.chunk_row import ChunkRow
+from service.emitters.rules.clusters import Clusters
 from service.emitters.rules.contiguity import Contiguity
 from service.emitters.rules.even_mask import EvenMask
 from service.emitters.rules.exp2 import Exp2
@@ -28,10 +31,14 @@ from service.emitters.rules.load_order import LoadOrder
 from service.emitters.rules.online_sum import OnlineSum
 from service.emitters.rules.persistent import Persistent
 from service.emitters.rules.pipeline_loop import PipelineLoop
+from service.emitters.rules.pipeline_pieces import PipelinePieces
 from service.emitters.rules.reciprocal import Reciprocal
 from service.emitters.rules.rows_tile import RowsTile
 from service.emitters.rules.run_of_pieces import RunOfPieces
 from service.emitters.rules.size_warps import SizeWarps
+from service.emitters.rules.split_k import SplitK
+from service.emitters.rules.tensor_descriptors import TensorDescriptors
+from service.emitters.rules.warp_specialize import WarpSpecialize
 from service.emitters.rules.whole_row import WholeRow
 
 RULES: dict[str, Rule[Any]] = {
@@ -56,6 +63,12 @@ RULES: dict[str, Rule[Any]] = {
         Exp2(),
         Reciprocal(),
         LimitRegisters(),
+        WarpSpecialize(),
+        TensorDescriptors(),
+        SplitK(),
+        PipelinePieces(),
+        Clusters(),
+        BlockPointers(),
     )
 }
 """Every rule, by name."""

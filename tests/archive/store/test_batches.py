@@ -58,7 +58,7 @@ async def test_the_same_twice_counts_once(store: Store) -> None:
     answers = []
     for batch in batches:
         await batch.save_trace(candidate, trace)
-        await batch.save_report(report)
+        await batch.save_report(report, judging_ms=250)
         batch.offer(challenge)
         batch.judge(Verdict(candidate, "correct", "", None, 1.0))
         batch.judge(Verdict(candidate, "wrong_result", "", None, None))
@@ -70,7 +70,8 @@ async def test_the_same_twice_counts_once(store: Store) -> None:
     assert progress.emitters == {"tune": {"proposals": 1, "judged": 1, "correct": 1, "promotions": 1}}
     assert len(await store.elites.history(search, DEVICE)) == 1
     assert await store.reports.of_candidate(candidate) == [report.document]
-    assert (await store.candidates.count(search)).judged == 1
+    counts = await store.candidates.count(search)
+    assert (counts.judged, counts.judging_ms) == (1, 250)
 
 
 async def test_many_offers_come_to_what_they_come_to_one_by_one(store: Store) -> None:

@@ -70,6 +70,13 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
     assert (other["elites"], other["best"]) == (0, None)
 
 
+async def test_progress_says_who_gets_the_turns_to_come(client: httpx.AsyncClient, filled) -> None:
+    turns = (await client.get(f"/searches/{filled.search.id}/progress")).json()["turns"]
+    assert [item["emitter"] for item in turns] == list(filled.search.emitters)
+    assert sum(item["share"] for item in turns) == pytest.approx(1.0)
+    assert all(item["resting"] == {} for item in turns)
+
+
 async def test_an_archive_that_is_as_it_was_is_not_sent_again(client: httpx.AsyncClient, service, filled) -> None:
     address = f"/searches/{filled.search.id}/archive"
     first = await client.get(address)

@@ -71,3 +71,15 @@ def test_a_wrong_spec_names_the_field(tmp_path: Path) -> None:
     (tmp_path / "operator.toml").write_text('name = "Bad Name"\nentry = "f"\n')
     result = CliRunner().invoke(app, ["operators", "show", str(tmp_path / "operator.toml")])
     assert isinstance(result.exception, BadInput)
+
+
+def test_a_seed_by_inductor_is_printed_as_a_candidate(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(app, ["operators", "seed", spec(tmp_path, "double", "x * 2")])
+    assert printed.exit_code == 0 and "def f(x):" in printed.stdout and "@triton.jit" in printed.stdout
+
+
+def test_why_there_is_no_seed(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(app, ["operators", "seed", spec(tmp_path, "sorted", "x.sort(-1).values")])
+    assert isinstance(refused.exception, BadInput) and "TorchInductor calls" in refused.exception.detail
+    unknown = CliRunner().invoke(app, ["operators", "seed", "gelu", "--target", "sm_1"])
+    assert isinstance(unknown.exception, BadInput) and unknown.exception.field == "target"

@@ -2,7 +2,7 @@ import random
 from collections import Counter
 
 from service.emitters.base import Brief, Parent, Trial
-from service.emitters.rewrite import JOINT, Rewrite, rule_weights
+from service.emitters.rewrite import JOINT, PATIENCE, Rewrite, rule_accounts
 from service.emitters.rules import RULES
 from tests.service.emitters.samples import seed
 
@@ -28,25 +28,39 @@ async def test_sometimes_two_rules():
     assert 2 < len(double) < 20
 
 
-async def test_a_rule_that_always_fails_is_tried_rarely():
-    failures = tuple(Trial("backward", "compile_error", None, ("other",)) for _ in range(30))
-    assert (await drawn(failures))["backward"] < (await drawn())["backward"]
+async def test_a_rule_that_always_fails_rests_with_a_reason_and_comes_back():
+    failures = tuple(Trial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
+    assert (await drawn())["backward"] > 0
+    assert (await drawn(failures))["backward"] == 0
+    assert Rewrite().resting(failures) == {"backward": "4 of 4 trials ended in compile_error"}
+    assert Rewrite().resting(failures[1:]) == {}
+    assert Rewrite().resting((*failures, Trial("backward", "wrong_result", None))) == {}
 
 
-def test_weights():
+async def test_a_rule_that_brings_more_is_tried_more():
+    paid = tuple(Trial("exp2", "correct", 2.0, ("other",), gain=1.0) for _ in range(8))
+    idle = tuple(Trial(name, "correct", 1.0, ("other",)) for name in RULES if name != "exp2" for _ in range(8))
+    assert (await drawn(paid + idle))["exp2"] > 2 * (await drawn())["exp2"]
+
+
+async def test_what_was_tried_on_this_parent_comes_last():
+    tried = tuple(Trial(name, "correct", 1.0, ("c0",)) for name in RULES if name != "limit_registers")
+    found = [await Rewrite().propose(brief(seed("softmax"), draw, tried)) for draw in range(8)]
+    assert all(proposal.note.startswith("limit_registers") for proposal in found)
+
+
+def test_accounts():
     trials = (
-        Trial("exp2", "correct", 1.2, ("other",)),
-        Trial("exp2 + backward", "correct", 1.2, ("other",)),
+        Trial("exp2", "correct", 1.2, ("other",), gain=0.2),
+        Trial("exp2 + backward", "correct", 1.2, ("other",), gain=0.1),
         Trial("backward", "compile_error", None, ("other",)),
-        Trial("persistent", "correct", 1.0, ("c0",)),
         Trial("no rule at all", "correct", 1.0),
     )
-    weights = rule_weights(brief("", trials=trials))
-    assert weights["exp2"] == 3 / 4
-    assert weights["backward"] == 2 / 4
-    assert weights["persistent"] == 2 / 3 / 2
-    assert weights["chunk_row"] == 1 / 2
-    assert weights.keys() == RULES.keys()
+    accounts = rule_accounts(trials)
+    assert (accounts["exp2"].tries, accounts["exp2"].promotions) == (2, 2)
+    assert (accounts["backward"].tries, accounts["backward"].gain) == (2, 0.1)
+    assert accounts["chunk_row"].tries == 0
+    assert accounts.keys() == RULES.keys()
 
 
 async def test_no_rule_applies():

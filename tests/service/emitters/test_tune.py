@@ -3,7 +3,7 @@ import random
 import pytest
 
 from service.emitters.base import Brief, Parent, Trial
-from service.emitters.tune import DRAWS, Tune, describe, read, structure, write
+from service.emitters.tune import DRAWS, Tune, describe, read, write
 from tests.service.emitters.samples import rewritten, seed
 
 MANY = tuple(Trial("", "correct", 1.0, ("other",)) for _ in range(DRAWS))
@@ -58,19 +58,6 @@ async def test_what_was_tried_on_this_parent_is_not_proposed_again():
     assert await Tune().propose(brief(seed("rmsnorm"), trials=elsewhere))
     unknown = tuple(Trial(trial.note, "correct", 1.0) for trial in tried)
     assert await Tune().propose(brief(seed("rmsnorm"), trials=unknown)) is None
-
-
-async def test_parents_of_equal_structure_are_crossed():
-    mate = write(seed("matmul"), "sm_90", {"BLOCK_M": 256, "BLOCK_N": 16, "num_warps": 16, "num_stages": 5})
-    found = await notes(seed("matmul"), mate, trials=MANY, draws=25)
-    far = ["num_warps 4 -> 16", "num_stages 3 -> 5", "BLOCK_M 64 -> 256", "BLOCK_N 64 -> 16"]
-    assert any(sum(change in note for change in far) > 1 for note in found)
-
-
-async def test_parents_of_another_structure_are_not():
-    other = write(rewritten("exp2", seed("attention")), "sm_90", {"BLOCK_M": 256})
-    assert structure(other, "sm_90") != structure(seed("attention"), "sm_90")
-    assert structure(write(seed("gelu"), "sm_90", {"BLOCK": 16}), "sm_90") == structure(seed("gelu"), "sm_90")
 
 
 @pytest.mark.parametrize("source", ["x = (", "", "def entry(x):\n    return x"])

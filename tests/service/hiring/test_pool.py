@@ -27,7 +27,7 @@ from service.hiring.pool import Invitation, WorkerPool
 
 async def main():
     pool = WorkerPool(sys.argv[1], size=1, command=sys.argv[2:])
-    await pool.require(target="sm_90", device="model:sm_90")
+    await pool.require("model:sm_90")
     while not pool.pids:
         await asyncio.sleep(0.02)
     print(*pool.pids, flush=True)
@@ -72,7 +72,7 @@ async def started(pool: WorkerPool, count: int) -> None:
 async def test_workers_are_there_when_they_are_needed(pool: WorkerPool, redis_url: str) -> None:
     dispatcher = Dispatcher(redis_url)
     await dispatcher.submit(trace_job("job-1"))
-    await pool.require(target="sm_90", device=DEVICE)
+    await pool.require(DEVICE)
     async with asyncio.timeout(WAIT_S):
         while not (deliveries := await dispatcher.collect(block_ms=100)):
             pass
@@ -82,7 +82,7 @@ async def test_workers_are_there_when_they_are_needed(pool: WorkerPool, redis_ur
 
 async def test_the_same_need_starts_no_more_workers(pool: WorkerPool, redis_url: str) -> None:
     for _ in range(3):
-        await pool.require(target="sm_90", device=DEVICE)
+        await pool.require(DEVICE)
     await started(pool, 2)
     before = pool.pids
     await workers(redis_url, 2)
@@ -90,7 +90,7 @@ async def test_the_same_need_starts_no_more_workers(pool: WorkerPool, redis_url:
 
 
 async def test_models_are_measured_by_those_who_trace(pool: WorkerPool) -> None:
-    await pool.require(target="sm_90", device=DEVICE)
+    await pool.require(DEVICE)
     await started(pool, 2)
     assert all(line[2:7] == ["--trace", "--target", "sm_90", "--device", DEVICE] for line in command_lines(pool))
 
@@ -100,7 +100,7 @@ async def test_a_card_of_this_machine_gets_one_worker_beside_those_who_trace(
 ) -> None:
     list_cards(tmp_path, monkeypatch, "NVIDIA L40S", "NVIDIA H200", "NVIDIA H200")
     for _ in range(2):
-        await pool.require(target="sm_90", device="h200")
+        await pool.require("h200")
     await started(pool, 3)
     lines = sorted(line[2:6] for line in command_lines(pool))
     tracing = ["--trace", "--target", "sm_90", "--with-parent"]
@@ -111,20 +111,20 @@ async def test_a_card_that_is_elsewhere_is_left_to_others(
     pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     list_cards(tmp_path, monkeypatch, "NVIDIA L40S")
-    await pool.require(target="sm_90", device="h200")
+    await pool.require("h200")
     await started(pool, 2)
     assert all("--trace" in line and "--device" not in line for line in command_lines(pool))
     assert "a worker elsewhere has to measure" in capsys.readouterr().out
 
 
 async def test_the_password_is_on_no_command_line(pool: WorkerPool, redis_url: str) -> None:
-    await pool.require(target="sm_90", device=DEVICE)
+    await pool.require(DEVICE)
     await started(pool, 2)
     assert not any(redis_url in part for line in command_lines(pool) for part in line)
 
 
 async def test_a_crashed_worker_is_replaced(pool: WorkerPool, redis_url: str) -> None:
-    await pool.require(target="sm_90", device=DEVICE)
+    await pool.require(DEVICE)
     first = await workers(redis_url, 2)
     victim = min(pool.pids)
     os.kill(victim, signal.SIGKILL)
@@ -137,7 +137,7 @@ async def test_a_crashed_worker_is_replaced(pool: WorkerPool, redis_url: str) ->
 async def test_closing_ends_every_worker_and_leaves_no_lease(pool: WorkerPool, redis_url: str) -> None:
     dispatcher = Dispatcher(redis_url)
     await dispatcher.submit(trace_job("job-1").model_copy(update={"source": "sleep 600"}))
-    await pool.require(target="sm_90", device=DEVICE)
+    await pool.require(DEVICE)
     async with asyncio.timeout(WAIT_S):
         while not any(status.busy for status in await dispatcher.workers()):
             await asyncio.sleep(0.02)
@@ -160,7 +160,7 @@ def test_workers_end_with_a_killed_owner(redis_url: str) -> None:
 async def test_an_empty_pool_starts_nothing(redis_url: str) -> None:
     pool = WorkerPool(redis_url, size=0, command=STAND_IN)
     for device in (DEVICE, "h200"):
-        await pool.require(target="sm_90", device=device)
+        await pool.require(device)
     await asyncio.sleep(0.05)
     assert pool.pids == set()
     await pool.close()
@@ -169,7 +169,7 @@ async def test_an_empty_pool_starts_nothing(redis_url: str) -> None:
 async def test_what_workers_log_goes_where_it_is_wanted(redis_url: str, tmp_path: Path) -> None:
     output = tmp_path / "workers.log"
     pool = WorkerPool(redis_url, size=1, command=(sys.executable, "-c", "raise SystemExit('no luck')"), output=output)
-    await pool.require(target="sm_90", device=DEVICE)
+    await pool.require(DEVICE)
     async with asyncio.timeout(WAIT_S):
         while not output.exists() or "no luck" not in output.read_text():
             await asyncio.sleep(0.02)

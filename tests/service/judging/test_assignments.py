@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from archive.records import SearchState
+from service.judging.jobs import Case, measure_id, measure_job, trace_job
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
-from workers.protocol import Bundle, ConfirmJob, MeasureJob, Outcome
+from workers.protocol import Bundle, ConfirmJob, Device, MeasureJob, Outcome, Trust
 
 FIRST, SECOND, TWIN = 10, 15, 20
 """Sizes of seeds in one cell; the second and its twin come to the same bundle."""
@@ -72,3 +73,37 @@ async def test_what_was_found_wrong_is_wrong_for_its_twin_in_a_later_search(card
     assert await outcomes(card, again) == ["correct", "out_of_bounds", "out_of_bounds"]
     assert len(card.answers.seen) == asked + 1, "but for the reference all is known"
     assert [elite.bundle for elite in await elites(card, again)] == [identity(FIRST)]
+
+
+async def test_on_a_model_the_first_seed_and_its_twin_are_judged_once(
+    card: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, SECOND, TWIN)
+    card.devices, card.answers = (records.DEVICE,), Answers(bundle=bundle)
+    search = await card.run(await card.begin(budget=2))
+    assert len(card.judged(MeasureJob)) == 1 and await outcomes(card, search) == ["correct"] * 2
+
+
+async def test_the_first_seed_waits_for_its_twins_job_but_takes_only_a_trusted_word(
+    card: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, SECOND, TWIN)
+    card.devices, card.answers = (records.DEVICE,), Answers(bundle=bundle)
+    search = await card.begin(budget=2)
+    while len(await card.store.candidates.list(search.id)) < 2:
+        await card.evolution.tick()
+        card.work(most=1)
+    search, verdicts = await card.store.searches.get(search.id), card.evolution.verdicts
+    twin, first = await card.store.candidates.list(search.id)
+    for candidate in (twin, first):
+        traced = card.answers.to(trace_job(search, records.OPERATOR, candidate))
+        await verdicts.apply_trace(search, records.OPERATOR, traced)
+    await verdicts.ledger.commit()
+    case = Case(search, records.OPERATOR, twin, 0, identity(SECOND), Device.parse(records.DEVICE))
+    waiting = await card.dispatcher.outstanding(search.id)
+    assert case.job() in waiting and measure_id(first.id, 0, records.DEVICE) not in waiting
+    told = card.answers.to(measure_job(case, bundle(twin.source), None)).model_copy(update={"trust": Trust.C})
+    await verdicts.apply_report(search, records.OPERATOR, told)
+    await verdicts.ledger.commit()
+    assert [len(await card.store.reports.of_candidate(each.id)) for each in (twin, first)] == [1, 0]
+    assert measure_id(first.id, 0, records.DEVICE) in await card.dispatcher.outstanding(search.id)

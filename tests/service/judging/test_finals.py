@@ -7,6 +7,7 @@ import pytest
 
 from archive.records import Placement, SearchState
 from service.events import EliteWithdrawn
+from service.judging import finals as module
 from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES, finalists
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
@@ -41,6 +42,15 @@ async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(ben
     stamps = await finalists(bench.store, held)
     assert {stamp.standing for stamp in stamps.values()} == {"passed"} and len(stamps) == len(SIZES)
     assert {stamp.reason for stamp in stamps.values()} == {"no memcheck: "}
+
+
+async def test_only_the_best_are_examined(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FINALISTS", 1)
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    held = await elites(bench, search)
+    (finalist,) = [job.finalist for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(held) == len(SIZES)
+    assert next(elite for elite in held if elite.bundle == finalist).objective == max(e.objective for e in held)
 
 
 async def test_who_fails_loses_the_cell_and_stays_in_its_history(bench: Workbench) -> None:

@@ -20,6 +20,7 @@ from service.judging.jobs import (
     target_of,
     trace_job,
     trace_key,
+    traced_at,
 )
 from tests.service import records
 from workers.protocol import MEASURED_DEADLINE_S, Device
@@ -38,6 +39,15 @@ def test_only_model_devices_are_sent_the_source() -> None:
         for name in ("model:sm_90", "h200", "recorded:h200")
     }
     assert sent == {"model:sm_90": records.candidate().source, "h200": None, "recorded:h200": None}
+
+
+def test_a_recording_is_asked_for_what_others_compile() -> None:
+    search = records.search(devices=("recorded:h200",))
+    for job in (reference_job(search, records.OPERATOR), trace_job(search, records.OPERATOR, records.candidate())):
+        assert (job.target, job.device) == ("sm_90", Device.parse("recorded:h200"))
+    assert (target_of(search), traced_at(search)) == ("sm_90", "recorded:h200")
+    assert trace_job(records.search(), records.OPERATOR, records.candidate()).device is None
+    assert traced_at(records.search()) == "sm_90"
 
 
 def test_devices_that_measure_get_a_pacer_and_time_for_baselines() -> None:

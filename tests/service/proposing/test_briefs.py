@@ -65,7 +65,7 @@ async def test_a_brief_knows_elites_neighbours_and_an_empty_cell(asked: Asked) -
     held = {elite.cell for elite in await asked.bench.store.elites.list(search.id, records.DEVICE, 1)}
     assert talk.cell is not None and talk.cell not in held and talk.place == in_words(search, talk.cell)
     assert {kernel.cell for kernel in talk.neighbours} <= held
-    assert sum(record.calls for record in talk.records) == 4
+    assert sum(record.calls for record in talk.records) >= 4
 
 
 async def test_equal_archives_give_equal_briefs(asked: Asked) -> None:

@@ -9,7 +9,7 @@ from workers.devices.base import DeviceBench
 from workers.errors import ToolMissing
 from workers.protocol import ConfirmJob, Device, Provenance
 
-HERE = {"model": "model:sm_90"}
+HERE = {"model": "model:sm_90", "recorded": "recorded:h200"}
 """A device of each kind that this machine has."""
 
 
@@ -30,8 +30,8 @@ def test_the_table_is_keyed_by_kind():
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(ToolMissing, match="recorded:h200"):
-        open_device(Device.parse("recorded:h200"), "w")
+    with pytest.raises(ToolMissing, match="sm_1"):
+        open_device(Device.parse("model:sm_1"), "w")
 
 
 def test_a_report_answers_its_job(device):

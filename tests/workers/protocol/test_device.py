@@ -41,6 +41,11 @@ def test_every_hardware_class_has_a_sheet() -> None:
     assert set(DEVICE_TARGETS.values()) <= set(TARGETS)
 
 
+def test_only_a_recording_needs_no_compiler() -> None:
+    places = [Device.parse(name).traced_at for name in ("h200", "model:sm_90", "recorded:h200")]
+    assert places == ["sm_90", "sm_90", "recorded:h200"]
+
+
 def test_only_cards_measure() -> None:
     measuring = [name for name in ("h200", "model:sm_90", "recorded:h200") if Device.parse(name).measures]
     assert measuring == ["h200"]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, trace_job
+from workers.protocol import Device
 from workers.queue import Lane, is_host, lanes_of
 from workers.queue.keys import reports_key, worker_key, worker_of
 
@@ -11,6 +12,8 @@ def test_a_trace_job_waits_for_its_target_and_the_others_for_their_device() -> N
     assert Lane.of(trace_job("1", target="gfx942")).name == "gfx942:trace"
     assert Lane.of(measure_job("1", device="h200")).name == "h200:measure"
     assert Lane.of(confirm_job("1", device="recorded:h200")).name == "recorded:h200:confirm"
+    asked = trace_job("1").model_copy(update={"device": Device.parse("recorded:h200")})
+    assert Lane.of(asked).name == "recorded:h200:trace"
 
 
 def test_streams_are_named_as_documented() -> None:

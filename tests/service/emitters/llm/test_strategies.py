@@ -27,7 +27,7 @@ def test_an_arm_that_gains_more_for_its_cost_is_drawn_more_often():
         Record("b", "scratch", calls=50, cost=1.0, promotions=10, gain=0.02),
     ]
     counts = drawn(records)
-    assert counts[ARMS[0]] > 300 and counts[ARMS[1]] < 20
+    assert counts[ARMS[0]] > 300 and counts[ARMS[1]] < 40
 
 
 def test_an_arm_that_never_gained_keeps_a_small_chance():

@@ -17,6 +17,7 @@ KERNELS += [
     ("layernorm", re.sub(", (1024|2048|4096)", ", 16", rewritten("chunk_row", seed("layernorm")))),
     ("rmsnorm", rewritten("persistent", small("rmsnorm"))),
     ("softmax", rewritten("rows_tile", small("softmax"))),
+    ("matmul", rewritten("tensor_descriptors", rewritten("tensor_descriptors", small("matmul")))),
 ]
 
 ODD_SOURCES = {

@@ -1,0 +1,31 @@
+"""The elite with the largest bound on what may still come of it."""
+
+import random
+from collections.abc import Sequence
+from math import log, sqrt
+
+from archive.policies.base import Choice, Held, Policy, Surroundings
+
+BREADTH = 0.5
+"""Weight of what is not known yet, beside an objective that is scaled to 0..1. UCB1 takes sqrt(2) for rewards that are
+drawn anew every time; an elite's objective is none, so less is enough."""
+
+
+class Optimistic(Policy):
+    """Objective plus a bonus for few visits, as UCB1 bounds it (Auer et al. 2002); ties by lot."""
+
+    name = "optimistic"
+    meaning = "good elites, and those of which little is known: the largest upper bound comes first"
+
+    def choose(self, elites: Sequence[Held], around: Surroundings, rng: random.Random) -> Choice[Held]:
+        """The largest bound."""
+        low, high = min(elite.objective for elite in elites), max(elite.objective for elite in elites)
+        spread = high - low or 1.0
+        visits = [around.visits.get(elite.cell, 0) for elite in elites]
+        unknown = log(sum(visits) + len(elites) + 1)
+        bounds = [
+            (elite.objective - low) / spread + BREADTH * sqrt(unknown / (count + 1))
+            for elite, count in zip(elites, visits, strict=True)
+        ]
+        most = max(bounds)
+        return Choice(rng.choice([elite for elite, bound in zip(elites, bounds, strict=True) if bound == most]))

@@ -1,0 +1,194 @@
+"""Who competes in a recorded space: ours with and without its parts, and others with the same proposals.
+
+A contender is asked for a kernel and told what it is worth, again and again. One that was asked for before costs
+nothing, as in the service, where equal sources are one candidate.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import log2
+from typing import Any
+
+from archive.policies import Surroundings
+from archive.records import Holder
+from archive.selection import SHARES, select
+from benchmarks.recorded_space import JOINT, Kernel, Space
+from benchmarks.screening import Screen
+
+PATIENCE = 20
+"""Failures in a row after which hill climbing starts anew."""
+CHOICES = 6
+"""Proposals that screening chooses one from."""
+BLIND_SHARE = 0.2
+"""How often the first proposal is taken unseen by the screen: who is never wrong learns nothing."""
+WINDOW = 64
+"""Judged proposals of a move that its account remembers."""
+
+
+class Contender(ABC):
+    """One way to search a space.
+
+    Args:
+        space: Where.
+        seed: Of its chance.
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self.space = space
+        self.rng = random.Random(f"{type(self).__name__} {seed}")
+
+    @abstractmethod
+    def ask(self) -> Kernel:
+        """The next kernel to judge; may be one that was judged before."""
+
+    @abstractmethod
+    def tell(self, kernel: Kernel) -> None:
+        """What came of it: its objective and readings may be looked at from now on."""
+
+
+class BestOfN(Contender):
+    """Draws from the whole space and keeps the best."""
+
+    def ask(self) -> Kernel:
+        """Any kernel."""
+        return self.space.draw(self.rng)
+
+    def tell(self, kernel: Kernel) -> None:
+        """It learns nothing."""
+
+
+class HillClimbing(Contender):
+    """Moves from the best so far; after `PATIENCE` failures in a row it starts anew anywhere."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        super().__init__(space, seed)
+        self._at: Kernel = space.seed
+        self._failures = 0
+
+    def ask(self) -> Kernel:
+        """A neighbour, or a new start."""
+        if self._failures >= PATIENCE:
+            self._failures = 0
+            self._at = self.space.draw(self.rng)
+            return self._at
+        move = self.space.tune if self.rng.random() < 0.5 else self.space.rewrite
+        found = move(self._at, self.rng)
+        self._failures += 1
+        return found or self.space.draw(self.rng)
+
+    def tell(self, kernel: Kernel) -> None:
+        """Go there if it is better."""
+        if (kernel.objective or 0.0) > (self._at.objective or 0.0):
+            self._at, self._failures = kernel, 0
+
+
+class Ours(Contender):
+    """The service's loop: a grid of elites, policies that choose parents, a bandit over moves, a screen before judging.
+
+    Args:
+        space: Where.
+        seed: Of its chance.
+        bandit: Orders moves by their accounts `(tries, promotions, gain)`; without one all are alike.
+        screened: Whether the screen chooses among proposals.
+        shares: How often which policy is asked.
+    """
+
+    moves = ("tune", "rewrite", "cross")
+
+    def __init__(
+        self,
+        space: Space,
+        seed: int,
+        *,
+        bandit: Callable[[Mapping[str, Any], Sequence[str], random.Random], str] | None = None,
+        screened: bool = False,
+        shares: Mapping[str, float] = SHARES,
+    ) -> None:
+        super().__init__(space, seed)
+        self._bandit = bandit
+        self._screen = Screen() if screened else None
+        self._shares = shares
+        self._elites: dict[int, Kernel] = {}
+        self._visits: dict[int, int] = {}
+        self._accounts: dict[str, deque[float | None]] = {move: deque(maxlen=WINDOW) for move in self.moves}
+        self._move = ""
+        self._aim: int | None = None
+        self._judged: set[int] = set()
+        self.aimed = 0
+        self.hits = 0
+        self.screened_out = 0
+
+    def ask(self) -> Kernel:
+        """The seed first; then what the screen likes best of a few proposals."""
+        if not self._elites:
+            return self.space.seed
+        proposals = [found for _ in range(CHOICES if self._screen else 1) if (found := self._propose())]
+        fresh = [item for item in proposals if item[0].number not in self._judged] or proposals
+        if not fresh:
+            return self.space.draw(self.rng)
+        if self._screen is not None and self.rng.random() >= BLIND_SHARE:
+            ranked = self._screen.ranked([(item, self.space.features(item[0])) for item in fresh])
+            self.screened_out += (len(ranked) - 1) if self._screen.is_ready else 0
+        else:
+            ranked = fresh
+        kernel, self._move, parent, self._aim = ranked[0]
+        self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
+        return kernel
+
+    def tell(self, kernel: Kernel) -> None:
+        """Offer it to its cell; account for the move."""
+        if kernel.number in self._judged:
+            return
+        self._judged.add(kernel.number)
+        if self._screen is not None:
+            self._screen.learn(self.space.features(kernel), kernel.objective)
+        if self._aim is not None:
+            self.aimed, self.hits = self.aimed + 1, self.hits + (kernel.cell == self._aim)
+        holder = None if kernel.cell is None else self._elites.get(kernel.cell)
+        held = 0.0 if holder is None else holder.objective or 0.0
+        won = kernel.cell is not None and (kernel.objective or 0.0) > held
+        if kernel.cell is not None and won:
+            self._elites[kernel.cell] = kernel
+            self._visits[kernel.cell] = 0
+        if self._move:
+            self._accounts[self._move].append((kernel.objective or 0.0) - held if won else None)
+
+    def _propose(self) -> tuple[Kernel, str, Kernel, int | None] | None:
+        around = Surroundings(self._visits, self.space.grid)
+        holders = [
+            Holder(cell, str(kernel.number), 0, "", kernel.objective or 0.0, self._visits.get(cell, 0))
+            for cell, kernel in sorted(self._elites.items())
+        ]
+        choice = select(holders, self.rng, around, shares=self._shares)
+        if choice is None:
+            return None
+        parent = self._elites[choice.parent.cell]
+        move = self._next_move()
+        if move == "cross":
+            found = self.space.cross(parent, self.rng.choice(list(self._elites.values())), self.rng)
+        else:
+            found = (self.space.tune if move == "tune" else self.space.rewrite)(parent, self.rng)
+        return None if found is None else (found, move, parent, choice.aim)
+
+    def _next_move(self) -> str:
+        if self._bandit is None:
+            return self.rng.choice(self.moves)
+        accounts = {
+            move: (len(seen), sum(item is not None for item in seen), sum(item or 0.0 for item in seen))
+            for move, seen in self._accounts.items()
+        }
+        return self._bandit(accounts, self.moves, self.rng)
+
+
+def embed(space: Space) -> list[list[float]]:
+    """Every kernel as a vector, for those that search vectors: its rules, and the logarithms of its parameters."""
+    rules = sorted({rule for kernel in space.kernels for rule in kernel.path.split(JOINT)})
+    names = sorted({name for kernel in space.kernels for name in kernel.parameters})
+    rows = []
+    for kernel in space.kernels:
+        mine = kernel.path.split(JOINT)
+        values = [log2(max(1, kernel.parameters[name])) / 4 if name in kernel.parameters else 0.0 for name in names]
+        rows.append([float(rule in mine) for rule in rules] + values)
+    return rows

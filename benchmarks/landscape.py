@@ -1,0 +1,464 @@
+"""Record landscapes: enumerate kernels of some operators, trace them on all cores, measure them on the card meanwhile.
+
+    python -m benchmarks.landscape --out DIR --operators rmsnorm,softmax --count 2000 --minutes 8
+
+One file an operator, `<out>/<operator>.jsonl`, written line by line; at the end a compressed copy lies beside it. Said
+again with the same folder it goes on where it ended. Sources with equal plans are measured once. Every benchmark shape
+is timed with the fewest pairs that have an interval, beside the first seed; what a kernel puts out is looked at after
+every timed run, and at one boundary shape. `--device model:sm_90` tries the script out where there is no card.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from threading import local
+
+from benchmarks.figures import Allowance, device_of
+from benchmarks.measurer import SILENT_S, Measurer
+from benchmarks.record import machine, versions
+from benchmarks.space import Point, Written, points, written
+from service.operators.shapes import boundary_shapes
+from tests.gpu.benches import TRACE, Served, cores
+from tests.gpu.contracts import operators
+from workers.errors import WorkerError
+from workers.landscape import (
+    REASON_CHARS,
+    Landscape,
+    Line,
+    RecordedBundle,
+    RecordedSource,
+    RecordedVariant,
+    Session,
+    Template,
+    Timed,
+    contract_digest,
+    pack,
+    read,
+    write_line,
+)
+from workers.protocol import (
+    PROTOCOL_VERSION,
+    Bundle,
+    Device,
+    Failure,
+    Graph,
+    MeasureJob,
+    Outcome,
+    Readings,
+    Report,
+    Shape,
+    TracedVariant,
+    TraceJob,
+    TraceReport,
+)
+
+OPERATORS = "rmsnorm,softmax,layernorm,swiglu,gelu,matmul"
+BACKLOG = 96
+"""Bundles that wait for the card, beyond which nothing more is traced: the card comes first."""
+DEADLINE_S = 15.0
+"""Seconds for one trace; what the compiler takes longer over is no kernel that anybody would search through."""
+SPARE_CORES = 2
+"""Cores that are left to the card's processes."""
+LOOK_S = 0.01
+SAID_S = 10.0
+"""Seconds between two words on how it goes."""
+
+
+def shapes_for(name: str) -> tuple[Shape, ...]:
+    """What is traced: the boundary shape of middling size, whose extents are all odd, and the benchmark shapes."""
+    operator = operators()[name]
+    boundary = boundary_shapes(operator)
+    timed = tuple(Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
+    return (*boundary[len(boundary) // 2 :][:1], *timed)
+
+
+@dataclass
+class File:
+    """One operator's recording: what is in its file, and what its kernels are judged by.
+
+    Attributes:
+        operator: Its name.
+        path: The file.
+        known: What it holds.
+        graphs: The reference at every shape.
+        pacer: The first seed's bundle.
+        underway: Identities of bundles that wait for their verdict.
+    """
+
+    operator: str
+    path: Path
+    known: Landscape = field(default_factory=Landscape)
+    graphs: tuple[Graph, ...] = ()
+    pacer: Bundle | None = None
+    underway: set[str] = field(default_factory=set)
+
+    def open(self, device: Device, told: dict[str, str]) -> None:
+        """Read what is there, mend a line that was cut short, and begin a session.
+
+        Raises:
+            ToolMissing: If the file holds something else.
+        """
+        if self.path.exists():
+            text = self.path.read_text()
+            self.path.write_text(text[: text.rfind("\n") + 1])
+            self.known = read(self.path)
+        session = Session(
+            operator=self.operator,
+            contract=contract_digest(operators()[self.operator]),
+            device=device,
+            shapes=shapes_for(self.operator),
+            protocol_version=PROTOCOL_VERSION,
+            versions={**versions(), **told},
+            machine=machine(),
+            date=datetime.now(UTC).date().isoformat(),
+            command=" ".join(["python -m benchmarks.landscape", *sys.argv[1:]]),
+        )
+        self.add(session)
+
+    def add(self, line: Line) -> None:
+        """Write a line."""
+        self.known.add(line)
+        with self.path.open("a") as file:
+            file.write(write_line(line))
+
+
+def trace_job(id: str, operator: str, source: str | None, target: str) -> TraceJob:
+    """Trace a source at the shapes that are recorded, or export the reference."""
+    return TraceJob(
+        id=id,
+        search="landscape",
+        candidate=id,
+        source=source,
+        operator=operators()[operator],
+        shapes=shapes_for(operator),
+        target=target,
+        deadline_s=DEADLINE_S if source else 120.0,
+    )
+
+
+class Tracers:
+    """Benches that trace, as many as there are threads; each thread has its own."""
+
+    def __init__(self, processes: int) -> None:
+        self._mine = local()
+        self._all: list[Served] = []
+        self._pool = ThreadPoolExecutor(processes)
+
+    def start(self, job: TraceJob) -> "Future[TraceReport | Failure]":
+        """Begin a trace."""
+        return self._pool.submit(self._trace, job)
+
+    def close(self) -> None:
+        """End all of them."""
+        self._pool.shutdown(cancel_futures=True)
+        for served in self._all:
+            served.close()
+
+    def _trace(self, job: TraceJob) -> TraceReport | Failure:
+        if not hasattr(self._mine, "served"):
+            self._mine.served = Served(TRACE)
+            self._all.append(self._mine.served)
+        answer = self._mine.served.ask(job)
+        if isinstance(answer, TraceReport | Failure):
+            return answer
+        return Failure(error=f"a trace was answered by '{answer.kind}'", transient=True)
+
+
+class Recording:
+    """All operators' recordings under way.
+
+    Args:
+        files: One an operator, opened.
+        device: What is recorded.
+        card: Number of the card.
+        tracers: Benches that trace.
+        count: Sources wanted of each operator.
+    """
+
+    def __init__(self, files: Sequence[File], device: Device, card: int, tracers: Tracers, count: int) -> None:
+        self._files = {file.operator: file for file in files}
+        self._device = device
+        self._card = card
+        self._tracers = tracers
+        self._count = count
+        self._measurer = Measurer(device, card)
+        self._tracing: dict[Future[TraceReport | Failure], Written] = {}
+        self._ready: deque[tuple[MeasureJob, TracedVariant]] = deque()
+        self._latest = ""
+        self._sent: deque[tuple[MeasureJob, TracedVariant, float]] = deque()
+        self._answered_at = time.monotonic()
+        self.counts: Counter[str] = Counter()
+        for file in files:
+            file.open(device, self._measurer.versions)
+
+    def prepare(self) -> None:
+        """Export the references and trace the pacers.
+
+        Raises:
+            WorkerError: If one of them cannot be had.
+        """
+        target = self._device.target
+        jobs = {
+            (name, kind): self._tracers.start(trace_job(f"{kind} of {name}", name, source, target))
+            for name in self._files
+            for kind, source in (("reference", None), ("pacer", operators()[name].seeds[0]))
+        }
+        for (name, kind), future in jobs.items():
+            report = future.result()
+            if isinstance(report, Failure) or report.outcome is not Outcome.CORRECT:
+                raise WorkerError(f"the {kind} of {name} cannot be had: {report}"[:500])
+            if kind == "reference":
+                self._files[name].graphs = report.graphs
+            else:
+                self._files[name].pacer = report.variants[0].bundle
+
+    def run(self, supply: Iterator[Written], processes: int, allowance: Allowance) -> None:
+        """Record until there is nothing left or the time is over."""
+        said_at = time.monotonic()
+        dry = False
+        while not allowance.spent and not (dry and not self._tracing and not self._ready and not self._sent):
+            while not dry and len(self._tracing) < 2 * processes and len(self._ready) < BACKLOG:
+                point = next(supply, None)
+                dry = point is None
+                if point is not None:
+                    self._trace(point)
+            self._feed()
+            done, _ = wait(self._tracing, LOOK_S, FIRST_COMPLETED)
+            for future in done:
+                self._take_trace(self._tracing.pop(future), future.result())
+            self._collect()
+            if time.monotonic() - said_at > SAID_S:
+                said_at = time.monotonic()
+                print(self._progress(), flush=True)
+        print(self._progress(), flush=True)
+
+    def close(self) -> None:
+        """End the measuring."""
+        self._measurer.close()
+
+    def wanted(self, written: Written) -> bool:
+        """Whether a source is to be recorded still; one whose verdict got lost is."""
+        known = self._files[written.point.operator].known
+        found = known.sources.get(written.digest)
+        if found is None:
+            return len(known.sources) < self._count
+        return any(variant.bundle and variant.bundle not in known.bundles for variant in found.variants)
+
+    def _trace(self, written: Written) -> None:
+        self.counts["begun"] += 1
+        name = written.point.operator
+        job = trace_job(f"{name}/{written.digest[:16]}", name, written.source, self._device.target)
+        self._tracing[self._tracers.start(job)] = written
+
+    def _take_trace(self, written: Written, report: TraceReport | Failure) -> None:
+        file, template = self._files[written.point.operator], written.point.template
+        if isinstance(report, Failure):
+            self.counts["machine failed"] += 1
+            return
+        if template.id not in file.known.templates:
+            file.add(Template(id=template.id, path=template.path, source=template.source))
+        self.counts["traced"] += 1
+        self.counts[f"traced {report.outcome}"] += 1
+        file.add(
+            RecordedSource(
+                digest=written.digest,
+                template=template.id,
+                parameters=dict(written.parameters),
+                outcome=report.outcome,
+                reason=report.reason[:REASON_CHARS],
+                stage=report.stage,
+                line=report.line,
+                variants=tuple(_variant(variant) for variant in report.variants),
+                seconds=round(sum(report.stages_s.values()), 3),
+            )
+        )
+        for variant in report.variants:
+            self._order(file, written, variant)
+
+    def _order(self, file: File, written: Written, variant: TracedVariant) -> None:
+        if variant.bundle is None or file.pacer is None:
+            return
+        identity = variant.bundle.identity
+        if identity in file.known.bundles or identity in file.underway:
+            self.counts["equal plans"] += 1
+            return
+        file.underway.add(identity)
+        paced = self._device.measures and identity != file.pacer.identity
+        job = MeasureJob(
+            id=f"{file.operator}-{identity[:16]}",
+            search="landscape",
+            candidate=written.digest,
+            variant=variant.index,
+            bundle=variant.bundle,
+            operator=operators()[file.operator],
+            graphs=file.graphs,
+            device=self._device,
+            source=None if self._device.measures else written.source,
+            pacer=file.pacer.reduced() if paced else None,
+            related=False,
+        )
+        self._ready.append((job, variant))
+
+    def _feed(self) -> None:
+        """Tell the measurer of more, as far as it has room; operators in stretches, as their answers are kept."""
+        while self._ready and self._measurer.has_room:
+            same = (place for place, item in enumerate(self._ready) if item[0].operator.name == self._latest)
+            place = next(same, 0)
+            job, variant = self._ready[place]
+            del self._ready[place]
+            self._latest = job.operator.name
+            if not self._sent:
+                self._answered_at = time.monotonic()
+            try:
+                self._measurer.send(job)
+            except OSError:
+                self._replace()
+            self._sent.append((job, variant, time.monotonic()))
+
+    def _collect(self) -> None:
+        """Take in what was measured; replace a measurer that is gone or silent."""
+        try:
+            while (answer := self._measurer.poll(0.0 if self._tracing else LOOK_S)) is not None:
+                job, variant, _ = self._sent.popleft()
+                now = time.monotonic()
+                if isinstance(answer, Failure):
+                    self.counts["machine failed"] += 1
+                    print(f"{job.id}: {answer.error}", flush=True)
+                else:
+                    self._files[job.operator.name].add(bundle_line(job, variant, answer, now - self._answered_at))
+                    self.counts["judged"] += 1
+                    self.counts[f"judged {answer.outcome}"] += 1
+                self._answered_at = now
+        except (EOFError, OSError):
+            self._replace()
+        if self._sent and time.monotonic() - self._answered_at > SILENT_S:
+            self._replace()
+
+    def _replace(self) -> None:
+        """Start another measurer, without the job that the last one was at."""
+        self.counts["measurer replaced"] += 1
+        self._measurer.close()
+        lost, self._sent = self._sent, deque()
+        self._ready.extendleft((job, variant) for job, variant, _ in reversed([*lost][1:]))
+        self._measurer = Measurer(self._device, self._card)
+        self._answered_at = time.monotonic()
+
+    def _progress(self) -> str:
+        files = {
+            name: f"{len(file.known.sources)} sources {len(file.known.bundles)} bundles"
+            for name, file in self._files.items()
+        }
+        waiting = {"ready": len(self._ready), "sent": len(self._sent), "tracing": len(self._tracing)}
+        return f"{datetime.now(UTC):%H:%M:%S} {dict(self.counts)} {waiting} {files}"
+
+
+def _variant(variant: TracedVariant) -> RecordedVariant:
+    bundle = variant.bundle
+    return RecordedVariant(
+        index=variant.index,
+        configuration={} if bundle is None else bundle.configuration,
+        bundle=None if bundle is None else bundle.identity,
+        outcome=variant.outcome,
+        reason=variant.reason[:REASON_CHARS],
+    )
+
+
+def bundle_line(job: MeasureJob, variant: TracedVariant, report: Report, seconds: float) -> RecordedBundle:
+    """What a measurement says, in the form in which it is kept."""
+    pairs = zip(job.bundle.plans, variant.readings, strict=True)
+    timed_keys = {plan.shape.key for plan in job.bundle.benchmarks}
+    return RecordedBundle(
+        identity=job.bundle.identity,
+        readings={plan.shape.key: _brief(readings) for plan, readings in pairs if plan.shape.key in timed_keys},
+        outcome=report.outcome,
+        reason=report.reason[:REASON_CHARS],
+        stage=report.stage,
+        times={
+            item.shape: Timed(
+                pacer_us=round(base, 4),
+                low=round(item.low_us / base, 5),
+                mid=round(item.mid_us / base, 5),
+                high=round(item.high_us / base, 5),
+                pairs=item.pairs,
+            )
+            for item in report.shapes
+            if item.low_us and item.mid_us and item.high_us and (base := item.pacer_us or 1.0)
+        },
+        seconds=round(seconds, 3),
+    )
+
+
+def _brief(readings: Readings) -> Readings:
+    """Rounded where a quotient has many digits."""
+    occupancy = None if readings.occupancy is None else round(readings.occupancy, 5)
+    return readings.model_copy(update={"programs_per_sm": round(readings.programs_per_sm, 5), "occupancy": occupancy})
+
+
+def supplied(names: Sequence[str], target: str, recording: Recording, pool: ProcessPoolExecutor) -> Iterator[Written]:
+    """Sources to record, one of each operator in turn, written by other processes a little ahead."""
+    spaces = {name: pool.submit(_space, name, target) for name in names}
+    queues: dict[str, deque[Point]] = {}
+    ahead: deque[Future[Written]] = deque()
+    while spaces or queues or ahead:
+        for name in [name for name, space in spaces.items() if space.done() or not queues]:
+            queues[name] = deque(spaces.pop(name).result())
+        for name in list(queues) if len(ahead) < BACKLOG else []:
+            ahead.append(pool.submit(written, queues[name].popleft(), target))
+            if not queues[name]:
+                del queues[name]
+        if ahead and recording.wanted(found := ahead.popleft().result()):
+            yield found
+
+
+def _space(name: str, target: str) -> list[Point]:
+    return list(points(operators()[name], target))
+
+
+def main() -> None:
+    """Record, and compress what was recorded."""
+    options = _options()
+    names = options.operators.split(",")
+    unknown = set(names) - operators().keys()
+    if unknown:
+        raise SystemExit(f"there is no operator {', '.join(unknown)}; known: {', '.join(operators())}")
+    device = options.device or device_of(options.card)
+    processes = options.processes or max(1, cores() - SPARE_CORES)
+    options.out.mkdir(parents=True, exist_ok=True)
+    files = [File(name, options.out / f"{name}.jsonl") for name in names]
+    with ExitStack() as stack:
+        writers = ProcessPoolExecutor(max(1, min(4, cores() // 4)), get_context("spawn"))
+        stack.callback(writers.shutdown, cancel_futures=True)
+        tracers = Tracers(processes)
+        stack.callback(tracers.close)
+        recording = Recording(files, device, options.card, tracers, options.count)
+        stack.callback(recording.close)
+        allowance = Allowance(60 * options.minutes)
+        recording.prepare()
+        supply = supplied(names, device.target, recording, writers)
+        recording.run(supply, processes, allowance)
+    for file in files:
+        print(pack(file.path), flush=True)
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, required=True)
+    options.add_argument("--operators", default=OPERATORS, help="names with commas")
+    options.add_argument("--count", type=int, default=2000, help="sources of each operator")
+    options.add_argument("--minutes", type=float, default=8.0, help="with all preparing but the start of the card")
+    options.add_argument("--processes", type=int, help="traces at once; all cores but two if not given")
+    options.add_argument("--card", type=int, default=0)
+    options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
+    return options.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""The emitter `seed`: what TorchInductor makes of the reference, as a candidate beside the operator's own seeds."""
+
+from typing import ClassVar
+
+from service.emitters.base import Brief, Emitter, Proposal
+
+NOTE = "TorchInductor"
+"""What was tried."""
+
+
+class Seed(Emitter):
+    """TorchInductor's Triton for the reference, once, before the search runs; a worker has it written in its jail."""
+
+    name: ClassVar[str] = "seed"
+    arity: ClassVar[int] = 0
+    plants: ClassVar[bool] = True
+
+    async def propose(self, brief: Brief) -> Proposal | None:
+        """Propose the draft, or None if there is none."""
+        return Proposal(brief.draft, (), NOTE) if brief.draft else None

@@ -1,0 +1,82 @@
+"""The script that records landscapes, tried out on the `model` device."""
+
+from itertools import islice
+
+import pytest
+
+from benchmarks.figures import Allowance
+from benchmarks.landscape import File, Recording, Tracers, shapes_for
+from benchmarks.measurer import Measurer
+from benchmarks.space import ladder, points, templates, written
+from service.emitters.tune import read as parameters_of
+from tests.gpu.contracts import operators
+from workers.errors import WorkerError
+from workers.landscape import read
+from workers.protocol import Device, Outcome, ShapeRole
+
+MODEL = Device.parse("model:sm_90")
+
+
+@pytest.fixture(scope="module")
+def space():
+    return list(points(operators()["softmax"], "sm_90"))
+
+
+def test_the_space_is_the_same_every_time(space):
+    assert list(islice(points(operators()["softmax"], "sm_90"), 200)) == space[:200]
+    assert len(space) > 1000
+
+
+def test_the_space_begins_with_every_template_as_it_is(space):
+    found = templates(operators()["softmax"], "sm_90")
+    assert found[0].path == "seed" and found[0].source.strip() == operators()["softmax"].seeds[0].strip()
+    assert [point.template for point in space[: len(found)]] == found
+    assert not any(point.values for point in space[: len(found)])
+    assert len({template.id for template in found}) == len(found)
+
+
+def test_a_point_is_written_with_its_values(space):
+    point = next(point for point in space if "num_warps" in point.values and point.values["num_warps"] != 4)
+    text = written(point, "sm_90")
+    found = {item.name: item.value for item in parameters_of(text.source, "sm_90")}
+    assert found["num_warps"] == point.values["num_warps"] == text.parameters["num_warps"]
+
+
+def test_a_parameter_keeps_its_own_value_among_those_recorded():
+    for item in parameters_of(operators()["matmul"].seeds[0], "sm_90"):
+        assert item.value in ladder(item) and set(ladder(item)) <= {*item.ladder, item.value}
+
+
+def test_one_boundary_shape_is_traced_and_every_benchmark_shape_timed():
+    shapes = shapes_for("rmsnorm")
+    assert [shape.role for shape in shapes] == [ShapeRole.BOUNDARY, ShapeRole.BENCHMARK, ShapeRole.BENCHMARK]
+
+
+def test_without_its_card_nothing_is_measured():
+    with pytest.raises(WorkerError):
+        Measurer(Device.parse("h200"), card=63)
+
+
+def record(folder, supply, count=2):
+    file, tracers = File("softmax", folder / "softmax.jsonl"), Tracers(1)
+    recording = Recording([file], MODEL, 0, tracers, count)
+    try:
+        recording.prepare()
+        recording.run((text for text in supply if recording.wanted(text)), 1, Allowance(200.0))
+    finally:
+        recording.close()
+        tracers.close()
+    return read(file.path), recording.counts
+
+
+def test_a_recording_goes_on_where_it_ended(tmp_path, space):
+    texts = [written(point, "sm_90") for point in (space[0], space[0], space[1])]
+    first, counts = record(tmp_path, texts[:2])
+    assert list(first.sources) == [texts[0].digest] and counts["judged"] == 1
+    (bundle,) = first.bundles.values()
+    assert bundle.outcome is Outcome.CORRECT and bundle.readings.keys() == bundle.times.keys() == first.pacer_us.keys()
+    with (tmp_path / "softmax.jsonl").open("a") as file:
+        file.write('{"kind": "bundle", "identity"')
+    second, counts = record(tmp_path, texts)
+    assert list(second.sources) == [texts[0].digest, texts[2].digest] and counts["begun"] == 1
+    assert len(second.sessions) == 2 and second.bundles.items() >= first.bundles.items()

@@ -1,0 +1,82 @@
+"""Nothing is found out twice: equal sources are traced once and equal bundles judged once, also across searches."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archive.records import Candidate
+from archive.store import Store
+from service.operators.catalogue import load_catalogue
+from workers.protocol import Report
+
+pytestmark = pytest.mark.timeout(600)
+REEF = (sys.executable, "-c", "from service.cli import main; main()")
+SPEC = """
+name = "softmax"
+entry = "softmax"
+reference = "reference.py"
+seeds = ["seed.py", "same.py", "twin.py"]
+
+[[inputs]]
+name = "x"
+shape = ["M", "N"]
+dtype = "bfloat16"
+
+[[outputs]]
+name = "y"
+dtype = "bfloat16"
+
+[[shapes]]
+M = 8
+N = 64
+"""
+"""Without ranges there are no held-out shapes, which differ from search to search."""
+
+
+def search(spec: Path, data: Path) -> str:
+    environment = {**os.environ, "REEF_DATA_DIR": str(data), "REEF_LOCAL_WORKERS": "2"}
+    command = [*REEF, "search", str(spec), "--evaluations", "2", "--json"]
+    done = subprocess.run(command, env=environment, cwd=data, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["search"])
+
+
+async def judged(store: Store, search: str) -> tuple[list[Candidate], list[Report]]:
+    """Candidates of a search in their order, and the one report on each."""
+    candidates = (await store.candidates.list(search))[::-1]
+    documents = [await store.reports.of_candidate(candidate.id) for candidate in candidates]
+    assert [len(each) for each in documents] == [1] * len(candidates)
+    return candidates, [Report.model_validate_json(each[0]) for each in documents]
+
+
+async def test_each_source_is_traced_once_and_each_bundle_judged_once(tmp_path: Path) -> None:
+    operator = load_catalogue()["softmax"]
+    seed, kernel = operator.seeds[0], "softmax_kernel"
+    assert kernel in seed
+    for name, text in {
+        "operator.toml": SPEC,
+        "reference.py": operator.reference,
+        "seed.py": seed,
+        "same.py": seed + "\n# the same, with a comment\n",
+        "twin.py": seed.replace(kernel, "another_name"),
+    }.items():
+        (tmp_path / name).write_text(text)
+    first, second = search(tmp_path / "operator.toml", tmp_path), search(tmp_path / "operator.toml", tmp_path)
+    store = await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}")
+    try:
+        (here, reports), (there, others) = await judged(store, first), await judged(store, second)
+    finally:
+        await store.close()
+    assert [candidate.source for candidate in here[:2]] == [seed, seed.replace(kernel, "another_name")]
+    assert all(candidate.outcome == "correct" for candidate in (*here, *there))
+    assert all(candidate.stages_s for candidate in here[:2]), "traced, each by itself"
+    assert [candidate.source for candidate in there[:2]] == [candidate.source for candidate in here[:2]]
+    assert not any(candidate.stages_s for candidate in there[:2]), "taken from the first search"
+    assert len({report.bundle for report in (*reports[:2], *others[:2])}) == 1
+    assert len({report.seed for report in (*reports[:2], *others[:2])}) == 1, (
+        "every judgement draws a secret of its own"
+    )

@@ -1,0 +1,19 @@
+"""The emitter `seed` hands a draft on, once."""
+
+import random
+
+from service.emitters import Brief
+from service.emitters.seed import NOTE, Seed
+
+
+def brief(draft):
+    return Brief({}, "sm_90", (), (), random.Random(0), draft=draft)
+
+
+async def test_a_draft_becomes_a_candidate_without_parents():
+    proposal = await Seed().propose(brief("def double(x):\n    return x\n"))
+    assert (proposal.source, proposal.parents, proposal.note) == ("def double(x):\n    return x\n", (), NOTE)
+
+
+async def test_no_draft_no_candidate():
+    assert await Seed().propose(brief("")) is None

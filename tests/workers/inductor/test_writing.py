@@ -1,0 +1,81 @@
+"""The host function, out of what Inductor's `call` says."""
+
+import pytest
+
+from tests.workers.tracer.jobs import operator
+from workers.inductor.lowering import Draft, Lowered
+from workers.inductor.writing import write
+from workers.tracer.refusal import Refused
+
+KERNEL = """@triton.jit
+def fused(in_ptr0, in_ptr1, out_ptr0, ks0, xnumel, XBLOCK: tl.constexpr):
+    xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    tmp0 = tl.load(in_ptr0 + xindex, xmask)
+    tmp1 = tl.load(in_ptr1 + xindex % ks0, xmask)
+    tmp2 = tmp0 * tmp1
+    tl.store(out_ptr0 + xindex, tmp2, xmask)
+"""
+START = """def call(self, args):
+        arg0_1, arg1_1 = args
+        args.clear()
+        arg0_1_size = arg0_1.size()
+        s1 = arg0_1_size[0]
+        s2 = arg0_1_size[1]
+        with torch.cuda._DeviceGuard(0):
+            torch.cuda.set_device(0)
+"""
+LAUNCH = """            buf0 = empty_strided_cuda((s1, s2), (s2, 1), torch.float32)
+            fused_xnumel = s1*s2
+            raw_stream0 = get_raw_stream(0)
+            fused.run(arg0_1, arg1_1, buf0, s2, fused_xnumel, stream=raw_stream0)
+            del arg0_1
+"""
+END = "        return (buf0, )\n"
+
+
+def written(lines: str = LAUNCH, grid: str = "Grid1D") -> str:
+    draft = Draft("fused", KERNEL, grid, {"XBLOCK": 256, "num_warps": 4, "num_stages": 1})
+    return write(operator(), Lowered(START + lines + END, {"fused": draft}))
+
+
+def test_the_host_allocates_launches_and_returns():
+    assert written().endswith(
+        "def scale(x, w):\n"
+        "    M = x.shape[0]\n"
+        "    N = x.shape[1]\n"
+        "    y = torch.empty((M, N), dtype=torch.float32, device=x.device)\n"
+        "    count = M * N\n"
+        "    scale_kernel[(triton.cdiv(count, 256),)](x, w, y, N, count, XBLOCK=256, num_warps=4, num_stages=1)\n"
+        "    return y\n"
+    )
+    assert "tl.store(y_ptr + x, x_value * w, x_mask)" in written()
+
+
+def test_strides_that_are_not_packed_are_kept():
+    lines = LAUNCH.replace("(s2, 1), torch", "(1, s1), torch")
+    assert "torch.empty_strided((M, N), (1, M), dtype" in written(lines)
+
+
+def test_a_buffer_that_is_used_again_and_views():
+    lines = LAUNCH.replace("buf0", "buf1") + "            buf2 = buf1; del buf1  # reuse\n"
+    lines += "            buf0 = reinterpret_tensor(buf2, (s1, s2), (s2, 1), 0)\n"
+    assert "view = torch.as_strided(scratch, (M, N), (N, 1), 0)\n    return view" in written(lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (LAUNCH + "            torch.ops.aten.mul_.Tensor(buf0, 2)\n", "calls torch.ops"),
+        (LAUNCH + "            buf9 = other(buf0)\n", "calls `other"),
+        (LAUNCH + "            while True: pass\n", "holds `while"),
+    ],
+)
+def test_what_a_candidate_may_not_do_is_refused(lines, said):
+    with pytest.raises(Refused, match=said):
+        written(lines)
+
+
+def test_a_grid_that_is_laid_out_otherwise_is_refused():
+    with pytest.raises(Refused, match="SplitScanGrid"):
+        written(grid="SplitScanGrid")

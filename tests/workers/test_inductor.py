@@ -1,0 +1,87 @@
+"""Drafts by TorchInductor, in the jail: for every catalogue operator a candidate that traces, or the reason why not."""
+
+from pathlib import Path
+
+import pytest
+
+from service.judging.single import Judge
+from service.operators.catalogue import catalogue_names, load_operator
+from tests.workers.tracer.jobs import LIMITS, in_jail, operator
+from workers import inductor, jail, tracing
+from workers.protocol import Device, Operator, Outcome, Shape, TraceJob, TraceReport
+from workers.tracer.reply import Written
+
+
+def drafted(of: Operator, target: str = "sm_90") -> Written:
+    job = TraceJob(id="j", search="s", operator=of, shapes=shapes(of), target=target, drafts=True)
+    return Written.model_validate_json(in_jail(inductor.draft, job.model_dump_json().encode()))
+
+
+def shapes(of: Operator) -> tuple[Shape, ...]:
+    return tuple(Shape(dims=item.dims) for item in of.shapes)
+
+
+def traced(of: Operator, source: str | None, **more) -> TraceReport:
+    candidate = None if source is None else "c"
+    job = TraceJob(
+        id="j", search="s", candidate=candidate, source=source, operator=of, shapes=shapes(of), target="sm_90", **more
+    )
+    return tracing.trace(job, "worker")
+
+
+def test_a_draft_launches_its_own_kernels_and_traces():
+    report = traced(operator(), None, drafts=True, deadline_s=60.0)
+    assert report.outcome is Outcome.CORRECT, report.reason
+    assert "_inductor" not in report.draft
+    assert "def scale(x, w):" in report.draft
+    assert traced(operator(), report.draft).outcome is Outcome.CORRECT
+
+
+def test_a_draft_is_readable():
+    source = drafted(load_operator("rmsnorm")).source
+    assert "def rmsnorm_kernel(x_ptr, weight_ptr, y_ptr, N," in source
+    assert "x_value * x_value" in source
+    assert "tmp" not in source
+
+
+def test_matrix_products_become_kernels_too():
+    assert "tl.dot(" in drafted(load_operator("matmul")).source
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_drafts_for_other_targets(target):
+    written = drafted(operator(), target)
+    assert (written.outcome, "@triton.jit" in written.source) == (Outcome.CORRECT, True), written.reason
+
+
+def test_what_inductor_leaves_to_a_library_is_refused_with_its_name():
+    of = operator(
+        reference="def scale(x, w):\n    return x.sort(-1).values * w\n",
+    )
+    written = drafted(of)
+    assert (written.outcome, written.source) == (Outcome.FORBIDDEN_OP, "")
+    assert "TorchInductor calls" in written.reason
+
+
+def test_a_reference_that_fails_is_an_outcome_and_no_failure_of_ours():
+    job = TraceJob(
+        id="j",
+        search="s",
+        operator=operator(reference="def scale(x, w):\n    raise KeyError('x')\n"),
+        shapes=(Shape(dims={"M": 4, "N": 8}),),
+        target="sm_90",
+        drafts=True,
+    )
+    assert jail.run(inductor.draft, job.model_dump_json().encode(), LIMITS).ending is jail.Ending.RETURNED
+    assert tracing.trace(job, "worker").outcome is Outcome.TRACE_CRASHED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue_names())
+async def test_every_catalogue_operator_gets_a_draft_that_is_judged_correct(name, tmp_path: Path):
+    of = load_operator(name)
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    async with Judge(of, Device.parse("model:sm_90"), data=tmp_path) as judge:
+        verdict = await judge.judge(written.source)
+    assert verdict.outcome is Outcome.CORRECT, verdict.reason

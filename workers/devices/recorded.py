@@ -1,0 +1,88 @@
+"""Device `recorded`: what kernels did earlier on hardware of a class, read from a recording. Needs no GPU.
+
+It answers for what was recorded, and says `not_recorded` of everything else: a missing record is never replaced by a
+guess. Times are the pacer's typical time in the recording times the kernel's ratio to it.
+"""
+
+from importlib.metadata import version
+from pathlib import Path
+
+from workers.devices.base import DeviceBench
+from workers.errors import ToolMissing
+from workers.landscape import Landscape, RecordedBundle
+from workers.protocol import Device, FinalJob, MeasureJob, Outcome, Provenance, Report, ShapeResult, Stage
+from workers.recordings import Recordings
+
+
+class RecordedDevice(DeviceBench):
+    """Answers out of the recordings of one hardware class."""
+
+    kind = "recorded"
+    provenance = Provenance.RECORDED
+    confirms = False
+
+    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+        """Prepare; recordings are read when they are first asked for. In `folder` there may be others than ours."""
+        super().__init__(device, worker, card, folder)
+        self._recordings = Recordings(device, folder)
+
+    def versions(self) -> dict[str, str]:
+        """Ours alone: with what was recorded, the recording says."""
+        return {"kernelreef": version("kernelreef")}
+
+    def measure(self, job: MeasureJob) -> Report:
+        """What the recording says of the bundle.
+
+        Raises:
+            ToolMissing: If the file is no recording.
+        """
+        landscape = self._recordings.of(job.operator)
+        bundle = None if landscape is None else landscape.bundles.get(job.bundle.recorded or "")
+        report = Report(
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            variant=job.variant,
+            bundle=job.bundle.identity,
+            device=self.device,
+            worker=self.worker,
+            versions=self.versions(),
+            outcome=Outcome.NOT_RECORDED,
+            reason=f"{self.device.name} holds no measurement of this bundle",
+            stage=Stage.TIME,
+            provenance=self.provenance,
+        )
+        if landscape is None or bundle is None:
+            return report
+        if bundle.outcome is not Outcome.CORRECT:
+            told = {"outcome": bundle.outcome, "reason": bundle.reason, "stage": bundle.stage}
+            return report.model_copy(update=told)
+        missing = [plan.shape.key for plan in job.bundle.benchmarks if plan.shape.key not in bundle.times]
+        if missing:
+            reason = f"{self.device.name} holds no time of this bundle at {', '.join(missing)}"
+            return report.model_copy(update={"reason": reason})
+        shapes = tuple(_shape(landscape, bundle, plan.shape.key) for plan in job.bundle.benchmarks)
+        return report.model_copy(update={"outcome": Outcome.CORRECT, "reason": "", "stage": None, "shapes": shapes})
+
+    def examine(self, job: FinalJob) -> Report:
+        """Nothing can be looked at more closely than it was when it was recorded.
+
+        Raises:
+            ToolMissing: Always; no service asks for it.
+        """
+        raise ToolMissing(f"{self.device.name} examines nothing: it knows {job.id} from a recording alone")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _shape(landscape: Landscape, bundle: RecordedBundle, key: str) -> ShapeResult:
+    timed, pacer_us = bundle.times[key], landscape.pacer_us[key]
+    return ShapeResult(
+        shape=key,
+        readings=bundle.readings.get(key),
+        mid_us=pacer_us * timed.mid,
+        low_us=pacer_us * timed.low,
+        high_us=pacer_us * timed.high,
+        pairs=timed.pairs,
+    )

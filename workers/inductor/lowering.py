@@ -1,0 +1,173 @@
+"""What TorchInductor makes of a reference, for a target that is not here: texts and numbers, nothing compiled.
+
+Sizes stay symbols, so that one text serves every shape. Matrix products become Triton too (Inductor's native matmul)
+in place of calls of a vendor's library.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from workers.protocol import Operator, Outcome
+from workers.targets import Target
+from workers.tracer.pretence import DEVICE, pretend
+from workers.tracer.reference import load_entry
+from workers.tracer.refusal import Refused
+
+SMALLEST_HINT = 2
+"""Sizes that Inductor is told to expect are at least this: it would treat a size of 1 as always 1."""
+
+_KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
+_BOUNDARY = "@triton.jit"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One kernel as Inductor wrote it.
+
+    Attributes:
+        name: Of the jit function.
+        text: The jit function.
+        grid: How Inductor derives the grid from extents and blocks, by the name of its rule.
+        options: Blocks by parameter, and `num_warps` and `num_stages`: the first choice of Inductor's heuristics.
+    """
+
+    name: str
+    text: str
+    grid: str
+    options: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A reference after Inductor.
+
+    Attributes:
+        host: Inductor's `call` function, as text.
+        kernels: By name.
+    """
+
+    host: str
+    kernels: Mapping[str, Draft]
+
+
+def lower(operator: Operator, target: Target) -> Lowered:
+    """Have Inductor write Triton. Takes this process over: torch answers for the target from now on.
+
+    Raises:
+        Refused: If what Inductor wrote holds something else than Triton kernels.
+    """
+    pretend(target)
+    traced, inputs = _trace(operator)
+    text = _generate(traced, inputs)
+    found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
+    if found is None:
+        raise Refused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches")
+    if foreign := re.search(r"\bextern_kernels\.\w+|\btorch\.ops\.[\w.]+|\bcpp_fused\w*", found["body"]):
+        raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]} for it, which is no Triton kernel")
+    drafts = {match["name"]: _draft(match["name"], match["text"]) for match in _KERNEL.finditer(text)}
+    if not drafts:
+        raise Refused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
+    return Lowered("def call(self, args):\n" + found["body"], drafts)
+
+
+def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
+    """The reference as a graph over symbolic sizes, on the target's device.
+
+    Traced as if on the CPU, since fake tensors of a device that torch was not built for fail at some operations.
+    """
+    named = _late("torch._dynamo.source").ConstantSource
+    decompositions = _late("torch._inductor.decomposition").select_decomp_table()
+    entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
+    sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
+    dims: dict[str | int, Any] = {}
+    for name in operator.dimensions:
+        hint, source = max(SMALLEST_HINT, operator.shapes[0].dims[name]), named(name)
+        symbol = sizes.create_symbol(hint, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+        dims[name] = sizes.create_symintnode(symbol, hint=hint, source=source)
+
+    def call(*tensors: torch.Tensor) -> tuple[object, ...]:
+        results = entry(*tensors, *scalars)
+        return tuple(results) if isinstance(results, tuple | list) else (results,)
+
+    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        inputs: list[Any] = [
+            torch.empty([dims.get(extent, extent) for extent in item.shape], dtype=getattr(torch, item.dtype))
+            for item in operator.inputs
+        ]
+        traced = make_fx(call, decomposition_table=decompositions)(*inputs)
+    _move(traced, inputs)
+    return traced, inputs
+
+
+def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
+    """Say of every tensor of a graph that it lives on the target."""
+    for node in traced.graph.nodes:
+        if "device" in node.kwargs:
+            node.update_kwarg("device", DEVICE)
+        values = node.meta.get("val")
+        for value in values if isinstance(values, tuple | list) else [values]:
+            if isinstance(value, FakeTensor):
+                value.fake_device = DEVICE
+    for tensor in inputs:
+        tensor.fake_device = DEVICE
+    traced.recompile()
+
+
+def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
+    """The module that Inductor writes."""
+    virtualized = _late("torch._inductor.virtualized").V
+    # It is the key of a cache that is not used here, and would start a process, which the jail forbids.
+    vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
+    mode = inputs[0].fake_mode
+    settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
+    with ExitStack() as stack:
+        stack.enter_context(_late("torch._inductor.config").patch(settings))
+        graph = _late("torch._inductor.graph").GraphLowering(
+            traced, example_inputs=inputs, shape_env=mode.shape_env, is_inference=True
+        )
+        stack.enter_context(virtualized.set_graph_handler(graph))
+        stack.enter_context(virtualized.set_debug_handler(_late("torch._inductor.debug").DebugContext()))
+        stack.enter_context(virtualized.set_fake_mode(mode))
+        stack.enter_context(torch.no_grad())
+        graph.run(*inputs)
+        text: str = graph.codegen()[0].value
+    return text
+
+
+def _draft(name: str, text: str) -> Draft:
+    """A kernel out of the text that Inductor would hand to its own compiler."""
+    decorator, _, function = text[text.index("@triton_heuristics.") :].partition(_BOUNDARY)
+    grid, options = _heuristics(decorator.removeprefix("@"))
+    return Draft(name, _BOUNDARY + function, grid, options)
+
+
+def _heuristics(decorator: str) -> tuple[str, dict[str, int]]:
+    """What Inductor's heuristics choose: evaluates its decorator with its last step replaced."""
+    heuristics = _late("torch._inductor.runtime.triton_heuristics")
+    found: dict[str, Any] = {}
+
+    def keep(_: object, configs: object, inductor_meta: Mapping[str, object], **_others: object) -> Callable[..., None]:
+        found.update(configs=configs, grid=inductor_meta["grid_type"])
+        return lambda _: None
+
+    vars(heuristics)["cached_autotune"] = keep
+    eval(decorator, {"triton_heuristics": heuristics, "__file__": "", **vars(_late("torch._inductor.runtime.hints"))})
+    first = found["configs"][0]
+    return found["grid"], {**first.kwargs, "num_warps": first.num_warps, "num_stages": first.num_stages}
+
+
+def _late(module: str) -> ModuleType:
+    """A module around Inductor: they note what `torch.cuda` answers when they are imported, so after the pretence."""
+    return import_module(module)

@@ -1,0 +1,99 @@
+"""Names that say what a thing is, in place of Inductor's numbers."""
+
+import ast
+import keyword
+from collections.abc import Iterable, Mapping
+
+from workers.inductor.spelling import dotted
+from workers.inductor.tidying import blocks, bound
+
+KNOWN = {
+    "xnumel": "x_extent",
+    "ynumel": "y_extent",
+    "znumel": "z_extent",
+    "r0_numel": "extent",
+    "R0_BLOCK": "RBLOCK",
+    "xoffset": "x_start",
+    "yoffset": "y_start",
+    "zoffset": "z_start",
+    "xindex": "x",
+    "yindex": "y",
+    "zindex": "z",
+    "xmask": "x_mask",
+    "ymask": "y_mask",
+    "zmask": "z_mask",
+    "r0_base": "lanes",
+    "r0_offset": "start",
+    "r0_index": "r",
+    "r0_mask": "r_mask",
+}
+"""What Inductor calls parts of an index: x, y and z for the axes of the grid, r for the axis that is folded."""
+
+_BY_CALL = {
+    "tl.load": "value",
+    "tl.sum": "total",
+    "tl.reduce": "extreme",
+    "tl.dot": "product",
+    "tl.full": "partial",
+    "tl.where": "chosen",
+    "tl.program_id": "program",
+    "tl.exp": "power",
+    "tl.rsqrt": "scale",
+    "libdevice.rsqrt": "scale",
+}
+
+
+class Names:
+    """Gives names, each once."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {*taken, "torch", "triton", "tl", "math", "libdevice", "larger", "smaller"}
+
+    def give(self, wish: str) -> str:
+        """The wish if it is free, else with the first free number."""
+        wish = f"{wish}_" if keyword.iskeyword(wish) else wish
+        name, number = wish, 2
+        while name in self._taken:
+            name, number = f"{wish}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+def rename(function: ast.AST, names: Mapping[str, str]) -> None:
+    """Rename variables, parameters and the function itself, in place."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name):
+            node.id = names.get(node.id, node.id)
+        elif isinstance(node, ast.arg):
+            node.arg = names.get(node.arg, node.arg)
+        elif isinstance(node, ast.FunctionDef):
+            node.name = names.get(node.name, node.name)
+
+
+def name_locals(function: ast.FunctionDef, parameters: Mapping[str, str]) -> dict[str, str]:
+    """Names for all that a kernel binds, its parameters' given."""
+    names, found = Names(parameters.values()), dict(parameters)
+    for body in blocks(function):
+        for line in body:
+            old = line.target.id if isinstance(line, ast.For) and isinstance(line.target, ast.Name) else bound(line)
+            if old and old not in found:
+                value = line.value if isinstance(line, ast.Assign) else None
+                found[old] = names.give(KNOWN.get(old) or _meaning(value, found))
+    return found
+
+
+def _meaning(value: ast.expr | None, known: Mapping[str, str]) -> str:
+    """What a value is called by how it is made; a load by what it loads from."""
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "to":
+        value = value.func.value
+    if isinstance(value, ast.Call) and dotted(value.func) == "tl.load":
+        pointer: ast.expr = value.args[0]
+        while isinstance(pointer, ast.BinOp):
+            pointer = pointer.left
+        name = known.get(dotted(pointer), dotted(pointer)).removesuffix("_ptr")
+        return f"{name}_value" if name in ("x", "y", "z", "r") else name or "value"
+    if isinstance(value, ast.Call):
+        return _BY_CALL.get(dotted(value.func), "value")
+    return "inside" if isinstance(value, ast.Compare) else "value"

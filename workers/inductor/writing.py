@@ -1,0 +1,224 @@
+"""A candidate out of what Inductor wrote: kernels without its runtime, and a function that launches them."""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workers.inductor.lowering import Draft, Lowered
+from workers.inductor.naming import KNOWN, Names, name_locals, rename
+from workers.inductor.spelling import COMBINE, dotted, respell
+from workers.inductor.tidying import bound, tidy
+from workers.protocol import Operator, Outcome
+from workers.tracer.refusal import Refused
+
+GRIDS: Mapping[str, str] = {
+    "Grid1D": "({x},)",
+    "Grid2D": "({x}, {y})",
+    "Grid3D": "({x}, {y}, {z})",
+    "BatchMatmulGrid3D": "({z}, {y}, {x})",
+    "Grid2DWithYZOverflow": "({x}, triton.cdiv({y}, triton.cdiv({y}, 65535)), triton.cdiv({y}, 65535))",
+}
+"""Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at 65535."""
+
+_SILENT = ("args.clear", "assert_size_stride", "torch.cuda.set_device", "assert_alignment")
+_HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
+
+
+def write(operator: Operator, lowered: Lowered) -> str:
+    """The candidate's text.
+
+    Raises:
+        Refused: If Inductor's host code or one of its kernels has no counterpart in a candidate.
+    """
+    lines = _flat(ast.parse(lowered.host).body[0])
+    host = _Host(operator, lowered.kernels, _results(lines, operator))
+    for line in lines:
+        host.add(line)
+    kernels = "\n\n".join(host.kernels)
+    needed = [text for name, text in COMBINE.items() if f"{name}(" in kernels or f", {name})" in kernels]
+    header = _HEADER + ("from triton.language.extra import libdevice\n" if "libdevice." in kernels else "")
+    return "\n\n".join([header, *needed, kernels, host.text()])
+
+
+def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
+    """The operator's names of outputs by Inductor's of the buffers that hold them."""
+    reused = {
+        bound(line): line.value.id
+        for line in lines
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Name)
+    }
+    found: dict[str, str] = {}
+    for line in lines:
+        if isinstance(line, ast.Return) and isinstance(line.value, ast.Tuple):
+            for item, output in zip(line.value.elts, operator.outputs, strict=False):
+                name = ast.unparse(item)
+                while name in reused:
+                    name = reused[name]
+                found[name] = output.name
+    return found
+
+
+def _flat(function: ast.stmt) -> list[ast.stmt]:
+    """The lines of a function, those under `with` included."""
+    lines: list[ast.stmt] = []
+    for line in getattr(function, "body", []):
+        lines += _flat(line) if isinstance(line, ast.With) else [line]
+    return lines
+
+
+@dataclass
+class _Host:
+    """The function that launches, line by line, and the kernels that it launches."""
+
+    operator: Operator
+    drafts: Mapping[str, Draft]
+    results: Mapping[str, str]
+    lines: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._given = [item.name for item in self.operator.inputs] + [item.name for item in self.operator.scalars]
+        self._names = Names([*self._given, self.operator.entry])
+        self._known: dict[str, str] = {}
+        self._sizes: dict[str, str] = {}
+
+    def text(self) -> str:
+        """The whole function."""
+        return f"def {self.operator.entry}({', '.join(self._given)}):\n" + "".join(
+            f"    {line}\n" for line in self.lines
+        )
+
+    def add(self, line: ast.stmt) -> None:
+        """Take over one line of Inductor's.
+
+        Raises:
+            Refused: If it is none that a candidate may have.
+        """
+        match line:
+            case ast.Delete() | ast.Expr(value=ast.Constant()):
+                return
+            case ast.Expr(value=ast.Call(func=func) as call):
+                self._call(dotted(func), call)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id="args")):
+                self._known |= dict(zip(map(ast.unparse, names), self._given, strict=False))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self._assign(name, value)
+            case ast.Return(value=ast.Tuple(elts=results)):
+                self.lines.append(f"return {', '.join(self._read(item) for item in results)}")
+            case _:
+                raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code holds `{ast.unparse(line)[:200]}`")
+
+    def _assign(self, name: str, value: ast.expr) -> None:
+        match value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=tensor), attr="size")):
+                self._sizes[name] = self._known[tensor]
+            case ast.Subscript(value=ast.Name(id=sizes), slice=ast.Constant(value=int() as axis)) if (
+                sizes in self._sizes
+            ):
+                self._size(name, self._sizes[sizes], axis)
+            case ast.Call(func=ast.Name(id="get_raw_stream")):
+                return
+            case ast.Call(func=ast.Name(id="empty_strided_cuda"), args=[size, stride, dtype]):
+                self._known[name] = self._names.give(self.results.get(name, "scratch"))
+                self.lines.append(f"{self._known[name]} = {self._allocation(size, stride, dtype)}")
+            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=arguments):
+                said = ", ".join(self._read(item) for item in arguments)
+                self._known[name] = self._names.give("view")
+                self.lines.append(f"{self._known[name]} = torch.as_strided({said})")
+            case ast.Name(id=other):
+                self._known[name] = self._known.get(other, other)
+            case ast.Call():
+                raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code calls `{ast.unparse(value)[:200]}`")
+            case _:
+                code = self._read(value)
+                self._known[name] = self._names.give("count")
+                self.lines.append(f"{self._known[name]} = {code}")
+
+    def _size(self, symbol: str, tensor: str, axis: int) -> None:
+        """A size of an input, under the operator's own name for it."""
+        shape = next(item.shape for item in self.operator.inputs if item.name == tensor)
+        if symbol not in self._known:
+            self._known[symbol] = self._names.give(str(shape[axis]))
+            self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
+
+    def _allocation(self, size: ast.expr, stride: ast.expr, dtype: ast.expr) -> str:
+        device = f"device={self._given[0]}.device"
+        if _is_contiguous(size, stride):
+            return f"torch.empty({self._read(size)}, dtype={ast.unparse(dtype)}, {device})"
+        return f"torch.empty_strided({self._read(size)}, {self._read(stride)}, dtype={ast.unparse(dtype)}, {device})"
+
+    def _read(self, value: ast.expr) -> str:
+        rename(value, self._known)
+        return ast.unparse(value)
+
+    def _call(self, name: str, call: ast.Call) -> None:
+        kernel, _, method = name.rpartition(".")
+        if kernel in self.drafts and method == "run":
+            self._launch(self.drafts[kernel], [self._read(item) for item in call.args])
+        elif name not in _SILENT:
+            raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code calls {name}")
+
+    def _launch(self, draft: Draft, arguments: Sequence[str]) -> None:
+        if draft.grid not in GRIDS:
+            raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"TorchInductor lays a kernel's grid out as {draft.grid}")
+        function = ast.parse(draft.text).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        tidy(respell(function))
+        parameters = [item.arg for item in function.args.args]
+        passed = dict(zip(parameters, arguments, strict=False))
+        blocks = {name: value for name, value in draft.options.items() if name in parameters}
+        counts = {
+            axis: _count(passed[extent], blocks[block])
+            for axis, extent, block in (("x", "xnumel", "XBLOCK"), ("y", "ynumel", "YBLOCK"), ("z", "znumel", "ZBLOCK"))
+            if extent in passed and block in blocks
+        }
+        used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
+        function.args.args = [item for item in function.args.args if item.arg in used]
+        name = self._names.give(f"{self.operator.entry}_kernel")
+        renamed = name_locals(function, self._parameters(function, passed)) | {function.name: name}
+        rename(function, renamed)
+        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        positional = [passed[item] for item in parameters if item in used and item in passed]
+        keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
+        options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
+        self.lines.append(
+            f"{name}[{GRIDS[draft.grid].format(**counts)}]({', '.join([*positional, *keywords, *options])})"
+        )
+
+    def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str, str]:
+        """Names of a kernel's parameters after what the host passes."""
+        names, found = Names(), dict[str, str]()
+        for item in function.args.args:
+            value = passed.get(item.arg, "")
+            if "ptr" in item.arg:
+                wish = f"{value}_ptr" if value.isidentifier() else "ptr"
+            else:
+                wish = KNOWN.get(item.arg) or (
+                    value if value.isidentifier() and item.arg.startswith("ks") else item.arg
+                )
+            found[item.arg] = names.give(wish)
+        return found
+
+
+def _count(extent: str, block: int) -> str:
+    return extent if block == 1 else f"triton.cdiv({extent}, {block})"
+
+
+def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:
+    """Whether strides are those of a packed tensor, whatever the sizes are: tried with sizes that are large primes."""
+    symbols = sorted({item.id for node in (size, stride) for item in ast.walk(node) if isinstance(item, ast.Name)})
+    primes = dict(zip(symbols, (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079), strict=False))
+    if len(primes) < len(symbols):
+        return False
+    sizes, strides = (_evaluated(node, primes) for node in (size, stride))
+    expected = 1
+    for extent, step in zip(reversed(sizes), reversed(strides), strict=True):
+        if extent != 1 and step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _evaluated(node: ast.expr, values: Mapping[str, int]) -> tuple[int, ...]:
+    found: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": {"max": max, "min": min}}, dict(values))
+    return found
