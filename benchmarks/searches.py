@@ -44,6 +44,7 @@ class Wanted:
     seconds: float
     workers: int
     seed: int
+    emitters: tuple[str, ...]
 
 
 async def run(name: str, wanted: Wanted, folder: Path) -> dict[str, Any]:
@@ -55,7 +56,11 @@ async def run(name: str, wanted: Wanted, folder: Path) -> dict[str, Any]:
     coordinator = await Coordinator.open(settings)
     try:
         request = SearchRequest(
-            operator=document, devices=(wanted.device,), budget=wanted.evaluations, seed=wanted.seed
+            operator=document,
+            devices=(wanted.device,),
+            budget=wanted.evaluations,
+            seed=wanted.seed,
+            emitters=wanted.emitters,
         )
         search = await coordinator.submit(request)
         begun = time.monotonic()
@@ -82,6 +87,7 @@ async def run(name: str, wanted: Wanted, folder: Path) -> dict[str, Any]:
             "ready_s": None if started is None else round(started - begun, 1),
             "search_s": None if started is None else round(ended - started, 1),
             "seed": wanted.seed,
+            "emitters": wanted.emitters,
         }
         if best is not None:
             candidate = await coordinator.store.candidates.get(best.candidate)
@@ -132,9 +138,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=3.0, help="for each search, from when its baselines are known")
     parser.add_argument("--workers", type=int, default=14, help="that trace")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--emitters", default="tune,rewrite,cross", help="names with commas")
     parser.add_argument("--out", type=Path, help="a folder to write the rows to as they come, besides the results")
     options = parser.parse_args()
-    wanted = Wanted(options.device, options.evaluations, options.minutes * 60, options.workers, options.seed)
+    emitters = tuple(options.emitters.split(","))
+    wanted = Wanted(options.device, options.evaluations, options.minutes * 60, options.workers, options.seed, emitters)
     rows = []
     for name in options.operators.split(","):
         with tempfile.TemporaryDirectory() as folder:

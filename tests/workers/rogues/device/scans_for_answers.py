@@ -1,7 +1,7 @@
 """Looks through the memory around it for a run on equal values, and takes over the result of that.
 
 operator: rmsnorm
-on a card: correct
+on a card: correct, wrong_result, device_fault
 stopped by: content that no other run of a round has, and nobody's expected answer in its context; it only costs time
 on model: out_of_bounds
 """
