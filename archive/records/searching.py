@@ -36,7 +36,7 @@ class CandidateState(StrEnum):
 
 
 class Placement(StrEnum):
-    """What an offer came to. STALE: the holder changed since the caller looked; WITHDRAWN: the holder turned out wrong."""
+    """What an offer came to. STALE: the holder changed since the caller looked; WITHDRAWN: it turned out wrong."""
 
     NEW = "new"
     IMPROVED = "improved"
