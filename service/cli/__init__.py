@@ -22,7 +22,7 @@ COMMANDS = {
     "watch": Place("service.cli.watched", "watch", "Look on until a search ends."),
     "judge": Place("service.cli.judged", "judge", "Judge one CANDIDATE against SPEC."),
     "certificate": Place("service.cli.certified", "certificate", "Write down all that a verdict rests on."),
-    "verify": Place("service.cli.certified", "verify", "Repeat a certificate on this machine."),
+    "verify": Place("service.cli.certified", "verify", "Repeat a CERTIFICATE on this machine."),
     "best": Place("service.cli.archived", "best", "Show the best elites of a search."),
     "export": Place("service.cli.archived", "export", "Write everything that a search found into a zip file."),
     "plan": Place("service.cli.archived", "plan", "Launch plans."),

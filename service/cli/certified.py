@@ -53,7 +53,7 @@ def verify(
     path: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A file that `reef certificate` wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Repeat a CERTIFICATE on this machine, as far as that goes, and say what came of it."""
+    """Repeat a CERTIFICATE on this machine. What cannot be repeated here is said with the reason."""
     found = _read(path)
     done = asyncio.run(_verifier(found.certificate).verify(found))
     if as_json:

@@ -33,8 +33,8 @@ TOO_LARGE = frozenset(
         "swiglu/tune/0",
     }
 )
-"""What chance made of a seed that no program has the shared memory for, that ptxas takes minutes over, or that Triton 3.6
-does not compile."""
+"""What chance made of a seed that no program has the shared memory for, that ptxas takes minutes over, or that
+Triton 3.6 does not compile."""
 _OPERATOR = re.compile(r"^operator: (\w+)$", re.MULTILINE)
 
 

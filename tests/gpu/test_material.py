@@ -32,7 +32,7 @@ def test_honest_kernels_are_the_same_every_time():
 def test_shapes_are_the_same_every_time_and_of_every_role():
     for operator in operators().values():
         assert shapes_of(operator) == shapes_of(operator)
-        assert {shape.role for shape in shapes_of(operator)} == set(ShapeRole)
+        assert {shape.role for shape in shapes_of(operator)} == set(ShapeRole) - {ShapeRole.RANDOM}
 
 
 def test_a_bench_that_is_lost_is_a_failure_and_is_replaced():

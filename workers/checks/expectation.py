@@ -19,8 +19,9 @@ ROW_ROUNDOFFS = 1.0
 """Roundoffs, times the root of its length, by which every row is nudged as a whole: what a sum over it may lose in some
 order. Nudges of single elements average out in a sum, while its own rounding errors add up."""
 SINGULAR_DRAWS = frozenset({"structured", "timed"})
-"""Draws in which whole rows cancel, or one value of a row outweighs all others, so that intermediate values rounded to the inputs' dtype, as the probabilities of
-attention are, may change results beyond their scale. There, inputs are nudged by a roundoff of their own dtype."""
+"""Draws in which whole rows cancel, or one value of a row outweighs all others, so that intermediate values rounded to
+the inputs' dtype, as the probabilities of attention are, may change results beyond their scale. There, inputs are
+nudged by a roundoff of their own dtype."""
 NUDGES = 2
 """Independent nudges; with one, the movements of two large terms can cancel by luck."""
 STAND_INS = (1.0, -0.5)
