@@ -27,15 +27,17 @@ from archive.store import Store, migrate
 from benchmarks.hosts import Network, Postgres, Process, RedisServer
 from benchmarks.record import write
 from benchmarks.stand_in import outcome_of, spec
+from service.judging.finals import FINALISTS, finalists
+from service.judging.jobs import FINAL
 from service.operators.sources import digest
-from workers.protocol import Outcome
+from workers.protocol import Outcome, Report
 
 COORDINATORS = ("c0", "c1")
 WORKER_HOSTS = ("w0", "w1", "w2", "w3")
 WORKERS_A_HOST = 2
 PORT = 8700
 BUDGET = 125
-"""Candidates of a search, each traced once and judged once."""
+"""Candidates of a search, each traced once and judged once; the best are examined when it ends."""
 PAUSE_S = (4.0, 12.0)
 """Seconds between two deeds, drawn."""
 ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
@@ -236,8 +238,8 @@ async def finish(store: Store, searches: list[str], limit_s: float) -> dict[str,
 
 
 async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int]:
-    """Compare the archive with what must be in it."""
-    found: Counter[str] = Counter(lost=0, twice=0, wrong=0, given_up=0, unfinished=0)
+    """Compare the archive with what must be in it: of each candidate one verdict, of the best one examination too."""
+    found: Counter[str] = Counter(lost=0, twice=0, wrong=0, examined=0, given_up=0, unfinished=0)
     for search in searches:
         if (await store.searches.get(search)).state not in ENDED:
             found["unfinished"] += 1
@@ -251,12 +253,16 @@ async def audit(store: Store, searches: list[str], budget: int) -> dict[str, int
         found["twice"] += abs(counts.judged - judged) + abs(progress.evaluations - judged)
         found["twice"] += len(candidates) - len({digest(candidate.source) for candidate in candidates})
         for candidate in candidates:
-            reports = await store.reports.of_candidate(candidate.id)
-            found["results"] += len(reports)
-            found["lost"] += not reports
-            found["twice"] += max(0, len(reports) - 1)
+            documents = await store.reports.of_candidate(candidate.id)
+            kinds = Counter(Report.model_validate_json(document).kind for document in documents)
+            found["results"] += kinds["measure"]
+            found["examined"] += kinds[FINAL]
+            found["lost"] += not kinds["measure"]
+            found["twice"] += sum(times - 1 for times in kinds.values())
             found["wrong"] += candidate.outcome not in (None, outcome_of(candidate.source).value)
             found["given_up"] += candidate.outcome == Outcome.WORKER_LOST
+        best = await store.elites.top(search, "model:sm_90", 1, FINALISTS)
+        found["lost"] += len(best) - len(await finalists(store, best))
         offers = await store.elites.history(search, "model:sm_90", limit=10 * budget)
         found["twice"] += len(offers) - len({offer.candidate for offer in offers})
     return dict(found)

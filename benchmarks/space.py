@@ -12,7 +12,8 @@ from math import prod
 
 from service.emitters.parameters import Parameter
 from service.emitters.rules import RULES
-from service.emitters.tune import read, structure, write
+from service.emitters.tune import read, write
+from service.operators.sources import normalise
 from workers.landscape import Template, text_digest
 from workers.protocol import Operator
 
@@ -60,7 +61,7 @@ def templates(operator: Operator, target: str) -> list[Template]:
     for depth in range(DEPTH + 1):
         fresh = []
         for path, source in front:
-            shape = structure(source, target)
+            shape = _structure(source, target)
             if shape not in found:
                 found[shape] = Template(id=text_digest(shape)[:12], path=path, source=source)
                 fresh.append((path, source))
@@ -97,6 +98,11 @@ def written(point: Point, target: str) -> Written:
     own = {item.name: item.value for item in found if item.value is not None}
     source = write(point.template.source, target, point.values)
     return Written(point, source, text_digest(source), {**own, **point.values})
+
+
+def _structure(source: str, target: str) -> str:
+    """What a source is apart from its parameters' values: all of them at their lowest, in the normal form."""
+    return normalise(write(source, target, {item.name: item.ladder[0] for item in read(source, target)}))
 
 
 def _grid(template: Template, target: str) -> list[dict[str, int]]:

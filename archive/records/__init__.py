@@ -6,6 +6,7 @@ never looks inside, except for readings, which descriptors map to coordinates. O
 
 from archive.records.access import AuditEntry, KeptReply, NewAuditEntry, NewToken, Session, Token
 from archive.records.attempts import Attempt, Landing, Verdict
+from archive.records.cells import EMPTY_CELL, Elite, Holder, Offer, Placement, PlacementRecord
 from archive.records.hosts import Doubt, Host, HostState, HostTally, NewHost
 from archive.records.knowledge import (
     JOBS_KEPT,
@@ -33,23 +34,17 @@ from archive.records.prompting import (
 )
 from archive.records.retraces import Retrace
 from archive.records.searching import (
-    EMPTY_CELL,
     PRIORITY,
     SEED_EMITTER,
     Axis,
     BundleRecord,
     Candidate,
     CandidateState,
-    Elite,
-    Holder,
     NewCandidate,
     NewReport,
     NewSearch,
     NewVariant,
-    Offer,
     OperatorRecord,
-    Placement,
-    PlacementRecord,
     Progress,
     Search,
     SearchCounts,

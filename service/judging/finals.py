@@ -33,7 +33,7 @@ from workers.queue import Dispatcher
 
 RANDOM_SHAPES = 200
 """Random shapes of a finalist on a card (evaluation protocol, stage C8)."""
-INTERPRETED_SHAPES = 20
+INTERPRETED_SHAPES = 8
 """Random shapes of a finalist on devices that execute nothing but small ones, on a CPU."""
 FINALISTS = 3
 """Holders on each device that are examined, the best first: what people take away. Each costs a trace of all its shapes

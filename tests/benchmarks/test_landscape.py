@@ -57,26 +57,32 @@ def test_without_its_card_nothing_is_measured():
         Measurer(Device.parse("h200"), card=63)
 
 
-def record(folder, supply, count=2):
-    file, tracers = File("softmax", folder / "softmax.jsonl"), Tracers(1)
+@pytest.fixture
+def tracers():
+    found = Tracers(1)
+    yield found
+    found.close()
+
+
+def record(folder, supply, tracers, count=2):
+    file = File("softmax", folder / "softmax.jsonl")
     recording = Recording([file], MODEL, 0, tracers, count)
     try:
         recording.prepare()
         recording.run((text for text in supply if recording.wanted(text)), 1, Allowance(200.0))
     finally:
         recording.close()
-        tracers.close()
     return read(file.path), recording.counts
 
 
-def test_a_recording_goes_on_where_it_ended(tmp_path, space):
+def test_a_recording_goes_on_where_it_ended(tmp_path, space, tracers):
     texts = [written(point, "sm_90") for point in (space[0], space[0], space[1])]
-    first, counts = record(tmp_path, texts[:2])
+    first, counts = record(tmp_path, texts[:2], tracers)
     assert list(first.sources) == [texts[0].digest] and counts["judged"] == 1
     (bundle,) = first.bundles.values()
     assert bundle.outcome is Outcome.CORRECT and bundle.readings.keys() == bundle.times.keys() == first.pacer_us.keys()
     with (tmp_path / "softmax.jsonl").open("a") as file:
         file.write('{"kind": "bundle", "identity"')
-    second, counts = record(tmp_path, texts)
+    second, counts = record(tmp_path, texts, tracers)
     assert list(second.sources) == [texts[0].digest, texts[2].digest] and counts["begun"] == 1
     assert len(second.sessions) == 2 and second.bundles.items() >= first.bundles.items()

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from archive.records import SearchState
+from archive.store import Store, migrate
 from benchmarks import chaos
 from benchmarks.chaos import COORDINATORS, Scene, audit, finish, hand_over_s
+from service.judging.finals import FINALISTS
+from service.judging.jobs import FINAL
+from tests.archive.samples import new_report, stored_candidate, stored_search
 from tests.postgres import find_binaries, find_unprivileged
+from tests.service import records
 
 BUDGET = 30
 CONTINUES_S = 10.0
@@ -44,6 +50,24 @@ async def test_where_a_coordinator_is_killed_another_goes_on(folder: Path) -> No
         scene.close()
     assert took_s < CONTINUES_S + ROOM_S
     assert (verdict["lost"], verdict["twice"], verdict["wrong"]) == (0, 0, 0)
+    assert (verdict["results"], verdict["examined"]) == (BUDGET, FINALISTS)
+
+
+async def test_the_audit_counts_a_second_verdict_and_a_second_examination(tmp_path: Path) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
+    await migrate(url)
+    store = await Store.open(url)
+    search = (await stored_search(store, devices=("model:sm_90",))).id
+    candidate = await stored_candidate(store, search)
+    await store.searches.set_state(search, SearchState.DONE, only_from=(SearchState.PREPARING,))
+    found = []
+    for kind in ("measure", FINAL, "measure", FINAL):
+        document = records.report({}, kind=kind, search=search, candidate=candidate).model_dump_json()
+        await store.reports.save(new_report(search, candidate, kind=kind, document=document))
+        found.append(await audit(store, [search], 1))
+    await store.close()
+    assert [each["twice"] for each in found] == [0, 0, 1, 2]
+    assert (found[-1]["results"], found[-1]["examined"]) == (2, 2)
 
 
 @pytest.mark.slow

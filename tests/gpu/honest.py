@@ -26,7 +26,6 @@ TUNINGS = 3
 TOO_LARGE = frozenset(
     {
         "attention/rewrite/pipeline_loop",
-        "attention/rewrite/clusters",
         "attention/tune/1",
         "gelu/tune/0",
         "layernorm_backward/tune/0",

@@ -10,6 +10,7 @@ import pytest
 
 from archive.records import Candidate
 from archive.store import Store
+from service.judging.jobs import FINAL
 from service.operators.catalogue import load_catalogue
 from workers.protocol import Report
 
@@ -45,12 +46,14 @@ def search(spec: Path, data: Path) -> str:
     return str(json.loads(done.stdout)["search"])
 
 
-async def judged(store: Store, search: str) -> tuple[list[Candidate], list[Report]]:
-    """Candidates of a search in their order, and the one report on each."""
+async def judged(store: Store, search: str) -> tuple[list[Candidate], list[Report], list[Report]]:
+    """Candidates of a search in their order, the one judgement of each, and the examinations of finalists."""
     candidates = (await store.candidates.list(search))[::-1]
     documents = [await store.reports.of_candidate(candidate.id) for candidate in candidates]
-    assert [len(each) for each in documents] == [1] * len(candidates)
-    return candidates, [Report.model_validate_json(each[0]) for each in documents]
+    reports = [Report.model_validate_json(document) for each in documents for document in each]
+    verdicts = [report for report in reports if report.kind != FINAL]
+    assert [report.candidate for report in verdicts] == [candidate.id for candidate in candidates]
+    return candidates, verdicts, [report for report in reports if report.kind == FINAL]
 
 
 async def test_each_source_is_traced_once_and_each_bundle_judged_once(tmp_path: Path) -> None:
@@ -68,7 +71,8 @@ async def test_each_source_is_traced_once_and_each_bundle_judged_once(tmp_path: 
     first, second = search(tmp_path / "operator.toml", tmp_path), search(tmp_path / "operator.toml", tmp_path)
     store = await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}")
     try:
-        (here, reports), (there, others) = await judged(store, first), await judged(store, second)
+        here, reports, (examined,) = await judged(store, first)
+        there, others, (copied,) = await judged(store, second)
     finally:
         await store.close()
     assert [candidate.source for candidate in here[:2]] == [seed, seed.replace(kernel, "another_name")]
@@ -79,4 +83,8 @@ async def test_each_source_is_traced_once_and_each_bundle_judged_once(tmp_path: 
     assert len({report.bundle for report in (*reports[:2], *others[:2])}) == 1
     assert len({report.seed for report in (*reports[:2], *others[:2])}) == 1, (
         "every judgement draws a secret of its own"
+    )
+    assert examined.outcome == "correct"
+    assert (copied.bundle, copied.seed, copied.stages_s) == (examined.bundle, examined.seed, examined.stages_s), (
+        "both hold their cell by one examination"
     )

@@ -1,5 +1,6 @@
 """Plain values that the service's tests start from."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from archive.records import Axis, Candidate, CandidateState, Elite, Search, SearchState
@@ -147,6 +148,14 @@ def bundle(grid: int = 1) -> Bundle:
         plans=plans,
         cubins={kernel.digest: CUBIN},
     )
+
+
+def widened(bundle: Bundle, shapes: Sequence[Shape]) -> Bundle:
+    """A bundle with plans for exactly these shapes: its own where it has one, otherwise one that launches the same."""
+    own = {plan.shape.key: plan for plan in bundle.plans}
+    (launch,) = bundle.plans[0].launches
+    plans = tuple(own.get(shape.key) or _plan(shape, launch.kernel, launch.grid[0]) for shape in shapes)
+    return bundle.restricted(plans)
 
 
 def readings(num_warps: int = 4) -> Readings:

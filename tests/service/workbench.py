@@ -144,7 +144,12 @@ class Answers:
         warps = (1, 2, 4, 8, 16)[len(job.source) % 5]
         readings = tuple(records.readings(warps) for _ in job.shapes)
         variants = tuple(
-            TracedVariant(index=index, outcome=Outcome.CORRECT, bundle=each, readings=readings)
+            TracedVariant(
+                index=index,
+                outcome=Outcome.CORRECT,
+                bundle=records.widened(each, job.shapes) if job.references else each,
+                readings=readings,
+            )
             for index, each in enumerate((bundle, *self.further(job.source)))
         )
         return TraceReport(outcome=Outcome.CORRECT, variants=variants, graphs=graphs, **base)

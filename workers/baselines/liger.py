@@ -31,13 +31,17 @@ DIFFERS = {
     "rope": "it turns keys with the queries, in place, and reads one half of each table of angles",
 }
 """Operators of the catalogue that it has something like, and why that is another function."""
+OVERWRITES = "its forward passes alone are compared: backward, its SwiGLU overwrites the inputs, which calls share here"
+"""Why nothing of it is run for an operator with gradients."""
 
 
 def liger_of(operator: Operator) -> Function | str:
     """What the package runs for an operator, or why there is nothing to run."""
     found = _FUNCTIONS.get(signature_of(operator))
     if found is None:
-        return DIFFERS.get(operator.name, "liger-kernel has no such operator")
+        return DIFFERS.get(operator.entry, "liger-kernel has no such operator")
+    if operator.backward:
+        return OVERWRITES
     if find_spec(PACKAGE) is None:
         return "liger-kernel is not installed"
 

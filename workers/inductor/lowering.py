@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache
+from importlib import import_module, reload
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +31,7 @@ SMALLEST_HINT = 2
 
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _BOUNDARY = "@triton.jit"
+_CACHED = type(cache(len))
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def lower(operator: Operator, target: Target) -> Lowered:
         Refused: If what Inductor wrote holds something else than Triton kernels.
     """
     pretend(target)
+    _forget()
     traced, inputs = _trace(operator)
     text = _generate(traced, inputs)
     found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
@@ -80,6 +83,18 @@ def lower(operator: Operator, target: Target) -> Lowered:
     if not drafts:
         raise Refused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
     return Lowered("def call(self, args):\n" + found["body"], drafts)
+
+
+def _forget() -> None:
+    """Drop what torch remembers of the machine, in case the process that this one was forked from has asked before."""
+    # It notes functions of `torch.cuda` when it is imported. Those who imported names from it see the new answers too:
+    # a module keeps its namespace when it is reloaded.
+    reload(_late("torch._dynamo.device_interface"))
+    _late("torch._inductor.runtime.hints").DeviceProperties.create.cache_clear()
+    for module in ("torch.utils._triton", "torch._inductor.utils"):
+        for item in vars(_late(module)).values():
+            if isinstance(item, _CACHED):
+                item.cache_clear()
 
 
 def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:

@@ -104,6 +104,11 @@ def kernels(module: ast.Module) -> Iterator[Kernel]:
             yield kernel
 
 
+def in_clusters(module: ast.Module) -> list[ast.FunctionDef]:
+    """Kernels that some launch asks clusters of thread blocks for."""
+    return [item.kernel for item in launches(module) if "num_ctas" in item.keywords]
+
+
 def grid(launch: Launch) -> list[ast.expr] | None:
     """Numbers of programs along each axis of a launch, or None where the grid is not written as a tuple.
 

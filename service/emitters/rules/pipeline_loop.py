@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
+from service.emitters.rules.kernels import in_clusters
 from service.emitters.rules.loops import Sweep, sweep
 from service.emitters.rules.patterns import expression, flat, set_operand
 from service.operators.sources import jit_functions
@@ -20,8 +21,9 @@ class PipelineLoop(Rule[Sweep]):
     meaning = "ask the compiler to pipeline or unroll a loop"
 
     def sites(self, module: ast.Module) -> Iterable[Sweep]:
-        """Sweeps without such a wish."""
-        lines = (line for function in jit_functions(module).values() for line in flat(function.body))
+        """Sweeps without such a wish. An unrolled product does not compile in a cluster."""
+        functions = [item for item in jit_functions(module).values() if item not in in_clusters(module)]
+        lines = (line for function in functions for line in flat(function.body))
         found = (site for line in lines if (site := sweep(line)))
         return (site for site in found if not any(isinstance(node, ast.keyword) for node in ast.walk(site.loop.iter)))
 

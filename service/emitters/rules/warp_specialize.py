@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
-from service.emitters.rules.kernels import kernels
+from service.emitters.rules.kernels import in_clusters, kernels
 from service.emitters.rules.loops import Sweep, sweep
 from service.emitters.rules.patterns import calls, expression, flat, set_operand, text
 
@@ -13,7 +13,8 @@ from service.emitters.rules.patterns import calls, expression, flat, set_operand
 class WarpSpecialize(Rule[Sweep]):
     """Warps that wait for memory cannot multiply; with descriptors one warp can fetch for all.
 
-    Triton 3.7 compiles this for sm_90 at four warps only where all operands come through tensor descriptors.
+    Triton 3.7 compiles this for sm_90 at four warps only where all operands come through tensor descriptors,
+    and not in a cluster.
     """
 
     name = "warp_specialize"
@@ -21,7 +22,8 @@ class WarpSpecialize(Rule[Sweep]):
 
     def sites(self, module: ast.Module) -> Iterable[Sweep]:
         """Sweeps that multiply what descriptors fetch and nothing else, and have no such wish yet."""
-        lines = (line for kernel in kernels(module) for line in flat(kernel.function.body))
+        alone = [item.function for item in kernels(module) if item.function not in in_clusters(module)]
+        lines = (line for function in alone for line in flat(function.body))
         found = (site for line in lines if (site := sweep(line)))
         return (
             site

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 import pytest
 
 from archive import records
-from archive.records import NewCandidate, NewSearch, Offer, Search, SearchCounts
+from archive.records import NewCandidate, NewSearch, Search, SearchCounts
 
 KINDS = [kind for kind in vars(records).values() if isinstance(kind, type) and is_dataclass(kind)]
 
@@ -22,9 +22,5 @@ def test_what_is_new_is_part_of_what_is_stored(new: type, whole: type) -> None:
     assert {field.name for field in fields(new)} < {field.name for field in fields(whole)}
 
 
-def test_an_elite_keeps_what_was_offered() -> None:
-    assert {field.name for field in fields(Offer)} - {"incumbent"} < {field.name for field in fields(records.Elite)}
-
-
 def test_in_flight_is_what_is_not_judged() -> None:
-    assert SearchCounts(proposals=9, candidates=7, judged=5).in_flight == 2
+    assert SearchCounts(proposals=9, candidates=7, judged=5, judging_ms=0).in_flight == 2

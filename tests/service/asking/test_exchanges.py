@@ -12,12 +12,13 @@ from uuid6 import uuid7
 from archive.records import ExchangeState, Limits, NewCharge
 from service.asking import exchanges as module
 from service.asking.exchanges import Asking
+from service.asking.lanes import Lane
 from service.errors import BadInput
 from service.llm import BudgetSpent, PermanentFailure, Prompt, Refused, TransientFailure, digest
 from service.steering.requests import LlmTerms
 from tests.archive.samples import new_exchange, stored_search
 from tests.service.inquiry import PROMPT, Inquiry, endpoint, inquiry, purpose, until
-from tests.service.llm.vendors import Vendor, chat, raw, reply, vendor
+from tests.service.llm.vendors import Vendor, chat, held, raw, reply, vendor
 
 NEED = 64 + len(PROMPT.system) + len(PROMPT.user) + 100
 """Tokens that one call reserves."""
@@ -241,12 +242,20 @@ async def test_who_gives_up_while_a_call_is_under_way_loses_nothing(asked: Inqui
 
 
 async def test_who_gives_up_before_the_call_pays_nothing(tmp_path: Any, vendor: Vendor) -> None:
-    vendor.will(SLOW)
+    release = asyncio.Event()
+    vendor.will(held(GOOD, release))
     async with inquiry(tmp_path, endpoint(vendor.url, max_concurrency=1)) as asked:
-        calls = [asyncio.create_task(asked.ask(number)) for number in range(2)]
+        lane = asked.asking.lanes.choose(("local",))
+        first = asyncio.create_task(asked.ask(0))
         await until(lambda: _sent(vendor))
-        calls[1].cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+        second = asyncio.create_task(asked.ask(1))
+        await until(lambda: _loaded(lane, 2))
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        await until(lambda: _loaded(lane, 1))
+        release.set()
+        await first
         assert len(vendor.requests) == 1
         assert (await asked.spent())[:2] == (1, 46)
 
@@ -331,6 +340,10 @@ async def test_hostile_text_passes_through(asked: Inquiry, vendor: Vendor) -> No
 
 async def _sent(vendor: Vendor) -> bool:
     return bool(vendor.requests)
+
+
+async def _loaded(lane: Lane, calls: int) -> bool:
+    return lane.load == calls
 
 
 async def _are(asked: Inquiry, states: list[str]) -> bool:

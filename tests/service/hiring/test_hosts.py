@@ -12,6 +12,7 @@ from archive.records import HostState, PlacementRecord, Search
 from service.errors import Conflict, NotFound
 from service.hiring.hosts import MOST_DISAGREED, Hosts, address_for_hosts
 from service.judging import vetting
+from service.judging.finals import finalists
 from service.judging.jobs import AGAIN
 from tests.service import records
 from tests.service.guests import JOINED, Guest, application
@@ -22,6 +23,7 @@ from workers.errors import Dismissed
 from workers.protocol import (
     AnyReport,
     ConfirmJob,
+    FinalJob,
     Job,
     MeasureJob,
     Outcome,
@@ -170,12 +172,18 @@ def records_bundle(job: MeasureJob | ConfirmJob) -> str:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-async def test_only_a_trusted_host_confirms(card: Workbench, trusted: bool) -> None:
+async def test_only_a_trusted_host_confirms_and_examines(card: Workbench, trusted: bool) -> None:
     guest = await Guest.join(card, DEVICE)
     await guest.hosts.trust(guest.id, trusted)
-    await guest.run(await card.begin(budget=2))
+    search = await guest.run(await card.begin(budget=2))
     assert any(isinstance(job, ConfirmJob) for job in guest.took) is trusted
     assert any(isinstance(job, TraceJob) and job.source is None for job in guest.took) is trusted
+    assert any(isinstance(job, FinalJob) for job in guest.took) is trusted
+    assert any(isinstance(job, TraceJob) and job.references for job in guest.took) is trusted
+    held = await elites(card, search)
+    stamps = await finalists(card.store, held)
+    assert [stamps[elite.job].standing for elite in held] == ["passed"]
+    assert (await guest.record()).refused == 0
 
 
 LIES = {

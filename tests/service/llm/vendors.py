@@ -97,6 +97,16 @@ def reply(
     return raw("\r\n".join([*lines, "", ""]).encode() + content, after_s=after_s)
 
 
+def held(step: Serve, until: asyncio.Event) -> Serve:
+    """Serve a step once a test lets it go."""
+
+    async def serve(request: Request, writer: asyncio.StreamWriter) -> None:
+        await until.wait()
+        await step(request, writer)
+
+    return serve
+
+
 def trickle(every_s: float = 0.05) -> Serve:
     """Begin an answer and send a byte now and then, without end."""
 

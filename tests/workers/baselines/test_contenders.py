@@ -13,12 +13,17 @@ EXPECTED = {
     "attention": {*ALWAYS, "sdpa"},
     "cross_entropy": {*ALWAYS, "native", "liger"},
     "gelu": {*ALWAYS, "native"},
+    "gelu_backward": {*ALWAYS, "native"},
     "layernorm": {*ALWAYS, "native", "liger"},
+    "layernorm_backward": {*ALWAYS, "native"},
     "matmul": ALWAYS,
     "rmsnorm": {*ALWAYS, "native", "liger"},
+    "rmsnorm_backward": {*ALWAYS, "native"},
     "rope": ALWAYS,
     "softmax": {*ALWAYS, "native", "liger"},
+    "softmax_backward": {*ALWAYS, "native"},
     "swiglu": {*ALWAYS, "native", "liger"},
+    "swiglu_backward": {*ALWAYS, "native"},
 }
 
 

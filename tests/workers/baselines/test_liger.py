@@ -18,6 +18,10 @@ def test_what_it_lacks_has_a_reason(name):
     assert isinstance(liger_of(OPERATORS[name]), str)
 
 
+def test_what_has_gradients_is_not_taken_for_its_forward_pass():
+    assert "forward passes alone" in liger_of(OPERATORS["swiglu_backward"])
+
+
 def test_an_operator_of_the_same_name_with_other_arguments_is_another():
     swiglu = OPERATORS["swiglu"]
     renamed = tuple(item.model_copy(update={"name": f"{item.name}_t"}) for item in swiglu.inputs)

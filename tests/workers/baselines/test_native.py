@@ -22,6 +22,15 @@ def test_it_agrees_with_the_reference(name):
     check(operator, found[1](tensors), expected, longest=max(SIZES.values()))
 
 
+def test_gradients_leave_the_inputs_as_they_are():
+    operator, tensors = OPERATORS["layernorm_backward"], inputs(OPERATORS["layernorm_backward"])
+    before = [tensor.clone() for tensor in tensors]
+    results = native_of(operator)[1](tensors)
+    assert len(results) == len(operator.results)
+    assert not any(tensor.requires_grad for tensor in (*tensors, *results))
+    assert all(map(torch.equal, tensors, before))
+
+
 @pytest.mark.parametrize("name", sorted(WITHOUT))
 def test_there_is_none(name):
     assert native_of(OPERATORS[name]) is None

@@ -2,19 +2,32 @@
 
 import json
 from functools import partial
+from importlib import import_module
+
+import pytest
 
 from tests.workers.tracer.jobs import in_jail, operator
 from workers.inductor.lowering import lower
 from workers.targets import TARGETS
 
 
-def lowered(of) -> dict:
+def lowered(of, target="sm_90", before=lambda: None) -> dict:
     def run(of, _: bytes) -> bytes:
-        found = lower(of, TARGETS["sm_90"])
+        before()
+        found = lower(of, TARGETS[target])
         kernels = [[item.name, item.text, item.grid, dict(item.options)] for item in found.kernels.values()]
         return json.dumps({"host": found.host, "kernels": kernels}).encode()
 
     return json.loads(in_jail(partial(run, of)))
+
+
+def ask_for_the_card():
+    """What torch.compile leaves behind on a machine with no card."""
+    import_module("torch._inductor.graph")
+    import_module("torch._inductor.runtime.triton_heuristics")
+    import_module("torch._dynamo.device_interface").get_interface_for_device("cpu")
+    import_module("torch._inductor.utils").get_gpu_type()
+    import_module("torch.utils._triton").has_triton()
 
 
 def test_sizes_stay_symbols_even_those_that_are_one():
@@ -25,6 +38,11 @@ def test_sizes_stay_symbols_even_those_that_are_one():
     assert grid == "Grid1D"
     assert {"XBLOCK", "num_warps", "num_stages"} <= options.keys()
     assert "xnumel" in text
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_what_torch_found_before_does_not_matter(target):
+    assert lowered(operator(), target, ask_for_the_card) == lowered(operator(), target)
 
 
 def test_a_reduction_has_blocks_along_both_axes():

@@ -6,6 +6,7 @@ from service.emitters.rules.kernels import (
     assigned_once,
     declare,
     grid,
+    in_clusters,
     introduce,
     is_private,
     is_settled,
@@ -145,3 +146,9 @@ def test_stores_apart_from_loads():
 def test_stores_that_may_reach_loads(old, new):
     assert old in SOURCE
     assert not writes_apart(kernel_of(SOURCE.replace(old, new)))
+
+
+def test_kernels_that_are_launched_in_clusters():
+    assert in_clusters(parse(SOURCE)) == []
+    (kernel,) = in_clusters(parse(SOURCE.replace("n_cols, BLOCK=", "n_cols, num_ctas=2, BLOCK=")))
+    assert kernel.name == "kernel"

@@ -1,0 +1,116 @@
+"""Records of cells: who is offered for one, who holds it, and what became of every offer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+EMPTY_CELL = ""
+"""Stands in place of an incumbent's bundle where a challenger was confirmed for a cell that nobody held."""
+
+
+class Placement(StrEnum):
+    """What an offer came to. STALE: the holder changed since the caller looked; WITHDRAWN: it turned out wrong."""
+
+    NEW = "new"
+    IMPROVED = "improved"
+    REJECTED = "rejected"
+    STALE = "stale"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A challenger for a cell.
+
+    Attributes:
+        search: The search.
+        device: The archive within it.
+        axes_version: Version of the axes that `cell` belongs to.
+        cell: Index of the cell in the grid, row-major over the search's axes.
+        coordinates: Every descriptor's value and bin: `{name: {"value": ..., "bin": ...}}`.
+        candidate: The challenger.
+        variant: Which of its variants.
+        bundle: The variant's bundle.
+        job: Id of the job whose report backs the objective; an offer is applied once per job.
+        emitter: Who proposed it.
+        objective: What the archive compares; larger is better.
+        low: Lower bound of the speedup.
+        mid: Middle of the speedup.
+        high: Upper bound of the speedup.
+        incumbent: Bundle the challenger was confirmed against, `EMPTY_CELL` if there was none; None to win by a
+            strictly greater objective.
+    """
+
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    coordinates: Mapping[str, Mapping[str, Any]]
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+    incumbent: str | None = None
+
+
+@dataclass(frozen=True)
+class Elite:
+    """The holder of a cell. `revision` counts its cell's promotions from 1."""
+
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    coordinates: Mapping[str, Mapping[str, Any]]
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+    revision: int
+    placed_at: datetime
+
+
+class Holder(NamedTuple):
+    """As much of an elite as choosing a parent takes. `visits` counts how often its candidate was one."""
+
+    cell: int
+    candidate: str
+    variant: int
+    bundle: str
+    objective: float
+    visits: int
+
+
+@dataclass(frozen=True)
+class PlacementRecord:
+    """One offer in a cell's history, whatever it came to. `seq` orders them; `revision` is None unless it won."""
+
+    seq: int
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+    placement: Placement
+    revision: int | None
+    offered_at: datetime
