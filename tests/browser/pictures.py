@@ -15,20 +15,22 @@ QUALITY = 55
 
 
 def pages(page: Page, address: str) -> dict[str, str]:
-    """Addresses by name: the newest search and its best candidate stand for all."""
+    """Addresses by name: the newest search and its best candidate stand for all; it is compared with the one before."""
     page.goto(address)
-    search = page.locator(".searches tbody th a").first.get_attribute("href")
+    searches = page.locator(".searches tbody th a")
+    search, other = (searches.nth(index).get_attribute("href") for index in (0, min(1, searches.count() - 1)))
     page.goto(f"{address}{search}")
     candidate = page.locator(".tiles .big a").first.get_attribute("href")
     device = page.locator("input[name=device]").first.get_attribute("value")
-    side = f"{str(search).rpartition('/')[2]}@{device}"
+    sides = [f"{str(each).rpartition('/')[2]}@{device}" for each in (search, other)]
     return {
         "overview": "/",
         "search": f"{search}",
         "candidates": f"{search}/candidates",
         "shapes": f"{search}/shapes",
         "candidate": f"{candidate}",
-        "compare": f"/compare?left={side}&right={side}",
+        "certificate": f"{candidate}/certificate",
+        "compare": f"/compare?left={sides[0]}&right={sides[1]}",
         "operators": "/operators",
         "operator": "/operators/softmax",
         "workers": "/workers",

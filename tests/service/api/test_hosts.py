@@ -22,6 +22,7 @@ HOST = Host(
     jail="",
     protocol_version=1,
     password_digest="0" * 64,
+    machine="f" * 64,
     state=HostState.ACTIVE,
     reason="",
     trusted=False,

@@ -2,6 +2,7 @@
 
 operator: rmsnorm
 on a card: correct, wrong_result, device_fault
+at: check, time
 stopped by: content that no other run of a round has, and nobody's expected answer in its context; it only costs time
 on model: out_of_bounds
 """
