@@ -75,6 +75,19 @@ class Round(Wire):
     seed: str
     """The secret of the timed content, hexadecimal."""
 
+    def cases(self, side: Side) -> tuple[Case, ...]:
+        """A side's runs, in the order in which they are timed."""
+        return tuple(
+            Case(
+                plan=self.plans[side],
+                slot=self.slots[side][slot],
+                content=Content(draw=TIMED, seed=self.seed, stream=stream),
+            )
+            for sample in self.samples
+            if sample.side is side
+            for slot, stream in zip(sample.slots, sample.streams, strict=True)
+        )
+
 
 class Load(Wire):
     """To the runner: take a side's bundle, in place of what it held for that side."""

@@ -64,3 +64,17 @@ def test_an_answer_arrives_as_it_was_said(reply):
 def test_what_is_no_order_is_refused(line):
     with pytest.raises(ValidationError):
         ORDER.validate_json(line)
+
+
+def test_a_round_knows_the_runs_of_a_side_in_their_order():
+    other = SLOT.model_copy(update={"start": SLOT.end, "end": 2 * SLOT.end})
+    samples = (
+        Sample(side=Side.PACER, slots=(1, 0), streams=(7, 5)),
+        Sample(side=Side.CANDIDATE, slots=(0,), streams=(3,)),
+    )
+    order = ROUND.model_copy(update={"slots": dict.fromkeys(Side, (SLOT, other)), "samples": samples})
+    found = [(case.plan, case.slot, case.content.stream) for case in order.cases(Side.PACER)]
+    assert found == [(2, other, 7), (2, SLOT, 5)]
+    assert [(case.plan, case.content) for case in order.cases(Side.CANDIDATE)] == [
+        (0, Content(draw="timed", seed="00ff", stream=3))
+    ]

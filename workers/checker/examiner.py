@@ -12,10 +12,8 @@ from workers.checks import CHECKS, Check, Evidence, Ledger
 from workers.checks.error_ratio import ErrorRatio
 from workers.errors import BadMessage
 from workers.orders import (
-    TIMED,
     Adopt,
     Attend,
-    Content,
     Examine,
     Examined,
     ExamineIdle,
@@ -147,11 +145,4 @@ class Examiner:
 
 
 def _timed_runs(order: ExamineRound, side: Side) -> list[Run]:
-    """A side's runs in a round, in the order in which they were timed."""
-    timed = order.round
-    return [
-        Run(order.plans[side], timed.slots[side][slot], Content(draw=TIMED, seed=timed.seed, stream=stream))
-        for sample in timed.samples
-        if sample.side == side
-        for slot, stream in zip(sample.slots, sample.streams, strict=True)
-    ]
+    return [Run(order.plans[side], case.slot, case.content) for case in order.round.cases(side)]

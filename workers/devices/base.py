@@ -12,7 +12,18 @@ from typing import ClassVar
 
 from workers.checks import CHECKS, Check
 from workers.errors import ToolMissing
-from workers.protocol import Bundle, ConfirmJob, Device, FinalJob, MeasureJob, Provenance, Report
+from workers.protocol import (
+    Bundle,
+    ConfirmJob,
+    Device,
+    FinalJob,
+    Grounds,
+    MeasureJob,
+    Outcome,
+    Provenance,
+    Report,
+    label,
+)
 
 
 class DeviceBench(ABC):
@@ -90,3 +101,21 @@ class DeviceBench(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release what the device holds. Idempotent."""
+
+    def _blank(self, job: MeasureJob | ConfirmJob | FinalJob, grounds: Grounds | None = None) -> Report:
+        """A report on a job as it is before anything is found; without grounds there is nothing to trust it for."""
+        return Report(
+            kind=job.kind,
+            job=job.id,
+            search=job.search,
+            candidate=job.candidate,
+            variant=job.variant,
+            bundle=job.subject,
+            device=self.device,
+            worker=self.worker,
+            versions=self.versions(),
+            outcome=Outcome.CORRECT,
+            trust=None if grounds is None else label(grounds)[0],
+            grounds=grounds,
+            provenance=self.provenance,
+        )

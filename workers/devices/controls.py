@@ -82,8 +82,7 @@ class Controls:
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {Side.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), Side.PACER: pacer}
         trial = Trial(self.crew, self.operator, self.graphs, bundles, self.codes, self.seed)
-        track = Track(trial, dict.fromkeys(Side, 0), self.seed(plan.shape.key))
-        return track.race(PAIRS).slowdown.mean
+        return Track(trial, dict.fromkeys(Side, 0)).race(PAIRS).slowdown.mean
 
 
 def repeated(plan: Plan) -> Plan:

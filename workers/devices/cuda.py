@@ -29,7 +29,6 @@ from workers.protocol import (
     Grounds,
     MeasureJob,
     Operator,
-    Outcome,
     Provenance,
     Report,
     device_of_card,
@@ -201,21 +200,7 @@ class CudaDevice(DeviceBench):
         if bundle.target != self._target.name:
             raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
         grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=False)
-        return Report(
-            kind=job.kind,
-            job=job.id,
-            search=job.search,
-            candidate=job.candidate,
-            variant=job.variant,
-            bundle=job.subject,
-            device=self.device,
-            worker=self.worker,
-            versions=self.versions(),
-            outcome=Outcome.CORRECT,
-            trust=label(grounds)[0],
-            grounds=grounds,
-            provenance=self.provenance,
-        )
+        return self._blank(job, grounds)
 
     def _controls_of(self, operator: Operator) -> dict[str, float] | None:
         """What the controls of the present batch gave; None if a batch begins."""

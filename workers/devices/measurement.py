@@ -164,7 +164,7 @@ class Measurement:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
         plans = {Side.CANDIDATE: index, Side.PACER: other}
-        race = Track(trial, plans, self.setting.seed(self.operator, key)).race(pairs)
+        race = Track(trial, plans).race(pairs)
         floor_us = self.operator.input_bytes(plan.shape.dims) / self.setting.target.dram_bytes_per_s * 1e6
         reject_below_floor(race, median(race.candidate_us), floor_us)
         return race

@@ -44,7 +44,6 @@ from workers.protocol import (
     Report,
     ShapeResult,
     Stage,
-    label,
 )
 from workers.targets import TARGETS
 
@@ -152,21 +151,7 @@ class ModelDevice(DeviceBench):
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
         grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
-        return Report(
-            kind=job.kind,
-            job=job.id,
-            search=job.search,
-            candidate=job.candidate,
-            variant=job.variant,
-            bundle=job.subject,
-            device=self.device,
-            worker=self.worker,
-            versions=self.versions(),
-            outcome=Outcome.CORRECT,
-            trust=label(grounds)[0],
-            grounds=grounds,
-            provenance=self.provenance,
-        )
+        return self._blank(job, grounds)
 
     def _predict(self, job: MeasureJob, known: KnownTraffic, stages_s: dict[str, float]) -> tuple[ShapeResult, ...]:
         benchmarked = job.bundle.model_copy(update={"plans": job.bundle.benchmarks})

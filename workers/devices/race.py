@@ -10,9 +10,6 @@ from workers.devices.trial import Trial
 from workers.devices.verdict import Ended
 from workers.errors import Transient
 from workers.orders import (
-    TIMED,
-    Case,
-    Content,
     Examine,
     ExamineRound,
     Execute,
@@ -86,13 +83,12 @@ class Track:
     Args:
         trial: Holds both bundles.
         plans: Position of the shape's plan in each side's bundle.
-        seed: Secret of the timed content, hexadecimal.
     """
 
-    def __init__(self, trial: Trial, plans: dict[Side, int], seed: str) -> None:
+    def __init__(self, trial: Trial, plans: dict[Side, int]) -> None:
         self._trial = trial
         self._plans = plans
-        self._seed = seed
+        self._seed = trial.seed(self._plan(Side.CANDIDATE).shape.key)
         self._next_stream = 0
         self._clocks_mhz: list[float] = []
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
@@ -174,13 +170,7 @@ class Track:
             Ended: If they are right alone.
             CardFailed: If they are not.
         """
-        cases = tuple(
-            Case(plan=self._plans[Side.PACER], slot=order.slots[Side.PACER][slot], content=content)
-            for sample in order.samples
-            if sample.side is Side.PACER
-            for slot, stream in zip(sample.slots, sample.streams, strict=True)
-            for content in [Content(draw=TIMED, seed=order.seed, stream=stream)]
-        )
+        cases = order.cases(Side.PACER)
         crew, plans = self._trial.crew, {self._plans[Side.PACER]: self._plan(Side.PACER)}
         crew.replay(Execute(side=Side.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
         alone = crew.look(Examine(plans=plans, cases=cases, zones=order.seed))

@@ -38,20 +38,9 @@ class RecordedDevice(DeviceBench):
         """
         landscape = self._recordings.of(job.operator)
         bundle = None if landscape is None else landscape.bundles.get(job.bundle.recorded or "")
-        report = Report(
-            job=job.id,
-            search=job.search,
-            candidate=job.candidate,
-            variant=job.variant,
-            bundle=job.bundle.identity,
-            device=self.device,
-            worker=self.worker,
-            versions=self.versions(),
-            outcome=Outcome.NOT_RECORDED,
-            reason=f"{self.device.name} holds no measurement of this bundle",
-            stage=Stage.TIME,
-            provenance=self.provenance,
-        )
+        reason = f"{self.device.name} holds no measurement of this bundle"
+        missed = {"outcome": Outcome.NOT_RECORDED, "reason": reason, "stage": Stage.TIME}
+        report = self._blank(job).model_copy(update=missed)
         if landscape is None or bundle is None:
             return report
         if bundle.outcome is not Outcome.CORRECT:

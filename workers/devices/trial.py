@@ -59,7 +59,7 @@ class Trial:
     ) -> None:
         """Load the bundles, with the machine code of their kernels by digest, and tell the checker what is right.
 
-        `seed` gives the secret of drawn content by shape key, hexadecimal.
+        `seed` gives the secret of content by shape key, hexadecimal.
 
         Raises:
             Ended: If a plan does not fit the card.
@@ -70,7 +70,7 @@ class Trial:
         self.bundles = bundles
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
-        self._seed = seed
+        self.seed = seed
         self._used: list[tuple[int, int]] = []
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
@@ -177,7 +177,7 @@ class Trial:
             start = slots[-1].end
             if runs.count > 1:
                 repeats.append((len(cases), len(cases) + 1))
-            content = Content(draw=runs.draw, seed=self._seed(plan.shape.key))
+            content = Content(draw=runs.draw, seed=self.seed(plan.shape.key))
             cases += [Case(plan=runs.plan, slot=slot, content=content) for slot in slots]
         zones = secrets.token_hex(SECRET_BYTES)
         slow = sum(is_large(plans[case.plan]) for case in cases)
