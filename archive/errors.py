@@ -3,6 +3,7 @@
 ArchiveError
 ├── NotFound       the archive holds no such thing
 ├── Conflict       the state it is in does not allow the change
+├── Unkept         the database can hold no such value
 ├── Unreadable     a file is no archive
 └── Unavailable    the database did not answer; the same call may succeed later
 """
@@ -18,6 +19,10 @@ class NotFound(ArchiveError):
 
 class Conflict(ArchiveError):
     """The state of a thing does not allow the change asked for."""
+
+
+class Unkept(ArchiveError):
+    """A value that the database can neither hold nor look for: NUL, half a character, a number of too many bits."""
 
 
 class Unreadable(ArchiveError):

@@ -8,6 +8,8 @@ from archive.records import Progress
 
 PROPOSED = "proposed"
 """Event: an emitter proposed a candidate, duplicates included."""
+SCREENED = "screened"
+"""Event: an emitter's proposal was dropped, because more was expected of another."""
 PROMOTED = "promoted"
 """Event: an offer won a cell."""
 CORRECT = "correct"
@@ -25,7 +27,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class Tally:
-    """How often something happened to an emitter's candidates: `PROPOSED`, `PROMOTED`, or an outcome."""
+    """How often something happened to an emitter's candidates: `PROPOSED`, `SCREENED`, `PROMOTED`, or an outcome."""
 
     emitter: str
     event: str
@@ -46,6 +48,8 @@ def summarise(cells: int, filled: Filled, tallies: Iterable[Tally]) -> Progress:
         emitter = emitters.setdefault(tally.emitter, Counter(proposals=0, judged=0, correct=0, promotions=0))
         if tally.event == PROPOSED:
             emitter["proposals"] += tally.count
+        elif tally.event == SCREENED:
+            emitter["screened"] += tally.count
         elif tally.event == PROMOTED:
             emitter["promotions"] += tally.count
         else:

@@ -55,7 +55,7 @@ from archive.records.searching import (
 )
 from archive.records.steering import GateRecord, Hint, NewHint, NewPin, Pin
 from archive.records.tenure import SearchMark, Tenure
-from archive.records.views import Documents, Kin, Mark, Milestone, Place, Sighting, Span
+from archive.records.views import Documents, Kin, Mark, Milestone, Place, Sighting, Span, Version
 
 __all__ = [
     "EMPTY_CELL",
@@ -130,5 +130,6 @@ __all__ = [
     "TrialRecord",
     "Variant",
     "Verdict",
+    "Version",
     "entry_id",
 ]

@@ -68,6 +68,7 @@ class NewSearch:
     priority: int = PRIORITY
     llm: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
+    choosing: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Search:
         priority: Its share beside its owner's other searches, 1 to 9.
         llm: Which models it may ask, how, and what they may cost, as a JSON object; None if it asks none.
         stop: When it ends before its budget is used, as a JSON object; None if only the budget ends it.
+        choosing: How it chooses what to try, as a JSON object; None for the defaults.
     """
 
     id: str
@@ -115,6 +117,7 @@ class Search:
     priority: int = PRIORITY
     llm: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
+    choosing: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,7 @@ class TrialRecord:
     """A judged proposal as its emitter wants to know it: what was tried on what, and what became of it."""
 
     candidate: str
+    ordinal: int
     note: str
     outcome: str
     objective: float | None
@@ -274,7 +278,7 @@ class Progress:
         norm_qd_score: `qd_score` over `cells`.
         best: Largest objective, None while no cell is filled.
         outcomes: Judged candidates by outcome.
-        emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`.
+        emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`; `screened` if any.
     """
 
     evaluations: int

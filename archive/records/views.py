@@ -61,6 +61,7 @@ class Sighting:
     """A candidate as a list shows it: everything but its source."""
 
     id: str
+    search: str
     ordinal: int
     emitter: str
     parents: tuple[str, ...]
@@ -69,6 +70,7 @@ class Sighting:
     outcome: str | None
     reason: str
     line: int | None
+    objective: float | None
     objectives: Mapping[str, float]
     created_at: datetime
 
@@ -92,6 +94,27 @@ class Milestone:
     best: float | None
     usd: float | None
     reached_at: datetime
+
+
+@dataclass(frozen=True)
+class Version:
+    """Changes whenever anything does that is told of a search: two that are equal are of the same search, unchanged.
+
+    Attributes:
+        search: Which search.
+        asks: Whether it asks models; what those cost changes without this.
+        updated_at: When it entered its state or was given another budget.
+        tallied: Everything that was counted of its candidates.
+        landed: By emitter, the last of its offers; their sum.
+        traced: Candidates that were traced and have no verdict yet.
+    """
+
+    search: str
+    asks: bool
+    updated_at: datetime
+    tallied: int
+    landed: int
+    traced: int
 
 
 Documents = Mapping[str, str]

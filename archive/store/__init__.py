@@ -26,6 +26,7 @@ from archive.store.lineage import Lineage
 from archive.store.migration import migrate
 from archive.store.operators import Operators
 from archive.store.pins import Pins
+from archive.store.rebinning import Rebinned, Rebinning
 from archive.store.replies import Replies
 from archive.store.reports import About, Reports
 from archive.store.retention import Retention
@@ -37,7 +38,7 @@ from archive.store.tenures import Tenures
 from archive.store.tokens import Tokens
 from archive.store.views import Views
 
-__all__ = ["About", "Batch", "Settled", "Store", "migrate"]
+__all__ = ["About", "Batch", "Rebinned", "Settled", "Store", "migrate"]
 
 
 class Store:
@@ -51,6 +52,7 @@ class Store:
         self.bundles = Bundles(database)
         self.reports = Reports(database)
         self.elites = Elites(database)
+        self.rebinning = Rebinning(database)
         self.copies = Copies(database)
         self.retraces = Retraces(database)
         self.retention = Retention(database)

@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, case, func, select, update
 
 from archive.progress import PROPOSED
 from archive.records import Attempt, Candidate, Exchange, ExchangeState, ExchangeSummary, Landing
+from archive.store.elites import present_axes
 from archive.store.engine import Database, select_record
 from archive.store.tallies import count_event
 from archive.tables import candidates, counters, exchanges, placements
@@ -71,14 +72,18 @@ class Attempts:
             return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
 
     async def landings(self, search: str, emitter: str, last: int | None = None) -> list[Landing]:
-        """Offers of an emitter's candidates, oldest first; all of them, or the last so many."""
+        """Offers of an emitter's candidates to the present grid, oldest first; all of them, or the last so many."""
         before = placements.alias()
         same = [before.c[name] == placements.c[name] for name in ("search", "device", "axes_version", "cell")]
         earlier = select(before.c.objective).where(*same, before.c.revision == placements.c.revision - 1)
-        gain = placements.c.objective - func.coalesce(earlier.limit(1).scalar_subquery(), 0.0)
+        held = func.coalesce(earlier.limit(1).scalar_subquery(), 0.0)
+        # Only who took a cell from another has somebody before him: for all others, most by far, a cell's whole history
+        # would be read in vain.
+        gain = placements.c.objective - case((placements.c.revision > 1, held), else_=0.0)
         statement = (
             select(placements.c.candidate, placements.c.device, placements.c.cell, placements.c.revision, gain)
             .where(placements.c.search == search, placements.c.emitter == emitter)
+            .where(placements.c.axes_version == present_axes(search))
             .order_by(placements.c.seq.desc())
             .limit(last)
         )

@@ -5,10 +5,11 @@ that `look_up` fills for many reports, writing waits in it, what was written is 
 transaction. Every statement stays conditional, so that what is sent twice, or by two coordinators, counts once.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from archive.columns import now
 from archive.errors import NotFound
 from archive.records import (
     BundleRecord,
@@ -18,6 +19,7 @@ from archive.records import (
     NewVariant,
     Offer,
     Placement,
+    Retrace,
     Traced,
     Variant,
     Verdict,
@@ -29,6 +31,7 @@ from archive.store.hosts import Hosts
 from archive.store.lineage import Lineage, Readings
 from archive.store.placing import place
 from archive.store.reports import About, Reports, add_reports, is_reusable
+from archive.store.retraces import Retraces, add_retraces
 from archive.store.traces import add_traces
 from archive.store.verdicts import add_verdicts, require_finite
 
@@ -55,6 +58,7 @@ class Batch:
         self._bundles = Bundles(database)
         self._reports = Reports(database)
         self._hosts = Hosts(database)
+        self._retraces = Retraces(database)
         self._elites = Elites(database)
         self.drop()
 
@@ -64,11 +68,13 @@ class Batch:
         self._variants: dict[str, dict[int, Variant]] = {}
         self._documents: dict[str, dict[str, str]] = {}
         self._doubts: dict[str, Doubt] = {}
+        self._retraced: dict[str, Retrace | None] = {}
         self._readings: dict[str, Readings] = {}
         self._unkept: set[str] = set()
         self._traced: dict[str, BundleRecord] = {}
         self._measures: dict[About, list[str]] = {}
         self._traces: dict[str, Traced] = {}
+        self._repeated: dict[str, Retrace] = {}
         self._new: dict[str, NewReport] = {}
         self._took: dict[str, int] = {}
         self._holders: dict[tuple[str, str, int, int], float | None] = {}
@@ -78,7 +84,8 @@ class Batch:
     @property
     def waiting(self) -> int:
         """Writes that wait."""
-        return len(self._traces) + len(self._new) + len(self._offers) + len(self._verdicts)
+        answers = len(self._offers) + len(self._verdicts)
+        return len(self._traces) + len(self._repeated) + len(self._new) + answers
 
     async def look_up(self, candidates: Collection[str], bundles: Collection[str]) -> None:
         """Read at once what will be asked about these, as far as it is not known.
@@ -92,7 +99,10 @@ class Batch:
         """
         ids = [id for id in set(candidates) if id not in self._variants]
         if ids:
-            self._known.update(await self._lineage.candidates(ids))
+            found = await self._lineage.candidates(ids)
+            self._known.update(found)
+            keys = {candidate.trace_key for candidate in found.values()} - self._retraced.keys()
+            self._retraced.update(dict.fromkeys(keys) | await self._retraces.of(keys))
             self._doubts.update((doubt.candidate, doubt) for doubt in await self._hosts.doubts_of(ids))
             self._documents.update(await self._lineage.reports(ids))
             self._variants.update((id, {}) for id in ids)
@@ -129,6 +139,18 @@ class Batch:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
         await self.look_up([candidate], [])
         return self._doubts.get(candidate)
+
+    async def retrace(self, trace_key: str) -> Retrace | None:
+        """What a second trace gave, if there was one."""
+        if trace_key not in self._retraced:
+            self._retraced[trace_key] = (await self._retraces.of([trace_key])).get(trace_key)
+        return self._retraced[trace_key]
+
+    async def keep_retrace(self, trace_key: str, candidate: str, bundles: Sequence[str | None]) -> None:
+        """Keep what a second trace gave, by index of the variant. The first one counts, and stays."""
+        if await self.retrace(trace_key) is None:
+            new = Retrace(trace_key, candidate, tuple(bundles), now())
+            self._repeated[trace_key] = self._retraced[trace_key] = new
 
     async def readings(self, bundle: str) -> Readings:
         """Readings of one bundle, one mapping a plan.
@@ -206,17 +228,20 @@ class Batch:
         """Write everything that waits in one transaction, and forget what was read. If it fails, nothing is written.
 
         Raises:
-            Conflict: If a search, candidate or bundle that is named is unknown.
+            Conflict: If a search, candidate or bundle that is named is unknown, or somebody wrote down a second trace
+                meanwhile that gave something else.
             ArchiveError: If the database takes one of the values not; what waited is dropped.
             Unavailable: If the database does not answer; likewise.
         """
-        traces, new, took, offers, verdicts = self._traces, self._new, self._took, self._offers, self._verdicts
+        traces, repeated, offers, verdicts = self._traces, self._repeated, self._offers, self._verdicts
+        new, took = self._new, self._took
         waiting = self.waiting
         self.drop()
         if not waiting:
             return Settled(frozenset(), ())
         async with self._database.write() as connection:
             await add_traces(connection, traces)
+            await add_retraces(connection, repeated.values())
             await add_reports(connection, new.values(), took)
             placements = await place(connection, offers)
             judged = await add_verdicts(connection, verdicts.values())

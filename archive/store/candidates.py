@@ -1,14 +1,15 @@
 """Candidates: proposed, traced, judged. Each step is one transaction that may be repeated."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, case, select, update
+from sqlalchemy import Select, bindparam, case, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
 from archive.errors import NotFound
-from archive.progress import PROPOSED
+from archive.progress import PROPOSED, SCREENED
 from archive.records import (
     SEED_EMITTER,
     Candidate,
@@ -21,7 +22,7 @@ from archive.records import (
     Verdict,
 )
 from archive.store.engine import Database, select_record, upsert
-from archive.store.tallies import count_event
+from archive.store.tallies import Happened, count_events
 from archive.store.tenures import require_held
 from archive.store.traces import add_traces
 from archive.store.verdicts import add_verdicts, require_finite
@@ -37,31 +38,43 @@ class Candidates:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, new: NewCandidate, *, holder: str | None = None) -> Candidate | None:
-        """Store a proposal. Idempotent by id.
+    async def add(
+        self, new: NewCandidate, *, holder: str | None = None, screened: Sequence[str] = ()
+    ) -> Candidate | None:
+        """Store one proposal; as `add_all`."""
+        (stored,) = await self.add_all([new], holder=holder, screened=screened)
+        return stored
+
+    async def add_all(
+        self, new: Sequence[NewCandidate], *, holder: str | None = None, screened: Sequence[str] = ()
+    ) -> list[Candidate | None]:
+        """Store proposals of one search in one transaction. Idempotent by id.
 
         Args:
-            new: The proposal.
-            holder: Who must hold its search's tenure; None if nobody need.
+            new: The proposals.
+            holder: Who must hold the search's tenure; None if nobody need.
+            screened: Emitters whose proposals were dropped for these.
 
         Returns:
-            The candidate, or None if its search has one with an equal digest; the proposal counts all the same.
+            For each the candidate, or None if the search has one with an equal digest; the proposal counts all the
+            same.
 
         Raises:
             Conflict: If the search is unknown or run by another coordinator, or has another candidate of that ordinal.
         """
+        if not new:
+            return []
         async with self._database.write() as connection:
-            earlier = await _find(connection, new.id)
-            if earlier is not None:
-                return earlier
-            await require_held(connection, new.search, holder)
-            await _count_children(connection, new.parents)
+            await require_held(connection, new[0].search, holder)
             stored = await _insert(connection, new)
-            if stored is not None and new.parents:
-                kin = [{"parent": parent, "child": new.id} for parent in sorted(set(new.parents))]
+            earlier = await _find_all(connection, [each.id for each in new if each.id not in stored])
+            counted = [each for each in new if each.id not in earlier]
+            await _count_children(connection, counted)
+            kin = [{"parent": id, "child": each.id} for each in counted if each.id in stored for id in _parents(each)]
+            if kin:
                 await connection.execute(parentages.insert(), kin)
-            await _count_proposal(connection, new, stored=stored is not None)
-            return stored
+            await _count_proposals(connection, counted, screened, len(stored))
+            return [stored.get(each.id) or earlier.get(each.id) for each in new]
 
     async def get(self, id: str) -> Candidate:
         """One candidate.
@@ -99,7 +112,7 @@ class Candidates:
     async def trials(self, search: str, emitter: str, limit: int = 64) -> list[TrialRecord]:
         """An emitter's judged proposals, newest first."""
         statement = (
-            select(*(candidates.c[name] for name in ("id", "note", "outcome", "objective", "parents")))
+            select(*(candidates.c[name] for name in ("id", "ordinal", "note", "outcome", "objective", "parents")))
             .where(
                 candidates.c.search == search,
                 candidates.c.emitter == emitter,
@@ -110,6 +123,27 @@ class Candidates:
         )
         async with self._database.read() as connection:
             return [TrialRecord(*row) for row in await connection.execute(statement)]
+
+    async def latest(self, search: str, limit: int) -> Sequence[str]:
+        """Ids of judged candidates that came of others, those proposed last first."""
+        statement = (
+            select(candidates.c.id)
+            .where(
+                candidates.c.search == search,
+                candidates.c.state == CandidateState.JUDGED,
+                candidates.c.emitter != SEED_EMITTER,
+            )
+            .order_by(candidates.c.ordinal.desc())
+            .limit(limit)
+        )
+        async with self._database.read() as connection:
+            return (await connection.scalars(statement)).all()
+
+    async def had(self, search: str, digests: Collection[str]) -> set[str]:
+        """Those of some digests that a search has candidates with."""
+        statement = select(candidates.c.digest).where(candidates.c.search == search, candidates.c.digest.in_(digests))
+        async with self._database.read() as connection:
+            return set((await connection.scalars(statement)).all())
 
     async def find_traced(self, trace_key: str) -> Candidate | None:
         """A candidate of any search whose trace holds for every candidate with this key, or None."""
@@ -216,41 +250,63 @@ def _of(search: str) -> Select[Any]:
 
 
 async def _find(connection: AsyncConnection, id: str) -> Candidate | None:
-    row = (await connection.execute(select_record(candidates, Candidate).where(candidates.c.id == id))).one_or_none()
-    return None if row is None else Candidate(**row._asdict())
+    return (await _find_all(connection, [id])).get(id)
 
 
-async def _insert(connection: AsyncConnection, new: NewCandidate) -> Candidate | None:
-    """Store the row, unless its search has the digest."""
-    candidate = Candidate(
-        **vars(new),
-        state=CandidateState.QUEUED,
-        outcome=None,
-        reason="",
-        line=None,
-        objective=None,
-        objectives={},
-        stages_s={},
-        created_at=now(),
-    )
+async def _find_all(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, Candidate]:
+    if not ids:
+        return {}
+    rows = await connection.execute(select_record(candidates, Candidate).where(candidates.c.id.in_(ids)))
+    return {row.id: Candidate(**row._asdict()) for row in rows}
+
+
+def _parents(new: NewCandidate) -> list[str]:
+    return sorted(set(new.parents))
+
+
+async def _insert(connection: AsyncConnection, new: Sequence[NewCandidate]) -> dict[str, Candidate]:
+    """Store rows whose digests their search has not; those that were stored, by id."""
+    found = {
+        each.id: Candidate(
+            **vars(each),
+            state=CandidateState.QUEUED,
+            outcome=None,
+            reason="",
+            line=None,
+            objective=None,
+            objectives={},
+            stages_s={},
+            created_at=now(),
+        )
+        for each in new
+    }
     statement = (
         upsert(connection, candidates)
-        .values({**vars(candidate), "children": 0})
         .on_conflict_do_nothing(index_elements=["search", "digest"])
         .returning(candidates.c.id)
     )
-    return candidate if await connection.scalar(statement) is not None else None
+    rows = [{**vars(candidate), "children": 0} for candidate in found.values()]
+    return {id: found[id] for id in await connection.scalars(statement, rows)}
 
 
-async def _count_children(connection: AsyncConnection, parents: tuple[str, ...]) -> None:
-    # One by one in the order of ids, so that two proposals with the same parents never deadlock.
-    for parent in sorted(set(parents)):
-        row = update(candidates).where(candidates.c.id == parent)
-        await connection.execute(row.values(children=candidates.c.children + 1))
+async def _count_children(connection: AsyncConnection, new: Sequence[NewCandidate]) -> None:
+    # One by one in the order of ids, so that two writers with the same parents never deadlock.
+    children = Counter(parent for each in new for parent in _parents(each))
+    if children:
+        statement = update(candidates).where(candidates.c.id == bindparam("of"))
+        statement = statement.values(children=candidates.c.children + bindparam("more"))
+        await connection.execute(statement, [{"of": id, "more": children[id]} for id in sorted(children)])
 
 
-async def _count_proposal(connection: AsyncConnection, new: NewCandidate, *, stored: bool) -> None:
-    proposals = case((counters.c.proposals <= new.ordinal, new.ordinal + 1), else_=counters.c.proposals)
-    row = update(counters).where(counters.c.search == new.search)
-    await connection.execute(row.values(proposals=proposals, candidates=counters.c.candidates + int(stored)))
-    await count_event(connection, new.search, new.emitter, PROPOSED)
+async def _count_proposals(
+    connection: AsyncConnection, new: Sequence[NewCandidate], screened: Sequence[str], stored: int
+) -> None:
+    """Count what was proposed to one search, how many of it were stored, and whose proposals were dropped for it."""
+    if not new:
+        return
+    search, following = new[0].search, max(each.ordinal for each in new) + 1
+    proposals = case((counters.c.proposals < following, following), else_=counters.c.proposals)
+    row = update(counters).where(counters.c.search == search)
+    await connection.execute(row.values(proposals=proposals, candidates=counters.c.candidates + stored))
+    happened = Counter(Happened(search, "", each.emitter, PROPOSED) for each in new)
+    await count_events(connection, happened + Counter(Happened(search, "", name, SCREENED) for name in screened))

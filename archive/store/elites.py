@@ -102,7 +102,7 @@ class Elites:
         """The holder with the largest objective under the search's present axes; None while no cell is filled."""
         statement = (
             select_record(elites, Elite)
-            .where(*_grid(search, device, _present_axes(search)))
+            .where(*_grid(search, device, present_axes(search)))
             .order_by(elites.c.objective.desc(), elites.c.cell)
             .limit(1)
         )
@@ -135,7 +135,7 @@ class Elites:
     async def history(
         self, search: str, device: str, *, cell: int | None = None, limit: int = 100, before: int | None = None
     ) -> list[PlacementRecord]:
-        """Offers, newest first.
+        """Offers to the present grid, newest first.
 
         Args:
             search: Which search.
@@ -146,6 +146,7 @@ class Elites:
         """
         statement = select_record(placements, PlacementRecord).order_by(placements.c.seq.desc()).limit(limit)
         statement = statement.where(placements.c.search == search, placements.c.device == device)
+        statement = statement.where(placements.c.axes_version == present_axes(search))
         if cell is not None:
             statement = statement.where(placements.c.cell == cell)
         if before is not None:
@@ -156,7 +157,7 @@ class Elites:
     async def progress(self, search: str, device: str, cells: int) -> Progress:
         """Where a search stands on one device, in a grid of that many cells, under its present axes."""
         filled = select(func.count(), func.coalesce(func.sum(elites.c.objective), 0.0), func.max(elites.c.objective))
-        filled = filled.where(*_grid(search, device, _present_axes(search)))
+        filled = filled.where(*_grid(search, device, present_axes(search)))
         counts = select(tallies.c.emitter, tallies.c.event, tallies.c["count"])
         counts = counts.where(tallies.c.search == search, tallies.c.device.in_(("", device)))
         async with self._database.read() as connection:
@@ -165,11 +166,16 @@ class Elites:
         return summarise(cells, here, events)
 
     async def version(self, search: str, device: str, axes_version: int) -> str:
-        """A word that changes whenever a holder does: how many cells are held, and how many promotions led there."""
-        statement = select(func.count(), func.coalesce(func.sum(elites.c.revision), 0))
+        """A word that changes whenever a holder does: how many cells are held, how many promotions led there, and when.
+
+        Withdrawals take promotions back, so that their number alone may return.
+        """
+        placed = func.max(elites.c.placed_at)
+        statement = select(func.count(), func.coalesce(func.sum(elites.c.revision), 0), placed)
+        statement = statement.where(*_grid(search, device, axes_version))
         async with self._database.read() as connection:
-            held, promotions = (await connection.execute(statement.where(*_grid(search, device, axes_version)))).one()
-        return f"{held}-{promotions}"
+            held, promotions, latest = (await connection.execute(statement)).one()
+        return f"{held}-{promotions}-{latest.timestamp() if latest else 0}"
 
     async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[Elite]:
         """Holders with the largest objectives, the best first."""
@@ -190,7 +196,8 @@ def _grid(search: str, device: str, axes_version: int | ScalarSelect[int]) -> tu
     return (elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
 
 
-def _present_axes(search: str) -> ScalarSelect[int]:
+def present_axes(search: str) -> ScalarSelect[int]:
+    """Version of the axes that a search has now."""
     return select(searches.c.axes_version).where(searches.c.id == search).scalar_subquery()
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from archive.errors import ArchiveError, Conflict, Unavailable
+from archive.errors import ArchiveError, Conflict, Unavailable, Unkept
 
 BUSY_TIMEOUT_MS = 10_000
 """How long SQLite waits for another process's write; ours take milliseconds."""
@@ -21,6 +21,9 @@ BUSY_PAUSE_S = 0.01
 """Before what SQLite turned away is tried again."""
 READERS = 5
 """Connections for reading, SQLAlchemy's own default."""
+CONNECTIONS = 15
+"""Connections to PostgreSQL, as many as SQLAlchemy takes by default. All of them are kept: those that it would take
+beyond five it closes after each use, and to make one costs more than ten queries, here and there."""
 
 IDLE_S = 5.0
 """Seconds of idleness after which a connection to PostgreSQL is tried before it is used."""
@@ -67,7 +70,7 @@ class Database:
             raise ValueError(f"the archive runs on {' or '.join(DRIVERS)}, not on '{backend}'")
         address = parsed.set(drivername=DRIVERS[backend])
         if backend == "postgresql":
-            engine = create_async_engine(address, connect_args=PATIENCE)
+            engine = create_async_engine(address, pool_size=CONNECTIONS, max_overflow=0, connect_args=PATIENCE)
             _ping_idle(engine.sync_engine)
             return cls(engine.execution_options(isolation_level="AUTOCOMMIT"), engine)
         reader = create_async_engine(address, pool_size=READERS)
@@ -120,7 +123,10 @@ def translated() -> Iterator[None]:
         raise Conflict(_first_line(error)) from error
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
         raise Unavailable(_first_line(error)) from error
-    except (exc.SQLAlchemyError, OverflowError) as error:  # The latter is what SQLite says of numbers beyond 64 bits.
+    except (exc.DataError, OverflowError, UnicodeEncodeError) as error:
+        # Of NUL and numbers that are too large; of the latter in SQLite; and of lone surrogates.
+        raise Unkept("no text can hold NUL or half a character, and no number more than 63 bits") from error
+    except exc.SQLAlchemyError as error:
         raise ArchiveError(_first_line(error)) from error
 
 

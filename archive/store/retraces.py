@@ -1,8 +1,10 @@
 """Second traces: kept once for all candidates whose traces must be equal."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
-from archive.columns import now
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.errors import Conflict
 from archive.records import Retrace
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import retraces
@@ -14,19 +16,29 @@ class Retraces:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep(self, trace_key: str, candidate: str, bundles: Sequence[str | None]) -> None:
-        """Write down what a trusted worker found, by index of the variant. The first one counts, and stays.
-
-        Raises:
-            Conflict: If there is no such candidate.
-        """
-        row = {"trace_key": trace_key, "candidate": candidate, "bundles": tuple(bundles), "created_at": now()}
-        async with self._database.write() as connection:
-            await connection.execute(upsert(connection, retraces).values(row).on_conflict_do_nothing())
-
     async def find(self, trace_key: str) -> Retrace | None:
         """What a second trace gave, if there was one."""
-        statement = select_record(retraces, Retrace).where(retraces.c.trace_key == trace_key)
+        return (await self.of([trace_key])).get(trace_key)
+
+    async def of(self, trace_keys: Collection[str]) -> dict[str, Retrace]:
+        """What second traces gave, by what their candidates' traces share; those that there are not are left out."""
+        statement = select_record(retraces, Retrace).where(retraces.c.trace_key.in_(trace_keys))
         async with self._database.read() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else Retrace(**row._asdict())
+            return {row.trace_key: Retrace(**row._asdict()) for row in await connection.execute(statement)}
+
+
+async def add_retraces(connection: AsyncConnection, new: Collection[Retrace]) -> None:
+    """Write down what trusted workers found, within the caller's transaction. The first of each key counts, and stays.
+
+    Raises:
+        Conflict: If there is no such candidate, or somebody wrote down something else in the meantime.
+    """
+    if not new:
+        return
+    ordered = sorted(new, key=lambda retrace: retrace.trace_key)
+    await connection.execute(upsert(connection, retraces).on_conflict_do_nothing(), [vars(each) for each in ordered])
+    statement = select_record(retraces, Retrace).where(retraces.c.trace_key.in_([each.trace_key for each in ordered]))
+    kept = {row.trace_key: row.bundles for row in await connection.execute(statement)}
+    for each in ordered:
+        if kept[each.trace_key] != each.bundles:
+            raise Conflict(f"another repeat of the trace of {each.candidate} was written down meanwhile, and differs")

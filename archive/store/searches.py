@@ -97,22 +97,29 @@ class Searches:
                 raise NotFound(f"there is no search {id}")
 
     async def change(
-        self, id: str, *, budget: int | None = None, priority: int | None = None, only_in: Collection[SearchState] = ()
+        self,
+        id: str,
+        *,
+        budget: int | None = None,
+        priority: int | None = None,
+        stop: Mapping[str, Any] | None = None,
+        only_in: Collection[SearchState] = (),
     ) -> Search:
-        """Give a search another budget, another priority, or both; what is None stays.
+        """Give a search another budget, priority or stop rules; what is None stays.
 
         Args:
             id: Which search.
             budget: Evaluations that it may make in all.
             priority: Its share beside its owner's other searches, 1 to 9.
+            stop: When it ends before its budget is used, in place of what was said before; an empty mapping for never.
             only_in: States in which it may be changed; any if empty.
 
         Raises:
             NotFound: If there is no such search.
             Conflict: If it is in a state not among `only_in`.
         """
-        given = {"budget": budget, "priority": priority}
-        statement = _change(id).values({name: value for name, value in given.items() if value is not None})
+        given = {"budget": budget, "priority": priority, "stop": stop}
+        statement = _change(id).values({name: value or None for name, value in given.items() if value is not None})
         if only_in:
             statement = statement.where(searches.c.state.in_(only_in))
         async with self._database.write() as connection:

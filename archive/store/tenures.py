@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Double, Select, cast, exists, func, literal, select, update
+from sqlalchemy import ColumnElement, Double, Select, cast, delete, exists, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.errors import Conflict
 from archive.records import SearchMark, SearchState, Tenure
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import counters, searches, tenures
+from archive.tables import coordinators, counters, searches, tenures
 
 OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
 """States of searches that somebody has to run."""
@@ -56,6 +56,29 @@ class Tenures:
             )
             rows = await connection.execute(statement.returning(*_columns()))
             return [Tenure(**row._asdict()) for row in rows]
+
+    async def attend(self, holder: str, term_s: float) -> int:
+        """Say that a coordinator lives; how many open searches are its fair share, rounded up.
+
+        Args:
+            holder: Which one.
+            term_s: Seconds until it counts as gone, unless it says so again.
+        """
+        async with self._database.write() as connection:
+            now_s = await connection.scalar(select(_clock(connection))) or 0.0
+            await connection.execute(delete(coordinators).where(coordinators.c.until_s <= now_s))
+            statement = upsert(connection, coordinators).values(holder=holder, until_s=now_s + term_s)
+            again = {"until_s": statement.excluded.until_s}
+            await connection.execute(statement.on_conflict_do_update(index_elements=["holder"], set_=again))
+            live = select(func.count()).where(coordinators.c.until_s > now_s)
+            present = await connection.scalar(live) or 1
+            open_ = await connection.scalar(select(func.count()).where(searches.c.state.in_(OPEN))) or 0
+        return -(-open_ // present)
+
+    async def leave(self, holder: str) -> None:
+        """Count a coordinator as gone at once. Idempotent."""
+        async with self._database.write() as connection:
+            await connection.execute(delete(coordinators).where(coordinators.c.holder == holder))
 
     async def renew(self, holder: str, term_s: float) -> list[Tenure]:
         """Hold on to everything the holder has, in one statement; returns what that is.

@@ -1,5 +1,6 @@
 """API tokens, without their secrets."""
 
+from collections.abc import Collection
 from dataclasses import fields
 from datetime import datetime
 
@@ -42,6 +43,12 @@ class Tokens:
         """
         async with self._database.read() as connection:
             return await _get(connection, id)
+
+    async def find(self, ids: Collection[str]) -> dict[str, Token]:
+        """Tokens by id, usable or not; those that are not there are left out."""
+        statement = select_record(tokens, Token).where(tokens.c.id.in_(ids))
+        async with self._database.read() as connection:
+            return {row.id: Token(**row._asdict()) for row in await connection.execute(statement)}
 
     async def revoke(self, id: str) -> Token:
         """Refuse a token from now on, for good. Its row stays: the audit log names it.

@@ -3,12 +3,23 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Select, func, literal_column, select
+from sqlalchemy import ColumnElement, Integer, ScalarSelect, Select, and_, bindparam, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.records import Documents, Kin, Mark, Milestone, Place, Sighting, Span
+from archive.progress import PROPOSED
+from archive.records import CandidateState, Documents, Kin, Mark, Milestone, Place, Sighting, Span, Version
 from archive.store.engine import Database, select_record
-from archive.tables import candidates, elites, milestones, parentages, reports
+from archive.tables import (
+    UNFINISHED,
+    candidates,
+    elites,
+    milestones,
+    parentages,
+    placements,
+    reports,
+    searches,
+    tallies,
+)
 
 MOST_KIN = 200
 """Candidates of one lineage; a graph of more cannot be read."""
@@ -88,7 +99,13 @@ class Views:
             return [Milestone(*row) for row in await connection.execute(statement)]
 
     async def sightings(
-        self, search: str, *, limit: int = 50, before: int | None = None, outcome: str | None = None
+        self,
+        search: str,
+        *,
+        limit: int = 50,
+        before: int | None = None,
+        outcome: str | None = None,
+        emitter: str | None = None,
     ) -> list[Sighting]:
         """A search's candidates without their sources, newest first.
 
@@ -97,6 +114,7 @@ class Views:
             limit: Most to return.
             before: Only those of a smaller ordinal.
             outcome: Only those judged so.
+            emitter: Only those that it proposed.
         """
         statement = (
             select_record(candidates, Sighting)
@@ -108,8 +126,20 @@ class Views:
             statement = statement.where(candidates.c.ordinal < before)
         if outcome is not None:
             statement = statement.where(candidates.c.outcome == outcome)
+        if emitter is not None:
+            statement = statement.where(candidates.c.emitter == emitter)
         async with self._database.read() as connection:
             return [Sighting(*row) for row in await connection.execute(statement)]
+
+    async def versions(self, ids: Collection[str]) -> dict[str, Version]:
+        """What changes whenever anything does that is told of a search, by search; those that are not there left out.
+
+        Args:
+            ids: Which searches.
+        """
+        async with self._database.read() as connection:
+            rows = await connection.execute(_VERSIONS, {"ids": list(ids)})
+            return {id: Version(id, bool(asks), at, *map(int, counts)) for id, asks, at, *counts in rows}
 
     async def lineage(self, candidate: str, generations: int) -> list[Kin]:
         """A candidate and its ancestors, nearest first; each once, at the nearest generation it stands in.
@@ -143,6 +173,32 @@ class Views:
         statement = select(reports.c.job, reports.c.document).where(reports.c.job.in_(jobs))
         async with self._database.read() as connection:
             return {job: document for job, document in await connection.execute(statement)}
+
+
+def _tallied() -> ScalarSelect[int]:
+    """Everything that was counted of a search in the query around."""
+    of = tallies.c.search == searches.c.id
+    return select(func.coalesce(func.sum(tallies.c["count"]), 0)).where(of).correlate(searches).scalar_subquery()
+
+
+def _landed() -> ScalarSelect[int]:
+    """The last offer of each emitter of a search in the query around, read off an index; their sum."""
+    proposed = and_(tallies.c.search == searches.c.id, tallies.c.event == PROPOSED)
+    theirs = and_(placements.c.search == tallies.c.search, placements.c.emitter == tallies.c.emitter)
+    last = select(func.max(placements.c.seq)).where(theirs).correlate(tallies).scalar_subquery()
+    return select(func.coalesce(func.sum(last), 0)).where(proposed).correlate(searches).scalar_subquery()
+
+
+def _traced() -> ScalarSelect[int]:
+    """How many candidates of a search in the query around wait for a verdict and no longer for a trace."""
+    waiting = (candidates.c.search == searches.c.id, UNFINISHED, candidates.c.state == CandidateState.TRACED)
+    return select(func.count()).select_from(candidates).where(*waiting).correlate(searches).scalar_subquery()
+
+
+# Made once, for it is asked all the time and takes longer to put together than to answer.
+_VERSIONS = select(
+    searches.c.id, searches.c.llm.is_not(None), searches.c.updated_at, _tallied(), _landed(), _traced()
+).where(searches.c.id.in_(bindparam("ids", expanding=True)))
 
 
 def _kin(ids: Collection[str]) -> Select[Any]:

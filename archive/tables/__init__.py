@@ -26,7 +26,7 @@ from archive.tables.searching import (
     variants,
 )
 from archive.tables.steering import gates, hints, pins
-from archive.tables.tenure import tenures
+from archive.tables.tenure import coordinators, tenures
 
 __all__ = [
     "RESERVED",
@@ -37,6 +37,7 @@ __all__ = [
     "candidates",
     "charges",
     "conclusions",
+    "coordinators",
     "counters",
     "distillations",
     "doubts",

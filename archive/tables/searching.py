@@ -68,6 +68,7 @@ searches = Table(
     Column("graphs", Json(tuple), nullable=False),
     Column("llm", Json(dict)),
     Column("stop", Json(dict)),
+    Column("choosing", Json(dict)),
     Column("state", Word(SearchState), nullable=False),
     Column("reason", Prose, nullable=False),
     Column("created_at", Moment, nullable=False),

@@ -1,4 +1,4 @@
-"""The table of tenures: which coordinator runs which search."""
+"""The tables of tenures: which coordinator runs which search, and which coordinators there are."""
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Table, Text
 
@@ -12,4 +12,12 @@ tenures = Table(
     Column("holder", Text, nullable=False, index=True),
     Column("fence", BigInteger, nullable=False),
     Column("until_s", Double, nullable=False),
+)
+
+# A row a coordinator that lives, or died a moment ago.
+coordinators = Table(
+    "coordinators",
+    metadata,
+    Column("holder", Text, primary_key=True),
+    Column("until_s", Double, nullable=False, index=True),
 )

@@ -1,54 +1,36 @@
 """Progress agrees with pyribs, on the same stream of offers."""
 
-import random
-import warnings
-from typing import Any
+import json
+from pathlib import Path
 
 import pytest
 
 from archive.grid import Grid
 from archive.progress import PROMOTED, PROPOSED, Filled, Tally, summarise
-from archive.records import Placement
+from archive.records import Axis, Placement
 from archive.store import Store
-from tests.archive.samples import AXES, DEVICE, offer, stored_candidate, stored_search
+from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
 
-OFFERS = 150
 STATUS = {0: Placement.REJECTED, 1: Placement.IMPROVED, 2: Placement.NEW}
 """What pyribs' `add` answers."""
 
 
-@pytest.fixture
-def ribs_archive() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        archives = pytest.importorskip("ribs.archives")
-        dims = [axis.bins for axis in AXES]
-        return archives.GridArchive(solution_dim=1, dims=dims, ranges=[(-0.5, bins - 0.5) for bins in dims])
+FIXTURE = json.loads((Path(__file__).parent / "pyribs.json").read_text())
+"""Written by `python -m benchmarks.pyribs`."""
 
 
-async def test_placements_elites_and_statistics_are_those_of_pyribs(store: Store, ribs_archive: Any) -> None:
-    rng, grid = random.Random(7), Grid(AXES)
-    search = await stored_search(store)
+async def test_placements_elites_and_statistics_are_those_of_pyribs(store: Store) -> None:
+    axes = tuple(Axis(name, bins) for name, bins in FIXTURE["axes"].items())
+    search = await stored_search(store, axes=axes)
     candidate = await stored_candidate(store, search.id)
-    for serial in range(OFFERS):
-        # Few values, so that ties are offered too; a corner is left empty, so that coverage stays below 1.
-        cell, objective = rng.randrange(grid.cells - 2), rng.randrange(-4, 5) / 4
-        status = ribs_archive.add_single([serial], objective, grid.bins(cell))["status"]
+    for serial, (cell, objective, status) in enumerate(FIXTURE["offers"]):
         placement = await store.elites.offer(offer(search.id, candidate, objective, cell=cell, variant=serial))
-        assert placement is STATUS[int(status)]
+        assert placement is STATUS[status]
 
-    stats = ribs_archive.stats
-    progress = await store.elites.progress(search.id, DEVICE, grid.cells)
-    assert progress.elites == stats.num_elites < grid.cells
-    assert progress.coverage == pytest.approx(stats.coverage)
-    assert progress.qd_score == pytest.approx(stats.qd_score)
-    assert progress.norm_qd_score == pytest.approx(stats.norm_qd_score)
-    assert progress.best == stats.obj_max
-
-    theirs = ribs_archive.data(["index", "objective", "solution"], return_type="tuple")
-    held = {int(cell): (float(objective), int(solution[0])) for cell, objective, solution in zip(*theirs, strict=True)}
-    ours = await store.elites.list(search.id, DEVICE, 1)
-    assert {elite.cell: (elite.objective, elite.variant) for elite in ours} == held
+    progress = await store.elites.progress(search.id, DEVICE, Grid(axes).cells)
+    assert {name: getattr(progress, name) for name in FIXTURE["statistics"]} == pytest.approx(FIXTURE["statistics"])
+    held = await store.elites.list(search.id, DEVICE, 1)
+    assert [[elite.cell, elite.objective, elite.variant] for elite in held] == FIXTURE["holders"]
 
 
 def test_an_empty_archive_has_no_best() -> None:

@@ -11,16 +11,14 @@ from sqlalchemy import NullPool, create_engine, inspect, make_url
 
 from archive.store.migration import migration_config
 from archive.tables import metadata
-from tests.postgres import PostgresServer
+from tests.archive.fullness import fill_empty_tables, rows_by_table
+from tests.postgres import empty_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'archive.db'}"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.url(server.create_database())
+    return empty_database(request, tmp_path / "archive.db", "sqlite")
 
 
 @pytest.fixture
@@ -97,6 +95,20 @@ def test_objectives_and_parents_of_earlier_candidates_are_carried_over(config: C
         ]  # fmt: skip
         found = connection.exec_driver_sql("SELECT parent, child FROM parentages ORDER BY child").all()
         assert [tuple(row) for row in found] == [("one0", "one1"), ("two0", "two1")]
+
+
+def test_what_each_revision_held_is_still_there_after_all_later_ones(config: Config, url: str) -> None:
+    """Every table gets a row as soon as it is there; nothing is lost on the way up, and the way down goes over it."""
+    filled: set[str] = set()
+    for script in reversed(list(ScriptDirectory.from_config(config).walk_revisions())):
+        command.upgrade(config, script.revision)
+        filled |= fill_empty_tables(url)
+        assert {name for name, rows in rows_by_table(url).items() if not rows} == set(), script.revision
+    assert filled >= set(metadata.tables) - {"parentages"}
+    command.check(config)
+    for _ in range(len(list(ScriptDirectory.from_config(config).walk_revisions()))):
+        command.downgrade(config, "-1")
+    assert table_names(url) == set()
 
 
 def before(config: Config, revision: str) -> str:

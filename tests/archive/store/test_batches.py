@@ -50,6 +50,22 @@ async def test_what_waits_is_read_back_and_then_written_at_once(store: Store) ->
     assert progress.emitters == {"tune": {"proposals": 1, "judged": 1, "correct": 1, "promotions": 1}}
 
 
+async def test_what_was_traced_twice_is_seen_as_soon_as_it_is_kept(store: Store) -> None:
+    search = (await stored_search(store)).id
+    candidate = await stored_candidate(store, search)
+    key, batch = (await store.candidates.get(candidate)).trace_key, store.batch()
+    await batch.look_up([candidate], [])
+    assert await batch.retrace(key) is None
+    await batch.keep_retrace(key, candidate, ["bundle", None])
+    await batch.keep_retrace(key, candidate, ["another"])
+    seen = await batch.retrace(key)
+    assert await store.retraces.find(key) is None
+    await batch.flush()
+    for repeat in (seen, await batch.retrace(key)):
+        assert repeat is not None and (repeat.candidate, repeat.bundles) == (candidate, ("bundle", None))
+    assert await batch.retrace("no such key") is None
+
+
 async def test_the_same_twice_counts_once(store: Store) -> None:
     search = (await stored_search(store)).id
     candidate = await stored_candidate(store, search)

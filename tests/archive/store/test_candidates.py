@@ -163,7 +163,10 @@ async def test_trials_are_an_emitters_judged_proposals_newest_first(store: Store
     await stored_candidate(store, search, 4, emitter="rewrite")
     await store.candidates.judge(ids[0], "correct", "", None, 1.5)
     await store.candidates.judge(ids[2], "wrong_result", "", None, None)
-    expected = [TrialRecord(ids[2], "note 2", "wrong_result", None), TrialRecord(ids[0], "note 0", "correct", 1.5)]
+    expected = [
+        TrialRecord(ids[2], 2, "note 2", "wrong_result", None),
+        TrialRecord(ids[0], 0, "note 0", "correct", 1.5),
+    ]
     assert await store.candidates.trials(search, "tune") == expected
     assert await store.candidates.trials(search, "tune", limit=1) == expected[:1]
 

@@ -23,16 +23,13 @@ from tests.archive.samples import (
     stored_search,
     traced,
 )
-from tests.postgres import PostgresServer
+from tests.postgres import empty_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an archive is loaded into, not migrated yet."""
-    if request.param == "sqlite":
-        return f"sqlite+aiosqlite:///{tmp_path / 'other.db'}"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.url(server.create_database())
+    return empty_database(request, tmp_path / "other.db")
 
 
 async def filled(store: Store) -> None:

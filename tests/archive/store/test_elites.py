@@ -304,6 +304,17 @@ async def test_the_version_changes_with_every_promotion_and_only_then(store: Sto
     assert await store.elites.version(search, DEVICE, 1) == seen[-1]
 
 
+async def test_no_version_comes_again_when_a_cell_is_filled_after_a_withdrawal(
+    store: Store, subject: tuple[str, str]
+) -> None:
+    made = offer(*subject, bundle="wrong")
+    await store.elites.offer(made)
+    before = await store.elites.version(subject[0], DEVICE, 1)
+    assert await store.elites.withdraw(subject[0], DEVICE, "wrong", "final") == [made.cell]
+    assert await store.elites.offer(offer(*subject, 2.0, cell=made.cell + 1, bundle="other")) is NEW
+    assert await store.elites.version(subject[0], DEVICE, 1) != before
+
+
 async def test_who_is_withdrawn_leaves_the_cell_empty_and_an_entry_behind(
     store: Store, subject: tuple[str, str]
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import exc, insert, select, text
 
 from archive.columns import now
-from archive.errors import ArchiveError, Conflict, Unavailable
+from archive.errors import ArchiveError, Conflict, Unavailable, Unkept
 from archive.records import OperatorRecord
 from archive.store.engine import Database, select_record, translated
 from archive.tables import operators
@@ -57,7 +57,10 @@ async def test_a_statement_that_cannot_be_is_our_failure(database_url: str) -> N
         (exc.OperationalError("", None, Exception()), Unavailable),
         (exc.InterfaceError("", None, Exception()), Unavailable),
         (exc.TimeoutError("no connection became free"), Unavailable),
-        (exc.DataError("", None, Exception()), ArchiveError),
+        (exc.DataError("", None, Exception()), Unkept),
+        (OverflowError("Python int too large to convert to SQLite INTEGER"), Unkept),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), Unkept),
+        (exc.ProgrammingError("", None, Exception()), ArchiveError),
     ],
 )
 def test_errors_are_translated(raised: Exception, kind: type[Exception]) -> None:

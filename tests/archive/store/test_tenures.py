@@ -104,3 +104,15 @@ async def test_marks_tell_what_changed(store: Store) -> None:
     await store.searches.set_state(first.id, SearchState.STOPPED)
     marks = {mark.id: mark for mark in await store.tenures.marks()}
     assert list(marks) == [second.id] and marks[second.id].updated_at == changed.updated_at
+
+
+async def test_a_share_is_fair_among_those_who_live(store: Store) -> None:
+    ended, *_ = [(await stored_search(store)).id for _ in range(8)]
+    await store.searches.set_state(ended, SearchState.DONE)
+    assert await store.tenures.attend("a", TERM_S) == 7
+    assert await store.tenures.attend("b", TERM_S) == await store.tenures.attend("a", TERM_S) == 4
+    assert await store.tenures.attend("c", LAPSED_S) == 4
+    assert await store.tenures.attend("a", TERM_S) == 4
+    await store.tenures.leave("b")
+    await store.tenures.leave("b")
+    assert await store.tenures.attend("a", TERM_S) == 7

@@ -65,3 +65,10 @@ async def test_a_usable_token_of_a_scope_is_found(store: Store) -> None:
     assert found is not None and found.expires_at == NOON
     await store.tokens.revoke(found.id)
     assert await store.tokens.usable("admin", NOON - timedelta(seconds=1)) is None
+
+
+async def test_many_are_found_at_once_and_those_not_there_left_out(store: Store) -> None:
+    first, second = new_token(), new_token()
+    kept = {new.id: await store.tokens.create(new) for new in (first, second)}
+    assert await store.tokens.find([first.id, second.id, "t9"]) == kept
+    assert await store.tokens.find([]) == {}

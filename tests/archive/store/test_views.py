@@ -1,6 +1,15 @@
-from archive.records import Span
+from archive.records import Span, Version
 from archive.store import Store
-from tests.archive.samples import DEVICE, new_report, offer, stored_candidate, stored_search
+from tests.archive.samples import (
+    DEVICE,
+    new_candidate,
+    new_report,
+    new_variant,
+    offer,
+    stored_candidate,
+    stored_search,
+    traced,
+)
 
 
 async def test_marks_are_the_present_elites_best_first(store: Store) -> None:
@@ -87,3 +96,41 @@ async def test_documents_come_by_job(store: Store) -> None:
     await store.reports.save(report)
     assert await store.views.documents([report.job, "unknown"]) == {report.job: report.document}
     assert await store.views.documents([]) == {}
+
+
+async def test_a_version_changes_with_whatever_is_told_of_a_search_and_with_nothing_else(store: Store) -> None:
+    search, other = (await stored_search(store)).id, (await stored_search(store)).id
+    seen: list[Version] = []
+
+    async def look(changed: bool = True) -> None:
+        found = await store.views.versions([search, other, "none"])
+        assert found.keys() == {search, other}
+        assert (found[search] not in seen) is changed, found[search]
+        seen.append(found[search])
+
+    await look()
+    first, second = [await stored_candidate(store, search, ordinal) for ordinal in (0, 1)]
+    await look()
+    duplicate = new_candidate(search, 0, digest=(await store.candidates.get(second)).digest)
+    assert await store.candidates.add(duplicate) is None
+    await look()
+    await store.candidates.save_trace(first, traced(new_variant()))
+    await look()
+    for objective in (2.0, 1.0):
+        await store.elites.offer(offer(search, first, objective))
+        await look()
+    await store.candidates.judge(first, "correct", "", None, 2.0)
+    await look()
+    elite = await store.elites.get(search, DEVICE, 1, 0)
+    assert await store.elites.withdraw(search, DEVICE, elite.bundle, "examined") == [0]
+    await look()
+    await store.searches.change(search, budget=7)
+    await look()
+    await stored_candidate(store, other, 0)
+    await look(changed=False)
+    assert (seen[-1].search, seen[-1].asks) == (search, False)
+
+
+async def test_a_version_says_which_searches_ask_models(store: Store) -> None:
+    asking = await stored_search(store, llm={"backend": "local"})
+    assert (await store.views.versions([asking.id]))[asking.id].asks

@@ -1,0 +1,168 @@
+"""Re-binning: a search's kernels placed anew in another grid, out of what is stored about them.
+
+A grid is other when its axes are, or when the edges of a descriptor were changed. Every offer that was ever made is
+made again, in its order, at the coordinates that its bundle's readings have now. The old grid and its history stay
+under their version of the axes.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import delete, exists, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.columns import now
+from archive.descriptors import coordinates
+from archive.errors import Conflict, NotFound
+from archive.grid import Grid
+from archive.records import Axis, Placement, Search, SearchState
+from archive.store.elites import CELL, CHALLENGER
+from archive.store.engine import Database, select_record
+from archive.tables import bundles, counters, elites, pins, placements, searches
+
+QUIET = (SearchState.PAUSED, SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+"""States in which nobody offers to the old grid, once nothing is in flight."""
+PAGE = 500
+"""Offers that are held in memory at once."""
+
+
+@dataclass(frozen=True)
+class Rebinned:
+    """What a re-binning came to.
+
+    Attributes:
+        axes_version: Of the new grid.
+        offers: Made again.
+        unplaced: Offers of kernels that have no coordinate on one of the new axes.
+        cells: Filled in the new grid, by device.
+    """
+
+    axes_version: int
+    offers: int
+    unplaced: int
+    cells: Mapping[str, int]
+
+
+@dataclass
+class _Device:
+    """The new grid of one device under way: holders by cell, as rows of their table."""
+
+    name: str
+    holders: dict[int, dict[str, Any]] = field(default_factory=dict)
+    offers: int = 0
+    unplaced: int = 0
+
+    def place(self, offer: Mapping[str, Any], where: Mapping[str, Any], cell: int) -> dict[str, Any]:
+        """Decide an offer: the higher objective holds the cell, of equal ones the earlier. Its entry in the history."""
+        holder = self.holders.get(cell)
+        revision = None
+        if holder is None or offer["objective"] > holder["objective"]:
+            revision = 1 if holder is None else holder["revision"] + 1
+            kept = {name: offer[name] for name in (*CELL, *CHALLENGER)} | {"cell": cell}
+            self.holders[cell] = {**kept, "coordinates": where, "revision": revision, "placed_at": offer["offered_at"]}
+        self.offers += 1
+        won = Placement.NEW if revision == 1 else Placement.IMPROVED
+        return {**offer, "cell": cell, "placement": won if revision else Placement.REJECTED, "revision": revision}
+
+
+class Rebinning:
+    """Places what a search found in another grid."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def rebin(self, id: str, axes: Sequence[Axis]) -> Rebinned:
+        """Place a search's kernels anew, all or nothing. Pins of cells are let go: they meant cells of the old grid.
+
+        Args:
+            id: Which search.
+            axes: Of the new grid.
+
+        Raises:
+            NotFound: If there is no such search.
+            Conflict: If it runs, or something of it is still in flight.
+        """
+        async with self._database.write() as connection:
+            search = await _quiet(connection, id)
+            grid, version = Grid(axes), search.axes_version + 1
+            first = next(place for place, shape in enumerate(search.shapes) if shape["role"] == "benchmark")
+            found = [_Device(name) for name in search.devices]
+            for device in found:
+                refused = await _withdrawn(connection, search, device.name)
+                async for page in _pages(connection, search, device.name):
+                    offers = [{**row, "axes_version": version} for row in page if row["bundle"] not in refused]
+                    await _take(connection, device, offers, grid, first)
+            held = [row for device in found for row in device.holders.values()]
+            if held:
+                await connection.execute(insert(elites), held)
+            await connection.execute(delete(pins).where(pins.c.search == id, pins.c.cell.is_not(None)))
+            values = {"axes": grid.axes, "axes_version": version, "updated_at": now()}
+            await connection.execute(update(searches).where(searches.c.id == id).values(**values))
+        return Rebinned(
+            version,
+            sum(device.offers for device in found),
+            sum(device.unplaced for device in found),
+            {device.name: len(device.holders) for device in found},
+        )
+
+
+async def _quiet(connection: AsyncConnection, id: str) -> Search:
+    """A search that nothing is offered in at present."""
+    row = (await connection.execute(select_record(searches, Search).where(searches.c.id == id))).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no search {id}")
+    search = Search(**row._asdict())
+    if search.state not in QUIET:
+        raise Conflict(f"search {id} is {search.state.value}: pause it, or wait until it has ended")
+    count = select(counters.c.candidates - counters.c.judged).where(counters.c.search == id)
+    if search.state is SearchState.PAUSED and (left := await connection.scalar(count)):
+        raise Conflict(f"{left} candidates of search {id} are still in flight; wait until they are judged")
+    return search
+
+
+async def _withdrawn(connection: AsyncConnection, search: Search, device: str) -> Collection[str]:
+    """Bundles that turned out wrong after they were offered."""
+    statement = select(placements.c.bundle).where(
+        placements.c.search == search.id,
+        placements.c.device == device,
+        placements.c.placement == Placement.WITHDRAWN,
+    )
+    return set((await connection.scalars(statement)).all())
+
+
+async def _pages(connection: AsyncConnection, search: Search, device: str) -> AsyncIterator[list[dict[str, Any]]]:
+    """Offers with the readings of their bundles, oldest first; of one that was made again, the first alone.
+
+    What had no place in a grid in between is among them.
+    """
+    after, earlier = -1, placements.alias()
+    again = exists().where(earlier.c.job == placements.c.job, earlier.c.axes_version < placements.c.axes_version)
+    columns = [placements.c[name] for name in ("seq", *CELL, *CHALLENGER, "offered_at")]
+    statement = (
+        select(*columns, bundles.c.readings)
+        .join(bundles, bundles.c.identity == placements.c.bundle)
+        .where(placements.c.search == search.id, placements.c.device == device, ~again)
+        .order_by(placements.c.seq)
+        .limit(PAGE)
+    )
+    while page := (await connection.execute(statement.where(placements.c.seq > after))).all():
+        after = page[-1].seq
+        yield [row._asdict() for row in page]
+
+
+async def _take(
+    connection: AsyncConnection, device: _Device, offers: Sequence[dict[str, Any]], grid: Grid, first: int
+) -> None:
+    """Decide a page of offers, and enter them into the history of the new grid."""
+    entries = []
+    for offer in offers:
+        del offer["seq"]
+        where = coordinates(offer.pop("readings")[first])
+        cell = grid.index(where)
+        if cell is None:
+            device.unplaced += 1
+        else:
+            entries.append(device.place(offer, where, cell))
+    if entries:
+        await connection.execute(insert(placements), entries)
