@@ -92,7 +92,7 @@ def worst_error(operator, folder):
             tensors = [
                 tensor.float() if tensor.is_floating_point() else tensor for tensor in draw(operator, shape, name, 7)
             ]
-            scalars = [scalar.value for scalar in operator.scalars]
+            scalars = operator.scalar_values(shape.dims)
             got, expected = seed(*tensors, *scalars), reference(*(each.clone() for each in tensors), *scalars)
             got, expected = (value if isinstance(value, tuple) else (value,) for value in (got, expected))
             least = 1.0 if operator.backward else 1e-6  # Gradients of single elements are all cancellation.

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from service.cli import app
 from service.operators.catalogue import load_catalogue, load_operator
 from service.operators.shapes import all_shapes
 from workers.protocol import Outcome, ShapeRole, TraceJob
@@ -17,6 +19,11 @@ ROOT = Path(__file__).parents[2]
 OWN = ROOT / "examples" / "my_op"
 OPERATORS = {**load_catalogue(), "my_op": load_operator(OWN)}
 SEEDS = [pytest.param(source, id=name) for name, operator in OPERATORS.items() for source in operator.seeds]
+JUDGED = {"quantize_fp8", "gate_up_swiglu", "lm_head_sparse", "w4a16_matmul", "ternary_matmul", "linear_cross_entropy"}
+JUDGED |= {"qk_norm_rope", "sigmoid_attention", "sliding_window_attention", "decode_attention", "paged_decode"}
+"""Operators whose seeds run on our interpreter alone: Triton's own, a second opinion on the others, takes minutes for
+their products and many programs, and is wrong on results in bfloat16 and float8."""
+PLAIN = sorted(set(load_catalogue()) - JUDGED)
 ALLOWED = {"torch", "triton", "triton.language", "math"}
 LAUNCH_OPTIONS = {"num_warps", "num_stages"}
 
@@ -48,13 +55,13 @@ def test_every_operator_has_a_seed():
 
 
 def test_seeds_agree_with_their_references():
-    command = [sys.executable, str(Path(__file__).with_name("interpreted.py")), *load_catalogue(), str(OWN)]
+    command = [sys.executable, str(Path(__file__).with_name("interpreted.py")), *PLAIN, str(OWN)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
     assert run.returncode == 0, run.stderr
     errors = json.loads(run.stdout)
-    assert len(errors) == len(OPERATORS)
-    assert {name: error for name, error in errors.items() if error == "masks" or error > 1e-6} == {}
+    assert len(errors) == len(PLAIN) + 1
+    assert {name: error for name, error in errors.items() if error == "masks" or error > 2e-6} == {}
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -75,6 +82,15 @@ def test_seed_traces_at_its_benchmark_shapes_and_the_smallest(name):
 def test_seed_traces_for_every_target_at_every_shape(name, target):
     report = traced(OPERATORS[name], all_shapes(OPERATORS[name], seed=0), target)
     assert (report.outcome, report.reason) == (Outcome.CORRECT, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(JUDGED))
+def test_seed_is_correct_on_a_predicted_device(name, tmp_path):
+    seed = tmp_path / "seed.py"
+    seed.write_text(OPERATORS[name].seeds[0])
+    found = json.loads(CliRunner().invoke(app, ["judge", name, str(seed), "--json"]).stdout)
+    assert (found["outcome"], found["reason"]) == ("correct", "")
 
 
 @pytest.mark.parametrize("source", SEEDS)
