@@ -6,6 +6,7 @@
     python -m workers run --join URL --trace …              the same as a host, with a token in REEF_TOKEN
     python -m workers bench trace|measure …                 one bench, in the environment it needs
     python -m workers survey                                what this machine can do, as one JSON object
+    python -m workers kernelbench                           look at problem files of KernelBench, in jails
 
 No torch here: a bench that a candidate brings down takes no lease with it.
 """
@@ -253,6 +254,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tie_to(options.with_parent)
     if options.command == "survey":
         os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], {**os.environ, **CARDS_IN_BUS_ORDER})
+    if options.command == "kernelbench":
+        os.execve(
+            sys.executable, [sys.executable, "-m", "workers.kernelbench"], bench_environment(os.environ, device=None)
+        )
     if options.command == "bench":
         _become_bench(options)
     configure(os.environ)

@@ -26,6 +26,8 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
     commands = parser.add_subparsers(dest="command", required=True)
     run, bench = _add_run(commands), _add_bench(commands)
     commands.add_parser("survey", help="say what this machine can do").set_defaults(with_parent=None)
+    problems = commands.add_parser("kernelbench", help="say what problem files of KernelBench are, one a line")
+    problems.set_defaults(with_parent=None)
     options = parser.parse_args(arguments)
     if options.command == "run":
         _complete(run, options)

@@ -17,16 +17,17 @@ _ELEMENTWISE = """
 abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
 atan erf erfc sigmoid relu silu gelu elu leaky_relu hardtanh hardswish hardsigmoid softplus mish floor ceil round trunc
 frac isnan isinf isfinite logical_not bitwise_not add sub rsub mul div pow fmod remainder floor_divide maximum minimum
-fmax fmin atan2 hypot clamp clamp_min clamp_max lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or
-logical_xor bitwise_and bitwise_or bitwise_xor where masked_fill log_sigmoid_forward
+fmax fmin atan2 hypot xlogy clamp clamp_min clamp_max lerp addcmul addcdiv eq ne lt le gt ge logical_and logical_or
+logical_xor bitwise_and bitwise_or bitwise_xor __lshift__ __rshift__ where masked_fill log_sigmoid_forward
 """
 _REDUCTIONS = """
 sum mean prod amax amin max min argmax argmin any all var std var_mean logsumexp cumsum cumprod norm linalg_vector_norm
 sort topk _softmax _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
-nll_loss_forward mse_loss
+nll_loss_forward mse_loss smooth_l1_loss huber_loss
 """
 _PRODUCTS = """
-mm bmm addmm baddbmm mv dot convolution avg_pool2d max_pool2d_with_indices _adaptive_avg_pool2d
+mm bmm addmm baddbmm mv dot convolution avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices
+_adaptive_avg_pool2d _adaptive_avg_pool3d
 """
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack

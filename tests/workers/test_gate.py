@@ -1,10 +1,8 @@
 """The gate as a whole: operators that can be judged pass, those that cannot are refused with the reason."""
 
 import json
-from pathlib import Path
 
 import pytest
-import torch
 
 from service.operators.catalogue import load_operator
 from service.operators.shapes import all_shapes
@@ -13,7 +11,8 @@ from workers.gate import admit
 from workers.protocol import Graph, TraceJob
 from workers.tracer.reference import export
 
-CATALOGUE = sorted(path.parent.name for path in (Path(__file__).parents[2] / "operators").glob("*/operator.toml"))
+SAMPLE = ("attention", "cross_entropy", "layernorm_backward", "matmul", "rmsnorm", "rope")
+"""One operator of each kind; `benchmarks.gate` passes the whole catalogue."""
 REFUSED = {
     "zeros": "'zeros'",
     "negligible": "has float32 digits for the results",
@@ -25,16 +24,11 @@ REFUSED = {
 POINTS = ({"M": 33, "N": 130, "K": 40}, {"M": 40, "N": 64, "K": 5}, {"M": 3, "N": 7}, {"M": 1, "N": 2, "K": 1})
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 def graphs_at_points(of) -> tuple[Graph, ...]:
     return graphs_of(of, *({size: at[size] for size in at if size in of.dimensions} for at in POINTS))
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", SAMPLE)
 def test_the_catalogue_passes(name):
     of = load_operator(name)
     job = TraceJob(id="j", search="s", operator=of, shapes=all_shapes(of, 0), target="sm_90")

@@ -42,8 +42,9 @@ def test_a_recording_traces_for_itself_and_has_a_folder(tmp_path: Path, monkeypa
     assert card_arguments(said) == ("--data", str(tmp_path / "kernelreef"))
 
 
-def test_a_survey_takes_nothing() -> None:
-    assert options("survey").command == "survey" and options("survey").with_parent is None
+@pytest.mark.parametrize("command", ["survey", "kernelbench"])
+def test_a_question_takes_no_options(command: str) -> None:
+    assert options(command).command == command and options(command).with_parent is None
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_an_operator_of_the_same_name_is_another_one(folder, landscape):
 
 
 def test_predictions_are_no_recording(tmp_path):
-    imagine(tmp_path, count=1, device="model:sm_90")
+    operator = operators()["rope"]  # Of which no recording comes with the catalogue.
+    imagine(tmp_path, "rope", count=1, device="model:sm_90")
     (tmp_path / "landscapes" / "sm_90").rename(tmp_path / "landscapes" / "h200")
-    assert trace(tmp_path, SEED)[1].outcome is Outcome.NOT_RECORDED
+    assert trace(tmp_path, operator.seeds[0], operator)[1].outcome is Outcome.NOT_RECORDED

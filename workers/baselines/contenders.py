@@ -30,7 +30,7 @@ def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tup
     to_own_module = partial(to_module, graph, len(operator.given), device)
     makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
     makers |= {name: partial(_compiled, to_own_module(), mode) for name, mode in MODES.items()}
-    native = native_of(operator)
+    native = native_of(operator, graph.shape.dims)
     if native is not None:
         makers[native[0]] = partial(_as_is, native[1])
     liger = liger_of(operator)

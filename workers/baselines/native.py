@@ -1,11 +1,11 @@
 """What PyTorch itself offers for an operator of the catalogue, in one call: what a user would write.
 
-The references of the catalogue spell every step out in float32, which is slow when it is run step by step. For the
-attention operator the one call is known as SDPA, and that is the baseline's name; for others it is `native`. The
+The references of the catalogue spell every step out in float32, which is slow when it is run step by step. For
+attention the one call is known as SDPA, and that is the baseline's name; for others it is `native`. The
 gradients of an operator with `backward` are autograd's of that call.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import torch
@@ -15,6 +15,8 @@ from workers.baselines.module import Function, Tensors
 from workers.protocol import Operator
 
 NATIVE, SDPA = "native", "sdpa"
+ATTENTIONS = {"attention", "decode_attention", "sliding_window_attention"}
+"""Entries whose one call is `scaled_dot_product_attention`."""
 
 Signature: TypeAlias = tuple[str, tuple[str, ...]]
 """An operator's entry and the names of its arguments: with others, it is another operator of the same name."""
@@ -25,13 +27,13 @@ def signature_of(operator: Operator) -> Signature:
     return operator.entry, (*(item.name for item in operator.inputs), *(item.name for item in operator.scalars))
 
 
-def native_of(operator: Operator) -> tuple[str, Function] | None:
-    """The baseline's name and what it runs, or None if PyTorch has no such function."""
-    name = SDPA if operator.entry == "attention" else NATIVE
+def native_of(operator: Operator, dims: Mapping[str, int]) -> tuple[str, Function] | None:
+    """The baseline's name and what it runs at a shape, or None if PyTorch has no such function."""
+    name = SDPA if operator.entry in ATTENTIONS else NATIVE
     found = _FUNCTIONS.get(signature_of(operator))
     if found is None:
         return None
-    scalars = tuple(scalar.value for scalar in operator.scalars)
+    scalars = operator.scalar_values(dims)
 
     def forward(inputs: Tensors) -> tuple[torch.Tensor, ...]:
         with torch.no_grad():
@@ -50,6 +52,12 @@ def native_of(operator: Operator) -> tuple[str, Function] | None:
     return name, both_ways if operator.backward else forward
 
 
+def _band(q: torch.Tensor, window: int) -> torch.Tensor:
+    """Where a position sees another: not later, and less than a window before it."""
+    positions = q.shape[-2]
+    return torch.ones((positions, positions), dtype=torch.bool, device=q.device).tril().triu(1 - window)
+
+
 _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
     ("rmsnorm", ("x", "weight")): lambda x, weight: functional.rms_norm(x, weight.shape, weight, 1e-6),
     # In the weights' dtype: PyTorch takes one dtype on a card, and autocast too goes to float32 for this function.
@@ -60,6 +68,16 @@ _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
     ("cross_entropy", ("logits", "target")): lambda logits, target: functional.cross_entropy(logits.float(), target),
     ("swiglu", ("gate", "up")): lambda gate, up: functional.silu(gate) * up,
     ("gelu", ("x",)): lambda x: functional.gelu(x, approximate="tanh"),
+    ("gate_up_swiglu", ("x", "w_gate", "w_up")): lambda x, w_gate, w_up: (
+        functional.silu(functional.linear(x, w_gate)) * functional.linear(x, w_up)
+    ),
+    ("linear_cross_entropy", ("x", "weight", "target")): lambda x, weight, target: functional.cross_entropy(
+        functional.linear(x, weight).float(), target, reduction="none"
+    ),
+    ("decode_attention", ("q", "k", "v")): functional.scaled_dot_product_attention,
+    ("sliding_window_attention", ("q", "k", "v", "window")): lambda q, k, v, window: (
+        functional.scaled_dot_product_attention(q, k, v, attn_mask=_band(q, window))
+    ),
     ("attention", ("q", "k", "v", "causal")): lambda q, k, v, causal: functional.scaled_dot_product_attention(
         q, k, v, is_causal=causal
     ),

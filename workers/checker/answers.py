@@ -11,6 +11,7 @@ import torch
 from workers.checks import Evidence
 from workers.checks.bias import gain_limit
 from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, widen_by_sensitivity
+from workers.float8 import readable
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     if widened:
         bounds = widen_by_sensitivity(bounds, evidence, number)
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
-    values = torch.where(native.isfinite(), expected, native.double()).reshape(errors.value.shape)
+    values = torch.where(readable(native).isfinite(), expected, native.double()).reshape(errors.value.shape)
     return Near(
         kind=(native.dtype, native.shape),
         values=values.to(kept),

@@ -28,11 +28,11 @@ class Card(Protocol):
     def attend(self, handle: str, arena_bytes: int) -> None:
         """Look into another arena from now on."""
 
-    def view(self, view: View, base: int) -> torch.Tensor:
-        """A plan's view in a buffer that starts at byte `base` of the arena.
+    def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
+        """A plan's view in each of several buffers, which start at these bytes of the arena.
 
         Raises:
-            ValueError: If it does not lie in it.
+            ValueError: If one does not lie in it.
         """
 
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:

@@ -67,13 +67,13 @@ class CudaCard:
             self._arena = None
         self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
 
-    def view(self, view: View, base: int) -> torch.Tensor:
-        """A plan's view in a buffer that starts at byte `base` of the arena.
+    def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
+        """A plan's view in each of several buffers, which start at these bytes of the arena.
 
         Raises:
-            ValueError: If it does not lie in it.
+            ValueError: If one does not lie in it.
         """
-        return self._opened_arena().view(view, base)
+        return self._opened_arena().views(view, bases)
 
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
         """Write timed content into inputs by stream."""
@@ -108,12 +108,11 @@ class CudaCard:
         """Errors of float outputs of one dtype and shape against an answer each, row by row."""
         rows, columns = answers[0].values.shape
         spans = -(-columns // SPAN.value)
-        jobs = [
-            (_packed(output), answer.values, answer.inverse) for output, answer in zip(outputs, answers, strict=True)
-        ]
+        seen = [_packed(_measurable(output)) for output in outputs]
+        jobs = [(output, answer.values, answer.inverse) for output, answer in zip(seen, answers, strict=True)]
         found = torch.empty((len(Measures.__dataclass_fields__), len(jobs), spans, rows), device=self.device)
         arguments = [self._table(jobs).data_ptr(), found.data_ptr(), rows, columns, _float_bits(answers[0].own)]
-        name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
+        name = measure_name(str(seen[0].dtype).removeprefix("torch."), columns)
         self._launch(name, (-(-rows // ROWS.value), spans, len(jobs)), arguments)
         squares, products, worst, crowd, strange = found
         return Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))
@@ -128,8 +127,9 @@ class CudaCard:
         return self._arena
 
     def _table(self, rows: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
+        """Addresses on the card; the driver takes a copy at once, so that the host need not wait for the card."""
         addresses = [tensor.data_ptr() for tensor in chain.from_iterable(rows)]
-        return torch.tensor(addresses, dtype=torch.int64, device=self.device)
+        return torch.tensor(addresses, dtype=torch.int64).to(self.device, non_blocking=True)
 
     def _launch(self, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
         kernel = self._kernels[name]
@@ -142,6 +142,11 @@ class CudaCard:
 def _is_poisoned(memory: torch.Tensor) -> bool:
     least, most = torch.aminmax(memory.view(torch.int64))
     return bool((least == _POISON) & (most == _POISON))
+
+
+def _measurable(output: torch.Tensor) -> torch.Tensor:
+    """An output in a dtype that there is a kernel for: float16 holds every value of float8."""
+    return output.half() if output.itemsize == 1 else output
 
 
 def _packed(tensor: torch.Tensor) -> torch.Tensor:

@@ -52,6 +52,7 @@ class Examiner:
             case Adopt():
                 self._adopted = Subject(order.operator, {graph.shape.key: graph for graph in order.graphs})
                 self._ledger = Ledger(self._checks)
+                self._memory.begin()
             case Examine():
                 return self._examine(order)
             case ExamineIdle():
@@ -91,7 +92,7 @@ class Examiner:
 
     def _difference(self, first: Run, second: Run) -> str | None:
         """In what two runs on equal content differ, in words; None if in nothing that matters."""
-        one, other = outputs(self._card, first), outputs(self._card, second)
+        one, other = outputs(self._card, [first, second])
         if not any((self._card.differences([a], [b]) > 0).any() for a, b in zip(one, other, strict=True)):
             return None
         return describe_difference(self._evidence(first), one, other)

@@ -4,7 +4,6 @@ A run that does not look right is a suspect, no more: whether it fails is for th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 
@@ -43,68 +42,77 @@ class Glance:
         """
         positions: list[int] = []
         found: list[torch.Tensor] = []
-        for contents in self._batches(runs):
-            among = frozenset(contents)
-            chosen = [index for index, run in enumerate(runs) if run.content in among]
-            positions += chosen
-            found.append(self._look([runs[index] for index in chosen], contents, widened))
+        for groups in self._batches(runs):
+            positions += [index for group in groups for index in group]
+            found.append(self._look([[runs[index] for index in group] for group in groups], widened))
         strains = torch.cat(found).tolist() if found else []
         return [strain for _, strain in sorted(zip(positions, strains, strict=True))]
 
-    def _batches(self, runs: Sequence[Run]) -> Iterator[list[Content]]:
-        """Contents of the runs, so few at a time that all there is to know of them fits."""
-        contents = list(dict.fromkeys(run.content for run in runs))
+    def _batches(self, runs: Sequence[Run]) -> Iterator[list[list[int]]]:
+        """Positions of the runs by content, so few contents at a time that all there is to know of them fits."""
+        alike: dict[Content, list[int]] = {}
+        for index, run in enumerate(runs):
+            alike.setdefault(run.content, []).append(index)
+        groups = list(alike.values())
         largest = max((run.slot.end - run.slot.start for run in runs), default=1)
         count = max(1, BATCH_BYTES // largest)
-        for start in range(0, len(contents), count):
-            yield contents[start : start + count]
+        for start in range(0, len(groups), count):
+            yield groups[start : start + count]
 
-    def _look(self, runs: Sequence[Run], contents: Sequence[Content], widened: bool) -> torch.Tensor:
-        """How near each of the runs is to failing, (runs,) float32."""
-        plan = runs[0].plan
-        known = self._known({run.content: run for run in runs}, widened)
-        seen = [outputs(self._card, run) for run in runs]
-        right = [known[run.content].answers for run in runs]
+    def _look(self, groups: Sequence[Sequence[Run]], widened: bool) -> torch.Tensor:
+        """How near each run is to failing, (runs,) float32; runs are in groups of equal content."""
+        runs = [run for group in groups for run in group]
+        known = self._known([group[0] for group in groups], widened)
+        given = [known_inputs for (_, known_inputs), group in zip(known, groups, strict=True) for _ in group]
+        right = [answers for (answers, _), group in zip(known, groups, strict=True) for _ in group]
+        seen = outputs(self._card, runs)
         misfits = [0.0 if _fits(*pair) else torch.inf for pair in zip(seen, right, strict=True)]
         if any(misfits):
             return torch.tensor(misfits, device=self._card.device)
-        found = self._changed(runs, {content: known[content].inputs for content in contents})
-        for number in range(len(plan.outputs)):
+        found = self._changed(runs, given)
+        for number in range(len(runs[0].plan.outputs)):
             strain = self._strain([each[number] for each in seen], [each[number] for each in right])
             found = torch.maximum(found, strain)
         return found
 
-    def _known(self, runs: Mapping[Content, Run], widened: bool) -> dict[Content, Entry]:
-        """Inputs and answers by content, one run of each given."""
-        fresh = self._timed([run for content, run in runs.items() if content.draw == TIMED])
-        known = {}
-        for content, run in runs.items():
+    def _known(self, runs: Sequence[Run], widened: bool) -> list[tuple[tuple[Answer, ...], Tensors]]:
+        """Answers and inputs of runs of different contents."""
+        fresh = self._timed([run for run in runs if run.content.draw == TIMED])
+        known = []
+        for run in runs:
+            content = run.content
+            given = fresh[content.stream] if content.draw == TIMED else None
             key = Key(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
             entry = self._memory.recall(key, widened=widened)
             if entry is None:
-                inputs = fresh[content] if content in fresh else inputs_before(self._card, self._subject.operator, run)
-                entry = Entry(self._derive(run, inputs, widened), widened, () if content in fresh else inputs)
+                inputs = inputs_before(self._card, self._subject.operator, run) if given is None else given
+                entry = Entry(self._derive(run, inputs, widened), widened, inputs if given is None else ())
                 self._memory.keep(key, entry)
-            known[content] = replace(entry, inputs=fresh.get(content, entry.inputs))
+            known.append((entry.answers, entry.inputs if given is None else given))
         return known
 
-    def _timed(self, runs: Sequence[Run]) -> dict[Content, Tensors]:
-        """The inputs of runs on timed content of one seed, made again by kernels of ours."""
+    def _timed(self, runs: Sequence[Run]) -> Mapping[int, Tensors]:
+        """By stream, the inputs of runs on timed content of one seed, made again by kernels of ours."""
         if not runs:
             return {}
-        operator, shape, seed = self._subject.operator, runs[0].plan.shape, runs[0].content.seed
-        given = timed_inputs(self._card, operator, shape, seed, [run.content.stream for run in runs])
-        return {run.content: given[run.content.stream] for run in runs}
+        shape, seed = runs[0].plan.shape, runs[0].content.seed
+        streams = [run.content.stream for run in runs]
+        return timed_inputs(self._card, self._subject.operator, shape, seed, streams)
 
-    def _changed(self, runs: Sequence[Run], given: Mapping[Content, Tensors]) -> torch.Tensor:
-        """Infinite for runs that changed an input that they may not change, zero for others, (runs,)."""
+    def _changed(self, runs: Sequence[Run], given: Sequence[Tensors]) -> torch.Tensor:
+        """Infinite for runs that changed an input that they may not change, zero for others, (runs,).
+
+        Args:
+            runs: The runs.
+            given: What each of them was given.
+        """
         operator = self._subject.operator
         found = torch.zeros(len(runs), dtype=torch.bool, device=self._card.device)
         views = input_views(operator, runs[0].plan.shape)
-        after = [look(self._card, views, run) for run in runs]
+        after = look(self._card, views, runs)
         for number, item in enumerate(operator.given):
             if not item.mutable:
-                before = [given[run.content][number] for run in runs]
+                before = [each[number] for each in given]
                 found |= self._card.differences(before, [each[number] for each in after]) > 0
         return _infinite(found)
 

@@ -8,6 +8,10 @@ import torch
 
 from workers.checker.answers import Answer
 
+RECENT = 4
+"""Subjects after which an answer that none of them asked for may be forgotten: refused candidates ask for few, and when
+secrets change the former answers should make room soon."""
+
 
 class Key(NamedTuple):
     """What a content, and so its answer, depends on: the operator's digest, and what the bench chose."""
@@ -40,29 +44,43 @@ class Entry:
 
 
 class Memory:
-    """The answers that fit on the card; those that were not asked for longest are forgotten first."""
+    """Answers that fit on the card. What recent subjects asked for stays; of the rest the oldest is forgotten first.
+
+    Candidates ask for the same answers in the same order. If those are more than fit, forgetting the oldest for the
+    newest would forget every one just before it is asked for again; so what comes last is not kept instead.
+    """
 
     def __init__(self, capacity_bytes: int) -> None:
         """Start empty."""
         self._capacity_bytes = capacity_bytes
-        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
         self._held_bytes = 0
+        self._turn = 0
+
+    def begin(self) -> None:
+        """Another subject is judged from now on."""
+        self._turn += 1
 
     def recall(self, key: Key, *, widened: bool) -> Entry | None:
         """What is known of a content, or None; widened answers are as good where the others will do."""
-        entry = self._entries.get(key)
+        entry, _ = self._entries.get(key, (None, 0))
         if entry is None or (widened and not entry.widened):
             return None
+        self._entries[key] = entry, self._turn
         self._entries.move_to_end(key)
         return entry
 
     def keep(self, key: Key, entry: Entry) -> None:
-        """Remember this in place of what was known of the content."""
+        """Remember this in place of what was known of the content, if there is room, or can be."""
         self._forget(key)
-        self._entries[key] = entry
-        self._held_bytes += entry.bytes
-        while self._held_bytes > self._capacity_bytes:
-            self._forget(next(iter(self._entries)))
+        while self._entries and self._held_bytes + entry.bytes > self._capacity_bytes:
+            oldest, (_, turn) = next(iter(self._entries.items()))
+            if self._turn - turn < RECENT:
+                return
+            self._forget(oldest)
+        if entry.bytes <= self._capacity_bytes:
+            self._entries[key] = entry, self._turn
+            self._held_bytes += entry.bytes
 
     def clear(self) -> None:
         """Forget everything."""
@@ -70,6 +88,6 @@ class Memory:
         self._held_bytes = 0
 
     def _forget(self, key: Key) -> None:
-        entry = self._entries.pop(key, None)
+        entry, _ = self._entries.pop(key, (None, 0))
         if entry is not None:
             self._held_bytes -= entry.bytes

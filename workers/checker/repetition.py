@@ -6,6 +6,7 @@ from workers.checker.base import Tensors
 from workers.checks import Evidence
 from workers.checks.location import at
 from workers.checks.tolerance import Errors, bounds_without_sensitivity, rms
+from workers.float8 import readable
 
 SHARE = 0.25
 """Share of the error bounds by which two runs may differ: what unordered float additions do (evaluation protocol 2.3,
@@ -38,7 +39,7 @@ def _places(evidence: Evidence, number: int, one: torch.Tensor, other: torch.Ten
     differs = (one != other) & ~(one.isnan() & other.isnan())
     if not bool(differs.any()):
         return None
-    strange = differs & ~(one.isfinite() & other.isfinite())
+    strange = differs & ~(readable(one).isfinite() & readable(other).isfinite())
     if not one.is_floating_point() or bool(strange.any()):
         return strange if one.is_floating_point() else differs
     errors = Errors.of(evidence, number)

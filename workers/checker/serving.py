@@ -13,8 +13,9 @@ from workers.errors import WorkerError
 from workers.orders import Broken, Examined, Opened, Order
 from workers.support import SupportKernel
 
-MEMORY_PARTS = 5
-"""Answers to timed content may take this part of the card's memory: two races over 4096 x 4096 fit."""
+MEMORY_SHARE = 0.3
+"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
+16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141 GB."""
 
 
 def serve(
@@ -35,7 +36,7 @@ def serve(
     except (WorkerError, RuntimeError) as error:
         channel.answer(Broken(error=f"the checker cannot open card {card}: {error}"))
         return
-    examiner = Examiner(opened, opened.memory_bytes // MEMORY_PARTS, checks)
+    examiner = Examiner(opened, int(MEMORY_SHARE * opened.memory_bytes), checks)
     versions = {**opened.opened.versions, "torch": torch.__version__, "card": opened.opened.name}
     channel.answer(Opened(card=opened.opened.name, versions=versions))
     for order in channel.orders():

@@ -49,6 +49,6 @@ def _leanings(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
     slopes = slopes * measures.products
     mean = slopes.sum(1) / count
     variance = torch.where(usable, slopes - mean[:, None], 0.0).square().sum(1) / (count - 1)
-    limits = torch.tensor([answer.gain_limit for answer in answers], device=slopes.device)
+    limits = torch.tensor([answer.gain_limit for answer in answers]).to(slopes.device, non_blocking=True)
     leaning = mean.abs() / torch.maximum(limits, DEVIATIONS * (variance / count).sqrt())
     return torch.where(count >= ROWS, leaning, 0.0).nan_to_num(0.0, torch.inf)

@@ -13,19 +13,23 @@ from workers.orders import TIMED
 from workers.protocol import Operator, Shape, View
 
 
-def outputs(card: Card, run: Run) -> Tensors:
-    """What a run left as its results."""
-    return look(card, run.plan.outputs, run)
+def outputs(card: Card, runs: Sequence[Run]) -> list[Tensors]:
+    """What each of several runs left as its results; at once where they are of one plan."""
+    plan = runs[0].plan
+    if any(run.plan is not plan for run in runs):
+        return [look(card, run.plan.outputs, [run])[0] for run in runs]
+    return look(card, plan.outputs, runs)
 
 
 def inputs_after(card: Card, operator: Operator, run: Run) -> Tensors:
     """What a run left of its inputs."""
-    return look(card, input_views(operator, run.plan.shape), run)
+    return look(card, input_views(operator, run.plan.shape), [run])[0]
 
 
-def look(card: Card, views: Sequence[View], run: Run) -> Tensors:
-    """Views of a run's buffers."""
-    return tuple(card.view(view, run.slot.buffers[view.buffer]) for view in views)
+def look(card: Card, views: Sequence[View], runs: Sequence[Run]) -> list[Tensors]:
+    """Views of the buffers of each of several runs."""
+    columns = [card.views(view, [run.slot.buffers[view.buffer] for run in runs]) for view in views]
+    return list(zip(*columns, strict=True)) if columns else [()] * len(runs)
 
 
 def inputs_before(card: Card, operator: Operator, run: Run) -> Tensors:
@@ -57,7 +61,7 @@ def give_evidence(card: Card, subject: Subject, run: Run, inputs: Tensors) -> Ev
         draw=run.content.draw,
         inputs=inputs,
         inputs_after=inputs_after(card, subject.operator, run),
-        outputs=outputs(card, run),
+        outputs=outputs(card, [run])[0],
         reference=expect(subject, run, inputs),
     )
 

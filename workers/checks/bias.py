@@ -4,6 +4,7 @@ import torch
 
 from workers.checks.base import Check, Evidence, Finding
 from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, group_size, summation_roundoff
+from workers.float8 import readable
 from workers.protocol import Outcome
 
 DRAWS = ("normal", "heavy", "shifted", "timed")
@@ -61,7 +62,7 @@ def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
 
 def _gains(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """Slope of errors over values in each row that has any; zero is no bias."""
-    usable = got.isfinite() & expected.isfinite()
+    usable = readable(got).isfinite() & expected.isfinite()
     columns = group_size(expected.shape)
     values = torch.where(usable, expected, 0.0).reshape(-1, columns)
     errors = torch.where(usable, got.double() - expected, 0.0).reshape(-1, columns)

@@ -1,14 +1,18 @@
 """Check: NaN and infinities are where the reference has them, with the same signs."""
 
+from math import floor, log2
+
 import torch
 
 from workers.checks.base import Check, Evidence, Finding
 from workers.checks.location import at, cluster
+from workers.float8 import readable
 from workers.inputs import PLANTED
 from workers.protocol import Outcome
 
 OVERFLOW_ROUNDOFFS = 4.0
-"""How near to the largest finite value, in roundoffs, a result may be rounded either way."""
+"""How near to where rounding leaves the finite values, in roundoffs, a result may be rounded either way. Of float8 in
+roundoffs of bfloat16, as nothing before the last rounding is coarser: the largest value itself ends quantised rows."""
 
 
 class SpecialValues(Check):
@@ -23,14 +27,15 @@ class SpecialValues(Check):
     def examine(self, evidence: Evidence) -> Finding:
         """Compare the masks of NaN, Inf and -Inf."""
         for number, output in enumerate(evidence.operator.results):
-            got, native = evidence.outputs[number], evidence.reference.native[number]
-            if not got.is_floating_point():
+            got, native = (readable(values[number]) for values in (evidence.outputs, evidence.reference.native))
+            dtype = evidence.outputs[number].dtype
+            if not dtype.is_floating_point:
                 continue
             differs = _kind(got) != _kind(native)
             if differs.any():
                 expected = evidence.reference.expected[number]
-                differs &= ~_overflows(expected, got.dtype)
-                differs &= native.isfinite() | (_kind(got) != _kind(expected.to(got.dtype)))
+                differs &= ~_overflows(expected, dtype)
+                differs &= native.isfinite() | (_kind(got) != _kind(readable(expected.to(dtype))))
                 differs &= ~evidence.reference.undecided[number]
             if differs.any():
                 place = int(differs.flatten().nonzero()[0])
@@ -51,7 +56,10 @@ def _kind(tensor: torch.Tensor) -> torch.Tensor:
 def _overflows(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Where rounding may or may not overflow the output's dtype."""
     info = torch.finfo(dtype)
-    return (expected.abs() / info.max - 1).abs() < OVERFLOW_ROUNDOFFS * info.eps
+    half_step = info.eps * 2 ** floor(log2(info.max)) / 2
+    near = OVERFLOW_ROUNDOFFS * min(info.eps, torch.finfo(torch.bfloat16).eps)
+    found: torch.Tensor = (expected.abs() / (info.max + half_step) - 1).abs() < near
+    return found
 
 
 def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:

@@ -12,7 +12,7 @@ from workers.checker import compile_checker
 from workers.checker import serve as serve_checker
 from workers.checks import CHECKS, Check
 from workers.children import Channel, Child, ChildDied, ChildSilent
-from workers.devices.verdict import Ended
+from workers.devices.verdict import Ended, timed
 from workers.errors import Transient
 from workers.orders import (
     Attend,
@@ -48,6 +48,7 @@ class Crew:
 
     Attributes:
         opened: What the runner at work said of the card.
+        spent_s: Seconds that were waited for answers, by kind of order.
     """
 
     def __init__(self, card: int, target: Target, checks: Mapping[str, Check] = CHECKS) -> None:
@@ -61,6 +62,7 @@ class Crew:
         Raises:
             CardFailed: If the card cannot be opened.
         """
+        self.spent_s: dict[str, float] = {}
         kernels = compile_support(target.name)
         arena_bytes = target.memory_bytes // ARENA_SHARE
         self._hire_runner = functools.partial(Child, functools.partial(_run, card, kernels, arena_bytes))
@@ -93,7 +95,8 @@ class Crew:
             CardFailed: If the runner failed by itself.
         """
         try:
-            reply = self._runner.ask(order, timeout_s)
+            with timed(self.spent_s, order.order):
+                reply = self._runner.ask(order, timeout_s)
         except ChildSilent:
             self._replace_runner()
             reason = f"it does not end within {timeout_s:g} s on the card: an endless loop, or a deadlock"
@@ -110,7 +113,8 @@ class Crew:
             CardFailed: If it failed.
         """
         try:
-            reply = self._checker.ask(order, LOOK_S)
+            with timed(self.spent_s, order.order):
+                reply = self._checker.ask(order, LOOK_S)
         except (ChildDied, ChildSilent) as error:
             self._replace_checker()
             raise CardFailed(f"the checker is lost: {error}") from error

@@ -91,6 +91,11 @@ class CudaDevice(DeviceBench):
             self._crew.close()
             raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
 
+    @property
+    def spent_s(self) -> dict[str, float]:
+        """Seconds that were waited for the crew so far, by kind of order."""
+        return dict(self._crew.spent_s)
+
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a figure."""
         ours = {name: version(name) for name in ("torch", "triton", "kernelreef")}

@@ -46,6 +46,8 @@ class Setting:
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
         seed: Secret of the content of an operator at a shape, hexadecimal.
+        paces: What one call of a pacer takes at a shape, microseconds, by its identity and the shape's key. It only
+            decides how many calls make a sample, so that it is found out once.
     """
 
     crew: Crew
@@ -53,6 +55,7 @@ class Setting:
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
     seed: Callable[[Operator, str], str]
+    paces: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass
@@ -150,7 +153,8 @@ class Measurement:
                 with timed(self.stages_s, "check"):
                     trial.check(briefly=self.briefly)
             with timed(self.stages_s, "time"):
-                races = [self._race(trial, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
+                pacer = against.identity
+                races = [self._race(trial, pacer, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
                 return races
         finally:
@@ -160,11 +164,14 @@ class Measurement:
         seed = partial(self.setting.seed, self.operator)
         return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, seed).run()
 
-    def _race(self, trial: Trial, index: int, plan: Plan, pairs: int) -> Race:
+    def _race(self, trial: Trial, pacer: str, index: int, plan: Plan, pairs: int) -> Race:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
         plans = {Side.CANDIDATE: index, Side.PACER: other}
-        race = Track(trial, plans).race(pairs)
+        track = Track(trial, plans, self.setting.paces.get((pacer, key)))
+        race = track.race(pairs)
+        if track.single_us is not None:
+            self.setting.paces[pacer, key] = track.single_us
         floor_us = self.operator.input_bytes(plan.shape.dims) / self.setting.target.dram_bytes_per_s * 1e6
         reject_below_floor(race, median(race.candidate_us), floor_us)
         return race

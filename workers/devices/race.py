@@ -83,9 +83,14 @@ class Track:
     Args:
         trial: Holds both bundles.
         plans: Position of the shape's plan in each side's bundle.
+        single_us: What one call of the pacer takes, as far as it is known; found out before the race otherwise.
+
+    Attributes:
+        single_us: The same.
     """
 
-    def __init__(self, trial: Trial, plans: dict[Side, int]) -> None:
+    def __init__(self, trial: Trial, plans: dict[Side, int], single_us: float | None = None) -> None:
+        self.single_us = single_us
         self._trial = trial
         self._plans = plans
         self._seed = trial.seed(self._plan(Side.CANDIDATE).shape.key)
@@ -120,8 +125,9 @@ class Track:
 
     def _calls(self) -> int:
         """Calls a sample, from how long single ones take."""
-        single = min(self._round(2, 1, self._lay_out(2, 1))[Side.PACER])
-        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / single)))
+        if self.single_us is None:
+            self.single_us = min(self._round(2, 1, self._lay_out(2, 1))[Side.PACER])
+        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self.single_us)))
         while calls > 1 and not self._fits(1, calls):
             calls -= 1
         return calls

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.checks import CHECKS, Evidence, Expectation, Ledger
+from workers.float8 import readable
 from workers.inputs import DRAWS, PLANTED, draw
 from workers.protocol import Graph, Operator, ShapeRole
 
@@ -119,7 +120,8 @@ def _kinds(tensor: torch.Tensor) -> tuple[int, int, int]:
     """How many NaN, Inf and -Inf there are."""
     if not tensor.is_floating_point():
         return (0, 0, 0)
-    return int(tensor.isnan().sum()), int(tensor.isposinf().sum()), int(tensor.isneginf().sum())
+    values = readable(tensor)
+    return int(values.isnan().sum()), int(values.isposinf().sum()), int(values.isneginf().sum())
 
 
 def _seed(operator: Operator, attempt: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 
+from workers.float8 import readable
 from workers.gate.cases import Case, Tensors
 from workers.gate.drafting import Draft, Sketch, name_of, rewrite
 from workers.gate.mutants.reductions import PRODUCTS, Reduction
@@ -31,7 +32,7 @@ def honest_graphs(sketch: Sketch, formulas: Sketch) -> dict[str, Graph]:
 def _rounded_once(case: Case) -> Tensors:
     """Float64 in the outputs' dtypes; where it is not finite though the reference is, the reference."""
     return tuple(
-        torch.where(expected.isfinite() | ~native.isfinite(), expected.to(native.dtype), native)
+        torch.where(expected.isfinite() | ~readable(native).isfinite(), expected.to(native.dtype), native)
         for expected, native in zip(case.reference.expected, case.reference.native, strict=True)
     )
 

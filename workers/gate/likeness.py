@@ -12,6 +12,7 @@ import torch
 
 from workers.checks.bias import DRAWS as VARIED
 from workers.checks.tolerance import group_size, rms
+from workers.float8 import readable
 from workers.gate.cases import Case, Tensors
 from workers.gate.drafting import Sketch
 from workers.gate.mutants.borders import last_rounding
@@ -129,11 +130,11 @@ def _misses(case: Case, results: Tensors) -> list[_Miss] | None:
     misses = []
     for got, right, undecided in zip(results, case.reference.expected, case.reference.undecided, strict=True):
         special = ~right.isfinite()
-        same = torch.equal(got.isfinite() | undecided, ~special | undecided)
+        same = torch.equal(readable(got).isfinite() | undecided, ~special | undecided)
         decided = special & ~undecided
         if not same or not torch.equal(got[decided].double().nan_to_num(), right[decided].double().nan_to_num()):
             return None
-        usable = got.isfinite() & ~special
+        usable = readable(got).isfinite() & ~special
         columns = max(1, group_size(right.shape))
         errors, values = torch.where(usable, got.double() - right, 0.0), torch.where(usable, right.double(), 0.0)
         misses.append(_Miss(errors.reshape(-1, columns), values.reshape(-1, columns)))

@@ -16,7 +16,7 @@ from workers.protocol import GateEntry, Graph
 from workers.reference import evaluate
 
 MOST_MUTANTS = 512
-"""Mutants tried; references of the catalogue have under a hundred."""
+"""Mutants tried; references of the catalogue have under three hundred."""
 UNFIT = (RuntimeError, IndexError, ValueError, TypeError)
 """What the evaluation of a mutant raises where its change makes no sense."""
 
@@ -117,11 +117,13 @@ def mutant_entries(grounds: Sequence[Ground], is_up: IsUp) -> Iterator[GateEntry
 
 
 def _tried(name: str, places: Sequence[tuple[Ground, Mutant]], is_up: IsUp) -> GateEntry | None:
-    """What becomes of a mutant; None where the mutation applies nowhere."""
+    """What becomes of a mutant; None where the mutation applies nowhere, or makes no sense for some values."""
     rounds = places[0][1].rounds
     tally, doubtful = Tally(), Doubtful()
     for ground, graph, case in _cases(places, is_up):
-        outputs = evaluate(graph, case.inputs, double=False)
+        outputs = _outputs(graph, case)
+        if outputs is None:
+            return None
         same = is_identical(outputs, case)
         tally.add(None if same else case.judge(outputs))
         if tally.failures:
@@ -135,11 +137,12 @@ def _tried(name: str, places: Sequence[tuple[Ground, Mutant]], is_up: IsUp) -> G
 
 def _cases(places: Sequence[tuple[Ground, Mutant]], is_up: IsUp) -> Iterator[tuple[Ground, Graph, Case]]:
     """Every case of a mutant until the time is up, the first round at all shapes before the others."""
-    if is_up():
-        return
-    fitting = [(ground, graph) for ground, mutant in places if (graph := _fitting(ground, mutant)) is not None]
-    for ground, graph in fitting:
-        yield from ((ground, graph, case) for case in ground.cases if not is_up())
+    fitting = []
+    for ground, mutant in places:
+        graph = None if is_up() else _fitting(ground, mutant)
+        if graph is not None:
+            fitting.append((ground, graph))
+            yield from ((ground, graph, case) for case in ground.cases if not is_up())
     for ground, graph in fitting:
         yield from ((ground, graph, case) for case in ground.more_cases if not is_up())
 
@@ -150,13 +153,20 @@ def _fitting(ground: Ground, mutant: Mutant) -> Graph | None:
     if graph is None:
         return None
     case = ground.cases[0]
-    try:
-        outputs = evaluate(graph, case.inputs, double=False)
-    except UNFIT:
+    outputs = _outputs(graph, case)
+    if outputs is None:
         return None
     right = case.reference.native
     same = [(got.shape, got.dtype) for got in outputs] == [(item.shape, item.dtype) for item in right]
     return graph if same else None
+
+
+def _outputs(graph: Graph, case: Case) -> Tensors | None:
+    """What a mutant makes of a case; None if it cannot be evaluated: a computed index may be out of bounds."""
+    try:
+        return evaluate(graph, case.inputs, double=False)
+    except UNFIT:
+        return None
 
 
 def _verdict_on_survivor(doubtful: Doubtful, *, rounds: bool) -> str:

@@ -104,6 +104,8 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
     """
     named = _late("torch._dynamo.source").ConstantSource
     decompositions = _late("torch._inductor.decomposition").select_decomp_table()
+    if operator.dimensions != operator.extents:
+        raise Refused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str | int, Any] = {}

@@ -5,6 +5,7 @@ This is the validated form of an operator spec, with sources inline. Files are r
 
 import hashlib
 import keyword
+from collections.abc import Mapping
 from enum import StrEnum
 from math import prod
 from typing import Annotated, Literal, Self
@@ -103,18 +104,20 @@ class Output(Wire):
 
 
 class Scalar(Wire):
-    """A Python number passed after the inputs."""
+    """A Python number passed after the inputs. An `int` may name a dimension, whose size is then its value."""
 
     name: Identifier
     dtype: Literal["int", "float", "bool"]
-    value: bool | int | float
+    value: bool | int | float | Identifier
 
     @field_validator("value")
     @classmethod
-    def _of_dtype(cls, value: bool | int | float, info: ValidationInfo) -> bool | int | float:
+    def _of_dtype(cls, value: bool | int | float | str, info: ValidationInfo) -> bool | int | float | str:
         dtype = info.data.get("dtype", type(value).__name__)
         if dtype == "float" and type(value) is int:
             return float(value)
+        if dtype == "int" and isinstance(value, str):
+            return value
         if type(value).__name__ != dtype:
             raise ValueError(f"{value} is not of dtype '{dtype}'")
         return value
@@ -193,7 +196,7 @@ class Operator(Wire):
         if len(set(arguments)) != len(arguments):
             raise ValueError(f"inputs: argument names must differ: {', '.join(arguments)}")
         for index, item in enumerate(self.inputs):
-            if isinstance(item.high, str) and item.high not in self.dimensions:
+            if isinstance(item.high, str) and item.high not in self.extents:
                 raise ValueError(f"inputs[{index}].high: no input has a dimension '{item.high}'")
         return self
 
@@ -205,10 +208,10 @@ class Operator(Wire):
                     raise ValueError(f"shapes[{index}]: gives no size for dimension '{dimension}'")
             for name in shape.dims:
                 if name not in self.dimensions:
-                    raise ValueError(f"shapes[{index}].{name}: no input has a dimension '{name}'")
+                    raise ValueError(f"shapes[{index}].{name}: no input or scalar has a dimension '{name}'")
         for name, (low, high) in self.ranges.items():
             if name not in self.dimensions:
-                raise ValueError(f"ranges.{name}: no input has a dimension '{name}'")
+                raise ValueError(f"ranges.{name}: no input or scalar has a dimension '{name}'")
             if low > high:
                 raise ValueError(f"ranges.{name}: {low} is more than {high}; write [smallest, largest]")
         return self
@@ -237,7 +240,7 @@ class Operator(Wire):
                 f"outputs[{index}].shape: write it, as the output's gradient is an input when backward is true"
             )
         for extent in output.shape or ():
-            if isinstance(extent, str) and extent not in self.dimensions:
+            if isinstance(extent, str) and extent not in self.extents:
                 raise ValueError(f"outputs[{index}].shape: no input has a dimension '{extent}'")
 
     @property
@@ -272,10 +275,21 @@ class Operator(Wire):
         return f"{self.entry}_backward"
 
     @property
-    def dimensions(self) -> tuple[str, ...]:
-        """Names of the dimensions, in order of first use."""
+    def extents(self) -> tuple[str, ...]:
+        """Names of the dimensions that inputs have, in order of first use."""
         named = (extent for item in self.inputs for extent in item.shape if isinstance(extent, str))
         return tuple(dict.fromkeys(named))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names of all dimensions: those of inputs, then those that only scalars have."""
+        named = (scalar.value for scalar in self.scalars if isinstance(scalar.value, str))
+        return tuple(dict.fromkeys((*self.extents, *named)))
+
+    def scalar_values(self, dims: Mapping[str, int]) -> list[bool | int | float]:
+        """What is passed after the inputs at a point of the space."""
+        values = (scalar.value for scalar in self.scalars)
+        return [dims[value] if isinstance(value, str) else value for value in values]
 
     def input_shape(self, item: Input, dims: dict[str, int]) -> tuple[int, ...]:
         """Sizes of an input at a point of the space."""

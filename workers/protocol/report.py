@@ -18,7 +18,18 @@ REASON_CHARS = 2000
 MAX_SAMPLES = 1024
 """Most samples of one side at one shape in a report: four times what the longest race takes."""
 
+MOST_COUNTED = 10**60
+"""Largest number that a reading may be: more bytes than any plan can move, and a float still holds it."""
+
 Reason = Annotated[str, Field(max_length=REASON_CHARS)]
+Line = Annotated[int, Field(ge=1, le=10**6)]
+"""Of a candidate's source."""
+Index = Annotated[int, Field(ge=0, lt=2**31)]
+"""Of a variant among those of its candidate."""
+Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
+"""That a stage took; a million is more than any deadline."""
+Count = Annotated[int, Field(ge=0, le=MOST_COUNTED)]
+Rate = Annotated[float, Field(ge=0.0, le=MOST_COUNTED)]
 
 
 class Readings(Wire):
@@ -28,36 +39,36 @@ class Readings(Wire):
     `launches`, `programs`, spills and `instructions` are sums.
     """
 
-    launches: int
-    programs: int
-    programs_per_sm: float
-    num_warps: int
-    registers: int | None = None
-    spill_bytes: int | None = None
-    shared_bytes: int | None = None
-    occupancy: float | None = None
+    launches: Count
+    programs: Count
+    programs_per_sm: Rate
+    num_warps: Count
+    registers: Count | None = None
+    spill_bytes: Count | None = None
+    shared_bytes: Count | None = None
+    occupancy: Rate | None = None
     """Share of an SM's warp slots that can be resident, 0 to 1."""
-    load_width_bytes: int | None = None
+    load_width_bytes: Count | None = None
     """Widest global load a thread issues, in bytes."""
     memory_path: Literal["plain", "async", "bulk"] | None = None
     tensor_core: Literal["none", "mma", "wgmma"] | None = None
-    bytes_required: int | None = None
+    bytes_required: Count | None = None
     """Inputs read once plus outputs written once, bytes."""
-    bytes_moved: int | None = None
+    bytes_moved: Count | None = None
     """Bytes that launches load and store, masked lanes left out; None where unknown."""
     persistent: bool | None = None
-    instructions: dict[str, int] = {}
+    instructions: dict[str, Count] = {}
     """Static instruction counts by class: see `workers.assembler`."""
 
 
 class TracedVariant(Wire):
     """One variant out of a trace: a bundle with readings by plan, or the outcome that stopped it."""
 
-    index: int
+    index: Index
     outcome: Outcome
     reason: Reason = ""
     stage: Stage | None = None
-    line: int | None = None
+    line: Line | None = None
     bundle: Bundle | None = None
     readings: tuple[Readings, ...] = ()
 
@@ -114,14 +125,14 @@ class TraceReport(Wire):
     outcome: Outcome
     reason: Reason = ""
     stage: Stage | None = None
-    line: int | None = None
+    line: Line | None = None
     variants: tuple[TracedVariant, ...] = ()
     graphs: tuple[Graph, ...] = ()
     draft: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""
     """A candidate that TorchInductor wrote. As hostile as any: the reference that it comes from is a stranger's."""
     gate: Gate | None = None
     """Of the operator; comes with its reference graphs."""
-    stages_s: dict[str, float] = {}
+    stages_s: dict[str, Seconds] = {}
 
 
 Times = Annotated[tuple[float, ...], Field(max_length=MAX_SAMPLES)]
@@ -199,7 +210,7 @@ class Report(Wire):
     outcome: Outcome
     reason: Reason = ""
     stage: Stage | None = None
-    line: int | None = None
+    line: Line | None = None
     trust: Trust | None = None
     grounds: Grounds | None = None
     """What `trust` follows from, by `workers.protocol.trust.label`."""
@@ -217,7 +228,7 @@ class Report(Wire):
     """Incumbent's time over the challenger's, from a confirm against an incumbent: the two were raced side by side,
     so that no baseline comes in. The interval is joint over shapes."""
     checks: tuple[CheckResult, ...] = ()
-    stages_s: dict[str, float] = {}
+    stages_s: dict[str, Seconds] = {}
     controls: dict[str, float] = {}
 
 

@@ -1,5 +1,7 @@
 """How the queue is: whether it is the one it was, how much waits in it and for how long."""
 
+from collections.abc import Sequence
+
 from redis.asyncio import Redis
 
 from workers.queue.connection import translated
@@ -43,10 +45,7 @@ class Vitals:
         """
         with translated():
             streams = await self._streams()
-            async with self._redis.pipeline(transaction=False) as pipeline:
-                for lane, search in streams:
-                    pipeline.xlen(lane.jobs(search))
-                lengths = await pipeline.execute()
+            lengths = await self._lengths(streams)
         return {f"{lane.name}:{search}": length for (lane, search), length in zip(streams, lengths, strict=True)}
 
     async def ages_s(self) -> dict[str, float]:
@@ -68,6 +67,24 @@ class Vitals:
                 age_s = seconds + micros / 1e6 - int(entry.partition("-")[0]) / 1e3
                 ages_s[lane.name] = max(ages_s.get(lane.name, 0.0), age_s)
         return ages_s
+
+    async def lanes_of(self, search: str) -> list[Lane]:
+        """Lanes in which a search has jobs queued or leased.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            lanes = await lanes_in(self._redis)
+            lengths = await self._lengths([(lane, search) for lane in lanes])
+        return [lane for lane, length in zip(lanes, lengths, strict=True) if length]
+
+    async def _lengths(self, streams: Sequence[tuple[Lane, str]]) -> list[int]:
+        """Jobs queued or leased of each search in each lane."""
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for lane, search in streams:
+                pipeline.xlen(lane.jobs(search))
+            return [int(length) for length in await pipeline.execute()]
 
     async def _streams(self) -> list[tuple[Lane, str]]:
         """Lanes with the searches that have, or had, jobs in them."""

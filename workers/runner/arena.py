@@ -1,6 +1,6 @@
 """The arena: one large piece of a card's memory that runs have their slots in, seen as tensors, shared by handle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol
@@ -95,14 +95,24 @@ class Arena:
         Raises:
             ValueError: If it does not lie in the arena, or not where an element may begin, or the arena is closed.
         """
-        offset = base_offset + view.offset_bytes
+        return self.views(view, [base_offset])[0]
+
+    def views(self, view: View, base_offsets: Sequence[int]) -> list[torch.Tensor]:
+        """A plan's view in each of several buffers.
+
+        Raises:
+            ValueError: If one does not lie in the arena, or not where an element may begin, or the arena is closed.
+        """
         dtype: torch.dtype = getattr(torch, view.dtype)
-        if base_offset < 0 or base_offset + view.end_bytes > self.bytes or offset % dtype.itemsize:
-            raise ValueError(f"a {view.dtype} view cannot lie at byte {offset} of an arena of {self.bytes}")
+        start, end, size = view.offset_bytes, view.end_bytes, dtype.itemsize
+        for base in base_offsets:
+            if base < 0 or base + end > self.bytes or (base + start) % size:
+                raise ValueError(f"a {view.dtype} view cannot lie at byte {base + start} of an arena of {self.bytes}")
         memory = self._opened()
         if view.dtype not in self._typed:
             self._typed[view.dtype] = memory.view(dtype)
-        return self._typed[view.dtype].as_strided(view.shape, view.strides, offset // dtype.itemsize)
+        typed = self._typed[view.dtype]
+        return [typed.as_strided(view.shape, view.strides, (base + start) // size) for base in base_offsets]
 
     def queue(self, stream: int) -> AbstractContextManager[object]:
         """While it is entered, torch enqueues on a stream what it does on the card."""

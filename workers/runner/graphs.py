@@ -1,6 +1,6 @@
 """CUDA graphs of calls on several slots: captured once, and kept as long as their slots may come again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -26,14 +26,14 @@ class Graphs:
         self._stream = stream
         self._kept: dict[Key, driver.Handle] = {}
 
-    def find(self, key: Key, calls: Sequence[Step]) -> Step:
-        """The graph of calls, ready to be enqueued; captured if there is none under that key.
+    def find(self, key: Key, bind: Callable[[], Sequence[Step]]) -> Step:
+        """The graph of the calls that `bind` makes ready, to be enqueued; captured if there is none under that key.
 
         Raises:
             DriverError: If they cannot be captured.
         """
         if key not in self._kept:
-            self._kept[key] = driver.capture(self._stream, partial(_enqueue, calls))
+            self._kept[key] = driver.capture(self._stream, partial(_enqueue, bind()))
         return partial(driver.launch_graph, self._kept[key])
 
     def trim(self) -> None:

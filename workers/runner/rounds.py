@@ -97,11 +97,11 @@ class Rounds:
 
     def _prepare(self, order: Round, sample: Sample, entrant: Entrant) -> _Stretch:
         slots = tuple(order.slots[sample.side][index] for index in sample.slots)
-        calls = [entrant.loaded.bind(slot) for slot in slots]
         refill = self._filler.prepare(entrant, slots, order.seed, sample.streams)
-        if len(calls) == 1:
-            return _Stretch(slots, refill, calls[0], HOLD_US + STEP_US * len(entrant.plan.steps))
-        graph = self._graphs.find((sample.side, order.plans[sample.side], slots), calls)
+        if len(slots) == 1:
+            return _Stretch(slots, refill, entrant.loaded.bind(slots[0]), HOLD_US + STEP_US * len(entrant.plan.steps))
+        key = (sample.side, order.plans[sample.side], slots)
+        graph = self._graphs.find(key, lambda: [entrant.loaded.bind(slot) for slot in slots])
         return _Stretch(slots, refill, graph, HOLD_US)
 
     def _enqueue(self, stretch: _Stretch, number: int) -> tuple[driver.Handle, driver.Handle]:

@@ -135,7 +135,7 @@ class Execution:
         inputs, upstream = given[: len(operator.inputs)], given[len(operator.inputs) :]
         recorder = Recorder(operator.policy, given)
         self._launches.session = Session(recorder, self._kernels, compiles)
-        scalars = [scalar.value for scalar in operator.scalars]
+        scalars = operator.scalar_values(shape.dims)
         try:
             with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
                 outputs = self._several(self._entry(*inputs, *scalars), operator.outputs)

@@ -38,6 +38,12 @@ HINTS = {
 
 _REFUSAL = "the reference calls {}: {}"
 
+RAISED = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(NameError, RuntimeError, TypeError, ValueError),
+)
+"""What Python of others raises when it is wrong; anything else means that our machine failed."""
+
 Entry: TypeAlias = Callable[..., object]
 """The reference's function: the operator's inputs, then its scalars."""
 
@@ -67,27 +73,18 @@ def export(request: bytes) -> bytes:
         entry = load_entry(job.operator)
         graphs = [_export_shape(entry, job.operator, shape) for shape in job.shapes]
     except NotExportable as refusal:
-        return _refuse(refusal.outcome, refusal.reason, _line(refusal))
+        return _refuse(refusal.outcome, refusal.reason, line_of(refusal))
     except NotDifferentiable as error:
-        return _refuse(Outcome.FORBIDDEN_OP, str(error), _line(error))
+        return _refuse(Outcome.FORBIDDEN_OP, str(error), line_of(error))
     except SyntaxError as error:
         return _refuse(Outcome.SYNTAX_ERROR, f"the reference does not parse: {error.msg}", error.lineno)
     except ImportError as error:
-        return _refuse(Outcome.FORBIDDEN_IMPORT, f"the reference cannot import {error.name}", _line(error))
+        return _refuse(Outcome.FORBIDDEN_IMPORT, f"the reference cannot import {error.name}", line_of(error))
     except DynamicOutputShapeException as error:
-        return _refuse(Outcome.FORBIDDEN_OP, _REFUSAL.format(error.func, HINTS["nonzero"]), _line(error))
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        NameError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+        return _refuse(Outcome.FORBIDDEN_OP, _REFUSAL.format(error.func, HINTS["nonzero"]), line_of(error))
+    except RAISED as error:
         reason = f"the reference raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        return _refuse(Outcome.TRACE_CRASHED, reason, _line(error))
+        return _refuse(Outcome.TRACE_CRASHED, reason, line_of(error))
     return json.dumps({"graphs": [graph.model_dump(mode="json") for graph in graphs]}).encode()
 
 
@@ -95,7 +92,7 @@ def _refuse(outcome: Outcome, reason: str, line: int | None) -> bytes:
     return json.dumps({"outcome": outcome, "reason": reason, "line": line}).encode()
 
 
-def _line(error: BaseException) -> int | None:
+def line_of(error: BaseException) -> int | None:
     """The reference's line that an exception came through."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILENAME]
     return lines[-1] if lines else None
@@ -116,7 +113,7 @@ def load_entry(operator: Operator) -> Entry:
 
 
 def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
-    scalars = [scalar.value for scalar in operator.scalars]
+    scalars = operator.scalar_values(shape.dims)
     with FakeTensorMode(), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         given = [
             torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype))
@@ -128,14 +125,14 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
             return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
-            with _Gate(tensors):
+            with Guard(tensors):
                 return differentiate(called, operator, tensors) if operator.backward else called(*tensors)
 
         traced = make_fx(guarded)(*given)
     return _translate(traced, operator, shape)
 
 
-class _Gate(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Guard(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses an operation where the reference calls it, so that the refusal names the reference's line."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:

@@ -4,16 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from workers.protocol import MAX_SOURCE_BYTES, REASON_CHARS, Kernel, Outcome, Plan, Stage, Wire
+from workers.protocol import MAX_SOURCE_BYTES, Kernel, Outcome, Plan, Stage, Wire
 from workers.protocol.plan import MAX_PLANS, Digest
+from workers.protocol.report import Line, Reason, Seconds
 
 MAX_VARIANTS = 16
 """Configurations of a candidate's autotuned kernels that are traced, all kernels together."""
 MAX_KERNELS = 512
 """Distinct compiled kernels over all variants."""
 
-Reason = Annotated[str, Field(max_length=REASON_CHARS)]
-Seconds = Annotated[float, Field(ge=0.0, le=1e6)]
 Configured = bool | int | float | Annotated[str, Field(max_length=256)] | None
 
 
@@ -23,7 +22,7 @@ class Ended(Wire):
     outcome: Outcome = Outcome.CORRECT
     reason: Reason = ""
     stage: Stage | None = None
-    line: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    line: Line | None = None
 
 
 class TracedPlans(Ended):

@@ -12,18 +12,26 @@ LOSS = OPERATORS["cross_entropy"]
 ROWS = torch.randn(64, 4096, generator=torch.Generator().manual_seed(3)).bfloat16()
 
 
+def agree(operator, got, expected, longest):
+    try:
+        check(operator, [got], [expected], longest)
+    except Disagrees:
+        return False
+    return True
+
+
 def test_equal_values_agree_also_where_all_are_zero():
-    check(RMSNORM, [ROWS], [ROWS.clone()], longest=4096)
-    check(RMSNORM, [torch.zeros(2, 3).bfloat16()], [torch.zeros(2, 3).bfloat16()], longest=3)
+    assert agree(RMSNORM, ROWS, ROWS.clone(), longest=4096)
+    assert agree(RMSNORM, torch.zeros(2, 3).bfloat16(), torch.zeros(2, 3).bfloat16(), longest=3)
 
 
 def test_one_more_rounding_agrees():
-    check(RMSNORM, [(ROWS.float() * (1 + 2**-8)).bfloat16()], [ROWS], longest=4096)
+    assert agree(RMSNORM, (ROWS.float() * (1 + 2**-8)).bfloat16(), ROWS, longest=4096)
 
 
 def test_another_order_of_summation_agrees():
     values = torch.rand(1 << 20, generator=torch.Generator().manual_seed(3))
-    check(LOSS, [values.sum()], [values.flip(0).cumsum(0)[-1]], longest=1 << 20)
+    assert agree(LOSS, values.sum(), values.flip(0).cumsum(0)[-1], longest=1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,7 @@ def test_a_loss_in_bfloat16_disagrees_with_one_in_float32():
     with pytest.raises(Disagrees, match="times what rounding explains"):
         check(LOSS, [loss.bfloat16().float()], [loss], longest=32000)
     tf32 = LOSS.model_copy(update={"precision": LOSS.precision.model_copy(update={"allow_tf32": True})})
-    check(tf32, [loss.bfloat16().float()], [loss], longest=32000)
+    assert agree(tf32, loss.bfloat16().float(), loss, longest=32000)
 
 
 @pytest.mark.parametrize("other", [ROWS.float(), ROWS[:1]])
@@ -61,6 +69,6 @@ def test_results_are_counted():
 
 def test_integers_must_be_equal():
     counting = RMSNORM.model_copy(update={"outputs": (Output(name="n", dtype="int64"),)})
-    check(counting, [torch.arange(4)], [torch.arange(4)], longest=4)
+    assert agree(counting, torch.arange(4), torch.arange(4), longest=4)
     with pytest.raises(Disagrees, match="'n' differs"):
         check(counting, [torch.arange(4)], [torch.arange(4).flip(0)], longest=4)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.workers.baselines.catalogue import OPERATORS, inputs, small_graph
+from tests.workers.baselines.catalogue import OPERATORS, PLAIN, inputs, small_graph
 from workers.baselines.contenders import COMPILE, EAGER, MAX_AUTOTUNE, contenders_of
 from workers.reference import evaluate
 
@@ -12,18 +12,30 @@ ALWAYS = {EAGER, COMPILE, MAX_AUTOTUNE}
 EXPECTED = {
     "attention": {*ALWAYS, "sdpa"},
     "cross_entropy": {*ALWAYS, "native", "liger"},
+    "decode_attention": {*ALWAYS, "sdpa"},
+    "gate_up_swiglu": {*ALWAYS, "native"},
     "gelu": {*ALWAYS, "native"},
     "gelu_backward": {*ALWAYS, "native"},
     "layernorm": {*ALWAYS, "native", "liger"},
     "layernorm_backward": {*ALWAYS, "native"},
+    "linear_cross_entropy": {*ALWAYS, "native"},
+    "lm_head_sparse": ALWAYS,
     "matmul": ALWAYS,
+    "paged_decode": ALWAYS,
+    "qk_norm_rope": ALWAYS,
+    "quantize_fp8": ALWAYS,
     "rmsnorm": {*ALWAYS, "native", "liger"},
     "rmsnorm_backward": {*ALWAYS, "native"},
     "rope": ALWAYS,
+    "sigmoid_attention": ALWAYS,
+    "sliding_window_attention": {*ALWAYS, "sdpa"},
     "softmax": {*ALWAYS, "native", "liger"},
     "softmax_backward": {*ALWAYS, "native"},
     "swiglu": {*ALWAYS, "native", "liger"},
     "swiglu_backward": {*ALWAYS, "native"},
+    "ternary_matmul": ALWAYS,
+    "w4a16_matmul": ALWAYS,
+    **dict.fromkeys(PLAIN, ALWAYS),
 }
 
 

@@ -30,12 +30,12 @@ class PaperCard:
     def attend(self, handle: str, arena_bytes: int) -> None:
         self.arena = self.arenas[handle][:arena_bytes]
 
-    def view(self, view: View, base: int) -> torch.Tensor:
+    def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
         dtype = getattr(torch, view.dtype)
-        if base + view.end_bytes > self.arena.numel():
+        if any(base + view.end_bytes > self.arena.numel() for base in bases):
             raise ValueError("it does not lie in the arena")
-        start = (base + view.offset_bytes) // dtype.itemsize
-        return self.arena.view(dtype).as_strided(view.shape, view.strides, start)
+        starts = [(base + view.offset_bytes) // dtype.itemsize for base in bases]
+        return [self.arena.view(dtype).as_strided(view.shape, view.strides, start) for start in starts]
 
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
         specs = timed_content(operator, shape)

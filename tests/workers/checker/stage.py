@@ -118,7 +118,7 @@ class Stage:
         with self.card.device:
             result = kernel(*places)
         if result is not None:
-            outputs(self.card, run)[0].copy_(result)
+            outputs(self.card, [run])[0][0].copy_(result)
         return run
 
     def round(

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from workers.checker.card import CudaCard, _packed
+from workers.checker.card import CudaCard, _measurable, _packed
+from workers.checker.compilation import MEASURED
 from workers.errors import ToolMissing
 
 
@@ -20,3 +21,16 @@ def test_tensors_are_packed_for_the_kernels():
     assert shifted.data_ptr() % 16
     assert _packed(shifted).data_ptr() % 16 == 0
     assert torch.equal(_packed(shifted), shifted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_float8_is_measured_without_loss(dtype):
+    every = torch.arange(256, dtype=torch.uint8).view(dtype)
+    seen = _measurable(every)
+    assert str(seen.dtype).removeprefix("torch.") in MEASURED
+    torch.testing.assert_close(seen.float(), every.float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_wider_outputs_are_measured_as_they_are():
+    whole = torch.ones(4, dtype=torch.bfloat16)
+    assert _measurable(whole) is whole

@@ -22,7 +22,7 @@ def test_inputs_lie_where_they_were_put(name):
     assert [tensor.shape for tensor in before] == [(48, 96), (96,)]
     for one, other in zip(before, inputs_after(stage.card, stage.operator, run), strict=True):
         assert torch.equal(one, other)
-    assert torch.equal(outputs(stage.card, run)[0], HONEST["rmsnorm"](*before))
+    assert torch.equal(outputs(stage.card, [run])[0][0], HONEST["rmsnorm"](*before))
 
 
 def test_drawn_inputs_are_those_of_the_draw():
@@ -46,8 +46,9 @@ def test_a_strided_output_is_seen_as_such():
     run = stage.play(HONEST["softmax"], slot, Content(draw="normal", seed=SEED))
     view = run.plan.outputs[0].model_copy(update={"shape": (24, 48), "strides": (192, 2), "offset_bytes": 2})
     strided = run.plan.model_copy(update={"outputs": (view,)})
-    (seen,) = outputs(stage.card, Run(strided, slot, run.content))
-    assert torch.equal(seen, outputs(stage.card, run)[0][::2, 1::2])
+    (seen,), (whole,) = outputs(stage.card, [Run(strided, slot, run.content), run])
+    assert torch.equal(seen, whole[::2, 1::2])
+    assert torch.equal(outputs(stage.card, [run, run])[1][0], whole)
 
 
 def test_evidence_holds_all_that_was_seen():

@@ -20,7 +20,7 @@ def test_sensitivity_grows_with_cancellation():
     level = torch.full((4, 64), 30.0, dtype=torch.bfloat16)
     calm = expectation("layernorm", spread, weight, bias).sensitivity[0]
     wild = expectation("layernorm", level, weight, bias).sensitivity[0]
-    assert calm.max() < 1e-5
+    assert calm.max() < 1e-4
     assert wild.max() > 1e-4
 
 

@@ -1,7 +1,6 @@
 """The contract of the device table."""
 
 import pytest
-import torch
 
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.devices import DEVICES, open_device
@@ -15,7 +14,6 @@ HERE = {"model": "model:sm_90", "recorded": "recorded:h200"}
 
 @pytest.fixture(params=HERE)
 def device(request):
-    torch.set_num_threads(1)
     bench = open_device(Device.parse(HERE[request.param]), "worker-7")
     yield bench
     bench.close()

@@ -1,7 +1,6 @@
 """What the parent makes of replies that a hostile child could send."""
 
 import pytest
-import torch
 
 from tests.workers.devices.kernels import PLAIN, graphs, job_for
 from workers import jail
@@ -13,7 +12,6 @@ from workers.interpreter import InterpretReply, Traffic, pack
 
 def forged(function):
     """Let the jail run another function than the interpreter, and read what it says."""
-    torch.set_num_threads(1)
     job = job_for(PLAIN)
     cases = select_cases(job.bundle, graphs("softmax"))[:1]
     drawn = [[draw(job.operator, case.plan.shape, name, 0) for name in case.draws] for case in cases]

@@ -1,7 +1,6 @@
 """The device `model`, end to end: traced for real, executed in the jail, checked, predicted."""
 
 import pytest
-import torch
 
 from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, RACE, SUM, changed, job_for, traced
 from workers.devices.model import ModelDevice
@@ -11,7 +10,6 @@ from workers.protocol import Device, FinalJob, ShapeRole
 
 @pytest.fixture(scope="module")
 def device():
-    torch.set_num_threads(1)
     bench = ModelDevice(Device.parse("model:sm_90"), "tester")
     yield bench
     bench.close()

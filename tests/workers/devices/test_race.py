@@ -3,11 +3,24 @@
 from itertools import pairwise
 from math import exp
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from tests.workers.devices.kernels import PLAIN, job_for
 from workers.devices.crew import CardFailed
-from workers.devices.race import HOPELESS, STAGES, Race, check_clocks, pair_up, reject_below_floor, scatter
+from workers.devices.race import (
+    HOPELESS,
+    MAX_CALLS,
+    STAGES,
+    Race,
+    Track,
+    check_clocks,
+    pair_up,
+    reject_below_floor,
+    scatter,
+)
+from workers.devices.trial import benchmarks
 from workers.devices.verdict import Ended
 from workers.orders import Round, Side, Slot, Timed
 from workers.protocol import Outcome
@@ -73,3 +86,12 @@ def test_a_time_below_the_floor_is_not_believed() -> None:
         reject_below_floor(race, 9.0, floor_us=10.0)
     assert caught.value.found["outcome"] is Outcome.BELOW_FLOOR
     reject_below_floor(race, 9.6, floor_us=10.0)
+
+
+def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_on() -> None:
+    bundle = job_for(PLAIN).bundle
+    trial = SimpleNamespace(bundles=dict.fromkeys(Side, bundle), seed=str, crew=SimpleNamespace(arena_bytes=2**34))
+    plans = dict.fromkeys(Side, next(index for index, _ in benchmarks(bundle)))
+    assert [Track(trial, plans, single_us)._calls() for single_us in (20.0, 19.9, 250.0, 0.1)] == [5, 6, 1, MAX_CALLS]
+    trial.crew.arena_bytes = 2**20 + 2 * sum(Track(trial, plans)._room.values())
+    assert Track(trial, plans, 20.0)._calls() == 2

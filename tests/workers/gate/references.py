@@ -55,6 +55,12 @@ REFERENCES = {
         {"i": (("M",), "int64"), "w": (("N", 8), "bfloat16")},
         ("bfloat16",),
     ),
+    "ranked": (
+        "def f(x):\n    count = (x > x.mean(-1, keepdim=True)).sum(-1, keepdim=True)\n"
+        "    return x.gather(1, (count - 1).clamp(min=0))",
+        MATRIX,
+        ("float32",),
+    ),
     "causal": ("def f(x):\n    return torch.where(x > 1, x, -x).tril().sum(-1)", MATRIX, ("float32",)),
     "masked": (
         "def f(x, m):\n    return x.masked_fill(m, 0.0).sum(-1), torch.sigmoid(x).triu()",

@@ -78,3 +78,10 @@ def test_what_makes_no_sense_is_not_listed():
     names = entries(mutant_entries, "rmsnorm")
     assert "mul 2: without its left operand" not in names
     assert "mul 2: without its right operand" in names
+
+
+def test_what_makes_no_sense_for_some_values_is_not_listed():
+    """Without its clamp the index is -1 where no element is above the mean: in rows of equal values, and beside NaN."""
+    names = entries(mutant_entries, "ranked")
+    assert "clamp: left out" not in names
+    assert "gather: index off by one" in names

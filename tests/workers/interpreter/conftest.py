@@ -1,12 +1,10 @@
-"""Forked children may not use the thread pools that their parent started."""
+"""Forked children find what the interpreter needs ready."""
 
 import pytest
-import torch
 
 from workers.interpreter import warm_up
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_thread():
-    torch.set_num_threads(1)
+def warm():
     warm_up()

@@ -83,6 +83,20 @@ def test_a_shape_has_one_key_whatever_the_order() -> None:
     assert Shape(dims={"N": 2, "M": 1}).key == Shape(dims={"M": 1, "N": 2}).key == "M=1,N=2"
 
 
+def test_an_int_may_be_a_size_of_its_own() -> None:
+    scalar = {"name": "window", "dtype": "int", "value": "W"}
+    sizes = SPEC["shapes"][0]["dims"]
+    spec = changed(changed(SPEC, ("scalars",), [scalar]), ("shapes",), [{"dims": {**sizes, "W": 3}}])
+    operator = Operator.model_validate({**spec, "ranges": {"W": [1, 4]}})
+    assert operator.dimensions == (*operator.extents, "W")
+    assert operator.scalar_values({**sizes, "W": 3}) == [3]
+    with pytest.raises(ValidationError, match="gives no size for dimension 'W'"):
+        Operator.model_validate({**spec, "shapes": [{"dims": sizes}]})
+    for dtype in ("float", "bool"):
+        with pytest.raises(ValidationError, match=f"W is not of dtype '{dtype}'"):
+            Scalar(name="a", dtype=dtype, value="W")
+
+
 def test_a_scalar_keeps_its_type() -> None:
     for scalar in (Scalar(name="a", dtype="bool", value=True), Scalar(name="a", dtype="int", value=1)):
         assert type(Scalar.model_validate_json(scalar.model_dump_json()).value) is type(scalar.value)

@@ -74,3 +74,34 @@ def test_a_reason_has_a_longest_length() -> None:
 def test_unknown_readings_are_none_not_zero() -> None:
     assert READINGS.registers is None
     assert '"registers":null' in READINGS.model_dump_json()
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"registers": 10**400},
+        {"launches": -1},
+        {"instructions": {"float": 10**400}},
+        {"programs_per_sm": NAN},
+        {"occupancy": INF},
+    ],
+)
+def test_a_reading_is_a_number_that_a_float_holds(told: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(told))):
+        Readings.model_validate({**READINGS.model_dump(), **told})
+
+
+@pytest.mark.parametrize("told", [{"line": 10**10}, {"line": 0}, {"stages_s": {"a": NAN}}, {"stages_s": {"a": 1e308}}])
+@pytest.mark.parametrize("report", [TRACED, MEASURED], ids=lambda report: report.kind)
+def test_lines_and_seconds_are_ones_that_can_be(report: TraceReport | Report, told: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(told))):
+        REPORT.validate_json(report.model_copy(update=told).model_dump_json())
+
+
+@pytest.mark.parametrize("index", [-1, 2**31])
+def test_no_variant_has_an_index_that_the_archive_cannot_count(index: int) -> None:
+    with pytest.raises(ValidationError, match="index"):
+        TracedVariant(index=index, outcome=Outcome.CORRECT)

@@ -24,3 +24,16 @@ async def test_reports_wait_until_they_are_acknowledged(redis_url: str) -> None:
     await dispatcher.acknowledge([delivery.receipt for delivery in deliveries])
     assert await dispatcher.vitals.reports_waiting() == 0
     await dispatcher.close()
+
+
+async def test_a_searchs_lanes_are_those_with_jobs_of_its_own(redis_url: str) -> None:
+    dispatcher, lessee = Dispatcher(redis_url), Lessee(redis_url, "w", target="sm_90")
+    assert await dispatcher.vitals.lanes_of("search-1") == []
+    await dispatcher.submit(trace_job("job-1"))
+    assert [lane.name for lane in await dispatcher.vitals.lanes_of("search-1")] == ["sm_90:trace"]
+    assert await dispatcher.vitals.lanes_of("search-2") == []
+    lease = lessee.lease(block_ms=100)
+    assert lease is not None and await dispatcher.vitals.lanes_of("search-1") != []
+    lessee.report(lease, TraceReport(job="job-1", search="search-1", worker="w", outcome=Outcome.CORRECT))
+    assert await dispatcher.vitals.lanes_of("search-1") == []
+    await dispatcher.close()

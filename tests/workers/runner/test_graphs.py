@@ -27,7 +27,7 @@ def calls(count: int) -> list:
 
 
 def test_calls_run_in_order_as_one(paper: Paper) -> None:
-    run = Graphs(5).find((Side.PACER, 0, SLOTS), calls(3))
+    run = Graphs(5).find((Side.PACER, 0, SLOTS), lambda: calls(3))
     assert not paper.launched
     run(5)
     assert [launched.parameters for launched in paper.launched] == [(0,), (1,), (2,)]
@@ -45,23 +45,34 @@ def test_calls_run_in_order_as_one(paper: Paper) -> None:
 )
 def test_equal_samples_are_captured_once(paper: Paper, key, captured: int) -> None:
     graphs = Graphs(5)
-    graphs.find((Side.PACER, 0, SLOTS), calls(3))
-    graphs.find(key, calls(2))(5)
+    graphs.find((Side.PACER, 0, SLOTS), lambda: calls(3))
+    graphs.find(key, lambda: calls(2))(5)
     assert len(paper.launched) == captured
+
+
+def test_what_was_captured_is_not_bound_again(paper: Paper) -> None:
+    bound = []
+    graphs = Graphs(5)
+    for _ in range(2):
+        graphs.find((Side.PACER, 0, SLOTS), lambda: bound.append(True) or calls(1))
+    assert bound == [True]
+    graphs.clear()
+    graphs.find((Side.PACER, 0, SLOTS), lambda: bound.append(True) or calls(1))
+    assert bound == [True, True]
 
 
 def test_graphs_are_forgotten_when_they_are_too_many(paper: Paper, monkeypatch) -> None:
     monkeypatch.setattr(module, "MOST", 2)
     graphs = Graphs(5)
     for index, destroyed in enumerate((0, 0, 3)):
-        graphs.find((Side.PACER, index, SLOTS), calls(1))
+        graphs.find((Side.PACER, index, SLOTS), lambda: calls(1))
         graphs.trim()
         assert paper.destroyed == destroyed
 
 
 def test_nothing_is_kept_after_clearing(paper: Paper) -> None:
     graphs = Graphs(5)
-    graphs.find((Side.PACER, 0, SLOTS), calls(1))
+    graphs.find((Side.PACER, 0, SLOTS), lambda: calls(1))
     graphs.clear()
     graphs.clear()
     assert paper.destroyed == 1

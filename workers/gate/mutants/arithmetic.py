@@ -13,10 +13,11 @@ PERCENT = 1.01
 
 TERMS = named("add sub")
 FACTORS = named("mul div")
-UNARY = named(
+LEFT_OUT = named(
     """
     neg abs sign reciprocal sqrt rsqrt square exp exp2 log log2 log1p expm1 sin cos tanh erf sigmoid relu pow floor ceil
-    round clamp clamp_min clamp_max bitwise_not logical_not flip roll transpose t permute
+    round clamp clamp_min clamp_max bitwise_not logical_not bitwise_and __lshift__ __rshift__ flip roll transpose t
+    permute
     """
 )
 
@@ -116,7 +117,7 @@ MUTATIONS = (
     Mutation("epsilon left out", named("add"), _without_epsilon),
     Mutation("epsilon ten times as large", named("add"), _larger_epsilon),
     Mutation("constant larger by 1%", TERMS | FACTORS | named("rsub"), _larger_constant),
-    Mutation("left out", UNARY, _left_out),
+    Mutation("left out", LEFT_OUT, _left_out),
     Mutation("border off by one", named("lt le gt ge"), _nonstrict),
     *(Mutation("by a cheap approximation", named(name), spoil) for name, spoil in CHEAPER.items()),
 )

@@ -1,0 +1,50 @@
+"""Problem files in the form of KernelBench's."""
+
+HEADER = "import torch\nimport torch.nn as nn\n\n"
+LINEAR = (
+    HEADER
+    + """
+class Model(nn.Module):
+    def __init__(self, in_features, out_features, factor):
+        super().__init__()
+        self.gemm = nn.Linear(in_features, out_features)
+        self.norm = nn.BatchNorm1d(out_features)
+        self.factor = factor
+
+    def forward(self, x, shift):
+        return torch.relu(self.norm(self.gemm(x))) * self.factor + shift
+
+batch_size = 32
+in_features = 48
+out_features = 64
+
+def get_inputs():
+    return [torch.rand(batch_size, in_features), 2.5]
+
+def get_init_inputs():
+    return [in_features, out_features, 0.5]
+"""
+)
+LOSS = (
+    HEADER
+    + """
+class Model(nn.Module):
+    def forward(self, predictions, targets):
+        return nn.functional.cross_entropy(predictions, targets)
+
+def get_inputs():
+    return [torch.rand(512, 100), torch.randint(0, 100, (512,))]
+
+def get_init_inputs():
+    return []
+"""
+)
+
+
+def forward(line: str, inputs: str = "torch.rand(32, 64)", init: str = "pass") -> str:
+    """A problem whose module does one thing."""
+    return (
+        f"{HEADER}\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, x):\n        {line}\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return []\n"
+    )

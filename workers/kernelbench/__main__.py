@@ -1,0 +1,41 @@
+"""`python -m workers kernelbench`: a `Question` a line in, an `Inspection` a line out."""
+
+import gc
+import os
+import sys
+
+import torch
+from pydantic import ValidationError
+
+from workers.errors import WorkerError
+from workers.kernelbench import inspect
+from workers.protocol.kernelbench import Inspection, Question
+
+
+def main() -> int:
+    """Answer questions until standard input ends; returns the exit status."""
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
+    # Answers have a descriptor of their own: what libraries print goes to standard error.
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)
+        try:
+            for line in sys.stdin.buffer:
+                answers.write(_answer(line).model_dump_json().encode() + b"\n")
+                answers.flush()
+        except WorkerError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+    return 0
+
+
+def _answer(line: bytes) -> Inspection:
+    try:
+        return inspect(Question.model_validate_json(line))
+    except ValidationError as error:
+        return Inspection(reason=f"not a problem file: {error.errors(include_url=False)[0]['msg']}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""How the values of a problem's tensors are made, watched while it makes them without data.
+
+Runs inside the jail. What `rand` made lies in [0, 1), what `uniform_` made between its bounds, and simple arithmetic
+moves such bounds along. Where an operation is not followed nothing is known.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+LEAST_SHARE = 2.0**-20
+"""Taken for the least value of a softmax or a sigmoid: they are above 0, and often the argument of a logarithm."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a tensor's values were made.
+
+    `low` and `high` are bounds of uniform, whole and constant values, and mean and standard deviation of normal ones.
+    The upper bound of whole numbers is one of their values.
+    """
+
+    kind: Literal["uniform", "whole", "constant", "normal", "unknown"] = "unknown"
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `low` and `high` are bounds."""
+        return self.kind in ("uniform", "whole", "constant")
+
+    def scaled(self, factor: float, added: float = 0.0) -> "Origin":
+        """Of the same values times a factor, plus a number."""
+        if self.kind == "normal":
+            return Origin("normal", self.low * factor + added, self.high * abs(factor))
+        low, high = sorted((self.low * factor + added, self.high * factor + added))
+        return Origin(self.kind, low, high)
+
+
+UNKNOWN = Origin()
+
+
+class Origins(TorchDispatchMode):
+    """Watches tensors being made while it is the mode; `of` tells how one was."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._known: dict[int, Origin] = {}
+        self._kept: list[torch.Tensor] = []  # so that no storage's address is used again
+
+    def of(self, tensor: torch.Tensor) -> Origin:
+        """How a tensor's values were made."""
+        return self._known.get(_storage(tensor), UNKNOWN)
+
+    def __torch_dispatch__(
+        self,
+        operation: OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        before = [self.of(value) if isinstance(value, torch.Tensor) else _number(value) for value in args]
+        result = operation(*args, **(kwargs or {}))
+        name = operation._schema.name.partition("::")[2]
+        if isinstance(result, torch.Tensor) and not name.startswith(("detach", "empty")):
+            shared = any(isinstance(value, torch.Tensor) and _storage(value) == _storage(result) for value in args)
+            if not shared or name.endswith("_"):
+                self._kept.append(result)
+                followed = "alpha" not in (kwargs or {})
+                self._known[_storage(result)] = _made(name.removesuffix("_"), args, before) if followed else UNKNOWN
+        return result
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    address: int = tensor.untyped_storage()._cdata
+    return address
+
+
+def _number(value: object) -> Origin:
+    return Origin("constant", float(value), float(value)) if isinstance(value, (int, float)) else UNKNOWN
+
+
+def _made(name: str, args: tuple[object, ...], before: list[Origin]) -> Origin:
+    """How the result of an operation is made, of its arguments as they were before."""
+    rule = _RULES.get(name)
+    return UNKNOWN if rule is None else rule(args, before)
+
+
+def _first(args: tuple[object, ...], low: float, high: float) -> tuple[float, float]:
+    """The two numbers behind the first argument, or what they are where they are left out."""
+    given = [float(value) if isinstance(value, (int, float)) else None for value in (*args[1:3], None, None)][:2]
+    return low if given[0] is None else given[0], high if given[1] is None else given[1]
+
+
+def _randint(args: tuple[object, ...], before: list[Origin]) -> Origin:
+    bounds = [float(value) for value in args if isinstance(value, int)]
+    low, high = bounds if len(bounds) == 2 else [0.0, *bounds]
+    return Origin("whole", low, high - 1)
+
+
+def _linear(args: tuple[object, ...], before: list[Origin], combine: Callable[[float, float], float]) -> Origin:
+    left, right = before[:2]
+    if left.kind == "normal" and right.kind == "constant":
+        offset = combine(0.0, right.low)
+        return left.scaled(combine(1.0, right.low) - offset, offset)
+    if not (left.bounded and right.bounded):
+        return UNKNOWN
+    corners = [combine(one, other) for one, other in product((left.low, left.high), (right.low, right.high))]
+    kind = left.kind if right.kind == "constant" else "uniform" if left.kind != "constant" else right.kind
+    return Origin(kind, min(corners), max(corners))
+
+
+def _divided(args: tuple[object, ...], before: list[Origin]) -> Origin:
+    if before[1].kind != "constant" or before[1].low == 0.0:
+        return UNKNOWN
+    return before[0].scaled(1.0 / before[1].low) if before[0].kind != "unknown" else UNKNOWN
+
+
+def _cut(args: tuple[object, ...], before: list[Origin]) -> Origin:
+    """A triangle of a matrix; the rest are zeros."""
+    kind = before[0]
+    return Origin("uniform", min(kind.low, 0.0), max(kind.high, 0.0)) if kind.bounded else kind
+
+
+def _filled(args: tuple[object, ...], before: list[Origin]) -> Origin:
+    return before[1] if len(before) > 1 else UNKNOWN
+
+
+_Rule = Callable[[tuple[object, ...], list[Origin]], Origin]
+_RULES: dict[str, _Rule] = {
+    "rand": lambda args, before: Origin("uniform", 0.0, 1.0),
+    "rand_like": lambda args, before: Origin("uniform", 0.0, 1.0),
+    "uniform": lambda args, before: Origin("uniform", *_first(args, 0.0, 1.0)),
+    "randn": lambda args, before: Origin("normal", 0.0, 1.0),
+    "randn_like": lambda args, before: Origin("normal", 0.0, 1.0),
+    "normal": lambda args, before: Origin("normal", *_first(args, 0.0, 1.0)),
+    "randint": _randint,
+    "ones": lambda args, before: Origin("constant", 1.0, 1.0),
+    "ones_like": lambda args, before: Origin("constant", 1.0, 1.0),
+    "zeros": lambda args, before: Origin("constant", 0.0, 0.0),
+    "zeros_like": lambda args, before: Origin("constant", 0.0, 0.0),
+    "zero": lambda args, before: Origin("constant", 0.0, 0.0),
+    "full": _filled,
+    "full_like": _filled,
+    "fill": _filled,
+    "copy": _filled,
+    "_softmax": lambda args, before: Origin("uniform", LEAST_SHARE, 1.0),
+    "sigmoid": lambda args, before: Origin("uniform", LEAST_SHARE, 1.0),
+    "mul": lambda args, before: _linear(args, before, lambda one, other: one * other),
+    "add": lambda args, before: _linear(args, before, lambda one, other: one + other),
+    "sub": lambda args, before: _linear(args, before, lambda one, other: one - other),
+    "rsub": lambda args, before: _linear(args, before, lambda one, other: other - one),
+    "div": _divided,
+    **dict.fromkeys(("_to_copy", "clone", "contiguous", "repeat", "flip"), lambda args, before: before[0]),
+    "triu": _cut,
+    "tril": _cut,
+}
