@@ -5,6 +5,7 @@ machine. With addresses given, the same code stands on PostgreSQL and Redis.
 """
 
 import contextlib
+import functools
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Self
@@ -25,7 +26,10 @@ from service.events import Events, SearchChanged
 from service.hiring.devices import require_judgeable
 from service.hiring.hosts import Hosts, address_for_hosts
 from service.hiring.pool import WorkerPool
+from service.hiring.served import Served
+from service.hiring.vacancies import waits_for
 from service.learning.listening import Learning
+from service.looks import Looks
 from service.metrics import METRICS
 from service.opening import open_archive
 from service.operators.catalogue import load_catalogue, parse_operator
@@ -35,11 +39,12 @@ from service.searching.evolution import ACTIVE, OPEN, Evolution
 from service.searching.flow import Limits
 from service.searching.relay import Relay
 from service.searching.tenure import Holdings
+from service.security.authentication import Authentication
 from service.security.certificates import certified
 from service.settings import Settings
 from service.steering.requests import SearchRequest
 from workers.protocol import Device, Operator
-from workers.queue import Dispatcher, Porter, WorkerStatus
+from workers.queue import Dispatcher, Porter, QueueUnavailable, WorkerStatus
 
 HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from: secret, so that no author of a candidate can know them."""
@@ -60,6 +65,10 @@ class Coordinator:
         self._pool = pool
         self._catalogue = load_catalogue()
         self.asking = Asking(store, settings.data_dir)
+        self.authentication = Authentication(store)
+        self.versions = Looks(store.views.versions)
+        self.served = Served(store, dispatcher)
+        self.waits_for = functools.partial(waits_for, self.served, dispatcher)
         limits = Limits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
@@ -143,7 +152,7 @@ class Coordinator:
         Raises:
             BadInput: If a name or the operator cannot be right; names the field.
         """
-        operator = await self._resolve(request)
+        operator = _seeded(await self._resolve(request))
         devices = _devices(request.devices)
         for name in request.emitters:
             _known(name, EMITTERS, "emitters")
@@ -167,6 +176,7 @@ class Coordinator:
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
                 stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
+                choosing=request.choosing.model_dump(mode="json"),
                 owner=owner,
                 priority=request.priority,
             )
@@ -209,8 +219,9 @@ class Coordinator:
             Conflict: If it has ended already.
         """
         search = await self._move(search_id, SearchState.STOPPED, OPEN)
-        await self._dispatcher.cancel(search_id)
         await self.asking.answering.withdraw(search_id)
+        with contextlib.suppress(QueueUnavailable):  # Whoever holds the search drops its jobs as well.
+            await self._dispatcher.cancel(search_id)
         return search
 
     def operators(self) -> Mapping[str, Operator]:
@@ -229,11 +240,6 @@ class Coordinator:
         """
         where = self.settings.worker_redis_url or self._dispatcher.redis_url
         return address_for_hosts(where), self.settings.redis_ca.read_text() if self.settings.redis_ca else None
-
-    async def unserved(self, search: Search) -> list[str]:
-        """Devices of a search that no worker judges on at the moment."""
-        served = {worker.device for worker in await self.workers()}
-        return [device for device in search.devices if device not in served]
 
     async def queue_depth(self) -> dict[str, int]:
         """Jobs queued or leased, by stream."""
@@ -303,6 +309,18 @@ def _embedded(settings: Settings) -> EmbeddedServer:
     certificate = settings.tls_certificate if settings.worker_redis_url else None
     tls = None if certificate is None else certified(certificate, settings.tls_key)
     return EmbeddedServer(settings.data_dir / "redis", public=settings.worker_redis_url, tls=tls)
+
+
+def _seeded(operator: Operator) -> Operator:
+    """An operator that a search can begin with.
+
+    Raises:
+        BadInput: If it brings no seed.
+    """
+    if not operator.seeds:
+        reason = f"'{operator.name}' has no seed kernel to start from; `reef operators seed` writes one for many"
+        raise BadInput(reason, "operator.seeds")
+    return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:

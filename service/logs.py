@@ -9,7 +9,7 @@ import structlog
 from service.security.redaction import redact
 from service.settings import Settings
 
-CHATTY = ("alembic",)
+CHATTY = ("alembic", "httpx")
 """Libraries that say at `info` what only somebody who debugs wants to know."""
 TELLTALE = ("aiosqlite",)
 """Libraries that write down every value they are given when they debug; what we keep may be somebody's source."""

@@ -12,7 +12,8 @@ from service.api.problems import PROBLEMS
 from service.api.wiring import Named, Running, needs
 from service.errors import BadInput
 from service.judging.finals import finalists
-from service.proposing.ledger import read_turns
+from service.proposing.ledger import choosing_of, read_ledger, turns_of
+from service.proposing.screening import tell
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
@@ -82,7 +83,7 @@ async def elites(
 @router.get("/progress", dependencies=[needs(Scope.READ)])
 async def progress(search: Named, running: Running) -> schemas.Progress:
     """How far the search is, and what came of its candidates."""
-    counts = await running.store.candidates.count(search.id)
+    counts, ledger = await running.store.candidates.count(search.id), await read_ledger(running.store, search)
     return schemas.Progress(
         search=search.id,
         state=search.state,
@@ -92,9 +93,11 @@ async def progress(search: Named, running: Running) -> schemas.Progress:
         candidates=counts.candidates,
         in_flight=counts.in_flight,
         judged=counts.judged,
-        unserved=tuple(await running.unserved(search)),
+        unserved=tuple(await running.served.lacking(search)),
+        waits_for=tuple(await running.waits_for(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
-        turns=tuple(schemas.Turns(**vars(turns)) for turns in await read_turns(running.store, search)),
+        turns=tuple(schemas.Turns(**vars(turns)) for turns in turns_of(ledger)),
+        screening=tell(search, ledger) if choosing_of(search).screening else None,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from service.api.identities import AuditEntry
-from service.api.paging import ID, Cursor, Limit, Page, decode, page
+from service.api.paging import ID, Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Running, needs
 from service.security.scopes import Scope
@@ -21,6 +21,5 @@ async def find(
     limit: Limit = 50,
 ) -> Page[AuditEntry]:
     """Every request that changed something or was refused, newest first."""
-    after = decode(cursor, int)
-    found = await running.store.audit.list(limit=limit + 1, before=after[0] if after else None, token=token)
+    found = await running.store.audit.list(limit=limit + 1, before=decode_number(cursor), token=token)
     return page(found, limit, lambda entry: (entry.seq,), AuditEntry.model_validate)

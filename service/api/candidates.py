@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from service.api import schemas
-from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.paging import Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Id, Named, Running, needs
 from service.certificates.document import Certificate
@@ -30,10 +30,10 @@ async def find(
     limit: Limit = 50,
 ) -> Page[schemas.CandidateSummary]:
     """Candidates of a search, newest first."""
-    found = await running.store.candidates.list(
-        search.id, limit=limit + 1, before=decode_id(cursor), outcome=outcome, emitter=emitter
+    found = await running.store.views.sightings(
+        search.id, limit=limit + 1, before=decode_number(cursor), outcome=outcome, emitter=emitter
     )
-    return page(found, limit, lambda candidate: (candidate.id,), schemas.CandidateSummary.model_validate)
+    return page(found, limit, lambda candidate: (candidate.ordinal,), schemas.CandidateSummary.model_validate)
 
 
 @router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])

@@ -88,6 +88,7 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
         "in_flight": 8,
         "judged": 50,
         "unserved": [],
+        "waits_for": [],
         "devices": [
             {
                 "device": "model:sm_90",

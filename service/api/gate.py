@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from archive.errors import ArchiveError
-from archive.store import Store
 from service.api.forgery import SAFE
 from service.api.problems import answer_archive_error, answer_service_error
 from service.errors import ServiceError, TooMany, Unauthenticated
@@ -91,7 +90,7 @@ class Gate:
         if stated is not None:
             return await self._by_token(request, stated)
         secret = cookies.secret_in(request.headers.get("cookie", ""), secure=request.url.scheme == "https")
-        if secret is not None and (found := await Authentication(_store(request)).by_session(secret)):
+        if secret is not None and (found := await _authentication(request).by_session(secret)):
             request.state.csrf = cookies.csrf_token(secret)
             return found
         if self._doors.login is Login.NEVER:
@@ -99,7 +98,7 @@ class Gate:
         if self._doors.login is Login.ONCE_THERE_ARE_TOKENS:
             if request.scope["path"] == METRICS:
                 return SCRAPER
-            if not await _store(request).tokens.is_there_any():
+            if not await _authentication(request).is_needed():
                 return LOCAL
         self._limit(address_of(request))
         raise Unauthenticated("say who you are: Authorization: Bearer with a token, or log in")
@@ -109,7 +108,7 @@ class Gate:
         if kind.lower() != "bearer":
             raise Unauthenticated("only Bearer is understood in Authorization, with a token behind it")
         try:
-            found = await Authentication(_store(request)).by_token(text.strip())
+            found = await _authentication(request).by_token(text.strip())
         except Unauthenticated:
             self._limit(address_of(request))
             raise
@@ -149,6 +148,6 @@ def address_of(request: Request) -> str:
     return network_of(request.client.host) if request.client else ""
 
 
-def _store(request: Request) -> Store:
-    store: Store = request.app.state.coordinator.store
-    return store
+def _authentication(request: Request) -> Authentication:
+    authentication: Authentication = request.app.state.coordinator.authentication
+    return authentication

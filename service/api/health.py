@@ -54,9 +54,19 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
     in_flight = Gauge("reef_candidates_in_flight", "Candidates without a verdict.", registry=registry)
     for state in OPEN:
         searches.labels(state.value)
+    left = Gauge("reef_evaluations_left", "Evaluations that open searches may still make.", registry=registry)
+    usd = Gauge(
+        "reef_models_usd",
+        "Spent on models by open searches, US dollars, what is set aside included.",
+        registry=registry,
+    )
     for search in await running.store.searches.list(states=OPEN, limit=MOST_OPEN):
         searches.labels(search.state.value).inc()
-        in_flight.inc((await running.store.candidates.count(search.id)).in_flight)
+        counts = await running.store.candidates.count(search.id)
+        in_flight.inc(counts.in_flight)
+        left.inc(max(0, search.budget - counts.candidates))
+        purses = await running.store.spending.of_search(search.id) if search.llm else []
+        usd.inc(sum(purse.usd for purse in purses if not purse.backend))
     jobs = Gauge("reef_jobs", "Jobs queued or leased.", ["lane"], registry=registry)
     for stream, depth in (await running.queue_depth()).items():
         # Without the search: a series for each search ever run would never end.
@@ -64,7 +74,10 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
     ages = Gauge("reef_job_age_seconds", "Since the oldest job queued or leased was sent.", ["lane"], registry=registry)
     for lane, age_s in (await running.queue_ages_s()).items():
         ages.labels(lane).set(age_s)
-    Gauge("reef_workers", "Workers seen lately.", registry=registry).set(len(await running.workers()))
+    workers = await running.workers()
+    Gauge("reef_workers", "Workers seen lately.", registry=registry).set(len(workers))
+    leases = Gauge("reef_leases", "Jobs that these workers hold.", registry=registry)
+    leases.set(sum(worker.busy is not None for worker in workers))
     Gauge("reef_events", "Events published since the start.", registry=registry).set(running.events.published)
     Gauge("reef_watchers", "Event streams open, one of them our own.", registry=registry).set(running.events.watchers)
     return registry

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import problem
 from service.security.nesting import DEEPEST, is_too_deep
+from service.security.texts import holds_unkept
 
 MOST_HEADERS = 100
 """Headers of a request; browsers send about twenty."""
@@ -128,6 +129,8 @@ def _require_plain(body: bytes) -> None:
         raise Refused(400, "the body is not UTF-8: it holds zero bytes")
     if is_too_deep(body):
         raise Refused(400, f"brackets in the body do not pair, or nest deeper than {DEEPEST} levels")
+    if holds_unkept(body):
+        raise Refused(400, "no text in a body may hold NUL or half a character")
 
 
 def _first(body: bytes, receive: Receive) -> Receive:

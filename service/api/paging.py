@@ -14,12 +14,16 @@ from fastapi import Query
 from pydantic import BaseModel
 
 from service.errors import BadInput
+from service.security.texts import UNKEPT
 
 Item = TypeVar("Item")
 Shown = TypeVar("Shown")
+Part = TypeVar("Part", int, str)
 
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What every id looks like: a UUID in lower case."""
+MOST_NUMBER = 2**63
+"""Numbers that databases count with are below it."""
 NO_CURSOR = "this is no cursor; use `next` of an earlier answer as it is"
 
 Limit = Annotated[int, Query(ge=1, le=200, description="Most items in one answer.")]
@@ -54,9 +58,18 @@ def decode(cursor: str | None, *kinds: type | tuple[type, ...]) -> list[Any] | N
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         key = None
-    if not isinstance(key, list) or len(key) != len(kinds) or not all(map(isinstance, key, kinds)):
+    if not isinstance(key, list) or len(key) != len(kinds) or not all(map(_is_part, key, kinds)):
         raise BadInput(NO_CURSOR, "cursor")
     return key
+
+
+def _is_part(value: object, kind: type | tuple[type, ...]) -> bool:
+    """Whether a database can be asked for what comes after a value; whoever made a cursor up may have written any."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        return False
+    if isinstance(value, str):
+        return UNKEPT.search(value) is None
+    return not isinstance(value, int) or -MOST_NUMBER <= value < MOST_NUMBER
 
 
 def page(
@@ -68,15 +81,30 @@ def page(
     return Page(items=[show(item) for item in shown], next=encode(key(shown[-1])) if more else None)
 
 
+def decode_number(cursor: str | None) -> int | None:
+    """The number in a cursor, None without one.
+
+    Raises:
+        BadInput: If no answer of ours held this cursor.
+    """
+    return _decode_one(cursor, int, lambda number: number >= 0)
+
+
 def decode_id(cursor: str | None) -> str | None:
     """The id in a cursor, None without one.
 
     Raises:
         BadInput: If no answer of ours held this cursor.
     """
-    key = decode(cursor, str)
+    return _decode_one(cursor, str, lambda text: ID.fullmatch(text) is not None)
+
+
+def _decode_one(cursor: str | None, kind: type[Part], is_ours: Callable[[Part], bool]) -> Part | None:
+    """The only value in a cursor, if we can have put it there."""
+    key = decode(cursor, kind)
     if key is None:
         return None
-    if not ID.fullmatch(key[0]):
+    part: Part = key[0]
+    if not is_ours(part):
         raise BadInput(NO_CURSOR, "cursor")
-    return str(key[0])
+    return part

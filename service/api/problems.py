@@ -41,6 +41,7 @@ TITLES |= {
 ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
     archive_errors.NotFound: 404,
     archive_errors.Conflict: 409,
+    archive_errors.Unkept: 422,
     archive_errors.Unreadable: 422,
     archive_errors.Unavailable: 503,
 }

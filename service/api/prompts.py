@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from archive.records import ExchangeState, Reply
-from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.paging import ID, Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
 from service.api.wiring import Caller, Id, Named, Running, needs
 from service.asking import asked
@@ -23,7 +23,7 @@ BackendName = Annotated[str, Path(pattern=f"^{NAME.pattern}$")]
 async def find(
     running: Running,
     state: Annotated[ExchangeState | None, Query(description="Only prompts in this state.")] = None,
-    search: Annotated[str | None, Query(max_length=64, description="Only prompts of this search.")] = None,
+    search: Annotated[str | None, Query(pattern=f"^{ID.pattern}$", description="Only prompts of this search.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[asked.PromptSummary]:

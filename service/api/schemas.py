@@ -13,6 +13,7 @@ from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from service.api.examples import EXAMPLES
 from service.judging.figures import Finalist, Provenance, provenance, relative_to
+from service.proposing.savings import Screened
 from workers.protocol import Bundle, Gate, Operator
 from workers.protocol.words import describe_plan
 
@@ -71,6 +72,7 @@ class Search(Resource):
     shapes: tuple[Mapping[str, JsonValue], ...]
     llm: Mapping[str, JsonValue] | None = None
     stop: Mapping[str, JsonValue] | None = None
+    choosing: Mapping[str, JsonValue] | None = None
     state: records.SearchState
     reason: str
     created_at: datetime
@@ -93,6 +95,7 @@ class Search(Resource):
             shapes=search.shapes,
             llm=search.llm,
             stop=search.stop,
+            choosing=search.choosing,
             state=search.state,
             reason=search.reason,
             created_at=search.created_at,
@@ -231,7 +234,9 @@ class Turns(Resource):
 class Progress(Resource):
     """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
 
-    `unserved` are devices that no worker judges on at the moment: candidates wait for one.
+    `unserved` are devices that no worker judges on at the moment. `waits_for` says whom the search waits for where
+    nobody is there to do its jobs, such as `a trusted worker that traces for sm_90`; it is empty while all goes on.
+    `screening` is None where nothing is screened.
     """
 
     search: str
@@ -243,8 +248,10 @@ class Progress(Resource):
     in_flight: int
     judged: int
     unserved: tuple[str, ...]
+    waits_for: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
     turns: tuple[Turns, ...]
+    screening: Screened | None = None
 
 
 class CandidateSummary(Resource):

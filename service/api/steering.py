@@ -1,4 +1,4 @@
-"""Steering a search: its budget, pins that selection prefers, and hints for models."""
+"""Steering a search: its budget, stop rules, pins that selection prefers, and hints for models."""
 
 from fastapi import APIRouter, status
 
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
 async def change(body: SearchChange, search: Named, running: Running) -> schemas.Search:
-    """Change the budget or the priority of a search that has not ended."""
+    """Change the budget, the priority or the stop rules of a search that has not ended."""
     return schemas.Search.of(await changes.change(running.store, running.events, search, body))
 
 

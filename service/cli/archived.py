@@ -9,10 +9,12 @@ import typer
 from service.api.schemas import Candidate, Elite, Search
 from service.cli.console import emit_json, out
 from service.cli.learned import write_steps
+from service.cli.packaged import package_document, print_package
 from service.cli.pictures import elite_table
 from service.cli.reached import AsJson, Token, Url, reach
 from service.cli.watched import find_search, write_kernel
 from service.errors import BadInput, NotFound
+from service.exporting.exporting import Package
 from service.judging.figures import best_baselines, in_words
 from service.telling.trajectories import Which
 from workers.protocol import Readings, Report
@@ -58,7 +60,19 @@ def best(
 
 def export(
     search: WhichSearch = "",
-    write: Annotated[Path | None, typer.Option("--out", help="The file; OPERATOR_SEARCH.zip if left out.")] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("--out", help="A folder for a package, or a .zip file; OPERATOR_SEARCH.zip if left out."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="For a package: which of its devices; the first if left out.")
+    ] = None,
+    backward: Annotated[
+        str | None, typer.Option(help="For a package: a search of the operator with gradients.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="For a package: what to import; OPERATOR_kernels if left out.")
+    ] = None,
     trajectories: Annotated[bool, typer.Option("--trajectories", help="Its steps, as .jsonl or .parquet.")] = False,
     which: Annotated[Which, typer.Option("--filter", help="Of the steps: all, or certain gains.")] = "all",
     rewards: Annotated[bool, typer.Option("--rewards", help="Steps with rewards only.")] = False,
@@ -66,19 +80,25 @@ def export(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Write everything that a search found into a zip file, or its steps into one to learn from."""
+    """Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps."""
 
-    async def exported() -> tuple[Search, Path]:
+    async def exported() -> tuple[Search, Path, Package | None]:
         async with reach(url, token) as reef:
             found = await find_search(reef, search)
             if trajectories:
                 path = write or Path(f"{found.operator}_{found.id}.jsonl")
-                return found, await write_steps(reef, found.id, path, which, rewards=rewards)
-            return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip"))
+                return found, await write_steps(reef, found.id, path, which, rewards=rewards), None
+            if write is None or write.suffix == ".zip":
+                return found, await reef.export(found.id, write or Path(f"{found.operator}_{found.id}.zip")), None
+            package = await reef.package(found.id, write, device=device, backward=backward, name=name)
+            return found, write.resolve(), package
 
-    found, path = asyncio.run(exported())
+    found, path, package = asyncio.run(exported())
     if as_json:
-        emit_json({"search": found.id, "operator": found.operator, "file": str(path)})
+        told = {} if package is None else package_document(package)
+        emit_json({"search": found.id, "operator": found.operator, "file": str(path), **told})
+    elif package is not None:
+        print_package(package, path)
     else:
         out.print(f"Everything that search {found.id} found is in {path}", highlight=False)
 

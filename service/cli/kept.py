@@ -1,9 +1,10 @@
-"""`reef archive`: copy a whole archive, fill an empty one, and forget what is old. Works on the database itself."""
+"""`reef archive`: copy an archive, fill one, re-bin searches, forget what is old. Works on the database itself."""
 
 import asyncio
 import getpass
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -11,15 +12,18 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Table
 
+from archive.descriptors import DESCRIPTORS
+from archive.errors import Conflict as ArchiveConflict
+from archive.errors import NotFound as Gone
 from archive.records import NewAuditEntry
-from archive.store import Store
+from archive.store import Rebinned, Store
 from service.cli.console import emit_json, err, out
 from service.errors import BadInput
 from service.opening import open_archive
 from service.settings import Settings
 
 T = TypeVar("T")
-archive = typer.Typer(help="Copy the archive, and forget what is old.", no_args_is_help=True)
+archive = typer.Typer(help="Copy the archive, re-bin searches, and forget what is old.", no_args_is_help=True)
 
 LEAST_DAYS = 30
 """Days that an entry of the audit log stays at least: a month, in which somebody may come to look."""
@@ -60,6 +64,29 @@ def prune(
     err.print(f"{len(expired)} searches would be removed; say --yes to do it")
 
 
+@archive.command("rebin")
+def rebin(
+    search: Annotated[str, typer.Argument(help="Id of a search that is paused or has ended.")],
+    axes: Annotated[
+        str, typer.Option(help="Descriptors that span the new grid, with commas; as before if empty.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Place a search's kernels anew: on other axes, or by edges that were changed. Every offer is made again."""
+    names = tuple(name.strip() for name in axes.split(",") if name.strip())
+    for name in names:
+        if name not in DESCRIPTORS:
+            raise BadInput(f"'{name}' is not one of: {', '.join(DESCRIPTORS)}", "axes")
+    found = asyncio.run(_with_store(lambda store: _rebinned(store, search, names)))
+    if as_json:
+        emit_json(asdict(found))
+        return
+    for device, cells in found.cells.items():
+        out.print(f"{device}: {cells} cells held", highlight=False)
+    told = f"; {found.unplaced} have no coordinate on these axes" if found.unplaced else ""
+    err.print(f"{found.offers} offers made again, axes version {found.axes_version}{told}", highlight=False)
+
+
 @archive.command("prune-audit")
 def prune_audit(
     days: Annotated[int, typer.Option(help="Entries older than so many days.", min=LEAST_DAYS)],
@@ -77,6 +104,16 @@ def prune_audit(
 async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
     async with open_archive(Settings()) as store:
         return await use(store)
+
+
+async def _rebinned(store: Store, search: str, names: Sequence[str]) -> Rebinned:
+    """Re-bin by the edges that descriptors have now; a search that cannot be is the caller's mistake."""
+    try:
+        known = await store.searches.get(search)
+        axes = [DESCRIPTORS[name].axis for name in names or [axis.descriptor for axis in known.axes]]
+        return await store.rebinning.rebin(search, axes)
+    except (Gone, ArchiveConflict) as error:
+        raise BadInput(str(error), "SEARCH") from error
 
 
 async def _copied(copying: Awaitable[dict[str, int]]) -> dict[str, int]:

@@ -22,7 +22,7 @@ RECENT = 6
 PLAIN_EVERY_S = 5.0
 """How often a line is written where standard error is no terminal."""
 PATIENCE_S = 30.0
-"""How long a device may be without a worker before that is said; local workers need some seconds to get warm."""
+"""How long workers may be missing before that is said; local ones need some seconds to get warm."""
 
 
 class ProgressView:
@@ -33,7 +33,7 @@ class ProgressView:
         self.recent: deque[Text] = deque(maxlen=RECENT)
         self._started = time.monotonic()
         self._last_line = 0.0
-        self._unserved_since: float | None = None
+        self._alone_since: float | None = None
         self._live = Live(console=err, refresh_per_second=4, transient=True) if err.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class ProgressView:
 
     def show(self, progress: Progress) -> None:
         """Draw where the search stands, by the figures of its first device."""
-        waiting = self._waiting(progress.unserved)
+        waiting = self._waiting(progress.waits_for)
         if self._live:
             self._live.update(self._picture(progress, waiting))
         elif time.monotonic() - self._last_line > PLAIN_EVERY_S:
@@ -69,14 +69,14 @@ class ProgressView:
             if waiting:
                 sys.stderr.write(waiting + "\n")
 
-    def _waiting(self, unserved: Sequence[str]) -> str:
-        """What to say of devices that nobody serves; nothing before it has lasted."""
+    def _waiting(self, missing: Sequence[str]) -> str:
+        """What to say of workers that are not there; nothing before it has lasted."""
         now = time.monotonic()
-        self._unserved_since = (self._unserved_since or now) if unserved else None
-        if self._unserved_since is None or now - self._unserved_since < PATIENCE_S:
+        self._alone_since = (self._alone_since or now) if missing else None
+        if self._alone_since is None or now - self._alone_since < PATIENCE_S:
             return ""
         return (
-            f"nobody measures on {', '.join(unserved)}: the search waits for a worker there; `reef worker` starts one, "
+            f"the search waits for {', for '.join(missing)}, and there is none: `reef worker` starts one, "
             "workers.log in the data folder says what became of those on this machine"
         )
 

@@ -9,9 +9,11 @@ import typer
 from archive.records import PRIORITY, SearchState
 from service.api.schemas import Search
 from service.cli.console import err
+from service.cli.imported import operator_of_file
 from service.cli.reached import AsJson, Token, Url, reach
 from service.cli.watched import (
     DEFAULT_EMITTERS,
+    Bandit,
     Devices,
     Emitters,
     Evaluations,
@@ -21,6 +23,7 @@ from service.cli.watched import (
     LlmTokens,
     LlmUsd,
     Priority,
+    Screening,
     Seed,
     Spec,
     Stop,
@@ -47,6 +50,11 @@ def search(
     llm_tokens: LlmTokens = None,
     llm_usd: LlmUsd = None,
     stop: Stop = None,
+    bandit: Bandit = True,
+    screening: Screening = False,
+    kernelbench: Annotated[
+        Path | None, typer.Option(help="A problem file of KernelBench, in place of SPEC.", show_default=False)
+    ] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with the search of this id.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Where the best kernel is written.")] = Path("reef-out"),
     as_json: AsJson = False,
@@ -56,7 +64,9 @@ def search(
     """Search for a faster kernel for SPEC."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
-    asked = None if resume else (operator_of(spec), options)
+    operator = operator_of(spec) if kernelbench is None else operator_of_file(kernelbench, options["devices"][0])
+    options["choosing"] = {"bandit": bandit, "screening": screening}
+    asked = None if resume else (operator, options)
 
     async def begin(reef: AsyncReef) -> Search:
         if asked is not None:

@@ -21,6 +21,7 @@ from service.client.streams import FINAL
 from service.errors import BadInput, NotFound, Unavailable
 from service.judging.figures import in_words
 from service.operators.catalogue import catalogue_names, load_operator
+from service.proposing.savings import dropped
 from service.steering.requests import SearchRequest
 from service.tasks import end
 from workers.protocol import Operator
@@ -51,6 +52,8 @@ Stop = Annotated[
     list[str] | None,
     typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
 ]
+Bandit = Annotated[bool, typer.Option(help="Give emitters turns by what they brought; without, all get as many.")]
+Screening = Annotated[bool, typer.Option(help="Have a model of what proposals are worth choose one of a few.")]
 
 
 def submit(
@@ -66,6 +69,8 @@ def submit(
     llm_tokens: LlmTokens = None,
     llm_usd: LlmUsd = None,
     stop: Stop = None,
+    bandit: Bandit = True,
+    screening: Screening = False,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -73,6 +78,7 @@ def submit(
     """Start a search for SPEC and leave it to the coordinator."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
+    options["choosing"] = {"bandit": bandit, "screening": screening}
     found = asyncio.run(_submit(operator_of(spec), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
@@ -156,13 +162,18 @@ def options_of(
     if terms is not None:
         options["llm"] = terms
     if stop:
-        options["stop"] = {name: value for name, _, value in (rule.partition("=") for rule in stop)}
+        options["stop"] = rules_of(stop)
     try:
         SearchRequest.model_validate({"operator": "any", **options})
     except ValidationError as error:
         first = error.errors()[0]
         raise BadInput(first["msg"], ".".join(str(part) for part in first["loc"])) from error
     return options
+
+
+def rules_of(stop: list[str]) -> dict[str, JsonValue]:
+    """What `--stop` says, given as often as it likes; not checked yet."""
+    return {name: value for name, _, value in (rule.partition("=") for rule in stop)}
 
 
 def _words(given: str) -> tuple[str, ...]:
@@ -229,7 +240,7 @@ def conclude(progress: Progress, archive: Archive, kernel: Path | None, *, as_js
 
 
 def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict[str, object]:
-    here = progress.devices[0]
+    here, screened = progress.devices[0], progress.screening
     return {
         "search": progress.search,
         "state": progress.state.value,
@@ -241,18 +252,23 @@ def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict
         "coverage": here.coverage,
         "qd_score": here.qd_score,
         "best": here.best,
+        "screening": {"dropped": dropped(here.emitters), **screened.model_dump()} if screened else None,
         "kernel": str(kernel) if kernel else None,
     }
 
 
 def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
     here = progress.devices[0]
+    if progress.reason:
+        err.print(f"The search is {progress.state.value}: {progress.reason}", highlight=False)
     out.print(heat_map(archive))
     out.print(elite_table(archive))
     out.print(
         f"{here.evaluations} evaluations, {here.correct} correct; {here.elites} of {here.cells} cells "
         f"({here.coverage:.0%}); QD score {here.qd_score:.2f}"
     )
+    if progress.screening is not None:
+        out.print(progress.screening.in_words(dropped(here.emitters)), highlight=False)
     out.print(f"[bold]All figures are {in_words(archive.device)}.[/]")
     if kernel:
         out.print(f"The best kernel is in {kernel}")

@@ -15,7 +15,10 @@ from archive.records import SearchState
 from service.api import identities, schemas
 from service.certificates.document import Certificate
 from service.client import streams
+from service.client.offers import offer_of
 from service.client.wire import TIMEOUT_S, Wire, at
+from service.exporting import exporting
+from service.exporting.exporting import Package
 from workers.protocol import Bundle, Operator, Outcome
 
 Kind = TypeVar("Kind")
@@ -34,6 +37,18 @@ class SearchOptions(TypedDict, total=False):
     seed: int
     priority: int
     llm: Mapping[str, JsonValue]
+    stop: Mapping[str, JsonValue]
+    choosing: Mapping[str, bool]
+
+
+class SearchChanges(TypedDict, total=False):
+    """What may be changed of a search that runs; what is left out stays.
+
+    `stop` takes the place of all rules that there were; an empty one takes them away.
+    """
+
+    budget: int
+    priority: int
     stop: Mapping[str, JsonValue]
 
 
@@ -115,13 +130,9 @@ class AsyncReef:
         """End a search for good; what it found stays."""
         return await self._steer(search, "stop")
 
-    async def set_budget(self, search: str, budget: int) -> schemas.Search:
-        """Allow a search this many evaluations in all."""
-        return await self.wire.act(schemas.Search, "PATCH", at("/searches/{}", search), {"budget": budget})
-
-    async def set_priority(self, search: str, priority: int) -> schemas.Search:
-        """Give a search this share of turns beside its owner's other searches, 1 to 9."""
-        return await self.wire.act(schemas.Search, "PATCH", at("/searches/{}", search), {"priority": priority})
+    async def change(self, search: str, **changes: Unpack[SearchChanges]) -> schemas.Search:
+        """Give a search another budget, priority (1 to 9) or stop rules."""
+        return await self.wire.act(schemas.Search, "PATCH", at("/searches/{}", search), dict(changes))
 
     async def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
@@ -181,6 +192,31 @@ class AsyncReef:
             return part.replace(target).resolve()
         finally:
             part.unlink(missing_ok=True)
+
+    async def package(
+        self,
+        search: str,
+        folder: str | Path,
+        *,
+        device: str | None = None,
+        backward: str | None = None,
+        name: str | None = None,
+    ) -> Package:
+        """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch.
+
+        Args:
+            search: Whose elites.
+            folder: Where to; nothing may be in it yet.
+            device: Of which device; the search's first if None.
+            backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
+            name: What to import; `<operator>_kernels` if None.
+        """
+        found = await self.search(search)
+        wanted = device or found.devices[0]
+        gradients = None if backward is None else await offer_of(self, backward, wanted)
+        package = await exporting.export(await offer_of(self, search, wanted), gradients, name=name)
+        package.write(Path(folder))
+        return package
 
     def candidates(
         self, search: str, *, outcome: Outcome | str | None = None, emitter: str | None = None

@@ -13,8 +13,9 @@ from pydantic import JsonValue
 from archive.records import SearchState
 from service.api import identities, schemas
 from service.certificates.document import Certificate
-from service.client.asynchronous import AsyncReef, Connection, SearchOptions
+from service.client.asynchronous import AsyncReef, Connection, SearchChanges, SearchOptions
 from service.client.streams import Event
+from service.exporting.exporting import Package
 from workers.protocol import Bundle, Operator, Outcome
 
 Taken = ParamSpec("Taken")
@@ -82,13 +83,9 @@ class Reef:
         """End a search for good; what it found stays."""
         return self._call(self._reef.stop, search)
 
-    def set_budget(self, search: str, budget: int) -> schemas.Search:
-        """Allow a search this many evaluations in all."""
-        return self._call(self._reef.set_budget, search, budget)
-
-    def set_priority(self, search: str, priority: int) -> schemas.Search:
-        """Give a search this share of turns beside its owner's other searches, 1 to 9."""
-        return self._call(self._reef.set_priority, search, priority)
+    def change(self, search: str, **changes: Unpack[SearchChanges]) -> schemas.Search:
+        """Give a search another budget, priority (1 to 9) or stop rules."""
+        return self._call(self._reef.change, search, **changes)
 
     def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
@@ -135,6 +132,18 @@ class Reef:
     def export(self, search: str, path: str | Path) -> Path:
         """Write everything a search found into a zip file, which appears when it is complete."""
         return self._call(self._reef.export, search, path)
+
+    def package(
+        self,
+        search: str,
+        folder: str | Path,
+        *,
+        device: str | None = None,
+        backward: str | None = None,
+        name: str | None = None,
+    ) -> Package:
+        """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch."""
+        return self._call(self._reef.package, search, folder, device=device, backward=backward, name=name)
 
     def candidates(
         self, search: str, *, outcome: Outcome | str | None = None, emitter: str | None = None

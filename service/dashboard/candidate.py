@@ -25,10 +25,10 @@ from workers.protocol.words import describe_plan
 
 @dataclass(frozen=True)
 class Place:
-    """Where a variant lies on one axis; `bin` in words."""
+    """Where a variant lies on one axis; `bin` in words, which say it all where `value` is None."""
 
     axis: str
-    value: float
+    value: float | None
     bin: str
     spans: bool
 
@@ -175,8 +175,9 @@ def _places(search: Search, stored: BundleRecord) -> tuple[Place, ...]:
     spanning = [axis.descriptor for axis in search.axes]
     found = coordinates(stored.readings[first_benchmark(search)])
     places = [
-        Place(name, where["value"], DESCRIPTORS[name].labels[where["bin"]], name in spanning)
+        Place(name, where["value"] if any(map(str.isdigit, label)) else None, label, name in spanning)
         for name, where in found.items()
+        for label in (DESCRIPTORS[name].labels[where["bin"]],)
     ]
     return tuple(sorted(places, key=lambda place: (not place.spans, place.axis)))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from archive.records import Search, Sighting
-from service.api.paging import ID
+from service.api.paging import ID, MOST_NUMBER
 from service.api.wiring import Id, Named, Running, needs
 from service.certificates.reading import Certifier
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
@@ -53,7 +53,7 @@ async def find(
     running: Running,
     frame: Framed,
     outcome: Outcome | None = None,
-    before: Annotated[int | None, Query(ge=0)] = None,
+    before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
 ) -> Response:
     """The candidates of a search, or those with one outcome."""
     found = await running.store.views.sightings(search.id, limit=SHOWN + 1, before=before, outcome=outcome)

@@ -15,6 +15,8 @@ WIDTH, HEIGHT = 300.0, 150.0
 """Size of the drawing's coordinate system."""
 DECADES_X, DECADES_Y = (-1.0, 4.0), 3.0
 """Powers of ten of intensity that are shown at least, and of the rate below the highest roof."""
+CLOSE_X, CLOSE_Y = 20.0, 9.0
+"""Percent of the drawing that a label is wide and high: points nearer than that would write over each other."""
 HALVES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 """Types whose products the matrix units take at the sheet's rate or above."""
 
@@ -66,12 +68,18 @@ class Floors:
 
 @dataclass(frozen=True)
 class Point:
-    """A shape in the drawing: percent from the left and from the top, and on which side its label has room."""
+    """A shape in the drawing: percent from the left and from the top, and where its label has room.
+
+    Attributes:
+        side: The label's end that lies at the point.
+        row: How many labels of points close by are above it.
+    """
 
     label: str
     x: float
     y: float
     side: Literal["start", "end"]
+    row: int
 
 
 @dataclass(frozen=True)
@@ -153,10 +161,7 @@ def roofline(shapes: Sequence[tuple[str, Work, float]], target: Target) -> Roofl
         f"M{across(start) * WIDTH:.1f} {down(start * target.dram_bytes_per_s) * HEIGHT:.1f}"
         f"L{across(ridge) * WIDTH:.1f} {down(peak) * HEIGHT:.1f}H{WIDTH:.0f}"
     )
-    points = tuple(
-        Point(label, round(100 * across(x), 2), round(100 * down(y), 2), "end" if across(x) > 0.5 else "start")
-        for label, x, y in placed
-    )
+    points = _points([(label, 100 * across(x), 100 * down(y)) for label, x, y in placed])
     said = "; ".join(f"{label}: {x:.3g} operations a byte, {_flops(y)}" for label, x, y in placed)
     return Roofline(
         roof,
@@ -168,6 +173,15 @@ def roofline(shapes: Sequence[tuple[str, Work, float]], target: Target) -> Roofl
         _flops(peak),
         said,
     )
+
+
+def _points(placed: Sequence[tuple[str, float, float]]) -> tuple[Point, ...]:
+    """Label, percent from the left and percent from the top of each, with labels that do not cover each other."""
+    points: list[Point] = []
+    for label, x, y in sorted(placed, key=lambda each: each[2]):
+        row = sum(abs(each.x - x) < CLOSE_X and abs(each.y - y) < CLOSE_Y for each in points)
+        points.append(Point(label, round(x, 2), round(y, 2), "end" if x > 50 else "start", row))
+    return tuple(points)
 
 
 def _intensity(power: float) -> str:

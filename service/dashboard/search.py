@@ -1,7 +1,7 @@
 """The page of a search: what it has found, where it looks, and whether to believe it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,7 +26,9 @@ from service.dashboard.courses import draw_courses
 from service.dashboard.maps import Map, Square, View, draw, load_places
 from service.dashboard.rendering import Fragment, Page
 from service.judging.figures import in_words, provenance, relative_to
-from service.proposing.ledger import Turns, read_turns
+from service.proposing.ledger import Ledger, choosing_of, read_ledger, turns_of
+from service.proposing.savings import Screened, dropped
+from service.proposing.screening import tell
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
@@ -60,7 +62,7 @@ class Standing(Fragment):
     progress: Progress
     provenance: str
     relative_to: str
-    unserved: tuple[str, ...]
+    waits_for: tuple[str, ...]
     tabs: tuple[Tab, ...]
 
     @property
@@ -128,6 +130,8 @@ class Emitters(Fragment):
 
     rows: tuple[EmitterRow, ...]
     device: str
+    screened: Screened | None = None
+    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -216,7 +220,9 @@ async def load_search(running: Coordinator, search: Search, view: View) -> Searc
 async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[Fragment, ...]:
     """Every live part of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, unserved = await asyncio.gather(running.store.candidates.count(search.id), running.unserved(search))
+    counts, unserved, waits_for = await asyncio.gather(
+        running.store.candidates.count(search.id), running.served.lacking(search), running.waits_for(search)
+    )
     places, best, milestones, recent = await asyncio.gather(
         load_places(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
@@ -233,7 +239,7 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _standing(search, view, counts, next(iter(best), None), progress, tuple(unserved)),
+        _standing(search, view, counts, next(iter(best), None), progress, unserved, waits_for),
         Controls(search.id, actions_in(search.state), search.budget),
         MapPart(
             search=search.id,
@@ -243,7 +249,7 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
             caption=in_words(view.device),
         ),
         draw_courses(search, view, milestones, here, spent),
-        _emitters(search, view.device, here, await read_turns(running.store, search)),
+        _emitters(search, view.device, here, await read_ledger(running.store, search)),
         Outcomes(search.id, _shares(here)),
         Recent(search.id, view.device, said, tuple(recent)),
         Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
@@ -274,7 +280,8 @@ def _standing(
     counts: SearchCounts,
     best: Mark | None,
     progress: Mapping[str, Progress],
-    unserved: tuple[str, ...],
+    unserved: Collection[str],
+    waits_for: Sequence[str],
 ) -> Standing:
     tabs = tuple(
         Tab(
@@ -295,13 +302,13 @@ def _standing(
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
-        unserved=unserved if search.state in (SearchState.PREPARING, SearchState.RUNNING) else (),
+        waits_for=tuple(waits_for),
         tabs=tabs,
     )
 
 
-def _emitters(search: Search, device: str, progress: Progress, turns: Sequence[Turns]) -> Emitters:
-    coming = {item.emitter: item for item in turns}
+def _emitters(search: Search, device: str, progress: Progress, ledger: Ledger) -> Emitters:
+    coming = {item.emitter: item for item in turns_of(ledger)}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -321,7 +328,8 @@ def _emitters(search: Search, device: str, progress: Progress, turns: Sequence[T
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)
     )
-    return Emitters(rows, device)
+    screened = tell(search, ledger) if choosing_of(search).screening else None
+    return Emitters(rows, device, screened, dropped(progress.emitters))
 
 
 def _shares(progress: Progress) -> tuple[tuple[str, int, float], ...]:

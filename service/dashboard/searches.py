@@ -16,7 +16,7 @@ from service.dashboard.overview import Overview, load_overview_parts
 from service.dashboard.rendering import Fragment, respond
 from service.dashboard.routing import Form, Framed, Sent, pages, see_other
 from service.dashboard.search import load_parts, load_search
-from service.dashboard.starting import StartForm, read_request, start_form, wrong_fields
+from service.dashboard.starting import StartForm, read_request, start_form, without_problem, wrong_fields
 from service.errors import BadInput
 from service.security.scopes import Scope
 
@@ -35,7 +35,7 @@ async def overview(running: Running, frame: Framed, before: Before = None) -> Re
 async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> Response:
     """Start a search and go to it; or show the form again with what is wrong."""
     try:
-        search = await running.submit(read_request(sent), owner=caller.token or "")
+        search = await running.submit(read_request(await without_problem(sent)), owner=caller.token or "")
     except (BadInput, ValidationError) as error:
         form = await _form(running, sent, error)
         return respond(await _overview(running, form, None), frame, 422)

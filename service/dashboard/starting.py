@@ -1,5 +1,6 @@
 """The form that starts a search: what it offers, what was written into it, and what is wrong with that."""
 
+import asyncio
 import json
 import re
 import tomllib
@@ -13,25 +14,22 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from service.dashboard.routing import Form
 from service.emitters import EMITTERS
 from service.errors import BadInput
+from service.hiring.kernelbench import searchable
+from service.operators.kernelbench import is_problem, name_of_text
 from service.steering.requests import SearchRequest
 from workers.targets import TARGETS
 
-KERNELBENCH = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOTALL)
-"""What a problem of KernelBench has and no spec does: a module `Model` and a function that makes its inputs."""
-NO_KERNELBENCH = (
-    "this is a problem of KernelBench. What is missing until it can be searched for is a step that turns it into a "
-    "spec: its Model as a function `reference`, the tensors of get_inputs as `inputs` with shapes and dtypes, the "
-    "weights that its __init__ makes as further inputs, and a seed kernel. Write these into a spec and paste that"
-)
-"""Said of one: nothing of it is run here, for the service executes nobody's Python."""
 NO_CARD = (
     "No worker with a card is here, so nothing can be measured: only predictions are offered. A card appears in this "
     "list when its worker has joined."
 )
 PASTED = "pasted"
 """Value of the operator's field that says: look at the pasted spec instead. No operator's name has a colon."""
+_LOOKING = asyncio.Lock()
 FIELDS = ("operator", "spec", "budget", "seed", "devices", "emitters", "axes", "models", "calls", "usd")
 """Fields of the form; what is wrong elsewhere is wrong in the spec."""
+FOLDED = ("seed", "emitters", "axes", "models", "calls", "usd")
+"""Fields that few change, out of sight until somebody asks for them or one is wrong."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,11 @@ class StartForm:
     def first_wrong(self) -> str:
         """The field that the cursor goes to; empty if all is well."""
         return next((name for name in FIELDS if name in self.wrong), "")
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether a field that is wrong would be out of sight."""
+        return any(name in self.wrong for name in FOLDED)
 
 
 def start_form(
@@ -130,6 +133,23 @@ def read_request(sent: Form) -> SearchRequest:
     )
 
 
+async def without_problem(sent: Form) -> Form:
+    """The form as if the spec of the pasted problem of KernelBench had been pasted, if there is one.
+
+    One is looked at at a time: each takes two processes with torch.
+
+    Raises:
+        BadInput: If no operator with a kernel to start from can be made of it.
+        Unavailable: If this machine has no worker's parts, or they failed.
+    """
+    text, devices = sent.whole("spec"), sent.several("devices")
+    if sent.text("operator") not in ("", PASTED) or not is_problem(text) or not devices:
+        return sent
+    async with _LOOKING:
+        operator = await searchable(name_of_text(text), text, devices[0])
+    return Form({**sent.fields, "spec": [operator.model_dump_json()]})
+
+
 def wrong_fields(error: BadInput | ValidationError) -> dict[str, str]:
     """By field of the form, what is wrong with it."""
     if isinstance(error, BadInput):
@@ -165,8 +185,6 @@ def _spec(text: str) -> dict[str, Any]:
     """A pasted spec, in TOML or JSON, with its sources inline."""
     if not text.strip():
         raise BadInput("choose an operator of the catalogue, or paste a spec", "operator")
-    if KERNELBENCH.search(text):
-        raise BadInput(NO_KERNELBENCH, "spec")
     try:
         found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -103,4 +103,4 @@ def _limit(bound: Bound | None, distance: float | None) -> str:
     if bound is None or distance is None:
         return "neither the bytes that must be moved nor the operations are known"
     name, rest = LIMITS[bound]
-    return name if distance <= NEAR_FLOOR else f"not {name} alone: {rest}"
+    return name if distance <= NEAR_FLOOR else f"more than {name}: {rest}"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from archive.records import AuditEntry, Token
 from service.api.identities import TokenRequest
-from service.api.paging import ID
+from service.api.paging import ID, MOST_NUMBER
 from service.api.sessions import page_after
 from service.api.wiring import Caller, Id, Running, needs
 from service.coordinator import Coordinator
@@ -125,7 +125,7 @@ async def revoke(id: Id, running: Running) -> Response:
 async def audit(
     running: Running,
     frame: Framed,
-    before: Annotated[int | None, Query(ge=0)] = None,
+    before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
     token: Annotated[str | None, Query(pattern=f"^{ID.pattern}$")] = None,
 ) -> Response:
     """What was done, and what was refused."""

@@ -86,6 +86,7 @@ class Trial:
         objective: If it was correct.
         parents: Ids of what it was made from; empty where that is not known.
         gain: Objective that it added to the archive; None if it won no cell.
+        ordinal: Number of the proposal.
     """
 
     note: str
@@ -93,6 +94,7 @@ class Trial:
     objective: float | None
     parents: tuple[str, ...] = ()
     gain: float | None = None
+    ordinal: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ name; what cannot be matched by name is left alone. The judge says whether the t
 
 import ast
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from service.emitters.base import Brief, Emitter, Parent, Proposal
@@ -61,7 +61,7 @@ def exchange(first: Parent, second: Parent, brief: Brief) -> tuple[str, str] | N
     return (write(first.source, brief.target, values), note) if note else None
 
 
-def _drawn(own: list[Parameter], theirs: Mapping[str, int], rng: random.Random) -> dict[str, int]:
+def _drawn(own: Sequence[Parameter], theirs: Mapping[str, int], rng: random.Random) -> dict[str, int]:
     """Some of the numbers that differ, at least one if there are any."""
     found = {item.name: theirs[item.name] for item in own if theirs.get(item.name, item.value) != item.value}
     legal = [item.name for item in own if item.name in found and found[item.name] in item.ladder]

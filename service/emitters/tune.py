@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 from service.emitters.base import Brief, Emitter, Proposal
@@ -17,6 +18,9 @@ WIDE_SHARE = 0.1
 
 ATTEMPTS = 24
 """Moves drawn before all neighbours are looked through for one that is new."""
+
+REMEMBERED = 256
+"""Sources whose parameters are remembered, some hundred kilobytes each with their trees: elites are parents often."""
 
 Values = Mapping[str, int]
 """New values by name of the parameter."""
@@ -40,14 +44,15 @@ class Tune(Emitter):
         return None
 
 
-def read(source: str, target: str) -> list[Parameter]:
-    """The parameters of a source; none if it cannot be read and written."""
+@lru_cache(REMEMBERED)
+def read(source: str, target: str) -> Sequence[Parameter]:
+    """The parameters of a source; none if it cannot be read and written. They are for reading: `write` writes."""
     try:
         module = parse(source)
         found = parameters(module, target) if is_readable(module) else []
         render(module)
     except (SyntaxError, RecursionError):
-        return []
+        return ()
     return found
 
 

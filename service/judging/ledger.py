@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
-from archive.records import Candidate, Doubt, Offer, Placement, Traced, Variant, Verdict
+from archive.records import Candidate, Doubt, Offer, Placement, Retrace, Traced, Variant, Verdict
 from archive.store import About, Store
 from archive.store.lineage import Readings
 from service.events import CandidateJudged, ElitePromoted, Events
@@ -70,6 +70,14 @@ class Ledger:
     async def doubted(self, candidate: str) -> Doubt | None:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
         return await self._batch.doubted(candidate)
+
+    async def retrace(self, trace_key: str) -> Retrace | None:
+        """What a second trace gave, if there was one."""
+        return await self._batch.retrace(trace_key)
+
+    async def keep_retrace(self, trace_key: str, candidate: str, bundles: Sequence[str | None]) -> None:
+        """Keep what a second trace gave, by index of the variant. The first one counts, and stays."""
+        await self._batch.keep_retrace(trace_key, candidate, bundles)
 
     async def readings(self, bundle: str) -> Readings:
         """Readings of one bundle, one mapping a plan.

@@ -73,15 +73,15 @@ class Retraces:
             reason: Of that outcome.
             variants: What it found.
         """
-        await self._ledger.commit()
         exhausted = _exhausted(outcome, reason, await self._told(candidate), variants)
         if exhausted is not None:
             return exhausted
-        await self._store.retraces.keep(candidate.trace_key, candidate.id, [each.bundle for each in variants])
+        await self._ledger.keep_retrace(candidate.trace_key, candidate.id, [each.bundle for each in variants])
         refused = await self._known(candidate)
         if isinstance(refused, Refused):
             return refused
         if await self._ledger.doubted(candidate.id) is not None:
+            await self._ledger.commit()
             await self._store.bundles.replace(
                 BundleRecord(variant.bundle, variant.document, variant.readings or ())
                 for variant in variants
@@ -100,7 +100,7 @@ class Retraces:
 
     async def _known(self, candidate: Candidate) -> "Refused | bool | None":
         """True if the repeat was equal, `Refused` if it was not; None as long as there is none."""
-        repeat = await self._store.retraces.find(candidate.trace_key)
+        repeat = await self._ledger.retrace(candidate.trace_key)
         if repeat is None:
             return await self._unrepeatable(candidate)
         if [variant.bundle for variant in await self._told(candidate)] == list(repeat.bundles):
@@ -111,7 +111,7 @@ class Retraces:
 
     async def _unrepeatable(self, candidate: Candidate) -> Refused | None:
         """A candidate that has its verdict is not traced again: its repeat ended for want of something."""
-        now = await self._store.candidates.get(candidate.id)
+        now = await self._ledger.candidate(candidate.id)
         if now.state is not CandidateState.JUDGED:
             return None
         return Refused(Outcome(now.outcome or Outcome.WORKER_LOST), now.reason)

@@ -3,7 +3,8 @@
 Waiting only saves work, and is rebuilt from the archive after a restart.
 """
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -26,6 +27,7 @@ class Waiting(Generic[Key, Who]):
 
     def __init__(self) -> None:
         self._lines: dict[Key, _Line[Who]] = {}
+        self._candidates: Counter[str] = Counter()
 
     def has(self, key: Key, who: Who) -> bool:
         """Whether somebody waits already."""
@@ -36,6 +38,7 @@ class Waiting(Generic[Key, Who]):
         line = self._lines.setdefault(key, _Line())
         if not self.has(key, who):
             line.waiting.append(who)
+            self._candidates[who.candidate.id] += 1
         if line.sender is not None:
             return False
         line.sender = who.search.id
@@ -44,11 +47,14 @@ class Waiting(Generic[Key, Who]):
     def claim(self, key: Key) -> list[Who]:
         """Everybody who waits; they wait no longer."""
         line = self._lines.pop(key, None)
-        return line.waiting if line else []
+        if line is None:
+            return []
+        self._leave(line.waiting)
+        return line.waiting
 
     def awaits(self, candidate: str) -> bool:
         """Whether a candidate waits for anything."""
-        return any(who.candidate.id == candidate for line in self._lines.values() for who in line.waiting)
+        return candidate in self._candidates
 
     def forget(self, search: str) -> set[str]:
         """Drop a search, and what was known of jobs that were sent for it.
@@ -58,6 +64,7 @@ class Waiting(Generic[Key, Who]):
         """
         orphans: set[str] = set()
         for key, line in list(self._lines.items()):
+            self._leave([who for who in line.waiting if who.search.id == search])
             line.waiting = [who for who in line.waiting if who.search.id != search]
             if line.sender == search:
                 line.sender = None
@@ -65,3 +72,9 @@ class Waiting(Generic[Key, Who]):
             if not line.waiting:
                 del self._lines[key]
         return orphans
+
+    def _leave(self, leaving: Sequence[Who]) -> None:
+        for who in leaving:
+            self._candidates[who.candidate.id] -= 1
+            if not self._candidates[who.candidate.id]:
+                del self._candidates[who.candidate.id]

@@ -68,9 +68,12 @@ class Options(Section):
 
 
 def is_private(host: str) -> bool:
-    """Whether a host's name says by itself that it is not on the open internet."""
+    """Whether a host's name says by itself that it is not on the open internet.
+
+    Link-local addresses do not count: where a cloud hands out its machines' credentials is no place for a model.
+    """
     try:
-        return not is_global(host)
+        return not is_global(host) and not ip_address(host).is_link_local
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
 

@@ -14,7 +14,8 @@ INTERPRETED_ELEMENTS = 2**16
 INTERPRETED_ROWS = 160
 """Rows of any input, all dimensions but the last: often the number of programs, at 2 to 5 ms each (measured)."""
 INTERPRETED_VOLUME = 2**21
-"""Product of all dimensions: bounds the multiplications of a matrix product, and the elements of its result."""
+"""Product of all dimensions of inputs, and of their fixed sizes: bounds the multiplications of a matrix product, and
+the elements of its result."""
 HELD_OUT_BYTES = 128 * 2**20
 """Bytes of all inputs of a held-out shape: checking one must stay cheap beside the benchmark shapes."""
 
@@ -47,18 +48,20 @@ def all_shapes(operator: Operator, seed: int) -> tuple[Shape, ...]:
 def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
     """At most five shapes at which kernels break, small enough to be interpreted on a CPU, the cheapest first.
 
-    The smallest; tall with odd short rows; exact tiles; one more than exact tiles; long rows. An operator without
-    ranges has none. Where the smallest shape is too large to be interpreted it is the only one.
+    The smallest; tall with odd short rows; exact tiles; one more than exact tiles; long rows. Sizes that only scalars
+    have, such as a window, are less than those of inputs there, and once more. An operator without ranges has none.
+    Where the smallest shape is too large to be interpreted it is the only one.
     """
-    names = [name for name in operator.dimensions if name in operator.ranges]
+    names = [name for name in operator.extents if name in operator.ranges]
     if not names:
         return ()
+    aside = [name for name in operator.ranges if name not in operator.extents]
     patterns = (
-        _pattern(names, first=1, between=1, last=1),
-        _pattern(names, first=TALL, between=3, last=5),
-        _pattern(names, first=TILE // 2, between=TILE, last=TILE),
-        _pattern(names, first=17, between=TILE + 1, last=TILE + 1),
-        _pattern(names, first=3, between=2, last=LONG),
+        _pattern(names, first=1, between=1, last=1) | dict.fromkeys(aside, 1),
+        _pattern(names, first=TALL, between=3, last=5) | dict.fromkeys(aside, 2),
+        _pattern(names, first=TILE // 2, between=TILE, last=TILE) | dict.fromkeys(aside, TILE // 4),
+        _pattern(names, first=17, between=TILE + 1, last=TILE + 1) | dict.fromkeys(aside, 17),
+        _pattern(names, first=3, between=2, last=LONG) | dict.fromkeys(aside, LONG),
     )
     points = [_cut(operator, _clamped(operator, sizes), _interpretable) for sizes in patterns]
     usable = [dims for dims in points if _interpretable(operator, dims)] or points[:1]
@@ -134,7 +137,7 @@ def _clamped(operator: Operator, sizes: Dims) -> Dims:
 def _cut(operator: Operator, dims: Dims, fits: Fits) -> Dims:
     """Halve dimensions, leading ones first, until the shape fits or is the smallest there is."""
     dims = dict(dims)
-    for name in operator.dimensions:
+    for name in operator.extents:
         low, _ = operator.ranges.get(name, (dims[name], dims[name]))
         while dims[name] > low and not fits(operator, dims):
             dims[name] = max(low, dims[name] // 2)
@@ -146,8 +149,13 @@ def _interpretable(operator: Operator, dims: Dims) -> bool:
     return (
         sum(map(math.prod, shapes)) <= INTERPRETED_ELEMENTS
         and max(math.prod(shape[:-1]) for shape in shapes) <= INTERPRETED_ROWS
-        and math.prod(dims.values()) <= INTERPRETED_VOLUME
+        and math.prod(dims[name] for name in operator.extents) * _fixed(operator) <= INTERPRETED_VOLUME
     )
+
+
+def _fixed(operator: Operator) -> int:
+    """The most elements that sizes without a name give an input, such as those of a page or of a group of weights."""
+    return max(math.prod(extent for extent in item.shape if isinstance(extent, int)) for item in operator.given)
 
 
 def _affordable(operator: Operator, dims: Dims) -> bool:

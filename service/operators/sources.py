@@ -5,6 +5,10 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+
+REMEMBERED = 1024
+"""Texts whose digests are remembered, some kilobytes each: a proposal's is asked for three times on its way."""
 
 LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Keywords of a launch that speak to Triton and not to the kernel; the contract allows no others."""
@@ -72,6 +76,7 @@ def without_texts(module: ast.Module) -> ast.Module:
     return module
 
 
+@lru_cache(REMEMBERED)
 def digest(source: str) -> str:
     """SHA-256 of the normal form, or of the text itself where Python cannot read it."""
     try:

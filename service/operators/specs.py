@@ -40,7 +40,7 @@ RIGHT = {
     "scalars": "a list of tables, each with name, dtype and value",
     "scalars.name": "the argument's name in letters, digits and '_', such as 'causal'",
     "scalars.dtype": "'int', 'float' or 'bool'",
-    "scalars.value": "a number, or true or false",
+    "scalars.value": "a number, true or false, or for an int the name of a dimension",
     "shapes": "at least one table with a size of 1 or more for every dimension, such as {M = 4096, N = 4096}",
     "shapes.weight": "the shape's weight in the objective, a number above 0",
     "ranges": "[smallest, largest] for a dimension, both whole numbers of 1 or more",

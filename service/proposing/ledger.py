@@ -8,6 +8,7 @@ from archive.store import Store
 from service.emitters import EMITTERS
 from service.emitters.bandit import Account, shares
 from service.emitters.base import Trial
+from service.steering.requests import Choosing
 
 WINDOW = 64
 """Judged proposals of an emitter that count. Our choice: enough for rates to mean something, and few enough that an
@@ -21,7 +22,7 @@ class Ledger:
     """All emitters of a search that propose while it runs.
 
     Attributes:
-        accounts: By name; costs are in evaluations.
+        accounts: By name; costs are in evaluations. All are empty where a search goes without the bandit.
         trials: By name, newest first.
     """
 
@@ -52,9 +53,8 @@ class Turns:
     resting: Mapping[str, str]
 
 
-async def read_turns(store: Store, search: Search) -> tuple[Turns, ...]:
+def turns_of(ledger: Ledger) -> tuple[Turns, ...]:
     """How a search's turns are shared out now, in the order of its emitters."""
-    ledger = await read_ledger(store, search)
     found = shares(ledger.accounts, list(ledger.accounts))
     return tuple(
         Turns(
@@ -70,6 +70,11 @@ async def read_turns(store: Store, search: Search) -> tuple[Turns, ...]:
     )
 
 
+def choosing_of(search: Search) -> Choosing:
+    """How a search chooses what to try."""
+    return Choosing.model_validate(search.choosing or {})
+
+
 def active(search: Search) -> list[str]:
     """Emitters that propose while a search runs; names of none, from another version, are left out."""
     return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].plants]
@@ -82,7 +87,8 @@ async def read_ledger(store: Store, search: Search) -> Ledger:
         trials[name] = await _trials(store, search, name)
         gains = [trial.gain for trial in trials[name] if trial.gain is not None]
         price = await _price(store, search, name)
-        accounts[name] = Account(len(trials[name]), len(trials[name]) * price, len(gains), sum(gains))
+        tried = Account(len(trials[name]), len(trials[name]) * price, len(gains), sum(gains))
+        accounts[name] = tried if choosing_of(search).bandit else Account()
     return Ledger(accounts, trials)
 
 
@@ -93,7 +99,8 @@ async def _trials(store: Store, search: Search, name: str) -> tuple[Trial, ...]:
             gains[landing.candidate] = gains.get(landing.candidate, 0.0) + landing.gain
     found = await store.candidates.trials(search.id, name, WINDOW)
     return tuple(
-        Trial(item.note, item.outcome, item.objective, item.parents, gains.get(item.candidate)) for item in found
+        Trial(item.note, item.outcome, item.objective, item.parents, gains.get(item.candidate), item.ordinal)
+        for item in found
     )
 
 

@@ -1,30 +1,51 @@
 """From an archive to the next candidate: which emitter, which parents, and the proposal stored.
 
-Nothing here is remembered between proposals. Chance comes from the search's seed and the proposal's ordinal, so a
-killed search goes on as it would have.
+What a search may change is not remembered from one sight of it to the next. Chance comes from its seed and the
+proposal's ordinal, so a killed search goes on as it would have.
 """
 
 import random
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from uuid6 import uuid7
 
-from archive.grid import Grid
-from archive.policies import Surroundings
-from archive.records import SEED_EMITTER, Candidate, Holder, NewCandidate, Search
-from archive.selection import preferred, select
+from archive.records import SEED_EMITTER, Candidate, NewCandidate, Search
+from archive.selection import select
 from archive.store import Store
 from service.emitters import EMITTERS, bandit
 from service.emitters.base import Brief, Parent, Proposal, Trial
-from service.errors import BadInput
 from service.judging.jobs import target_of, trace_key, traced_at
-from service.judging.promotion import first_benchmark
 from service.operators.sources import digest
-from service.proposing.ledger import active, read_ledger
+from service.proposing.ledger import active, choosing_of
+from service.proposing.parents import Parents
+from service.proposing.screening import CHOICES, Offered, Screening, is_blind
+from service.proposing.sight import Sight
 from workers.protocol import Operator
 
 ATTEMPTS = 12
 """Tries to get one proposal before a search counts as exhausted: emitters may find nothing to do with a parent."""
+
+
+REMEMBERED = 65_536
+"""Sources of which it is remembered that a search has them, two hundred bytes each."""
+
+
+class Proposed(NamedTuple):
+    """A proposal on its way into the archive.
+
+    Attributes:
+        ordinal: Its number in the search.
+        emitter: Who made it.
+        proposal: What it is.
+        screened: Emitters whose proposals were dropped for it.
+    """
+
+    ordinal: int
+    emitter: str
+    proposal: Proposal
+    screened: tuple[str, ...] = ()
 
 
 class Proposer:
@@ -34,15 +55,12 @@ class Proposer:
         """Prepare; with a `holder`, proposals are stored only for searches that it holds."""
         self._store = store
         self._holder = holder
+        self._screening = Screening(store)
+        self._parents = Parents(store)
+        self._had: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def plant(self, search: Search, operator: Operator, ordinals: Iterable[int]) -> list[Candidate]:
-        """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent.
-
-        Raises:
-            BadInput: If the operator brings no seed.
-        """
-        if not operator.seeds:
-            raise BadInput(f"operator '{operator.name}' has no seed kernel to start from; add one to its spec", "seeds")
+        """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent."""
         planted = []
         for ordinal in ordinals:
             proposal = Proposal(source=operator.seeds[ordinal], parents=(), note=f"seed {ordinal}")
@@ -50,87 +68,101 @@ class Proposer:
             planted += [candidate] if candidate else []
         return planted
 
-    async def propose(self, search: Search, operator: Operator, ordinal: int) -> tuple[bool, Candidate | None]:
-        """Make proposal number `ordinal` with the emitters that ask nobody.
+    def look(self, search: Search) -> Sight:
+        """See what a search has come to, to make a few proposals."""
+        return Sight(self._store, search, self._parents)
 
-        Returns:
-            Whether any of them had something to propose, and the stored candidate: None where the search already
-            has the same source.
-        """
-        rng, ledger = chance(search, ordinal), await read_ledger(self._store, search)
+    async def propose(self, sight: Sight, operator: Operator, ordinal: int) -> Proposed | None:
+        """Make proposal number `ordinal` with the emitters that ask nobody; None if none of them has any."""
+        search, ledger = sight.search, await sight.ledger()
+        rng = chance(search, ordinal)
         device = rng.choice(search.devices)
-        elites = await self._store.elites.holders(search.id, device, search.axes_version)
-        around = Surroundings({holder.cell: holder.visits for holder in elites}, Grid(search.axes))
-        pinned = preferred(elites, await self._store.pins.list(search.id, device))
+        elites, around, pinned = await sight.elites(device), await sight.around(device), await sight.pinned(device)
         quick = [name for name in ledger.accounts if not EMITTERS[name].asks]
-        left: list[str] = []
+        wanted = CHOICES if choosing_of(search).screening and not is_blind(search, ordinal) else 1
+        left, offered = list[str](), list[Offered]()
         for _ in range(ATTEMPTS if quick else 0):
             left = left or bandit.ranked(ledger.accounts, quick, rng)
             name = left.pop(0)
             emitter = EMITTERS[name]
             choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
-            chosen = [choice.parent for choice in choices if choice is not None]
-            brief = await self._brief(search, operator, ledger.trials[name], chosen, rng)
-            proposal = await emitter.propose(brief)
-            if isinstance(proposal, Proposal):
-                return True, await self.keep(search, operator, ordinal, name, proposal)
-        return False, None
+            chosen = [await sight.parent(choice.parent) for choice in choices if choice is not None]
+            proposal = await emitter.propose(_brief(search, operator, ledger.trials[name], chosen, rng))
+            offered += [Offered(name, proposal)] if isinstance(proposal, Proposal) else []
+            if len(offered) == wanted:
+                break
+        return await self._choose(sight, ordinal, offered) if offered else None
 
-    async def turn(self, search: Search, ordinal: int) -> str:
+    async def turn(self, sight: Sight, ordinal: int) -> str:
         """The emitter that is first in line for a proposal, those that ask models among them."""
-        ledger = await read_ledger(self._store, search)
+        search, ledger = sight.search, await sight.ledger()
         return bandit.draw(ledger.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
 
     async def keep(
         self, search: Search, operator: Operator, ordinal: int, emitter: str, proposal: Proposal
     ) -> Candidate | None:
         """Store a proposal as a candidate; None where the search already has the same source."""
-        source_digest = digest(proposal.source)
-        return await self._store.candidates.add(
-            NewCandidate(
-                id=str(uuid7()),
-                search=search.id,
-                ordinal=ordinal,
-                emitter=emitter,
-                source=proposal.source,
-                digest=source_digest,
-                trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
-                parents=tuple(parent for parent in proposal.parents if parent),
-                note=proposal.note,
-            ),
+        (candidate,) = await self.keep_all(search, operator, [Proposed(ordinal, emitter, proposal)])
+        return candidate
+
+    async def keep_all(
+        self, search: Search, operator: Operator, made: Sequence[Proposed]
+    ) -> Sequence[Candidate | None]:
+        """Store proposals as candidates; None for those of which the search already has the same source."""
+        kept = await self._store.candidates.add_all(
+            [_record(search, operator, each) for each in made],
             holder=self._holder,
+            screened=[emitter for each in made for emitter in each.screened],
         )
+        self._had.update(((search.id, digest(each.proposal.source)), None) for each in made)
+        while len(self._had) > REMEMBERED:
+            self._had.popitem(last=False)
+        return kept
 
-    async def _brief(
-        self,
-        search: Search,
-        operator: Operator,
-        trials: tuple[Trial, ...],
-        chosen: Sequence[Holder],
-        rng: random.Random,
-    ) -> Brief:
-        parents = [await self._parent(search, elite) for elite in chosen]
-        parents = parents or [Parent(candidate="", source=operator.seeds[0])]
-        return Brief(
-            operator=operator.model_dump(mode="json"),
-            target=target_of(search),
-            parents=tuple(parents),
-            trials=trials,
-            rng=rng,
-        )
+    def is_known(self, search: Search, proposed: Proposed) -> bool:
+        """Whether a search is remembered to have a candidate with the same source. It will always have."""
+        return (search.id, digest(proposed.proposal.source)) in self._had
 
-    async def _parent(self, search: Search, elite: Holder) -> Parent:
-        candidate = await self._store.candidates.get(elite.candidate)
-        variants = await self._store.candidates.variants(elite.candidate)
-        readings = await self._store.bundles.readings(elite.bundle)
-        return Parent(
-            candidate=candidate.id,
-            source=candidate.source,
-            configuration=next(item.configuration for item in variants if item.index == elite.variant),
-            objective=elite.objective,
-            cell=elite.cell,
-            readings=readings[first_benchmark(search)],
-        )
+    async def _choose(self, sight: Sight, ordinal: int, offered: Sequence[Offered]) -> Proposed:
+        """The proposal of which most is expected, of those that the search has not had; else the first."""
+        search = sight.search
+        fresh = list(offered)
+        if len(offered) > 1:
+            digests = [digest(each.proposal.source) for each in offered]
+            had = await self._store.candidates.had(search.id, digests)
+            fresh = [each for each, key in zip(offered, digests, strict=True) if key not in had]
+        place = await self._screening.choose(search, target_of(search), fresh) if len(fresh) > 1 else None
+        name, proposal = (fresh or offered)[place or 0]
+        dropped = tuple(each.emitter for at, each in enumerate(fresh) if at != place) if place is not None else ()
+        sight.count_children(proposal.parents)
+        return Proposed(ordinal, name, proposal, dropped)
+
+
+def _record(search: Search, operator: Operator, made: Proposed) -> NewCandidate:
+    source_digest = digest(made.proposal.source)
+    return NewCandidate(
+        id=str(uuid7()),
+        search=search.id,
+        ordinal=made.ordinal,
+        emitter=made.emitter,
+        source=made.proposal.source,
+        digest=source_digest,
+        trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
+        parents=tuple(parent for parent in made.proposal.parents if parent),
+        note=made.proposal.note,
+    )
+
+
+def _brief(
+    search: Search, operator: Operator, trials: tuple[Trial, ...], chosen: Sequence[Parent], rng: random.Random
+) -> Brief:
+    return Brief(
+        operator=operator.model_dump(mode="json"),
+        target=target_of(search),
+        parents=tuple(chosen) or (Parent(candidate="", source=operator.seeds[0]),),
+        trials=trials,
+        rng=rng,
+    )
 
 
 def chance(search: Search, ordinal: int) -> random.Random:

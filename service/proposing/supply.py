@@ -7,7 +7,7 @@ short, by a pause, a stop or a kill, is taken up again with the very prompts and
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -19,16 +19,20 @@ from service.emitters.base import Proposal, Spent
 from service.judging.verdicts import Verdicts
 from service.llm import BackendError, PermanentFailure, Refused, TransientFailure
 from service.llm.base import Ask, BudgetSpent
+from service.operators.sources import digest
 from service.proposing.briefs import Briefs
 from service.proposing.consulting import Clerk, Consulting
 from service.proposing.ledger import active
-from service.proposing.proposals import Proposer, device_of
+from service.proposing.proposals import Proposed, Proposer, device_of
+from service.proposing.sight import Sight
 from service.proposing.stopping import stop_reason
 from service.tasks import end
 from workers.protocol import Operator
 
 DUPLICATES_PER_EVALUATION = 20
 """A search whose proposals are this many times its budget has nothing new to say."""
+MADE_AT_ONCE = 32
+"""Most proposals in a search's turn: where nearly all are there already, reports that may change that come first."""
 REST_S = 15.0
 """Seconds for which nobody is asked after a failure: backends repeat by themselves what is worth repeating."""
 
@@ -46,10 +50,14 @@ class Supplied:
 
 @dataclass
 class _Room:
-    """Places for candidates, how many conversations there may be, and how many candidates were added."""
+    """Places for candidates, how many conversations there may be, and how many candidates were added.
+
+    `only` says that nobody proposes but in conversations.
+    """
 
     free: int
     talks: int
+    only: bool
     added: int = 0
 
 
@@ -103,6 +111,10 @@ class Proposing:
         talks = self._talks.get(search)
         return 0 if talks is None else len(talks.tasks)
 
+    def quiet(self, searches: Iterable[str]) -> list[str]:
+        """Those in which no model is being talked with: they can change hands, and nothing that is paid for is lost."""
+        return [search for search in searches if not self.waiting(search)]
+
     async def retain(self, searches: Collection[str]) -> None:
         """End the conversations of all other searches. What they paid for is in the archive."""
         for search in self._talks.keys() - set(searches):
@@ -147,8 +159,9 @@ class Proposing:
         room = _Room(
             free=min(free, search.budget - counts.candidates - len(talks.tasks)),
             talks=places if only else max(1, places // 2),
+            only=only,
         )
-        dry = await self._fill(search, operator, talks, room, only=only)
+        dry = await self._fill(search, operator, talks, room)
         state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
         return Supplied(room.added, state, reason)
 
@@ -157,31 +170,55 @@ class Proposing:
         waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
         return Supplied() if waiting else Supplied(0, SearchState.DONE, reason)
 
-    async def _fill(self, search: Search, operator: Operator, talks: _Talks, room: _Room, *, only: bool) -> bool:
-        """Propose until there is no room; whether the emitters that ask nobody had nothing to propose."""
+    async def _fill(self, search: Search, operator: Operator, talks: _Talks, room: _Room) -> bool:
+        """Propose for a while, until there is no room; whether the emitters that ask nobody had nothing to propose."""
         while room.free > 0 and talks.templates:
             await self._vary(search, operator, talks, room)
-        while room.free > 0 and talks.following < search.budget * DUPLICATES_PER_EVALUATION:
-            name = await self._turn(search, talks, room)
-            if name is not None:
-                self._start(search, operator, talks, talks.allot(), name)
-                room.free -= 1
-                continue
-            if only:
-                return False
-            found, candidate = await self._proposer.propose(search, operator, talks.allot())
-            if candidate is not None:
-                room.free, room.added = room.free - 1, room.added + 1
-                await self._verdicts.trace(search, operator, candidate)
-            if not found:
-                return True
+        sight, left = self._proposer.look(search), MADE_AT_ONCE
+        while room.free > 0 and left > 0 and _is_fresh(search, talks):
+            made, dry = await self._make(sight, operator, talks, room, left)
+            for candidate in await self._proposer.keep_all(search, operator, made):
+                if candidate is not None:
+                    room.free, room.added = room.free - 1, room.added + 1
+                    await self._verdicts.trace(search, operator, candidate)
+            if dry or not made:
+                return dry
+            left -= len(made)
         return False
 
-    async def _turn(self, search: Search, talks: _Talks, room: _Room) -> str | None:
+    async def _make(
+        self, sight: Sight, operator: Operator, talks: _Talks, room: _Room, most: int
+    ) -> tuple[list[Proposed], bool]:
+        """Proposals for the places there are, and whether there were no more; conversations take places at once.
+
+        Those that the search is known to have take no place, but count.
+        """
+        made: list[Proposed] = []
+        fresh: set[str] = set()
+        while room.free > len(fresh) and len(made) < most and _is_fresh(sight.search, talks):
+            await asyncio.sleep(0)  # The event loop serves pages as well.
+            name = await self._turn(sight, talks, room)
+            if name is not None:
+                self._start(sight.search, operator, talks, talks.allot(), name)
+                room.free -= 1
+                continue
+            proposed = None if room.only else await self._proposer.propose(sight, operator, talks.allot())
+            if proposed is None:
+                return made, not room.only
+            made.append(proposed)
+            if not self._proposer.is_known(sight.search, proposed):
+                fresh.add(digest(proposed.proposal.source))
+        return made, False
+
+    async def _turn(self, sight: Sight, talks: _Talks, room: _Room) -> str | None:
         """The emitter that asks a model now; None where it is nobody's turn who does."""
-        if not any(EMITTERS[name].asks for name in active(search)) or talks.silent or len(talks.tasks) >= room.talks:
+        if (
+            not any(EMITTERS[name].asks for name in active(sight.search))
+            or talks.silent
+            or len(talks.tasks) >= room.talks
+        ):
             return None
-        name = await self._proposer.turn(search, talks.following)
+        name = await self._proposer.turn(sight, talks.following)
         return name if EMITTERS[name].asks else None
 
     async def _ending(
@@ -197,7 +234,7 @@ class Proposing:
             return SearchState.DONE, ""
         if talks.templates:
             return None, ""
-        if talks.following >= search.budget * DUPLICATES_PER_EVALUATION or (dry and not asking):
+        if not _is_fresh(search, talks) or (dry and not asking):
             return SearchState.DONE, "nothing new to propose"
         if talks.silence is not None and talks.silent and (dry or not quick):
             if isinstance(talks.silence, BudgetSpent):
@@ -306,6 +343,11 @@ class Proposing:
         else:
             talks.taken_up = False
             log.error("a conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+
+def _is_fresh(search: Search, talks: _Talks) -> bool:
+    """Whether a search may still have something new to say."""
+    return talks.following < search.budget * DUPLICATES_PER_EVALUATION
 
 
 def _outcome(candidate: str | None) -> str:

@@ -27,6 +27,7 @@ from service.proposing.proposals import Proposer
 from service.proposing.supply import Proposing
 from service.searching.flow import Flow, Limits
 from service.searching.intake import Intake
+from service.searching.patience import Patience
 from service.searching.roster import Roster
 from service.searching.tenure import Holdings
 from service.tasks import end
@@ -95,6 +96,7 @@ class Evolution:
         self.finals = Finals(store, dispatcher, events)
         self._roster = Roster(store)
         self._flow = Flow(dispatcher, limits)
+        self._patience = Patience(store, dispatcher)
         self.vetting = Vetting(store, events)
         self._proposer = Proposer(store, self.holdings.holder)
         self._proposing = Proposing(store, self._proposer, self.verdicts, ask)
@@ -106,8 +108,7 @@ class Evolution:
         self._arrived: frozenset[str] = frozenset()
         self._turns: dict[str, float] = {}
         self._turn = 0.0
-        self._life = ""
-        self._life_at = 0.0
+        self._life, self._life_at = "", 0.0
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -143,6 +144,9 @@ class Evolution:
     async def tick(self) -> None:
         """Apply what has come back, then fill free places."""
         await self.holdings.refresh()
+        # What is paid for is heard here.
+        quiet = [search for search in self._heard if not self._proposing.waiting(search)]
+        await self.holdings.share(self._roster.by_load(quiet))
         mail = await self._intake.collect()
         self._arrived, held = frozenset(report.job for report in mail.reports), self.holdings.held
         await self._roster.look()
@@ -185,11 +189,12 @@ class Evolution:
         """Fill free places, but not for long; searches take turns, as many as their priority says."""
         marks, until = self._roster.marks, time.monotonic() + SUPPLY_S
         await self._flow.look(marks.values())
-        mine = [await self._roster.get(id) for id in self._heard if id in marks and marks[id].state in ACTIVE]
+        mine = await self._roster.those(self._heard, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
+        for search, reason in await self._patience.spent(mine):
+            await self._enter(search, SearchState.STOPPED, reason)
         for search in mine:
             self._flow.add(search, self._proposing.waiting(search.id))
-        for search in mine:
             self._dispatcher.share(search.id, search.owner, search.priority)
         self._turns = {search.id: self._turns.get(search.id, self._turn) for search in mine}
         for search in sorted(mine, key=lambda search: self._turns[search.id]):

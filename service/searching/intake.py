@@ -150,7 +150,7 @@ class Intake:
             raise
         except Gone:
             log.warning("report about nothing we know", job=report.job, search=report.search)
-        except (ArchiveError, ValueError, LookupError) as error:
+        except (ArchiveError, ValueError, LookupError, ArithmeticError) as error:
             # It would fail again each time that it came, and hold up all others.
             log.error("report cannot be applied", job=report.job, reason=str(error)[:500])
         else:

@@ -1,6 +1,8 @@
 """The open searches as they are now, read whole only when they have changed: a search with its graphs is wide."""
 
-from archive.records import Search, SearchMark
+from collections.abc import Collection, Iterable
+
+from archive.records import Search, SearchMark, SearchState
 from archive.store import Store
 from workers.protocol import Operator
 
@@ -38,6 +40,15 @@ class Roster:
             if self._is_fresh(search):
                 self._known[id] = search
         return search
+
+    async def those(self, ids: Iterable[str], states: Collection[SearchState]) -> list[Search]:
+        """Open searches among these that are in such a state now: a person may have ended one since the last look."""
+        known = [await self.get(id) for id in ids if id in self._marks]
+        return [search for search in known if search.state in states]
+
+    def by_load(self, ids: Iterable[str]) -> list[str]:
+        """Open searches among these, those first that have the least on their way."""
+        return sorted((id for id in ids if id in self._marks), key=lambda id: self._marks[id].in_flight)
 
     async def operator(self, search: Search) -> Operator:
         """What a search is about."""

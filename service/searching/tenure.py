@@ -1,12 +1,13 @@
 """Which searches this coordinator runs: it takes them, keeps them by renewing, and lets go of them.
 
 Several coordinators share one archive. Each search is held by one of them at a time, for a few seconds unless renewed;
-one that dies stops renewing, and the others take what it held.
+one that dies stops renewing, and the others take what it held. One that joins is counted, and those that hold more than
+their share then let go of the rest.
 """
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import structlog
 from uuid6 import uuid7
@@ -25,6 +26,9 @@ MARGIN_S = 0.5
 TAKEN_AT_ONCE = 16
 """Most searches taken in one look, so that those of a dead coordinator are shared by the others."""
 
+ALL = 1_000_000
+"""The share of who is alone: more searches than are ever open."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -42,6 +46,7 @@ class Holdings:
         self._tenures = store.tenures
         self._term_s = term_s
         self._held: frozenset[str] = frozenset()
+        self._share = ALL
         self._until = 0.0
         self._renew_at = 0.0
         self._turn = asyncio.Lock()
@@ -62,6 +67,7 @@ class Holdings:
             await end([self._task])
         try:
             await self.release(self._held)
+            await self._tenures.leave(self.holder)
         except ArchiveError as error:
             log.warning("tenures not released; they lapse", reason=str(error))
 
@@ -85,6 +91,15 @@ class Holdings:
                 self._held |= {tenure.search for tenure in taken}
             return search in self.held
 
+    async def share(self, spare: Sequence[str]) -> None:
+        """Let go of what is held beyond a fair share, so that another coordinator takes it.
+
+        Args:
+            spare: Searches that may go, those first that are the easiest to hand over.
+        """
+        mine = [search for search in spare if search in self.held]
+        await self.release(mine[: max(0, min(len(self.held) - self._share, TAKEN_AT_ONCE))])
+
     async def release(self, searches: Collection[str]) -> None:
         """Let go of searches."""
         async with self._turn:
@@ -94,8 +109,9 @@ class Holdings:
 
     async def _renew(self) -> None:
         began = time.monotonic()
+        self._share = ALL if self.alone else await self._tenures.attend(self.holder, self._term_s)
         kept = await self._tenures.renew(self.holder, self._term_s) if self._held else []
-        most = 1000 if self.alone else TAKEN_AT_ONCE
+        most = ALL if self.alone else max(0, min(self._share - len(kept), TAKEN_AT_ONCE))
         taken = await self._tenures.take(self.holder, self._term_s, most=most, by_force=self.alone)
         held = frozenset(tenure.search for tenure in (*kept, *taken))
         for tenure in taken:

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from uuid6 import uuid7
 
-from archive.errors import NotFound, Unavailable
+from archive.errors import Unavailable
 from archive.records import NewToken, Session, Token
 from archive.store import Store
 from service.errors import Unauthenticated
+from service.looks import Looks
 from service.security import cookies
 from service.security.credentials import digest_of, mint, read
 from service.security.identity import Identity
@@ -44,6 +45,14 @@ class Authentication:
     def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
         self._store = store
         self._clock = clock
+        self._tokens = Looks(store.tokens.find)
+        self._first = Looks[None, bool](self._look_for_any)
+        self._is_needed = False
+
+    async def is_needed(self) -> bool:
+        """Whether there is, or ever was, a token: from the first one on everybody needs one."""
+        self._is_needed = self._is_needed or bool(await self._first.find(None))
+        return self._is_needed
 
     async def by_token(self, text: str) -> Identity:
         """Whose token this is.
@@ -59,8 +68,8 @@ class Authentication:
         session = await self._store.sessions.find(digest_of(secret))
         if session is None or at >= session.expires_at or at >= session.used_at + cookies.IDLE:
             return None
-        token = await self._store.tokens.get(session.token)
-        if not token.is_usable(at):
+        token = await self._tokens.find(session.token)
+        if token is None or not token.is_usable(at):
             return None
         if at >= session.used_at + USE_NOTED:
             with suppress(Unavailable):
@@ -96,15 +105,15 @@ class Authentication:
         credential = read(text)
         if credential is None:
             raise Unauthenticated("this is no token of this service; one begins with 'reef_' and is sent whole")
-        try:
-            token = await self._store.tokens.get(credential.id)
-        except NotFound as error:
-            raise Unauthenticated(NOT_USABLE) from error
+        token = await self._tokens.find(credential.id)
         at = self._clock()
-        if not credential.matches(token.digest) or not token.is_usable(at):
+        if token is None or not credential.matches(token.digest) or not token.is_usable(at):
             raise Unauthenticated(NOT_USABLE)
         await self._note_use(token, at)
         return token
+
+    async def _look_for_any(self, keys: Collection[None]) -> dict[None, bool]:
+        return dict.fromkeys(keys, await self._store.tokens.is_there_any())
 
     async def _note_use(self, token: Token, at: datetime) -> None:
         """Write down that a token is in use. It is no reason to refuse a request that this cannot be done now."""

@@ -1,4 +1,4 @@
-"""What people may change of a search that runs: budget, priority, what it prefers as parents, what models are told."""
+"""What people may change of a search that runs: budget, priority, stop rules, favoured parents, words for models."""
 
 from uuid6 import uuid7
 
@@ -20,7 +20,7 @@ MOST_HINTS = 32
 
 
 async def change(store: Store, events: Events, search: Search, asked: SearchChange) -> Search:
-    """Give a search another budget or another priority. Jobs that wait already keep the turns that they were sent with.
+    """Give a search another budget, priority or stop rules. Jobs that wait already keep the turns they were sent with.
 
     Raises:
         Conflict: If it has ended, or has proposed more than its new budget already.
@@ -32,9 +32,10 @@ async def change(store: Store, events: Events, search: Search, asked: SearchChan
             f"{proposed} candidates are proposed already, so the budget cannot be {asked.budget};"
             " stop the search to end it"
         )
+    stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
     try:
         changed = await store.searches.change(
-            search.id, budget=asked.budget, priority=asked.priority, only_in=STEERABLE
+            search.id, budget=asked.budget, priority=asked.priority, stop=stop, only_in=STEERABLE
         )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error

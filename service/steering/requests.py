@@ -73,6 +73,20 @@ class StopRules(BaseModel):
     speedup: float | None = Field(default=None, gt=0)
 
 
+class Choosing(BaseModel):
+    """How a search chooses what to try.
+
+    Attributes:
+        bandit: Whether emitters get turns by what they brought for their cost; without it all get as many.
+        screening: Whether a model of what proposals are worth chooses one of a few.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bandit: bool = True
+    screening: bool = False
+
+
 class SearchRequest(BaseModel):
     """One search to run.
 
@@ -86,6 +100,7 @@ class SearchRequest(BaseModel):
         priority: Its share of turns and places beside its owner's other searches.
         llm: What emitters that ask language models may use and spend; None if none may be asked.
         stop: When it ends before its evaluations are used.
+        choosing: Which parts choose what it tries.
     """
 
     model_config = ConfigDict(
@@ -105,6 +120,7 @@ class SearchRequest(BaseModel):
     priority: int = Field(default=PRIORITY, ge=1, le=9)
     llm: LlmTerms | None = None
     stop: StopRules | None = None
+    choosing: Choosing = Choosing()
 
 
 class SearchChange(BaseModel):
@@ -113,19 +129,24 @@ class SearchChange(BaseModel):
     Attributes:
         budget: Evaluations allowed from now on, those that were made included; None leaves it.
         priority: Its share of turns and places beside its owner's other searches; None leaves it.
+        stop: The rules that end it from now on, in place of those it has; without a rule in it, only its evaluations
+            end the search. None leaves them.
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", json_schema_extra={"examples": [{"budget": 400}, {"priority": 9}]}
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={"examples": [{"budget": 400}, {"priority": 9}, {"stop": {"plateau": 50}}]},
     )
 
     budget: int | None = Field(default=None, ge=1, le=1_000_000)
     priority: int | None = Field(default=None, ge=1, le=9)
+    stop: StopRules | None = None
 
     @model_validator(mode="after")
     def _of_something(self) -> Self:
-        if self.budget is None and self.priority is None:
-            raise ValueError("say what to change: the budget, the priority, or both")
+        if self.budget is None and self.priority is None and self.stop is None:
+            raise ValueError("say what to change: the budget, the priority or the rules that stop it")
         return self
 
 

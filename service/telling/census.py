@@ -1,11 +1,13 @@
 """What the axes of a grid are, and what they tell apart among a search's kernels, as answers and commands show it."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import BaseModel
 
 from archive import census as counting
 from archive.descriptors import Descriptor, coordinates
+from archive.grid import Grid
 from archive.records import Search
 from archive.store import Store
 from service.judging.promotion import first_benchmark
@@ -72,7 +74,8 @@ class Census(BaseModel):
     """What the axes tell apart among the distinct kernels that were correct on a device.
 
     `axes` span the search's grid, `cells` are its cells; `descriptors` has every axis there is, `shared` every pair
-    of which both tell something, the most redundant first.
+    of which both tell something, the most redundant first. `elites` were held against what their readings say now:
+    `moved` are those cells whose holders belong elsewhere, because edges were changed since; re-binning mends that.
     """
 
     search: str
@@ -82,10 +85,12 @@ class Census(BaseModel):
     cells: Spread
     descriptors: dict[str, Spread]
     shared: list[Shared]
+    elites: int
+    moved: list[int]
 
     @classmethod
-    def of(cls, search: Search, device: str, census: counting.Census) -> Self:
-        """A census as it was counted."""
+    def of(cls, search: Search, device: str, census: counting.Census, elites: int, moved: list[int]) -> Self:
+        """A census as it was counted, and the check of where elites lie."""
         shared = sorted(census.shared.items(), key=lambda item: -item[1])
         return cls(
             search=search.id,
@@ -95,12 +100,27 @@ class Census(BaseModel):
             cells=Spread.of(census.cells),
             descriptors={name: Spread.of(spread) for name, spread in census.descriptors.items()},
             shared=[Shared(first=pair[0], second=pair[1], share=share) for pair, share in shared],
+            elites=elites,
+            moved=moved,
         )
 
 
 async def take_census(store: Store, search: Search, device: str) -> Census:
-    """Count the distinct correct kernels of a search. Reads every one of them, and keeps counts only."""
+    """Count the distinct correct kernels of a search, and check where its elites lie. Keeps counts only."""
     first, counts = first_benchmark(search), counting.Counting(search.axes)
     async for readings in store.bundles.readings_of_correct(search.id, device):
         counts.add(coordinates(readings[first]))
-    return Census.of(search, device, counts.census())
+    elites = await store.elites.list(search.id, device, search.axes_version)
+    readings_of = await store.lineage.readings({elite.bundle for elite in elites})
+    grid = Grid(search.axes)
+    known = {elite.cell: readings_of[elite.bundle][first] for elite in elites if elite.bundle in readings_of}
+    moved = [cell for cell, readings in known.items() if _cell(grid, readings) != cell]
+    return Census.of(search, device, counts.census(), len(known), moved)
+
+
+def _cell(grid: Grid, readings: Mapping[str, Any]) -> int | None:
+    """Where readings belong by the edges of today, None if nowhere in this grid."""
+    try:
+        return grid.index(coordinates(readings))
+    except ValueError:  # An axis has more bins today than when the grid was laid out.
+        return None

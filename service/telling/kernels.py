@@ -55,6 +55,7 @@ def kernel_file(
         report: What its speedup rests on, where that is known.
     """
     baselines = best_baselines(report) if report else {}
+    dims = _tried_at(search, operator)
     return _TEMPLATES.get_template("kernel.py.jinja").render(
         name=operator.name,
         entry=operator.entry,
@@ -71,11 +72,11 @@ def kernel_file(
         bundle=elite.bundle[:16],
         source=candidate.source.rstrip("\n") + "\n",
         reference=repr(operator.reference),
-        inputs=repr(_inputs(search, operator)),
+        inputs=repr(_inputs(operator, dims)),
         backward=operator.backward_entry if operator.backward else "",
         wanted=repr(operator.differentiated),
         taken=len(operator.inputs),
-        scalars=repr([scalar.value for scalar in operator.scalars]),
+        scalars=repr(operator.scalar_values(dims)),
     )
 
 
@@ -85,11 +86,15 @@ def _provenance(device: str, report: Report | None) -> str:
     return f"MEASURED on {device}" + (f", trust {report.trust.value}" if report and report.trust else "")
 
 
-def _inputs(search: Search, operator: Operator) -> list[tuple[tuple[int, ...], str, float | None, float | None]]:
-    """Shape, dtype and bounds of each input at the largest boundary shape: small enough for the interpreter."""
+def _tried_at(search: Search, operator: Operator) -> dict[str, int]:
+    """The largest boundary shape: small enough for the interpreter."""
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     small = [shape for shape in shapes if shape.role is ShapeRole.BOUNDARY] or shapes
-    dims = max(small, key=lambda shape: operator.input_bytes(shape.dims)).dims
+    return max(small, key=lambda shape: operator.input_bytes(shape.dims)).dims
+
+
+def _inputs(operator: Operator, dims: dict[str, int]) -> list[tuple[tuple[int, ...], str, float | None, float | None]]:
+    """Shape, dtype and bounds of each input."""
     return [
         (
             operator.input_shape(item, dims),

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from archive.records import Purse, Search
-from archive.store import Store, migrate
+from archive.store import Store
 from service.asking.exchanges import Asking
 from service.llm import Answer, Prompt, Purpose
 from service.steering.requests import LlmTerms
 from tests.archive.samples import stored_search
+from tests.archives import opened
 
 PROMPT = Prompt("You write kernels.", "Make it faster.", 100)
 FREE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0}
@@ -84,18 +85,6 @@ async def inquiry(folder: Path, text: str = "", **terms: Any) -> AsyncIterator[I
             yield Inquiry(store, asking, search, folder)
         finally:
             await asking.close()
-
-
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Store]:
-    """The archive in a folder."""
-    url = f"sqlite+aiosqlite:///{folder / 'reef.db'}"
-    await migrate(url)
-    store = await Store.open(url)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def until(condition: Any, timeout_s: float = 10.0) -> None:

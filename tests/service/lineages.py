@@ -1,15 +1,13 @@
 """Searches that are over, with every step as a test wants it: written through the store, as the service writes them."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from uuid6 import uuid7
 
 from archive.records import NewCandidate, NewReport, NewSearch, NewVariant, Search, SearchState, Traced
-from archive.store import Store, migrate
+from archive.store import Store
 from tests.service import records
 from workers.protocol import Device, Outcome, Provenance, Ratio, Trust
 
@@ -42,16 +40,6 @@ class Made:
 
 
 SEED = Made("seed", parents=(), emitter="seed", note="seed 0", readings={"num_warps": 8})
-
-
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Store]:
-    """An archive in a folder."""
-    url = f"sqlite+aiosqlite:///{folder / 'reef.db'}"
-    await migrate(url)
-    store = await Store.open(url)
-    yield store
-    await store.close()
 
 
 async def stored(store: Store, made: Sequence[Made], state: SearchState = SearchState.DONE, **changes: Any) -> Search:

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import gc
+import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -11,28 +13,40 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 import pytest_asyncio
 import schemathesis
+import uvicorn
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
-from schemathesis import Case, checks
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode, checks
 from starlette.types import Message
 
 from archive.errors import Unavailable
 from archive.store import Store, migrate
 from service.api.document import Stated, stated
+from service.api.heads import server_options
+from service.api.paging import encode
 from service.app import MAX_HEAD_BYTES, create_app, listen, require_admin, serve, settle_memory, tls_files
 from service.embedded import EmbeddedServer
 from service.errors import BadInput
 from service.security.authentication import Authentication, issue
+from service.security.certificates import certified
 from service.security.credentials import PATTERN
 from service.security.doors import Doors, Login
 from service.security.hosts import Hosts
 from service.security.scopes import EVERY_SCOPE, Scope
 from service.settings import Settings
+from tests.postgres import empty_database
+from tests.service import records
+from tests.service.api.conftest import Filled, fill
+from tests.service.api.test_examples import resolved
+from tests.service.security.test_certificates import made
 
 ROOT = Path(__file__).parent.parent.parent
 CONFORMANCE = [
@@ -76,12 +90,17 @@ async def tokens(locked: FastAPI) -> dict[Scope | None, str]:
     return made | {None: (await issue(store, "nothing", set()))[1]}
 
 
-async def status_of(app: FastAPI, route: Stated, token: str | None) -> int:
-    """The status of an answer, without waiting for its end: a stream has none."""
+def address_of(route: Stated) -> str:
+    """An address that a route answers, about nothing that is there."""
     path = route.path
     for name in ("id", "pin", "hint", "entry", "exchange", "worker", "candidate"):
         path = path.replace(f"{{{name}}}", NOBODY)
-    path = path.replace("{cell}", "0").replace("{name}", "none").replace("{", "").replace("}", "")
+    return path.replace("{cell}", "0").replace("{name}", "none").replace("{", "").replace("}", "")
+
+
+async def status_of(app: FastAPI, route: Stated, token: str | None) -> int:
+    """The status of an answer, without waiting for its end: a stream has none."""
+    path = address_of(route)
     headers = [(b"host", HOST.encode()), (b"content-type", b"application/json")]
     if token is not None:
         headers.append((b"authorization", f"Bearer {token}".encode()))
@@ -138,6 +157,24 @@ async def test_a_route_is_open_to_its_scope_and_no_other(
         assert status < 500, f"{scope} got {status}"
 
 
+CHANGES = [route for route in ROUTES if route.method not in ("GET", "HEAD") and route.path != "/login"]
+"""All but the login, which changes nothing for who shows no token."""
+
+
+@pytest.mark.parametrize("route", CHANGES, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_whatever_changes_something_is_in_the_audit_log(
+    locked: FastAPI, tokens: dict[Scope | None, str], route: Stated
+) -> None:
+    """Both who may and who may not: nothing that would change something goes unseen."""
+    store = locked.state.coordinator.store
+    for scope in (route.scope or Scope.READ, None):
+        status = await status_of(locked, route, tokens[scope])
+        (entry,) = await store.audit.list(limit=1)
+        assert (entry.action.split()[0], entry.target, entry.status) == (route.method, address_of(route), status)
+        assert entry.caller == (scope.value if scope else "nothing")
+
+
 @pytest_asyncio.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an app that has not started: enough for everything that never reaches a route."""
@@ -163,8 +200,11 @@ async def test_nothing_is_loaded_from_elsewhere(client: httpx.AsyncClient) -> No
 
 
 @contextlib.contextmanager
-def running_service(folder: Path, log: Path | None = None, **environment: str) -> Iterator[str]:
-    """A service in a process of its own, which ends cleanly when it is asked to; its address."""
+def running_service(folder: Path, log: Path | None = None, *, ready: bool = True, **environment: str) -> Iterator[str]:
+    """A service in a process of its own, which ends cleanly when it is asked to; its address.
+
+    It is waited for until it is ready, or only until it answers.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -186,19 +226,19 @@ def running_service(folder: Path, log: Path | None = None, **environment: str) -
         )
         scheme = "https" if "REEF_TLS_CERTIFICATE" in environment else "http"
         try:
-            wait_until_ready(process, f"{scheme}://127.0.0.1:{port}")
+            wait_until_up(process, f"{scheme}://127.0.0.1:{port}/{'readyz' if ready else 'healthz'}")
             yield f"{scheme}://127.0.0.1:{port}"
         finally:
             process.terminate()
             assert process.wait(60) == 0
 
 
-def wait_until_ready(process: "subprocess.Popen[bytes]", address: str) -> None:
+def wait_until_up(process: "subprocess.Popen[bytes]", address: str) -> None:
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up:
         assert process.poll() is None, "the service ended by itself"
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{address}/readyz", verify=False).status_code == 200:
+            if httpx.get(address, verify=False).status_code == 200:
                 return
         time.sleep(0.1)
     raise AssertionError("the service did not become ready")
@@ -232,13 +272,11 @@ def test_a_port_that_is_taken_is_said() -> None:
     assert caught.value.field == "host"
 
 
-@pytest_asyncio.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    url = f"sqlite+aiosqlite:///{tmp_path / 'archive.db'}"
-    await migrate(url)
-    opened = await Store.open(url)
-    yield opened
-    await opened.close()
+def test_no_answer_waits_until_its_head_is_acknowledged() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        taken, _ = listening.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_the_first_token_is_made_and_shown_once(store: Store) -> None:
@@ -262,25 +300,116 @@ async def test_a_service_that_nobody_could_administer_does_not_start(store: Stor
     assert len(shown) == 1
 
 
-def test_no_request_makes_it_fail(tmp_path: Path) -> None:
-    with running_service(tmp_path) as address:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty archive, not migrated yet."""
+    return empty_database(request, tmp_path / "reef.db")
+
+
+async def filled_archive(database_url: str) -> Filled:
+    await migrate(database_url)
+    store = await Store.open(database_url)
+    try:
+        return await fill(store)
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
+def test_no_request_makes_it_fail(tmp_path: Path, database_url: str, mode: GenerationMode) -> None:
+    """Requests as the document has them, about things that are there, and requests that break it."""
+    filled = asyncio.run(filled_archive(database_url))
+    with running_service(tmp_path, REEF_DATABASE_URL=database_url, REEF_REQUESTS_PER_S="0") as address:
         schema = schemathesis.openapi.from_url(f"{address}/openapi.json").exclude(path_regex="/events$")
         tried = []
         for found in schema.get_all_operations():
             operation = found.ok()
 
-            @given(case=operation.as_strategy())
-            @settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+            @given(case=operation.as_strategy(generation_mode=mode))
+            @settings(
+                max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+            )
             def answers_as_documented(case: Case) -> None:
                 # Tokens that it makes up would only ever be refused.
                 case.headers.pop("Authorization", None)
                 case.cookies.clear()
+                if mode is GenerationMode.POSITIVE and "id" in case.path_parameters:
+                    case.path_parameters["id"] = filled.best if "/candidates/" in case.path else filled.search.id
                 case.call_and_validate(checks=CONFORMANCE)
 
-            answers_as_documented()
-            tried.append(operation.label)
+            # There is no wrong way to ask for what takes nothing.
+            with contextlib.suppress(Unsatisfiable):
+                answers_as_documented()
+                tried.append(operation.label)
         assert {"POST /api/v1/searches", "POST /api/v1/tokens", "POST /login"} <= set(tried)
         assert httpx.get(f"{address}/readyz").status_code == 200
+
+
+ODD = ("\0", "9" * 30, str(2**63), "-1", "%", "x" * 3000)
+ODD_KEYS: tuple[tuple[int | float | str, ...], ...] = (
+    *((10**400, "x"), (float("nan"), "x"), (1.5, "\ud800"), (1.5, "\0"), (1.5, 2**63)),
+    *(("\0",), ("\ud800",), (2**63,), (True,)),
+)
+"""What cursors are made of, as nobody but a stranger makes them."""
+ON_PAGES = ("before", "token", "next", "left", "right", "x", "device", "variant", "against", "outcome")
+"""What addresses of pages may ask for, which no document tells."""
+
+
+def test_no_address_makes_it_fail(tmp_path: Path, database_url: str) -> None:
+    filled = asyncio.run(filled_archive(database_url))
+    odd = {"cursor": [encode(key) for key in ODD_KEYS]}
+    with (
+        running_service(tmp_path, REEF_DATABASE_URL=database_url, REEF_REQUESTS_PER_S="0") as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        document = client.get("/openapi.json").json()["paths"]
+        for path in sorted({route.path for route in ROUTES if route.method == "GET"}):
+            if path.endswith(("/events", "/live")):
+                continue
+            known = document.get(path, {}).get("get", {}).get("parameters", ())
+            names = [each["name"] for each in known if each["in"] == "query"] if path in document else ON_PAGES
+            id = filled.best if "candidates/{id}" in path else filled.search.id
+            where = path.replace("{id}", id).replace("{cell}", "0").replace("{name}", "rmsnorm")
+            whole = {"device": records.DEVICE} if "device" in names else {}
+            asked = [{**whole, name: value} for name in names for value in odd.get(name, ODD)]
+            assert [params for params in asked if client.get(where, params=params).status_code >= 500] == [], path
+            for value in ODD if "{" in path else ():
+                there = re.sub(r"\{\w+\}", quote(value, safe=""), path)
+                assert client.get(there).status_code < 500, there
+
+
+def odd_bodies(body: Any) -> Iterator[Any]:
+    """A body with one odd value in place of each text and number in it."""
+    if isinstance(body, dict):
+        for key, value in body.items():
+            yield from ({**body, key: odd} for odd in odd_bodies(value))
+    elif isinstance(body, list):
+        for index, value in enumerate(body):
+            yield from ([*body[:index], odd, *body[index + 1 :]] for odd in odd_bodies(value))
+    elif isinstance(body, str):
+        yield from ("\0", "\ud800", body + "\0", body + "\ud800")
+    elif isinstance(body, int | float) and not isinstance(body, bool):
+        yield from (-1, 2**63, 10**400)
+
+
+def test_no_body_makes_it_fail(tmp_path: Path, database_url: str) -> None:
+    filled = asyncio.run(filled_archive(database_url))
+    with (
+        running_service(tmp_path, REEF_DATABASE_URL=database_url, REEF_REQUESTS_PER_S="0") as address,
+        httpx.Client(base_url=address, timeout=30, headers={"Content-Type": "application/json"}) as client,
+    ):
+        document = client.get("/openapi.json").json()
+        asked = set()
+        for path, item in document["paths"].items():
+            id = filled.best if "candidates/{id}" in path else filled.search.id
+            where = path.replace("{id}", id).replace("{cell}", "0").replace("{name}", "rmsnorm")
+            for method, operation in item.items():
+                content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+                for body in odd_bodies(resolved(document, content["schema"])["examples"][0]) if content else ():
+                    answer = client.request(method, where, content=json.dumps(body))
+                    assert answer.status_code < 500, (method, path, body, answer.text)
+                    asked.add(f"{method} {path}")
+        assert {"post /api/v1/searches", "post /api/v1/operators", "patch /api/v1/searches/{id}"} <= asked
 
 
 def test_a_connection_that_sends_nonsense_is_ended(tmp_path: Path) -> None:
@@ -298,6 +427,26 @@ def test_a_connection_that_sends_nonsense_is_ended(tmp_path: Path) -> None:
                 connection.sendall(sent)
                 assert status in connection.recv(100).partition(b"\r\n")[0], sent[:60]
         assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+async def test_bodies_that_drip_are_ended_and_hold_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.app.BODY_S", 2.0)
+    app = create_app(Settings(data_dir=tmp_path, local_workers=0))
+    async with app.router.lifespan_context(app):
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, **server_options(MAX_HEAD_BYTES)))
+        with listen("127.0.0.1", 0) as listening:
+            serving, where = asyncio.create_task(server.serve([listening])), listening.getsockname()
+            dripping = [await asyncio.open_connection(*where) for _ in range(100)]
+            for _, writer in dripping:
+                writer.write(b"POST /api/v1/searches HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n{")
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{where[1]}") as client, asyncio.timeout(1.5):
+                made = await client.post("/api/v1/searches", json={"operator": "rmsnorm"})
+                assert made.status_code == 202
+            for reader, writer in dripping:
+                assert b" 408 " in (await asyncio.wait_for(reader.read(), 30)).partition(b"\r\n")[0]
+                writer.close()
+            server.should_exit = True
+            await serving
 
 
 def test_no_log_tells_a_secret(tmp_path: Path) -> None:
@@ -347,6 +496,32 @@ def test_it_speaks_tls_where_there_is_a_certificate(tmp_path: Path) -> None:
         assert httpx.get(f"{address}/healthz", verify=trusting).status_code == 200
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{address}/healthz")
+
+
+async def test_it_reaches_the_queue_over_tls_alone_if_told_so(tmp_path: Path) -> None:
+    """The queue is another's: its certificate is checked, and what is wrong with it is said without the password."""
+    (tmp_path / "other").mkdir()
+    certificate, key = made(tmp_path)
+    another, _ = made(tmp_path / "other")
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    tls = certified(certificate, key)
+    async with EmbeddedServer(tmp_path / "redis", public=f"rediss://localhost:{port}", tls=tls) as server:
+        password = server.url.partition("://:")[2].partition("@")[0]
+        url = f"rediss://:{password}@localhost:{port}/0"
+
+        def said_of(folder: str, ca: Path) -> tuple[int, str]:
+            """What a service answers that trusts a certificate, and what it logs."""
+            (tmp_path / folder).mkdir()
+            environment = {"REEF_REDIS_URL": url, "REEF_REDIS_CA": str(ca), "REEF_LOG_LEVEL": "debug"}
+            with running_service(tmp_path / folder, ready=ca == certificate, **environment) as address:
+                status = httpx.get(f"{address}/readyz").status_code
+            return status, (tmp_path / folder / "log").read_text(errors="replace")
+
+        right, wrong = [await asyncio.to_thread(said_of, *each) for each in (("a", certificate), ("b", another))]
+        assert (right[0], wrong[0]) == (200, 503)
+        assert "certificate" in wrong[1].lower()
+        assert password not in right[1] + wrong[1]
 
 
 FETCHES_NOTHING = """

@@ -39,10 +39,22 @@ async def queued(coordinator: Coordinator) -> int:
     return 0
 
 
+SEEDLESS = {
+    "name": "double",
+    "entry": "double",
+    "reference": "def double(x):\n    return x * 2\n",
+    "inputs": [{"name": "x", "shape": ["N"], "dtype": "float32"}],
+    "outputs": [{"name": "y", "dtype": "float32"}],
+    "shapes": [{"N": 1024}],
+    "ranges": {"N": [1, 4096]},
+}
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
         ({"operator": "rmsnrom"}, "operator"),
+        ({"operator": SEEDLESS}, "operator.seeds"),
         ({"devices": ("model:sm_1",)}, "devices"),
         ({"devices": ("toaster",)}, "devices"),
         ({"devices": ("h200", "recorded:h200")}, "devices"),
@@ -70,14 +82,21 @@ async def test_a_search_is_stored_with_its_shapes_and_its_reference_is_asked_for
     assert await queued(coordinator) == 1
 
 
-async def test_a_search_on_a_card_says_that_nobody_serves_it(coordinator: Coordinator, redis_url: str) -> None:
+async def test_a_search_on_a_card_says_that_nobody_serves_it(
+    coordinator: Coordinator, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.hiring.served.LOOK_AGAIN_S", 0.0)
     search = await coordinator.submit(SearchRequest(operator="softmax", devices=("h200", "model:sm_90")))
-    assert await coordinator.unserved(search) == ["h200", "model:sm_90"]
+    assert await coordinator.served.lacking(search) == ["h200", "model:sm_90"]
+    assert await queued(coordinator) == 1
+    judges = [f"a worker that judges on {device}" for device in ("h200", "model:sm_90")]
+    assert await coordinator.waits_for(search) == [*judges, "a worker that traces for sm_90"]
     worker = Lessee(redis_url, "w", device="h200")
     worker.announce()
-    assert await coordinator.unserved(search) == ["model:sm_90"]
+    assert await coordinator.served.lacking(search) == ["model:sm_90"]
+    assert await coordinator.waits_for(search) == [judges[1], "a worker that traces for sm_90"]
     worker.depart()
-    assert await coordinator.unserved(search) == ["h200", "model:sm_90"]
+    assert await coordinator.served.lacking(search) == ["h200", "model:sm_90"]
 
 
 async def test_a_search_moves_only_where_it_may(coordinator: Coordinator) -> None:

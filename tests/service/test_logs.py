@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from service.logs import configure
+from service.logs import CHATTY, configure
 from service.settings import Settings
 
 
@@ -48,6 +48,15 @@ def test_what_is_less_severe_stays_out(capsys: pytest.CaptureFixture[str]) -> No
     logging.getLogger("some.library").info("small talk")
     structlog.get_logger().error("it burns")
     assert [line["event"] for line in written(capsys)] == ["it burns"]
+
+
+@pytest.mark.parametrize("library", CHATTY)
+def test_who_does_not_debug_hears_no_chatter(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for level in ("info", "debug"):
+        configure(Settings(log_json=True, log_level=level))
+        logging.getLogger(library).info("said at %s", level)
+    assert [line["event"] for line in written(capsys)] == ["said at debug"]
+    logging.getLogger(library).setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("as_json", [True, False])

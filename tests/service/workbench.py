@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from archive.records import NewSearch, Search, SearchState
-from archive.store import Store, migrate
+from archive.store import Store
 from service.events import Events
 from service.searching.evolution import Evolution
 from service.searching.flow import Limits
 from service.searching.tenure import Holdings
+from tests.archives import archive_in
 from tests.service import records
 from workers.protocol import (
     AnyReport,
@@ -180,9 +181,7 @@ class Workbench:
     @classmethod
     async def open(cls, folder: Path, redis_url: str, *, in_flight: int = 4, alone: bool = True) -> "Workbench":
         """Open an archive in `folder` and a queue at `redis_url`; again: a restart or a second coordinator."""
-        url = f"sqlite+aiosqlite:///{folder / 'reef.db'}"
-        await migrate(url)
-        store = await Store.open(url)
+        store = await Store.open(archive_in(folder))
         dispatcher, events = Dispatcher(redis_url, alone=alone), Events()
         limits = Limits(per_search=in_flight, per_owner=100, in_all=100)
         holdings = Holdings(store, alone=alone)

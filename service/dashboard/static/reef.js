@@ -158,6 +158,10 @@ function followVisibility() {
 
 // ---------------------------------------------------------------- views: another part of the same search
 
+// What the page shows; a link to a place in the page changes the address and not this.
+const pageOf = (address) => address.pathname + address.search;
+let shown = pageOf(location);
+
 async function show(address, push) {
   const answer = await fetch(address, { headers: { Accept: "text/html" } });
   if (!answer.ok) return location.assign(address);
@@ -165,6 +169,7 @@ async function show(address, push) {
   const fresh = parsed.getElementById("main");
   const focusedName = document.activeElement && document.activeElement.getAttribute("name");
   if (push) history.pushState(null, "", address);
+  shown = pageOf(location);
   live.waiting.clear();
   byId("main").replaceWith(document.adoptNode(fresh));
   document.title = parsed.title;
@@ -262,7 +267,7 @@ for (const kind of ["pointerover", "focusin"]) {
 document.addEventListener("toggle", (event) => event.target.tagName === "DETAILS" && load(event.target), true);
 document.addEventListener("focusout", () => setTimeout(redraw));
 document.addEventListener("visibilitychange", followVisibility);
-addEventListener("popstate", () => byId("main").dataset.stream && show(location.href, false));
+addEventListener("popstate", () => pageOf(location) !== shown && byId("main").dataset.stream && show(location.href, false));
 addEventListener("pagehide", disconnect);
 addEventListener("pageshow", (event) => event.persisted && followVisibility());
 const here = document.querySelector(".top nav [aria-current]");

@@ -8,15 +8,19 @@ import ast
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, TypeVar
 
 from service.emitters.rules.facts import ELEMENTWISE, HINTS, REDUCTIONS
 from service.operators.sources import dotted, parse, render, without_texts
 
 Site = TypeVar("Site")
 
+REMEMBERED = 8192
+"""Pairs of a rule and a source of which it is remembered whether the one applies to the other."""
+
 MAX_NODES = 6000
-"""Nodes of the largest tree that is looked at; the catalogue's kernels have 195 to 774."""
+"""Nodes of the largest tree that is looked at; the catalogue's kernels have 195 to 1891."""
 
 OPERANDS = {"tl.load": 1, "tl.store": 2, "tl.arange": 2, "tl.program_id": 1, "tl.num_programs": 1, "tl.cast": 1}
 OPERANDS |= dict.fromkeys((*ELEMENTWISE, *REDUCTIONS, *HINTS, "tl.dot"), 1)
@@ -44,15 +48,24 @@ class Rule(ABC, Generic[Site]):
 
     def rewrite(self, source: str, rng: random.Random) -> str | None:
         """The source with one place rewritten, or None if the rule does not apply to it."""
-        try:
-            module = parse(source)
-            sites = list(self.sites(module)) if is_readable(module) else []
-            if not sites:
-                return None
-            self.change(rng.choice(sites), rng)
-            return render(without_texts(module))
-        except (SyntaxError, RecursionError):
+        if not _applies(self, source):
             return None
+        module = parse(source)
+        self.change(rng.choice(list(self.sites(module))), rng)
+        try:
+            return render(without_texts(module))
+        except SyntaxError:
+            return None
+
+
+@lru_cache(REMEMBERED)
+def _applies(rule: Rule[Any], source: str) -> bool:
+    """Whether a rule finds a place: most find none, and elites are parents again and again."""
+    try:
+        module = parse(source)
+        return is_readable(module) and any(True for _ in rule.sites(module))
+    except (SyntaxError, RecursionError):
+        return False
 
 
 def is_readable(module: ast.Module) -> bool:

@@ -59,8 +59,8 @@ def _bounded(kernel: Kernel) -> Iterator[Bounded]:
     for node in ast.walk(kernel.function):
         match node:
             case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Name(id=extent)]) if id(node) not in flagged:
-                block = _block(left, extent, view)
-                if block and extent in kernel.parameters:
+                block = _block(left, extent, view) if extent in kernel.parameters else ""
+                if block:
                     found[extent, block].append(node)
     return (Bounded(kernel, tuple(nodes), *key) for key, nodes in found.items())
 
@@ -95,9 +95,10 @@ def _block(position: ast.expr, extent: str, view: _View) -> str:
     if not is_call(position, "tl.arange") or len(position.args) != 2 or text(position.args[0]) != "0":
         return ""
     block = text(position.args[1])
+    if block not in view.kernel.constexprs:
+        return ""
     swept = start is not None and (text(start), extent, block) in view.sweeps
-    covered = start is None or swept or _is_dealt(start, extent, block, view)
-    return block if covered and block in view.kernel.constexprs else ""
+    return block if start is None or swept or _is_dealt(start, extent, block, view) else ""
 
 
 def _opened(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:

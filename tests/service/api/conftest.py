@@ -20,6 +20,7 @@ from archive.records import (
     SearchState,
     Traced,
 )
+from archive.store import Store
 from service.app import create_app
 from service.coordinator import Coordinator
 from service.embedded import EmbeddedServer
@@ -68,7 +69,11 @@ async def client(service: Service) -> httpx.AsyncClient:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def filled(service: Service) -> Filled:
-    store = service.coordinator.store
+    return await fill(service.coordinator.store)
+
+
+async def fill(store: Store) -> Filled:
+    """Keep a search that has ended, with its candidates."""
     operator = records.OPERATOR
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
     search = await store.searches.create(
@@ -101,15 +106,14 @@ async def filled(service: Service) -> Filled:
             )
         )
     for cell, (id, objective) in enumerate(((ids[0], 1.0), (ids[1], 1.5))):
-        await place(service, search, id, cell=cell, objective=objective)
+        await place(store, search, id, cell=cell, objective=objective)
     await store.candidates.judge(ids[2], "compile_error", "no such name", 3, None)
     ended = await store.searches.set_state(search.id, SearchState.DONE)
     return Filled(ended, *ids)
 
 
-async def place(service: Service, search: Search, candidate: str, *, cell: int, objective: float) -> None:
+async def place(store: Store, search: Search, candidate: str, *, cell: int, objective: float) -> None:
     """Have a candidate traced, judged correct and placed."""
-    store = service.coordinator.store
     bundle = records.bundle(1 + cell)
     readings = tuple(records.readings(2**cell).model_dump(mode="json") for _ in records.SHAPES)
     variant = NewVariant(

@@ -62,6 +62,7 @@ async def test_progress_counts_candidates_and_shows_each_device(client: httpx.As
         "judged": 3,
     }
     assert progress["unserved"] == [records.DEVICE, "model:sm_80"], "no worker runs here"
+    assert progress["waits_for"] == [], "it has ended"
     measured, other = progress["devices"]
     assert (measured["device"], measured["provenance"]) == (records.DEVICE, "predicted")
     assert (measured["elites"], measured["cells"], measured["best"], measured["qd_score"]) == (2, 6, 1.5, 2.5)

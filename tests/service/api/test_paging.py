@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.paging import decode, decode_id, encode, page
+from service.api.paging import decode, decode_id, decode_number, encode, page
 from service.errors import BadInput
 
 ID = "0190a000-0000-7000-8000-000000000000"
 
 
-@given(st.floats(allow_nan=False), st.integers(0, 10**9), st.text(max_size=20))
+@given(
+    st.floats(allow_nan=False),
+    st.integers(0, 10**9),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20),
+)
 def test_a_cursor_survives_the_round_trip(objective: float, cell: int, name: str) -> None:
     cursor = encode((objective, cell, name))
     assert decode(cursor, float, int, str) == [objective, cell, name]
@@ -52,3 +56,27 @@ def test_a_page_knows_whether_there_is_more() -> None:
     assert decode(first.next, int) == [3]
     assert page(numbers, 5, lambda number: (number,), str).next is None
     assert page([], 5, lambda number: (number,), str).model_dump() == {"items": [], "next": None}
+
+
+def test_a_number_comes_back_as_it_went_unless_no_database_counts_that_far() -> None:
+    assert [decode_number(encode([number])) for number in (0, 7, 2**63 - 1)] == [0, 7, 2**63 - 1]
+    assert decode_number(None) is None
+    for wrong in ([-1], [2**63], ["7"], [1.5]):
+        with pytest.raises(BadInput, match="no cursor"):
+            decode_number(encode(wrong))
+
+
+@pytest.mark.parametrize(
+    ("key", "kinds"),
+    [
+        ([True], (int,)),
+        ([2**63], (int,)),
+        ([-(2**63) - 1], (int,)),
+        ([10**400, "x"], ((int, float), str)),
+        (["a\0b"], (str,)),
+        ([1.5, "\ud800"], ((int, float), str)),
+    ],
+)
+def test_what_no_database_can_be_asked_for_is_refused(key: list[int | float | str], kinds: tuple[type, ...]) -> None:
+    with pytest.raises(BadInput, match="no cursor"):
+        decode(encode(key), *kinds)

@@ -157,3 +157,8 @@ async def test_what_a_search_may_ask_is_kept(service: Any, search: str) -> None:
 
 async def test_answerers_of_one_token_are_told_apart() -> None:
     assert (holder_of(LOCAL, None), holder_of(LOCAL, "ada")) == ("local", "local/ada")
+
+
+@pytest.mark.parametrize("search", ["%00", "nothing", "0190A000-0000-7000-8000-000000000000"])
+async def test_prompts_of_what_can_be_no_search_are_bad_input(service, search: str) -> None:
+    assert (await service.client.get(f"/prompts?search={search}")).status_code == 422

@@ -13,6 +13,7 @@ from archive.records import NewReport, NewSearch
 from archive.store import Store
 from service.api.zipping import export
 from service.certificates.document import read
+from tests.archives import opened
 from tests.service import records
 from tests.service.cli.test_archived import fill
 from workers.protocol import Bundle, Operator
@@ -20,11 +21,9 @@ from workers.protocol import Bundle, Operator
 
 @pytest.fixture
 async def store(tmp_path: Path):
-    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
-    await fill(url)
-    store = await Store.open(url)
-    yield store
-    await store.close()
+    await fill(tmp_path)
+    async with opened(tmp_path) as store:
+        yield store
 
 
 async def taken(store: Store) -> zipfile.ZipFile:

@@ -303,10 +303,9 @@ async def test_the_archive_out_of_reach_for_a_moment_costs_no_answer(
     vendor.will(SLOW)
     call = asyncio.create_task(asked.ask())
     await until(lambda: _sent(vendor))
-    with sqlite3.connect(asked.folder / "reef.db", isolation_level=None) as other:
-        other.execute("ALTER TABLE exchanges RENAME TO hidden")
-        await asyncio.sleep(0.8)
-        other.execute("ALTER TABLE hidden RENAME TO exchanges")
+    await asyncio.to_thread(_alter, asked.folder, "ALTER TABLE exchanges RENAME TO hidden")
+    await asyncio.sleep(0.8)
+    await asyncio.to_thread(_alter, asked.folder, "ALTER TABLE hidden RENAME TO exchanges")
     assert (await call).completion.output_tokens == 34
     assert await asked.states() == ["answered"]
 
@@ -336,6 +335,12 @@ async def test_hostile_text_passes_through(asked: Inquiry, vendor: Vendor) -> No
     assert answer.completion.text == "\0\x1b[2J\u202e{{ 7*7 }}"
     assert "half a character ?" in vendor.requests[0].body["messages"][0]["content"]
     assert (await asked.store.exchanges.get(answer.exchange)).text == answer.completion.text
+
+
+def _alter(folder: Path, statement: str) -> None:
+    """Run one statement from outside, waiting for a writer of this loop, which therefore must not wait for us."""
+    with contextlib.closing(sqlite3.connect(folder / "reef.db", isolation_level=None, timeout=60)) as other:
+        other.execute(statement)
 
 
 async def _sent(vendor: Vendor) -> bool:

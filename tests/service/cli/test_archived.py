@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from archive.descriptors import coordinates
 from archive.records import NewCandidate, NewSearch, NewVariant, Offer, Traced
-from archive.store import Store, migrate
+from archive.store import Store
 from service.cli import app
 from service.errors import BadInput, NotFound
+from tests.archives import archive_in
 from tests.service import records
 
 Reef = Callable[..., Result]
@@ -29,13 +30,12 @@ def reef(tmp_path: Path) -> Reef:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> None:
-    asyncio.run(fill(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"))
+    asyncio.run(fill(tmp_path))
 
 
-async def fill(url: str) -> None:
+async def fill(folder: Path) -> None:
     """An archive with a search that found one elite."""
-    await migrate(url)
-    store = await Store.open(url)
+    store = await Store.open(archive_in(folder))
     operator, template, bundle = records.OPERATOR, records.search(id=records.SEARCH_ID), records.bundle()
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
     await store.searches.create(NewSearch(**{item.name: getattr(template, item.name) for item in fields(NewSearch)}))

@@ -15,6 +15,7 @@ from archive.store import Store
 from service.certificates.document import read, sealed
 from service.cli import app, certified
 from service.errors import BadInput, NotFound
+from tests.archives import archive_in
 from tests.service import records
 from tests.service.certificates.evidence import certificate, measured
 from tests.service.cli.test_archived import fill
@@ -33,11 +34,10 @@ def reef(tmp_path: Path) -> Reef:
 @pytest.fixture
 def judged(tmp_path: Path) -> None:
     """An archive whose elite has a report."""
-    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
 
     async def filled() -> None:
-        await fill(url)
-        store = await Store.open(url)
+        await fill(tmp_path)
+        store = await Store.open(archive_in(tmp_path))
         report = records.report(
             {"N=1024": 10.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, bundle=records.bundle().identity
         )

@@ -1,4 +1,4 @@
-"""`reef descriptors` names the axes, and says what they tell apart in a search."""
+"""`reef descriptors` names the axes, says what they tell apart in a search, and whether they keep still."""
 
 import asyncio
 import json
@@ -8,12 +8,18 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
+from uuid6 import uuid7
 
 from archive.descriptors import DESCRIPTORS
 from archive.records import Search
 from service.cli import app
+from service.cli.described import evenly, in_words
 from service.errors import BadInput
-from tests.service.lineages import SEED, Made, opened, stored
+from service.telling.invariance import Invariance, Move
+from tests.archive.samples import offer, stored_candidate
+from tests.archives import opened
+from tests.service import asked
+from tests.service.lineages import SEED, Made, stored
 
 Reef = Callable[..., Result]
 
@@ -48,8 +54,51 @@ def test_the_report_counts_the_kernels_of_the_newest_search(reef: Reef, search: 
     shown = reef("report", search.id).stdout
     assert f"{census['kernels']} kernels on {census['device']}" in shown
     assert f"{census['axes'][0]} *" in shown
+    assert f"all {census['elites']} elites lie where their readings put them today" in shown
 
 
 def test_a_device_that_the_search_does_not_use_is_refused(reef: Reef, search: Search) -> None:
     with pytest.raises(BadInput):
         raise reef("report", search.id, "--device", "h200").exception
+
+
+@pytest.fixture
+def placed(tmp_path: Path, search: Search) -> Search:
+    """The search with two elites that launch something."""
+
+    async def place() -> None:
+        async with opened(tmp_path) as store:
+            for cell in range(2):
+                source = asked.SEED.replace("num_warps=4", f"num_warps={2**cell}")
+                candidate = await stored_candidate(store, search.id, 3 + cell, id=str(uuid7()), source=source)
+                await store.elites.offer(offer(search.id, candidate, cell=cell))
+
+    asyncio.run(place())
+    return search
+
+
+def test_elites_are_traced_here_and_written_differently(reef: Reef, placed: Search) -> None:
+    found = json.loads(reef("report", "--json").stdout)["invariance"]
+    assert (found["compared"], found["equal"], found["skipped"]) == (2, 2, {})
+    assert found["moved"] == {name: [] for name in DESCRIPTORS}
+    shown = reef("report", "--reworded", "1").stdout
+    assert "0 of 1" in shown and "1 came to the same machine code" in shown
+
+
+def test_nothing_is_traced_where_nobody_wants_it(reef: Reef, placed: Search) -> None:
+    assert json.loads(reef("report", "--json", "--reworded", "0").stdout)["invariance"]["compared"] == 0
+    assert "Moved:" not in reef("report", "--reworded", "0").stdout
+
+
+def test_what_moved_and_what_was_left_out_is_named() -> None:
+    move = Move(candidate="c1", variant=2, before={"value": 32.0, "bin": 1}, after=None)
+    found = Invariance(compared=3, equal=2, moved={"registers": [move], "launches": []}, skipped={"c2": "not so"})
+    first, *rest = in_words(found)
+    assert first.startswith("Moved: of 3 elites") and first.endswith("2 came to the same machine code")
+    assert rest == ["registers moved c1, variant 2, from 32 (bin 1) to nowhere", "c2 was not compared: not so"]
+    assert in_words(Invariance()) == []
+
+
+def test_elites_are_taken_from_the_best_to_the_last() -> None:
+    assert evenly("abcdefg", 4) == ["a", "c", "e", "g"]
+    assert (evenly("abc", 5), evenly("abc", 1), evenly("abc", 0)) == (["a", "b", "c"], ["a"], [])

@@ -12,8 +12,12 @@ from typer.testing import CliRunner
 from archive.errors import Conflict, Unreadable
 from archive.records import NewSearch, SearchState
 from archive.store import Store, migrate
+from archive.tables import metadata
 from service.cli import app
 from service.errors import BadInput
+from tests.archive.fullness import fill_empty_tables, rows_by_table
+from tests.archives import archive_in
+from tests.postgres import PostgresServer
 from tests.service import records
 
 
@@ -25,14 +29,12 @@ def reef(data: Path, *arguments: str) -> Result:
 def data(tmp_path: Path) -> Path:
     """A data folder whose archive holds one search that has ended."""
     folder = tmp_path / "data"
-    folder.mkdir()
-    asyncio.run(_fill(f"sqlite+aiosqlite:///{folder / 'reef.db'}"))
+    asyncio.run(_fill(folder))
     return folder
 
 
-async def _fill(url: str) -> None:
-    await migrate(url)
-    store = await Store.open(url)
+async def _fill(folder: Path) -> None:
+    store = await Store.open(archive_in(folder))
     operator, template = records.OPERATOR, records.search()
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
     await store.searches.create(NewSearch(**{item.name: getattr(template, item.name) for item in fields(NewSearch)}))
@@ -49,6 +51,21 @@ def test_a_copy_fills_another_archive(data: Path, tmp_path: Path) -> None:
     assert "searches" in read.output
     listed = reef(tmp_path / "other", "prune", "--days", "0", "--json")
     assert json.loads(listed.output) == {"expired": ["search-1"]}
+
+
+@pytest.mark.parametrize("way", ["to PostgreSQL", "to SQLite"])
+def test_every_table_goes_from_one_database_to_the_other(tmp_path: Path, postgres: PostgresServer, way: str) -> None:
+    file, server = f"sqlite+aiosqlite:///{tmp_path / 'one.db'}", postgres.url(postgres.create_database())
+    source, target = (file, server) if way == "to PostgreSQL" else (server, file)
+    for url in (source, target):
+        asyncio.run(migrate(url))
+    fill_empty_tables(source)
+    written, read = (
+        json.loads(CliRunner().invoke(app, ["archive", *words, "--json"], env={"REEF_DATABASE_URL": url}).stdout)
+        for url, words in ((source, ("dump", str(tmp_path / "copy.gz"))), (target, ("load", str(tmp_path / "copy.gz"))))
+    )
+    assert written == read == dict.fromkeys(metadata.tables, 1)
+    assert rows_by_table(target) == rows_by_table(source)
 
 
 def test_nothing_is_removed_before_somebody_says_yes(data: Path) -> None:
@@ -82,3 +99,17 @@ def test_old_entries_of_the_audit_log_go_and_that_is_one(data: Path) -> None:
     said = CliRunner().invoke(app, ["audit", "--json"], env={"REEF_DATA_DIR": str(data)})
     assert "reef archive prune-audit" in said.output and "0 entries of before" in said.output
     assert reef(data, "prune-audit", "--days", "29").exit_code == 2, "a month stays"
+
+
+def test_a_search_is_placed_on_other_axes(data: Path) -> None:
+    done = reef(data, "rebin", "search-1", "--axes", "num_warps,occupancy", "--json")
+    assert json.loads(done.output) == {"axes_version": 2, "offers": 0, "unplaced": 0, "cells": {"model:sm_90": 0}}
+    assert "0 offers made again, axes version 3" in reef(data, "rebin", "search-1").output
+
+
+@pytest.mark.parametrize(
+    "arguments, field", [(("search-1", "--axes", "num_warps,colour"), "axes"), (("search-2",), "SEARCH")]
+)
+def test_what_cannot_be_placed_anew_is_said(data: Path, arguments: tuple[str, ...], field: str) -> None:
+    error = reef(data, "rebin", *arguments).exception
+    assert isinstance(error, BadInput) and error.field == field

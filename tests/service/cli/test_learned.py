@@ -15,7 +15,8 @@ from service.cli import app
 from service.cli.learned import lines_of
 from service.errors import BadInput, Conflict, NotFound
 from service.telling.trajectories import Trajectory
-from tests.service.lineages import SEED, Made, opened, stored
+from tests.archives import opened
+from tests.service.lineages import SEED, Made, stored
 
 Reef = Callable[..., Result]
 

@@ -45,20 +45,20 @@ def test_lines_are_not_repeated_at_every_look(capsys: pytest.CaptureFixture[str]
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_device_that_nobody_serves_is_named_once_that_lasts(
+def test_whom_a_search_waits_for_is_said_once_that_lasts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.cli.progress.PLAIN_EVERY_S", 0.0)
     monkeypatch.setattr("service.cli.progress.PATIENCE_S", 0.02)
-    view, alone = ProgressView(SEARCH), PROGRESS.model_copy(update={"unserved": ("h200",)})
+    view, alone = ProgressView(SEARCH), PROGRESS.model_copy(update={"waits_for": ("a worker that judges on h200",)})
     view.show(alone)
-    assert "nobody" not in capsys.readouterr().err
+    assert "waits for" not in capsys.readouterr().err
     time.sleep(0.03)
     view.show(alone)
-    assert "nobody measures on h200" in capsys.readouterr().err
+    assert "waits for a worker that judges on h200, and there is none" in capsys.readouterr().err
     view.show(PROGRESS)
     view.show(alone)
-    assert "nobody" not in capsys.readouterr().err
+    assert "waits for" not in capsys.readouterr().err
 
 
 def test_failures_are_shown_with_their_reason() -> None:

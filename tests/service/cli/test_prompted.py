@@ -14,7 +14,7 @@ from service.cli import app
 from service.cli.prompted import dollars, printable
 from service.errors import BadInput, NotFound
 from tests.archive.samples import new_exchange, stored_search
-from tests.service.inquiry import opened
+from tests.archives import opened
 
 PROMPT = "0190a000-0000-7000-8000-000000000001"
 SEARCH = "0190a000-0000-7000-8000-000000000002"

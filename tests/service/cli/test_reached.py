@@ -29,7 +29,7 @@ COMMANDS = (
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    asyncio.run(fill(f"sqlite+aiosqlite:///{folder / 'reef.db'}"))
+    asyncio.run(fill(folder))
     return folder
 
 

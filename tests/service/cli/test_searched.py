@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from service.cli import app
 from service.errors import BadInput, NotFound
+from tests.workers.kernelbench.problems import forward
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,14 @@ def test_what_cannot_be_right_names_its_option(arguments: list[str], field: str 
     result = CliRunner().invoke(app, ["search", *arguments], env=environment)
     assert isinstance(result.exception, BadInput), result.output
     assert field is None or result.exception.field == field
+
+
+def test_a_problem_that_cannot_be_judged_is_not_searched_for(tmp_path: Path) -> None:
+    (tmp_path / "1_Dropout.py").write_text(forward("return torch.dropout(x, 0.5, True)"))
+    environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
+    asked = ["search", "--kernelbench", str(tmp_path / "1_Dropout.py")]
+    result = CliRunner().invoke(app, asked, env=environment)
+    assert isinstance(result.exception, BadInput) and "draws random numbers" in result.exception.detail
 
 
 def test_a_search_that_is_not_there_cannot_be_resumed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from service.api.schemas import Archive, Progress
 from service.cli.watched import conclude, operator_of, options_of, terms_of
 from service.errors import BadInput
 from service.operators.catalogue import load_catalogue
+from service.proposing.savings import Screened
 from tests.service.cli.test_catalogued import spec
 
 PROGRESS = Progress.model_validate(EXAMPLES["Progress"]).model_copy(update={"state": SearchState.DONE})
@@ -78,3 +79,17 @@ def test_the_end_has_its_exit_code(
     shown = json.loads(capsys.readouterr().out)
     assert (shown["state"], shown["best"], shown["figures"][:9]) == (state.value, 1.31, "PREDICTED")
     assert conclude(ended, archive, Path("kernel.py"), as_json=False) == code
+
+
+def test_what_screening_saved_is_said_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    conclude(PROGRESS, ARCHIVE, None, as_json=True)
+    assert json.loads(capsys.readouterr().out)["screening"] is None
+    conclude(PROGRESS, ARCHIVE, None, as_json=False)
+    assert "Screening" not in capsys.readouterr().out
+    here = PROGRESS.devices[0].model_copy(update={"emitters": {"tune": {"screened": 9}, "rewrite": {"screened": 4}}})
+    screening = Screened(chosen=20, chosen_promotions=10, blind=40, blind_promotions=4, saved=80.0)
+    ended = PROGRESS.model_copy(update={"devices": (here,), "screening": screening})
+    conclude(ended, ARCHIVE, None, as_json=True)
+    assert json.loads(capsys.readouterr().out)["screening"] == {"dropped": 13, **screening.model_dump()}
+    conclude(ended, ARCHIVE, None, as_json=False)
+    assert screening.in_words(13) in capsys.readouterr().out.replace("\n", " ")

@@ -32,9 +32,10 @@ async def test_a_search_is_submitted_and_steered(reef: AsyncReef) -> None:
     assert (search.operator, search.budget, search.seed, search.axes) == ("rmsnorm", 20, 5, ("num_warps",))
     assert (await reef.pause(search.id)).state is SearchState.PAUSED
     assert (await reef.resume(search.id)).state is SearchState.PREPARING
-    assert (await reef.set_budget(search.id, 30)).budget == 30
-    changed = await reef.set_priority(search.id, 2)
-    assert (changed.budget, changed.priority) == (30, 2)
+    assert (await reef.change(search.id, budget=30)).budget == 30
+    changed = await reef.change(search.id, priority=2, stop={"plateau": 5})
+    assert (changed.budget, changed.priority, changed.stop) == (30, 2, {"plateau": 5})
+    assert (await reef.change(search.id, stop={})).stop is None
     pin = await reef.pin(search.id, cell=2)
     hint = await reef.hint(search.id, "try wider loads")
     assert [one.id async for one in reef.pins(search.id)] == [pin.id]
@@ -83,6 +84,14 @@ async def test_an_export_is_written_when_it_is_complete(reef: AsyncReef, filled,
     with pytest.raises(NotFound):
         await reef.export(NOBODY, tmp_path / "nothing.zip")
     assert [each.name for each in tmp_path.iterdir()] == ["found.zip"]
+
+
+async def test_a_package_of_what_cannot_be_lifted_is_not_written(reef: AsyncReef, filled, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no elite can be exported: candidate .*: it launches 'double_kernel'"):
+        await reef.package(filled.search.id, tmp_path / "package")
+    with pytest.raises(NotFound, match="no elite on model:sm_80"):
+        await reef.package(filled.search.id, tmp_path / "package", device="model:sm_80")
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_operators_are_handed_in_and_shown(reef: AsyncReef, service) -> None:
@@ -153,7 +162,7 @@ async def test_what_was_carried_out_is_not_done_again_when_its_answer_got_lost(s
         assert [found.id async for found in reef.searches(operator="gelu")] == [search.id]
         hint = await reef.hint(search.id, "try wider loads")
         assert [found.id async for found in reef.hints(search.id)] == [hint.id]
-        assert (await reef.set_budget(search.id, 30)).budget == 30
+        assert (await reef.change(search.id, budget=30)).budget == 30
         assert (await reef.stop(search.id)).state is SearchState.STOPPED
         await reef.forget(search.id, hint.id)
         assert [found async for found in reef.hints(search.id)] == []

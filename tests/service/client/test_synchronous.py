@@ -31,8 +31,8 @@ def test_it_speaks_to_a_service_in_another_process(reef: Reef, tmp_path: Path) -
     search = reef.submit("rmsnorm", budget=9)
     assert reef.search(search.id) == reef.search(search.id)
     assert [each.id for each in reef.searches(state=["preparing"])] == [search.id]
-    assert reef.set_budget(search.id, 8).budget == 8
-    assert reef.set_priority(search.id, 7).priority == 7
+    changed = reef.change(search.id, budget=8, priority=7)
+    assert (changed.budget, changed.priority) == (8, 7)
     assert reef.pin(search.id, cell=1).cell == 1
     assert [pin.cell for pin in reef.pins(search.id)] == [1]
     assert reef.best(search.id) is None

@@ -14,6 +14,8 @@ async def test_a_variant_is_held_against_the_seed_and_the_floor(service: Service
     assert judged.speedup is not None and judged.speedup.mid == pytest.approx(1.0)
     assert [each.device for each in page.holds] == ["model:sm_90"]
     assert {place.axis for place in page.places if place.spans} == {"num_warps"}
+    values = {place.axis: place.value for place in page.places}
+    assert values["num_warps"] == 2 and values["tensor_core"] is None, "the position of a kind among kinds is no figure"
     assert page.against is not None and page.against.id == filled.first
     assert [line.kind for line in page.changes or ()].count("add") == 1
 

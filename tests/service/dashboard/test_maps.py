@@ -1,11 +1,9 @@
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from archive.records import Axis, Mark, Pin, Place
-from archive.store import Store, migrate
+from archive.store import Store
 from service.dashboard.maps import View, draw, load_places
 from service.errors import BadInput
 from tests.archive.samples import offer, stored_candidate, stored_search
@@ -43,15 +41,6 @@ def pin(cell: int | None = None, candidate: str | None = None) -> Pin:
 
 
 PLACES = [placed(1, 2, MARKS[0], 2), placed(5, 0, MARKS[2]), placed(0, 4, MARKS[3])]
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
-    await migrate(url)
-    opened = await Store.open(url)
-    yield opened
-    await opened.close()
 
 
 async def test_places_are_read_as_the_view_says(store: Store) -> None:

@@ -40,6 +40,13 @@ def test_shapes_lie_under_the_roofs_of_their_card() -> None:
     assert slower is not None and slower.points[0].y > point.y and slower.points[0].x == point.x and point.side == "end"
 
 
+def test_labels_of_close_points_do_not_cover_each_other() -> None:
+    work = Work(100_000_000, matrix_flops=1.37e11, other_flops=0.0)
+    drawn = roofline([("slow", work, 220.0), ("far", work, 20_000.0), ("fast", work, 200.0)], CARD)
+    assert drawn is not None
+    assert [(point.label, point.row) for point in drawn.points] == [("fast", 0), ("slow", 1), ("far", 0)]
+
+
 def test_without_arithmetic_there_is_no_roofline() -> None:
     assert roofline([("a", Work(1000), 1.0)], CARD) is None
     pointwise = roofline([("a", Work(1000, matrix_flops=0.0, other_flops=500.0), 1.0)], CARD)

@@ -9,7 +9,7 @@ from service.dashboard.routing import LINKS, Form, frame_of
 from service.errors import BadInput
 from service.security.identity import LOCAL, Identity
 from service.security.scopes import Scope
-from tests.service.dashboard.conftest import Service
+from tests.service.dashboard.conftest import Filled, Service
 from tests.service.dashboard.reading import read
 
 
@@ -50,3 +50,11 @@ def test_every_page_but_the_login_states_what_it_needs() -> None:
     }
     assert len(routes) > 20 and open_to_all == {"/login"}
     assert [route.path for route in routes if route.include_in_schema] == []
+
+
+@pytest.mark.parametrize("before", [-1, 2**63, 10**30])
+async def test_beyond_what_a_database_counts_there_is_nothing(
+    pages: httpx.AsyncClient, filled: Filled, before: int
+) -> None:
+    for address in ("/audit", f"/searches/{filled.search.id}/candidates"):
+        assert "nothing at" in read(await pages.get(f"{address}?before={before}"), 404).text

@@ -3,8 +3,11 @@ import pytest
 from archive.records import SearchState
 from service.dashboard.courses import Courses
 from service.dashboard.maps import View
+from service.dashboard.rendering import Frame, render_fragment
 from service.dashboard.search import Emitters, Outcomes, Standing, actions_in, load_search
+from tests.archive.samples import new_candidate
 from tests.service.dashboard.conftest import Filled, Hostile, Service
+from tests.service.lineages import SEED, Made, stored
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,3 +54,15 @@ async def test_what_people_said_and_what_models_cost_is_there(service: Service, 
     directions, spending = vars(page.parts["directions"]), vars(page.parts["spending"])
     assert (len(directions["pins"]), len(directions["hints"]), directions["open"]) == (1, 1, True)
     assert spending["asks"] is True
+
+
+@pytest.mark.parametrize("screening", [True, False])
+async def test_emitters_say_what_screening_brought(service: Service, screening: bool) -> None:
+    store = service.coordinator.store
+    search = await stored(store, (SEED, Made("gained", 8.0)), choosing={"screening": screening})
+    dropped = ("tune", "tune", "rewrite") if screening else ()
+    assert await store.candidates.add(new_candidate(search.id, 2), screened=dropped) is not None
+    page = await load_search(service.coordinator, search, View.of(search, {}))
+    shown = render_fragment(page.parts["emitters"], Frame())
+    said = "dropped 3 proposals. Of those that it chose lately 0 of 0 won a cell, of those stored unseen 0 of 1."
+    assert (said in shown, "Screening" in shown) == (screening, screening)

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.dashboard.routing import Form
-from service.dashboard.starting import PASTED, read_request, start_form, wrong_fields
+from service.dashboard.starting import PASTED, read_request, start_form, without_problem, wrong_fields
 from service.errors import BadInput
 from tests.service import records
 
@@ -49,6 +49,12 @@ def test_what_is_wrong_is_said_at_its_field(changes: dict[str, list[str]], field
     assert said in wrong_fields(caught.value)[field]
 
 
+def test_what_is_folded_away_is_seen_when_it_is_wrong() -> None:
+    assert not start_form([], []).unfolded
+    assert not start_form([], [], sent(), {"budget": "bad"}).unfolded
+    assert start_form([], [], sent(), {"budget": "bad", "usd": "bad"}).unfolded
+
+
 def test_what_is_wrong_inside_a_spec_is_said_at_the_spec() -> None:
     assert wrong_fields(BadInput("no dtype", "inputs[0].dtype")) == {"spec": "no dtype"}
     assert wrong_fields(BadInput("unknown", "devices")) == {"devices": "unknown"}
@@ -78,11 +84,21 @@ def get_init_inputs():
 """
 
 
-def test_a_problem_of_kernelbench_is_told_what_it_lacks() -> None:
-    with pytest.raises(BadInput, match="problem of KernelBench") as caught:
-        read_request(sent(operator=[PASTED], spec=[PROBLEM]))
-    assert caught.value.field == "spec"
-    assert "turns it into a spec" in wrong_fields(caught.value)["spec"]
+async def test_a_problem_of_kernelbench_becomes_a_spec() -> None:
+    request = read_request(await without_problem(sent(operator=[PASTED], spec=[PROBLEM])))
+    assert isinstance(request.operator, dict) and str(request.operator["name"]).startswith("problem_")
+    assert "class Model" in str(request.operator["reference"]) and "@triton.jit" in str(request.operator["seeds"])
+    chosen = sent(operator=["rmsnorm"], spec=[PROBLEM])
+    assert await without_problem(chosen) == chosen, "what is pasted counts only where nothing else is chosen"
+
+
+async def test_a_problem_that_cannot_be_searched_for_is_told_why() -> None:
+    random = PROBLEM.replace("torch.relu(x)", "torch.dropout(x, 0.5, True)")
+    with pytest.raises(BadInput, match="draws random numbers") as caught:
+        await without_problem(sent(operator=[PASTED], spec=[random]))
+    assert "draws random numbers" in wrong_fields(caught.value)["spec"]
+    with pytest.raises(BadInput, match="no hardware class"):
+        await without_problem(sent(operator=[PASTED], spec=[PROBLEM], devices=["abacus"]))
 
 
 def test_a_card_is_offered_only_where_one_has_joined() -> None:

@@ -29,7 +29,7 @@ def test_a_measured_kernel_is_held_against_everybody() -> None:
         "memory floor",
     ]
     assert (times.bars[0].middle, times.bars[0].span, times.pairs) == (50.0, 5.0, 200)
-    assert times.distance == pytest.approx(2.0) and times.limit.startswith("not memory bandwidth alone")
+    assert times.distance == pytest.approx(2.0) and times.limit.startswith("more than memory bandwidth")
 
 
 def test_near_the_floor_memory_is_the_limit_and_without_one_nothing_is_said() -> None:

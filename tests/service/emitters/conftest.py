@@ -42,12 +42,12 @@ def runner(mode):
     process.stdout.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def interpreter():
     yield from runner("interpret")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compiler():
     yield from runner("compile")
 
@@ -58,7 +58,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(chunk_row, "CHUNKS", (16, 32))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def meanings():
     """What sources computed before, by source: filled by `assert_same`."""
     return {}

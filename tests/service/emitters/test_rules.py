@@ -1,5 +1,7 @@
-"""Rules on each other's output, then other numbers: what comes out computes the same, and compiles."""
+"""Rules on the whole catalogue, on each other's output, then other numbers: what comes out computes the same."""
 
+import ast
+import builtins
 import random
 
 import pytest
@@ -8,11 +10,14 @@ from benchmarks.forms import PREPARED
 from service.emitters import EMITTERS, Brief, Parent
 from service.emitters.rules import RULES
 from service.judging.single import Judge
-from service.operators.catalogue import load_operator
+from service.operators.catalogue import load_catalogue, load_operator
+from service.operators.sources import LAUNCH_OPTIONS, digest, launches
 from tests.service.emitters.looped import LOOPED
 from tests.service.emitters.samples import ARGUMENTS, seed, small
 from workers.protocol import Device, Outcome
+from workers.tracer.source import parse
 
+CATALOGUE = load_catalogue()
 QUICK = ("gelu", "swiglu", "rmsnorm", "softmax", "rope", "layernorm", "cross_entropy", "matmul", "attention")
 """Operators, those that are judged in seconds first."""
 
@@ -51,6 +56,63 @@ async def test_a_chain_of_rules_and_a_tuning(draw, assert_same, compiler):
     assert_same(before or small(operator), source, operator)
     error = compiler.ask(source, operator, sizes=((64, 128),), dtype="bfloat16").get("error", "")
     assert not error or any(reason in error for reason in TOO_MUCH), f"{notes}\n{error}\n{source}"
+
+
+def prepared(name, source):
+    """The source as the rule needs it: after the rules that make its pattern, as far as they apply."""
+    for step in PREPARED.get(name, ()):
+        source = RULES[step].rewrite(source, random.Random(0)) or source
+    return source
+
+
+def unbound(module):
+    """Names that a module's functions read and nobody binds."""
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    others = [node for node in module.body if not isinstance(node, ast.FunctionDef)]
+    known = {*dir(builtins), *(node.name for node in functions), *bound(others)}
+    known |= {(alias.asname or alias.name).split(".")[0] for node in others for alias in getattr(node, "names", ())}
+    return {name for function in functions for name in read(function) - bound([function]) - known}
+
+
+def bound(nodes):
+    below = [inner for node in nodes for inner in ast.walk(node)]
+    stored = {node.id for node in below if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined = {node.name for node in below if isinstance(node, ast.FunctionDef)}
+    return stored | defined | {node.arg for node in below if isinstance(node, ast.arg)}
+
+
+def read(function):
+    return {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def passed_wrongly(module):
+    """Kernels that are launched with other parameters than they have."""
+    found = []
+    for launch in launches(module):
+        names = [item.arg for item in launch.kernel.args.args]
+        needed = names[: len(names) - len(launch.kernel.args.defaults)]
+        given = [*names[: len(launch.call.args)], *(launch.keywords.keys() - set(LAUNCH_OPTIONS))]
+        many = len(launch.call.args) > len(names) or len(given) != len(set(given))
+        if many or not set(needed) <= set(given) <= set(names):
+            found.append(launch.kernel.name)
+    return found
+
+
+@pytest.mark.parametrize("operator", CATALOGUE)
+def test_every_rule_leaves_every_seed_a_candidate(operator):
+    applied = set()
+    for source in CATALOGUE[operator].seeds:
+        for name, rule in RULES.items():
+            before = prepared(name, source)
+            after = rule.rewrite(before, random.Random(0))
+            if after is not None:
+                applied.add(name)
+                assert after == rule.rewrite(before, random.Random(0)), name
+                assert digest(after) != digest(before), name
+                parse(after)
+                module = ast.parse(after)
+                assert not unbound(module) and not passed_wrongly(module), name
+    assert applied
 
 
 def judgeable(name):

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -31,6 +32,7 @@ from workers.protocol import (
     TraceJob,
     TraceReport,
     Trust,
+    Wire,
 )
 from workers.queue import Porter
 
@@ -229,6 +231,59 @@ async def test_a_report_that_answers_something_else_changes_nothing_and_is_count
     assert await history_on(bench, search) == placed
     assert guest.took[-1].id in await bench.dispatcher.outstanding(search.id), "the job is still to be done"
     assert (await guest.record()).refused == 1
+
+
+LARGE, INF, NAN = 10**400, float("inf"), float("nan")
+UNKEPT: dict[str, dict[str, Any]] = {
+    "a line": {"line": 10**30},
+    "seconds without end": {"stages_s": {"trace": INF, "check": INF}},
+    "seconds that are no number": {"stages_s": {"trace": NAN, "check": NAN}},
+    "seconds that add up to infinity": {"stages_s": {"trace": 1e308, "check": 1e308, "time": 1e308}},
+    "registers": {"registers": LARGE},
+    "fewer warps than none": {"num_warps": -LARGE},
+    "programs that are no number": {"programs_per_sm": NAN},
+    "occupancy": {"occupancy": INF},
+    "a variant's index": {"index": 10**30},
+}
+"""What no database holds, or no sum survives, by what is said to be so."""
+
+
+def changed(report: AnyReport, changes: dict[str, Any]) -> AnyReport:
+    """A report with some values changed, wherever in it they are."""
+
+    def with_changes(part: Wire) -> dict[str, Any]:
+        return {name: changes[name] for name in changes.keys() & type(part).model_fields}
+
+    update = with_changes(report)
+    if isinstance(report, TraceReport):
+        update["variants"] = tuple(
+            variant.model_copy(
+                update={
+                    **with_changes(variant),
+                    "readings": tuple(one.model_copy(update=with_changes(one)) for one in variant.readings),
+                }
+            )
+            for variant in report.variants
+        )
+    return report.model_copy(update=update)
+
+
+@pytest.mark.parametrize("lie", UNKEPT)
+async def test_a_figure_that_nothing_can_hold_is_refused_and_holds_up_nobody(bench: Workbench, lie: str) -> None:
+    """What the archive does not take, or what breaks a sum, would come again at every tick and stop all searches."""
+    guest = await Guest.join(bench, records.DEVICE)
+    guest.twist = lambda job, report: changed(report, UNKEPT[lie])
+    search = await bench.begin(budget=2)
+    for _ in range(20):
+        await bench.evolution.tick()
+        guest.trusted_work()
+        await guest.work_once()
+        if (await guest.record()).refused:
+            break
+    else:
+        pytest.fail("nothing was refused")
+    await guest.hosts.revoke(guest.id)
+    assert (await bench.run(search)).state.value == "done", "a trusted worker does what is left"
 
 
 async def history_on(bench: Workbench, search: Search) -> list[PlacementRecord]:

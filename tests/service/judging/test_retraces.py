@@ -133,7 +133,8 @@ async def test_what_differs_is_refused_for_good(
 
 
 async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(bench: Workbench, case: Case) -> None:
-    retraces = Retraces(bench.store, Ledger(bench.store, bench.dispatcher, bench.events))
+    ledger = Ledger(bench.store, bench.dispatcher, bench.events)
+    retraces = Retraces(bench.store, ledger)
     refused = await retraces.settle(case.candidate, Outcome.TRACE_TIMEOUT, "it took too long", [])
     assert refused == Refused(Outcome.TRACE_TIMEOUT, "its trace could not be repeated: it took too long")
     late = TracedVariant(index=0, outcome=Outcome.TRACE_TIMEOUT, reason="too late")
@@ -141,6 +142,7 @@ async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(be
     assert refused == Refused(Outcome.TRACE_TIMEOUT, "its trace could not be repeated: too late")
     assert await bench.store.retraces.find(case.candidate.trace_key) is None
     await bench.store.candidates.judge("candidate", refused.outcome.value, refused.reason, None, None)
+    ledger.drop()
     assert await retraces.look(case, ()) == refused, "it is not traced a third time"
 
 

@@ -18,6 +18,17 @@ def test_only_the_first_has_the_job_sent_and_all_are_told() -> None:
     assert not line.awaits("b-c") and line.join("key", second), "the next one begins anew"
 
 
+def test_a_candidate_waits_until_it_has_left_every_line() -> None:
+    line: Waiting[str, Asked] = Waiting()
+    for key in ("one", "two", "three", "three"):
+        line.join(key, asked("a"))
+    line.claim("one")
+    line.claim("three")
+    assert line.awaits("a-c")
+    line.forget("a")
+    assert not line.awaits("a-c") and line.claim("two") == []
+
+
 def test_whoever_is_forgotten_leaves_and_the_others_are_named() -> None:
     line: Waiting[str, Asked] = Waiting()
     for key, who in (("one", asked("a")), ("one", asked("b")), ("two", asked("b")), ("three", asked("a"))):

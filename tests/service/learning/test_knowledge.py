@@ -1,6 +1,5 @@
 """What moved kernels is learned from parents and children, credited by what comes later, and told in a sentence."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,12 @@ from service.learning.knowledge import CLAIM, advice, distil
 from tests.service import records
 from tests.service.asked import SEED as KERNEL
 from tests.service.asked import Asked
-from tests.service.lineages import SEED, Made, measured, opened, stored
+from tests.service.lineages import SEED, Made, measured, stored
 from tests.service.workbench import Answers
 from workers.protocol import Outcome
 
 GAINED = Made("gained", 8.0)
 FAILED = [Made(f"failed {number}", 12.0) for number in range(3)]
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with opened(tmp_path) as store:
-        yield store
 
 
 async def learned(store: Store, *made: Made, **changes: Any) -> list[KnowledgeEntry]:

@@ -12,15 +12,10 @@ from archive.store import Store
 from service.events import Events, SearchChanged
 from service.learning import listening as subject
 from service.learning.listening import ENDED, Learning
-from tests.service.lineages import SEED, Made, opened, stored
+from tests.archives import opened
+from tests.service.lineages import SEED, Made, stored
 
 GAINED = Made("gained", 8.0)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with opened(tmp_path) as store:
-        yield store
 
 
 @pytest.fixture

@@ -8,14 +8,15 @@ import pytest
 from service.llm.options import HttpOptions, Key, Price, Surroundings, clean, is_global, is_private, most_tokens
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "a.localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "::1", "fe80::1"]
-)
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "fd00::1", "::1"])
 def test_hosts_that_are_private_by_name(host: str) -> None:
     assert is_private(host)
 
 
-@pytest.mark.parametrize("host", ["example.com", "8.8.8.8", "2606:4700::1111", "localhost.example.com", "metadata"])
+@pytest.mark.parametrize(
+    "host",
+    ["example.com", "8.8.8.8", "2606:4700::1111", "localhost.example.com", "metadata", "169.254.169.254", "fe80::1"],
+)
 def test_hosts_that_are_not(host: str) -> None:
     assert not is_private(host)
 
@@ -31,6 +32,13 @@ def test_an_address_inside_another_is_looked_at() -> None:
 )
 def test_private_addresses_only_where_one_is_named(url: str, near: bool) -> None:
     assert HttpOptions(kind="openai", base_url=url, model="m").is_near is near
+
+
+def test_where_machines_get_their_credentials_is_called_only_if_somebody_insists() -> None:
+    with pytest.raises(ValueError, match="must start with https"):
+        HttpOptions(kind="openai", base_url="http://169.254.169.254/latest", model="m")
+    insisted = HttpOptions(kind="openai", base_url="http://169.254.169.254/v1", model="m", private_network=True)
+    assert insisted.is_near
 
 
 def test_a_name_may_be_said_to_be_private() -> None:

@@ -1,11 +1,8 @@
 """What names and digests of operators stand for."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
-from archive.store import Store, migrate
+from archive.store import Store
 from service.errors import Conflict, NotFound
 from service.operators.naming import find_operator, keep_operator
 from tests.service import records
@@ -19,15 +16,6 @@ def operator(**changes: object) -> Operator:
 OWN = operator(name="own")
 CATALOGUE = {"own": OWN}
 OLD, NEW = records.OPERATOR, operator(reference="def double(x):\n    return x + x\n")
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
-    await migrate(url)
-    store = await Store.open(url)
-    yield store
-    await store.close()
 
 
 async def test_a_name_means_the_catalogue_s_or_the_newest_handed_in(store: Store) -> None:

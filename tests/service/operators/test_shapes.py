@@ -41,11 +41,21 @@ def dims(shapes):
 
 def is_interpretable(item, shape):
     sizes = [item.input_shape(tensor, shape.dims) for tensor in item.inputs]
+    fixed = max(math.prod(size for size in tensor.shape if isinstance(size, int)) for tensor in item.inputs)
     return (
         sum(map(math.prod, sizes)) <= INTERPRETED_ELEMENTS
         and max(math.prod(size[:-1]) for size in sizes) <= INTERPRETED_ROWS
-        and math.prod(shape.dims.values()) <= INTERPRETED_VOLUME
+        and math.prod(shape.dims[name] for name in item.extents) * fixed <= INTERPRETED_VOLUME
     )
+
+
+def test_a_window_is_shorter_than_the_rows_and_longer_once():
+    item = CATALOGUE["sliding_window_attention"]
+    assert item.dimensions == (*item.extents, "window")
+    pairs = [(shape.dims["T"], shape.dims["window"]) for shape in boundary_shapes(item)]
+    assert sum(1 < window < rows for rows, window in pairs) >= 3
+    assert sum(window > rows for rows, window in pairs) == 1
+    assert all(lies_in_ranges(item, shape) for shape in (*held_out_shapes(item, 1), *boundary_shapes(item)))
 
 
 def lies_in_ranges(item, shape):

@@ -7,19 +7,17 @@ from pathlib import Path
 import pytest
 
 from archive.records import Arm, NewCandidate, NewSearch, Offer, Search
-from archive.store import Store, migrate
-from service.proposing.ledger import active, read_ledger, read_turns, spent_share
+from archive.store import Store
+from service.proposing.ledger import active, read_ledger, spent_share, turns_of
+from tests.archives import opened
 from tests.service import records
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
-    await migrate(url)
-    store = await Store.open(url)
-    await store.operators.put(records.OPERATOR.digest, records.OPERATOR.name, records.OPERATOR.model_dump_json())
-    yield store
-    await store.close()
+    async with opened(tmp_path) as store:
+        await store.operators.put(records.OPERATOR.digest, records.OPERATOR.name, records.OPERATOR.model_dump_json())
+        yield store
 
 
 async def begun(store: Store, **changes: object) -> Search:
@@ -97,6 +95,15 @@ async def test_turns_are_shared_by_what_was_gained_and_say_what_rests(store: Sto
         await judged(store, search, number, "tune", 1.0 + number)
     for number in range(6, 10):
         await judged(store, search, number, "rewrite", None, note="backward")
-    tune, rewrite = await read_turns(store, search)
+    tune, rewrite = turns_of(await read_ledger(store, search))
     assert tune.share > 0.7 and tune.share + rewrite.share == pytest.approx(1.0)
     assert (tune.resting, rewrite.resting) == ({}, {"backward": "4 of 4 trials ended in compile_error"})
+
+
+async def test_without_the_bandit_all_get_as_many_turns(store: Store) -> None:
+    search = await begun(store, emitters=("tune", "rewrite"), choosing={"bandit": False, "screening": False})
+    for number in range(6):
+        await judged(store, search, number, "tune", 1.0 + number)
+    ledger = await read_ledger(store, search)
+    assert [turn.share for turn in turns_of(ledger)] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert len(ledger.trials["tune"]) == 6

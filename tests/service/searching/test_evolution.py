@@ -1,5 +1,6 @@
 """A search runs from its reference to its last evaluation, and survives losing everything but the archive."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import redis
 from archive.records import CandidateState, SearchState
 from service.judging.jobs import measure_id, retrace_id
 from service.judging.reports import reports_on
+from service.searching import tenure
 from tests.service import records
 from tests.service.measured import DEVICE, elites, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench, bundle_of
@@ -170,6 +172,18 @@ async def test_a_paused_search_proposes_nothing(bench: Workbench) -> None:
     assert (after.proposals, after.in_flight) == (before, 0)
 
 
+@pytest.mark.parametrize("state", [SearchState.STOPPED, SearchState.PAUSED])
+async def test_what_a_person_ends_between_two_looks_stays_ended(bench: Workbench, state: SearchState) -> None:
+    search = await bench.begin(budget=9)
+    await bench.evolution.tick()
+    await bench.store.searches.change(search.id, budget=8)
+    await bench.evolution._roster.look()
+    await bench.store.searches.set_state(search.id, state)
+    await bench.evolution._supply_all()
+    assert (await bench.store.searches.get(search.id)).state is state
+    assert (await bench.store.candidates.count(search.id)).proposals == 0, "nothing is proposed for it any more"
+
+
 async def test_a_queue_that_lost_everything_costs_only_jobs_sent_again(bench: Workbench) -> None:
     search = await bench.begin(budget=6)
     for _ in range(6):
@@ -207,3 +221,34 @@ async def test_nobody_waits_for_a_tick_that_has_much_to_propose(bench: Workbench
     before = (await bench.store.candidates.count(search.id)).candidates
     await bench.evolution.tick()
     assert (await bench.store.candidates.count(search.id)).candidates - before <= 4
+
+
+async def test_a_coordinator_that_joins_takes_its_share_of_searches_under_way(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "RENEW_S", 0.05)
+    first = await Workbench.open(tmp_path, redis_url, alone=False)
+    second = await Workbench.open(tmp_path, redis_url, alone=False)
+    searches = [await first.begin(budget=6, id=f"search-{number}") for number in range(4)]
+    for _ in range(4):
+        await first.evolution.tick()
+        await asyncio.to_thread(first.work, 2)
+    assert len(first.evolution.holdings.held) == 4
+    most = 0
+    for _ in range(100):
+        for bench in (first, second):
+            await bench.evolution.tick()
+            await asyncio.to_thread(bench.work)
+        held = [bench.evolution.holdings.held for bench in (first, second)]
+        assert not held[0] & held[1], "no search is held twice"
+        most = max(most, len(held[1]))
+        states = {(await first.store.searches.get(search.id)).state for search in searches}
+        if states == {SearchState.DONE}:
+            break
+    assert states == {SearchState.DONE} and most == 2
+    for search in searches:
+        candidates = await first.store.candidates.list(search.id)
+        assert [item.state for item in candidates] == [CandidateState.JUDGED] * 6
+        assert [len(await reports_on(first.store, item.id)) for item in candidates] == [1] * 6
+    for bench in (first, second):
+        await bench.close()

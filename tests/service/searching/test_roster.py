@@ -34,3 +34,15 @@ async def test_a_search_that_ended_is_still_found_and_an_unknown_one_is_not(tmp_
     with pytest.raises(NotFound):
         await roster.get("none")
     await bench.close()
+
+
+async def test_what_a_person_ended_is_not_among_those_that_go_on(tmp_path: Path, redis_url: str) -> None:
+    bench = await Workbench.open(tmp_path, redis_url)
+    ids = [(await bench.begin(id=f"search-{number}")).id for number in range(3)]
+    roster = Roster(bench.store)
+    await roster.look()
+    await bench.store.searches.set_state(ids[0], SearchState.STOPPED)
+    asked = [*ids, "unknown"]
+    assert [search.id for search in await roster.those(asked, (SearchState.PREPARING,))] == ids[1:]
+    assert roster.by_load(asked) == ids
+    await bench.close()

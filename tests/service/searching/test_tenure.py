@@ -1,25 +1,15 @@
 """A coordinator keeps what it holds, takes what nobody holds, and stops in time when it cannot renew."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from archive.records import SearchState
-from archive.store import Store, migrate
+from archive.store import Store
 from service.searching import tenure
 from service.searching.tenure import Holdings
 from tests.archive.samples import stored_search
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
-    await migrate(url)
-    opened = await Store.open(url)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +91,46 @@ async def test_many_free_searches_are_shared(store: Store) -> None:
     await first.refresh()
     await second.refresh()
     assert first.held | second.held == searches and len(second.held) == 3
+
+
+async def test_one_that_joins_gets_its_share_and_no_search_is_held_twice(store: Store) -> None:
+    searches = {(await stored_search(store)).id for _ in range(7)}
+    first, second = Holdings(store, alone=False), Holdings(store, alone=False)
+    await first.refresh()
+    assert first.held == searches
+    for _ in range(3):
+        await second.refresh()
+        await asyncio.sleep(0.06)
+        await first.refresh()
+        await first.share(sorted(searches))
+        assert not first.held & second.held
+        await asyncio.sleep(0.06)
+    await second.refresh()
+    assert (len(first.held), len(second.held)) == (4, 3) and first.held | second.held == searches
+    await second.share(sorted(searches))
+    await first.share(sorted(searches))
+    assert (len(first.held), len(second.held)) == (4, 3), "who has a fair share keeps it"
+    await second.stop()
+    await asyncio.sleep(0.06)
+    await first.refresh()
+    assert first.held == searches
+
+
+async def test_only_what_may_be_spared_is_let_go(store: Store) -> None:
+    searches = sorted([(await stored_search(store)).id for _ in range(4)])
+    first, second = Holdings(store, alone=False), Holdings(store, alone=False)
+    await first.refresh()
+    await second.refresh()
+    await asyncio.sleep(0.06)
+    await first.refresh()
+    await first.share(searches[:1])
+    assert first.held == set(searches[1:])
+
+
+async def test_who_is_alone_shares_nothing(store: Store) -> None:
+    searches = sorted([(await stored_search(store)).id for _ in range(4)])
+    await store.tenures.attend("another", 5.0)
+    alone = Holdings(store, alone=True)
+    await alone.refresh()
+    await alone.share(searches)
+    assert alone.held == set(searches)

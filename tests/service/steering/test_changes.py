@@ -42,8 +42,8 @@ async def parents(bench: Workbench, search, ordinals: range) -> Counter[str]:
     proposer = Proposer(bench.store)
     counted: Counter[str] = Counter()
     for ordinal in ordinals:
-        _, candidate = await proposer.propose(search, records.OPERATOR, ordinal)
-        counted.update(candidate.parents if candidate else ())
+        proposed = await proposer.propose(proposer.look(search), records.OPERATOR, ordinal)
+        counted.update(proposed.proposal.parents if proposed else ())
     return counted
 
 
@@ -55,6 +55,23 @@ async def test_watchers_hear_of_a_new_budget(bench: Workbench) -> None:
     assert (changed.budget, changed.priority) == (30, 8)
     heard = await asyncio.wait_for(anext(events), 5)
     assert heard.event == SearchChanged(search=search.id, state="preparing", reason="")
+
+
+async def test_a_rule_that_comes_while_it_runs_ends_a_search(bench: Workbench) -> None:
+    search = await bench.begin(budget=1_000)
+    for _ in range(6):
+        await bench.evolution.tick()
+        await asyncio.to_thread(bench.work)
+    asked = SearchChange.model_validate({"stop": {"seconds": 1_000, "plateau": 900}})
+    changed = await change(bench.store, bench.events, search, asked)
+    assert changed.stop == {"seconds": 1_000, "plateau": 900}
+    assert (await change(bench.store, bench.events, search, SearchChange(budget=900))).stop == changed.stop
+    none = await change(bench.store, bench.events, search, SearchChange.model_validate({"stop": {}}))
+    assert (none.stop, none.budget) == (None, 900)
+    await change(bench.store, bench.events, search, SearchChange.model_validate({"stop": {"seconds": 0.001}}))
+    ended = await bench.run(search)
+    assert ended.state is SearchState.DONE and "0.001 s were given" in ended.reason
+    assert (await bench.store.candidates.count(search.id)).candidates < 900
 
 
 @pytest.mark.parametrize("state", [SearchState.DONE, SearchState.STOPPED, SearchState.FAILED])

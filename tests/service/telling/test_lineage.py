@@ -9,8 +9,9 @@ from archive.records import Search
 from service.judging.jobs import confirm_id
 from service.telling import lineage as subject
 from service.telling.lineage import Lineage, Step
+from tests.archives import opened
 from tests.service import records
-from tests.service.lineages import SEED, Made, measured, named, opened, stored
+from tests.service.lineages import SEED, Made, measured, named, stored
 from workers.protocol import Outcome, Ratio
 
 CARD = "h200"

@@ -11,7 +11,8 @@ from uuid6 import uuid7
 from archive.records import NewExchange, Reply, Search
 from archive.store import Store
 from service.telling.trajectories import RAN, Trajectory, reward, trajectories
-from tests.service.lineages import SEED, Made, measured, opened, stored
+from tests.archives import opened
+from tests.service.lineages import SEED, Made, measured, stored
 from workers.protocol import PROTOCOL_VERSION, Outcome
 
 ROOT = Path(__file__).parent.parent.parent.parent

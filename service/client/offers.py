@@ -1,0 +1,62 @@
+"""Elites of a search as they are offered for export, read over REST."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from service.api import schemas
+from service.certificates.document import Certificate
+from service.errors import BadInput, NotFound
+from service.exporting.choosing import Contender
+from service.exporting.exporting import Offer
+from workers.protocol import Device, Report
+
+LOOKED_AT = 200
+"""Elites whose reports are read, the best ones: a winner at one shape is seldom bad at all others."""
+
+
+class Shelf(Protocol):
+    """What is needed of a client."""
+
+    def elites(self, search: str, device: str | None = None) -> AsyncIterator[schemas.Elite]:
+        """The elites on one device, best first."""
+
+    async def candidate(self, id: str) -> schemas.Candidate:
+        """One candidate with its reports."""
+
+    async def certificate(
+        self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
+    ) -> Certificate:
+        """All that a verdict rests on."""
+
+
+async def offer_of(reef: Shelf, search: str, device: str) -> Offer:
+    """The elites of a search on one device.
+
+    Raises:
+        NotFound: If it has none.
+        BadInput: If the device has no plans.
+    """
+    if Device.parse(device).kind == "recorded":
+        raise BadInput("a recording holds no launch plans, so nothing of it can be exported", "--device")
+    contenders = []
+    async for elite in reef.elites(search, device):
+        reports = [Report.model_validate(report) for report in _about(await reef.candidate(elite.candidate), elite)]
+        contenders += [Contender(elite.candidate, elite.variant, elite.objective, report) for report in reports]
+        if len(contenders) >= LOOKED_AT:
+            break
+    if not contenders:
+        raise NotFound(f"search {search} has no elite on {device} yet")
+    known: dict[tuple[str, int], Certificate] = {}
+
+    async def certificate(contender: Contender) -> Certificate:
+        key = (contender.candidate, contender.variant)
+        if key not in known:
+            known[key] = await reef.certificate(contender.candidate, device=device, variant=contender.variant)
+        return known[key]
+
+    return Offer(contenders, certificate)
+
+
+def _about(candidate: schemas.Candidate, elite: schemas.Elite) -> list[object]:
+    """The report that an elite's speedup rests on, if the archive still has it."""
+    return [report for report in candidate.reports if report["job"] == elite.job]

@@ -1,0 +1,105 @@
+"""The words that a kernel may use to be exported.
+
+Triton walks a kernel's syntax tree in the process that launches it, and calls what it finds there: a name that leads
+to a module leads to all that the module imports. In the jail that harms nobody; a package is run by its users. So a
+lifted function may use these words of Triton's language and no others, and attributes of values only from a list.
+A word that Triton gains is one word more here, once somebody has looked where it leads.
+"""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LANGUAGE = _words("""
+    abs add advance arange argmax argmin associative_scan assume atomic_add atomic_and atomic_cas
+    atomic_max atomic_min atomic_or atomic_xchg atomic_xor bfloat16 bitonic_merge block_type broadcast
+    broadcast_to cast cat cdiv ceil clamp const constexpr cos cumprod cumsum debug_barrier div_rn dot dot_scaled
+    erf exp exp2 expand_dims fdiv flip float16 float32 float64 float8e4b15 float8e4b8 float8e4nv float8e5
+    float8e5b16 floor fma full gather histogram inline_asm_elementwise int1 int16 int32 int64 int8 interleave
+    join load load_tensor_descriptor log log2 make_block_ptr make_tensor_descriptor map_elementwise max
+    max_constancy max_contiguous maximum min minimum mul multiple_of num_programs pair_uniform_to_normal permute
+    philox philox_impl pi32_t pointer_type program_id rand rand4x randint randint4x randn randn4x range ravel
+    reduce reduce_or reshape rsqrt sigmoid sin softmax sort split sqrt sqrt_rn squeeze static_assert
+    static_range store store_tensor_descriptor sub sum swizzle2d topk trans uint16 uint32 uint64 uint8
+    uint_to_uniform_float umulhi unsqueeze view void where xor_sum zeros zeros_like
+""")
+"""Of `triton.language`: what its `__all__` lists, without modules and without what prints on the host."""
+
+MATHEMATICS = _words("""
+    abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn umulhi
+""")
+"""Of `triton.language.math`."""
+
+LIBDEVICE = _words("""
+    abs acos acosh add_rd add_rn add_ru add_rz asin asinh atan atan2 atanh brev byte_perm cbrt ceil clz copysign
+    cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 div_rd div_rn div_ru div_rz double2float_rd double2float_rn
+    double2float_ru double2float_rz double2hiint double2int_rd double2int_rn double2int_ru double2int_rz
+    double2ll_rd double2ll_rn double2ll_ru double2ll_rz double2loint double2uint_rd double2uint_rn
+    double2uint_ru double2uint_rz double2ull_rd double2ull_rn double2ull_ru double2ull_rz double_as_longlong erf
+    erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fast_cosf fast_dividef fast_exp10f fast_expf fast_log10f
+    fast_log2f fast_logf fast_powf fast_sinf fast_tanf fast_tanhf fdim ffs finitef float2int_rd float2int_rn
+    float2int_ru float2int_rz float2ll_rd float2ll_rn float2ll_ru float2ll_rz float2uint_rd float2uint_rn
+    float2uint_ru float2uint_rz float2ull_rd float2ull_rn float2ull_ru float2ull_rz float_as_int float_as_uint
+    floor fma fma_rd fma_rn fma_ru fma_rz fmod hadd hiloint2double hypot ilogb int2double_rn int2float_rd
+    int2float_rn int2float_ru int2float_rz int_as_float isfinited isinf isnan j0 j1 jn ldexp lgamma ll2double_rd
+    ll2double_rn ll2double_ru ll2double_rz ll2float_rd ll2float_rn ll2float_ru ll2float_rz llrint llround log
+    log10 log1p log2 logb longlong_as_double mul24 mul_rd mul_rn mul_ru mul_rz mulhi nearbyint nextafter norm3d
+    norm4d normcdf normcdfinv popc pow rcbrt rcp64h rcp_rd rcp_rn rcp_ru rcp_rz remainder rhadd rhypot rint
+    rnorm3d rnorm4d round rsqrt rsqrt_rn sad saturatef scalbn signbit sin sinh sinpi sqrt sqrt_rd sqrt_rn
+    sqrt_ru sqrt_rz sub_rd sub_rn sub_ru sub_rz tan tanh tgamma trunc uint2double_rn uint2float_rd uint2float_rn
+    uint2float_ru uint2float_rz uint_as_float ull2double_rd ull2double_rn ull2double_ru ull2double_rz
+    ull2float_rd ull2float_rn ull2float_ru ull2float_rz y0 y1 yn
+""")
+"""Of `triton.language.extra.libdevice`."""
+
+ATTRIBUTES = _words("""
+    T abs advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min
+    atomic_or atomic_xchg atomic_xor block_shape block_type broadcast_to cast cdiv ceil cos cumprod cumsum dtype
+    element_ty erf exp exp2 expand_dims flip floor gather histogram int_bitwidth is_bf16 is_block is_bool
+    is_const is_dtype is_floating is_fp16 is_fp32 is_fp64 is_fp8 is_fp8e4b15 is_fp8e4b8 is_fp8e4nv is_fp8e5
+    is_fp8e5b16 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_int_signed is_int_unsigned is_ptr
+    is_standard_floating is_uint16 is_uint32 is_uint64 is_uint8 is_void load log log2 logical_and logical_or max
+    min nbytes numel permute primitive_bitwidth ravel reduce reduce_or reshape rsqrt scalar scatter shape
+    sigmoid sin softmax sort split sqrt sqrt_rn store sum to trans type value view xor_sum
+""")
+"""Of tensors, tensor descriptors, dtypes and constants inside a kernel."""
+
+HOST = frozenset(f"math.{name}" for name in ("e", "pi", "inf", "nan", "log", "log2", "sqrt", "exp", "pow"))
+"""Of Python's `math`: what constants are computed with."""
+
+BUILTINS = frozenset({"range", "len", "min", "max", "float", "int", "abs", "bool"})
+"""Of Python's builtins: numbers in, numbers out."""
+UNSPOKEN = frozenset({"getattr", "hasattr", "isinstance", "list", "print"})
+"""Builtins that Triton has besides. A kernel may not even name a variable so: where Triton does not find the variable,
+it finds the builtin."""
+
+_LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
+MODULES = frozenset({"math", "torch", "triton", "triton.language", "triton.language.math", *_LIBDEVICE})
+"""Modules that a lifted function may have a name for."""
+
+WORDS = frozenset(
+    {
+        *(f"triton.language.{name}" for name in LANGUAGE),
+        *(f"triton.language.math.{name}" for name in MATHEMATICS),
+        *(f"{module}.{name}" for module in _LIBDEVICE for name in LIBDEVICE),
+        *("triton.language.PropagateNan.ALL", "triton.language.PropagateNan.NONE"),
+        *("triton.cdiv", "triton.next_power_of_2"),
+        *HOST,
+    }
+)
+"""Everything that a name in a kernel may stand for, by its full name."""
+
+DTYPES = (
+    {
+        "fp16": "float16",
+        "bf16": "bfloat16",
+        "fp32": "float32",
+        "fp64": "float64",
+        "fp8e4nv": "float8e4nv",
+        "fp8e5": "float8e5",
+    }
+    | {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {"int1": "int1"}
+)
+"""Attributes of `triton.language` by the names that its dtypes give themselves, which is how plans name them."""

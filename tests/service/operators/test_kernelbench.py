@@ -1,0 +1,81 @@
+"""A problem of KernelBench becomes an operator of ours, and a folder that reads as the same operator."""
+
+import tomllib
+from pathlib import Path, PurePath
+
+import pytest
+
+from service.errors import BadInput
+from service.operators.catalogue import load_operator
+from service.operators.kernelbench import (
+    files_of_operator,
+    is_problem,
+    name_of_problem,
+    name_of_text,
+    operator_of_problem,
+)
+from tests.workers.kernelbench.problems import LINEAR, LOSS
+from workers.protocol import Input, Operator, Output, Scalar
+from workers.protocol.kernelbench import Inspection
+
+FOUND = Inspection(
+    inputs=(
+        Input(name="x", shape=("batch", "width"), dtype="float32"),
+        Input(name="gemm_weight", shape=(64, "width"), dtype="float32", distribution="uniform", low=-0.1, high=0.1),
+    ),
+    scalars=(Scalar(name="shift", dtype="float", value=2.5),),
+    outputs=(Output(name="y", dtype="float32"),),
+    arguments=("shift", "x"),
+    parameters={"gemm_weight": "gemm.weight"},
+    dims={"batch": 32, "width": 48},
+    ranges={"width": (1, 48)},
+)
+SEED = "def level1_7_gemm(x, gemm_weight, shift):\n    return x\n"
+
+
+def operator(seed: str = "") -> Operator:
+    return operator_of_problem("level1_7_gemm", LINEAR, FOUND, seed)
+
+
+def test_the_text_of_the_problem_is_the_reference() -> None:
+    made = operator()
+    assert made.reference.startswith(LINEAR.rstrip())
+    assert "def level1_7_gemm(x, gemm_weight, shift):" in made.reference
+    assert "functional_call(_model, {'gemm.weight': gemm_weight}, (shift, x,))" in made.reference
+    assert made.shapes[0].dims == {"batch": 32, "width": 48} and made.ranges == {"width": (1, 48)}
+    assert made.seeds == () and operator(SEED).seeds == (SEED,)
+
+
+def test_a_folder_reads_as_the_same_operator(tmp_path: Path) -> None:
+    for seed in ("", SEED):
+        files = files_of_operator(operator(seed), ("One note.\nname = 'another'",))
+        assert tomllib.loads(files["operator.toml"])["name"] == "level1_7_gemm"
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        assert load_operator(tmp_path).digest == operator(seed).digest
+
+
+def test_a_problem_that_cannot_be_judged_is_refused_with_its_line() -> None:
+    with pytest.raises(BadInput, match="cannot be judged: line 7: it draws"):
+        operator_of_problem("p", LOSS, Inspection(reason="it draws", line=7))
+
+
+@pytest.mark.parametrize(
+    "path, name",
+    [
+        ("KernelBench/level1/19_ReLU.py", "level1_19_relu"),
+        ("level2/1_Conv2D_ReLU_BiasAdd.py", "level2_1_conv2d_relu_biasadd"),
+        ("mine/26_GELU_.py", "problem_26_gelu"),
+        (
+            "level1/72_conv_transposed_3D_asymmetric_input_asymmetric_kernel___strided_padded_grouped_.py",
+            "level1_72_conv_transposed_3d_asymmetric_input_asymmetric_ker",
+        ),
+    ],
+)
+def test_names_are_those_of_files(path: str, name: str) -> None:
+    assert name_of_problem(PurePath(path)) == name
+
+
+def test_problems_are_told_from_specs() -> None:
+    assert is_problem(LINEAR) and not is_problem('name = "rmsnorm"') and not is_problem(SEED)
+    assert name_of_text(LINEAR).startswith("problem_") and name_of_text(LINEAR) != name_of_text(LOSS)
