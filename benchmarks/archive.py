@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from archive.tables import candidates, counters, placements, variants
 from benchmarks.record import write
 
 DEVICE = "model:sm_90"
-AXES = ("programs_per_sm", "num_warps", "registers", "load_width_bytes")
+AXES = ("programs_per_sm", "num_warps", "registers", "load_width_bytes", "occupancy", "persistent")
 SAMPLE = 500
 """Calls that a figure is the median of."""
 AT_ONCE = 32
@@ -54,8 +55,8 @@ TOGETHER = 100
 """Reports that ingestion settles in one transaction when it has much to do."""
 SETTLED = 5
 """How many such transactions a figure is the median of."""
-FILLED = 4000
-"""Offers before the first measurement: they fill most cells that can be reached."""
+FILLED = 10_000
+"""Cells that are held before the first measurement, of 12,000."""
 SOURCE = (
     "import torch\nimport triton\nimport triton.language as tl\n" + "# a line of a kernel, as long as most are\n" * 60
 )
@@ -121,12 +122,23 @@ class Growth:
         told = {"outcome": "correct", "reason": "", "provenance": "predicted", "document": REPORT}
         return NewReport(operator="0" * 64, device=DEVICE, kind="measure", protocol_version=1, **about, **told)
 
+    async def fill(self, cells: int) -> None:
+        """Let the first candidate hold so many cells, drawn."""
+        drawn = self.rng.sample(range(self.grid.cells), cells)
+        for start in range(0, cells, BATCH):
+            batch = self.store.batch()
+            for cell in drawn[start : start + BATCH]:
+                batch.offer(replace(self._offered(self.candidates[0]), cell=cell))
+            await batch.flush()
+
     def _offered(self, candidate: str) -> Offer:
         readings = {
             "programs_per_sm": 2 ** self.rng.uniform(-2, 8),
             "num_warps": 2 ** self.rng.randrange(6),
             "registers": self.rng.randrange(16, 160),
             "load_width_bytes": 2 ** self.rng.randrange(5),
+            "occupancy": self.rng.random(),
+            "persistent": self.rng.random() < 0.5,
         }
         where = coordinates(readings)
         cell = self.grid.index(where)
@@ -222,7 +234,7 @@ class Growth:
             await timed("find an equal trace", [lambda id=id: store.candidates.find_traced(f"k{id}") for id in new]),
         ]
         progress = await store.elites.progress(search, DEVICE, self.grid.cells)
-        return [{"candidates": fresh, "elites": progress.elites, **row} for row in rows]
+        return [{"candidates": fresh, "cells": self.grid.cells, "elites": progress.elites, **row} for row in rows]
 
 
 async def timed(call: str, actions: Sequence[Callable[[], Awaitable[object]]], at_once: int = 1) -> dict[str, Any]:
@@ -279,8 +291,7 @@ async def run(url: str, sizes: Sequence[int], seed: int) -> list[dict[str, Any]]
     database = Database.open(url)
     await growth.begin()
     await growth.grow(1, database)
-    for _ in range(FILLED):
-        await growth.offer(growth.candidates[0])
+    await growth.fill(FILLED)
     rows = []
     for size in sizes:
         await growth.grow(size, database)

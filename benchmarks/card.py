@@ -82,8 +82,14 @@ def _unjudged(kernel: Kernel, traces: Traces, spent: bool) -> Row:
     report = traces.reports.get(kernel.name)
     if report is not None and report.outcome is not Outcome.CORRECT:
         return _verdict(kernel, report.outcome, report.reason, report.stage)
-    reason = "no time was left" if spent else traces.failures.get(kernel.name, "its reference or seed was not traced")
+    said = [traces.failures[name] for name in _needed(kernel) if name in traces.failures]
+    reason = "no time was left" if spent else "; ".join(said) or "nothing came of its trace"
     return {"outcome": "not_judged", "as_expected": None, "stage": None, "reason": reason}
+
+
+def _needed(kernel: Kernel) -> tuple[str, ...]:
+    """What must have been traced to judge a kernel, as `trace_all` names it."""
+    return kernel.name, f"reference of {kernel.operator}", f"pacer of {kernel.operator}"
 
 
 def _judged(kernel: Kernel, variant: TracedVariant, answer: Answer) -> Row:
@@ -232,11 +238,12 @@ def main() -> None:
 
 
 def _kernels(names: set[str], kinds: Sequence[str], only: Sequence[str]) -> list[Kernel]:
-    """What to judge, operator by operator, rogues first."""
+    """What to judge: seeds, which all others are paced by, then operator by operator, rogues first."""
     found: list[Kernel] = []
     for name in sorted(names):
         found += [item for item in load_rogues().values() if item.operator == name and "rogue" in kinds]
         found += [item for item in honest_kernels().values() if item.operator == name and "honest" in kinds]
+    found.sort(key=lambda kernel: not kernel.name.endswith("/seed"))
     return [kernel for kernel in found if not only or any(part in kernel.name for part in only)]
 
 

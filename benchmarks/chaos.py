@@ -201,12 +201,15 @@ class Chaos:
 async def hand_over_s(scene: Scene, store: Store, name: str, budget: int = BUDGET) -> float:
     """Kill the coordinator that runs a search; seconds until another one has a further candidate of it judged."""
     (search,) = scene.submit(COORDINATORS[0], [name], budget)
+    before = await _holder(store, search)
     while (await store.candidates.count(search)).judged < 10:
         await asyncio.sleep(0.05)
-    before = await store.tenures.get(search)
+    if await _holder(store, search) != before:
+        print(f"{name} changed hands by itself: this machine is too busy; once more", flush=True)
+        return await hand_over_s(scene, store, f"{name}x", budget)
     await asyncio.to_thread(scene.coordinators[COORDINATORS[0]].kill)
     killed = time.monotonic()
-    while (tenure := await store.tenures.get(search)) is None or before is None or tenure.holder == before.holder:
+    while await _holder(store, search) == before:
         await asyncio.sleep(0.02)
     judged = (await store.candidates.count(search)).judged
     while (await store.candidates.count(search)).judged == judged:
@@ -215,6 +218,11 @@ async def hand_over_s(scene: Scene, store: Store, name: str, budget: int = BUDGE
     scene.coordinators[COORDINATORS[0]].start()
     scene.ask(COORDINATORS[0], READY, f"http://127.0.0.1:{PORT if scene.network.real else PORT + 1}/readyz")
     return took
+
+
+async def _holder(store: Store, search: str) -> str:
+    tenure = await store.tenures.get(search)
+    return "" if tenure is None else tenure.holder
 
 
 async def finish(store: Store, searches: list[str], limit_s: float) -> dict[str, SearchState]:
@@ -335,6 +343,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--hand-overs", type=int, default=3)
     options.add_argument("--limit-s", type=float, default=1_800)
+    options.add_argument("--pause-s", type=float, nargs=2, default=PAUSE_S, help="between two deeds: least and most")
     options.add_argument("--calm", action="store_true", help="break nothing")
     options.add_argument("--logs", type=Path, help="where to leave the logs")
     options.add_argument("--dry", action="store_true", help="write no file")
@@ -343,7 +352,7 @@ def main() -> None:
         run(
             chosen.jobs,
             chosen.seed,
-            pause_s=(1e9, 1e9) if chosen.calm else PAUSE_S,
+            pause_s=(1e9, 1e9) if chosen.calm else tuple(chosen.pause_s),
             limit_s=chosen.limit_s,
             hand_overs=chosen.hand_overs,
             logs=chosen.logs,

@@ -7,24 +7,20 @@ nothing, as in the service, where equal sources are one candidate.
 import random
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from math import log2
-from typing import Any
 
 from archive.policies import Surroundings
 from archive.records import Holder
 from archive.selection import SHARES, select
 from benchmarks.recorded_space import JOINT, Kernel, Space
-from benchmarks.screening import Screen
+from service.emitters.bandit import Account, draw
+from service.proposing.ledger import WINDOW
+from service.proposing.screening import BLIND_SHARE, CHOICES, SEEN
+from service.proposing.worth import Features, Model, features
 
 PATIENCE = 20
 """Failures in a row after which hill climbing starts anew."""
-CHOICES = 6
-"""Proposals that screening chooses one from."""
-BLIND_SHARE = 0.2
-"""How often the first proposal is taken unseen by the screen: who is never wrong learns nothing."""
-WINDOW = 64
-"""Judged proposals of a move that its account remembers."""
 
 
 class Contender(ABC):
@@ -90,7 +86,7 @@ class Ours(Contender):
     Args:
         space: Where.
         seed: Of its chance.
-        bandit: Orders moves by their accounts `(tries, promotions, gain)`; without one all are alike.
+        bandit: Whether moves get turns by what they brought; without it all are alike.
         screened: Whether the screen chooses among proposals.
         shares: How often which policy is asked.
     """
@@ -102,13 +98,15 @@ class Ours(Contender):
         space: Space,
         seed: int,
         *,
-        bandit: Callable[[Mapping[str, Any], Sequence[str], random.Random], str] | None = None,
+        bandit: bool = True,
         screened: bool = False,
         shares: Mapping[str, float] = SHARES,
     ) -> None:
         super().__init__(space, seed)
         self._bandit = bandit
-        self._screen = Screen() if screened else None
+        self._screened = screened
+        self._seen: deque[tuple[Features, float | None]] = deque(maxlen=SEEN)
+        self._known: Features = {}
         self._shares = shares
         self._elites: dict[int, Kernel] = {}
         self._visits: dict[int, int] = {}
@@ -121,19 +119,21 @@ class Ours(Contender):
         self.screened_out = 0
 
     def ask(self) -> Kernel:
-        """The seed first; then what the screen likes best of a few proposals."""
+        """The seed first; then what the screen expects most of, of a few proposals."""
         if not self._elites:
             return self.space.seed
-        proposals = [found for _ in range(CHOICES if self._screen else 1) if (found := self._propose())]
+        proposals = [found for _ in range(CHOICES if self._screened else 1) if (found := self._propose())]
         fresh = [item for item in proposals if item[0].number not in self._judged] or proposals
         if not fresh:
+            self._move, self._aim = "", None
             return self.space.draw(self.rng)
-        if self._screen is not None and self.rng.random() >= BLIND_SHARE:
-            ranked = self._screen.ranked([(item, self.space.features(item[0])) for item in fresh])
-            self.screened_out += (len(ranked) - 1) if self._screen.is_ready else 0
-        else:
-            ranked = fresh
-        kernel, self._move, parent, self._aim = ranked[0]
+        place, known = 0, [self._features(kernel, parent) for kernel, _, parent, _ in fresh]
+        if self._screened and self.rng.random() >= BLIND_SHARE:
+            model = Model(list(self._seen))
+            place = model.choose(known)
+            self.screened_out += (len(fresh) - 1) if model.is_ready else 0
+        kernel, self._move, parent, self._aim = fresh[place]
+        self._known = known[place]
         self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
         return kernel
 
@@ -142,8 +142,8 @@ class Ours(Contender):
         if kernel.number in self._judged:
             return
         self._judged.add(kernel.number)
-        if self._screen is not None:
-            self._screen.learn(self.space.features(kernel), kernel.objective)
+        if self._move:
+            self._seen.append((self._known, kernel.objective))
         if self._aim is not None:
             self.aimed, self.hits = self.aimed + 1, self.hits + (kernel.cell == self._aim)
         holder = None if kernel.cell is None else self._elites.get(kernel.cell)
@@ -173,13 +173,19 @@ class Ours(Contender):
         return None if found is None else (found, move, parent, choice.aim)
 
     def _next_move(self) -> str:
-        if self._bandit is None:
+        if not self._bandit:
             return self.rng.choice(self.moves)
-        accounts = {
-            move: (len(seen), sum(item is not None for item in seen), sum(item or 0.0 for item in seen))
-            for move, seen in self._accounts.items()
-        }
-        return self._bandit(accounts, self.moves, self.rng)
+        accounts = {}
+        for move, seen in self._accounts.items():
+            gains = [item for item in seen if item is not None]
+            accounts[move] = Account(len(seen), float(len(seen)), len(gains), sum(gains))
+        return draw(accounts, self.moves, self.rng)
+
+    @staticmethod
+    def _features(kernel: Kernel, parent: Kernel) -> Features:
+        """What is known of a proposal: of rules, which ones its path has more or less than its parent's."""
+        moves = sorted(set(kernel.path.split(JOINT)) ^ set(parent.path.split(JOINT)))
+        return features(kernel.parameters, moves, parent.readings, parent.objective)
 
 
 def embed(space: Space) -> list[list[float]]:

@@ -4,7 +4,9 @@ Kernels are made from the catalogue's seeds by the emitters' own moves, with cha
 traced, judged on the `model` device, which predicts its times, and measured on the card.
 
     python -m benchmarks.correlation --out results --operators rmsnorm,softmax,layernorm,swiglu --count 70
+    python -m benchmarks.correlation --landscape operators/landscapes/h200 --operators rmsnorm,gelu --count 40
 
+The second needs no card: kernels and times are drawn from what was recorded on one, and predicted here.
 `predicted_us` is what the `model` device reports, with the traffic that its interpreter samples. `readings_us` is the
 same formula over the readings of the trace alone.
 """
@@ -19,11 +21,13 @@ from typing import Any
 
 from benchmarks.figures import Allowance, Figures, device_of
 from service.emitters.rules import RULES
+from service.emitters.tune import write
 from service.operators.sources import digest
 from tests.gpu.benches import Served, answers, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, tunings
 from tests.gpu.judging import Traces, measure_job, trace_all
+from workers.landscape import read
 from workers.predict import predict_us
 from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Report, ShapeResult, ShapeRole, TracedVariant
 from workers.targets import TARGETS
@@ -73,13 +77,24 @@ def predictions(
 
 def measured_rows(kernel: Honest, variant: TracedVariant, predicted: Answer | None, answer: Answer) -> list[Row]:
     """One row a benchmark shape, or one that says why there is no time."""
-    start: Row = {"operator": kernel.operator, "kernel": kernel.name}
     if not isinstance(answer, Report) or not answer.shapes:
         reason = answer.reason if isinstance(answer, Report) else getattr(answer, "error", answer.kind)
         outcome = answer.outcome.value if isinstance(answer, Report) else "failure"
-        return [{**start, "outcome": outcome, "reason": reason}]
+        return [{**_start(kernel), "outcome": outcome, "reason": reason}]
+    return timed_rows(kernel, variant, predicted, answer.shapes)
+
+
+def timed_rows(
+    kernel: Honest, variant: TracedVariant, predicted: Answer | None, shapes: Sequence[ShapeResult]
+) -> list[Row]:
+    """One row a benchmark shape that was timed."""
     known = {item.shape: item for item in (predicted.shapes if isinstance(predicted, Report) else ())}
-    return [{**start, "outcome": "correct", **_times(item, known.get(item.shape), variant)} for item in answer.shapes]
+    start = {**_start(kernel), "outcome": "correct"}
+    return [{**start, **_times(item, known.get(item.shape), variant)} for item in shapes]
+
+
+def _start(kernel: Honest) -> Row:
+    return {"operator": kernel.operator, "kernel": kernel.name}
 
 
 def _times(measured: ShapeResult, predicted: ShapeResult | None, variant: TracedVariant) -> Row:
@@ -190,6 +205,38 @@ def correlate(
             figures.conclude(correlations=summary(figures.rows), not_tried=len(kernels) - tried)
 
 
+def recorded(
+    folder: Path, names: Sequence[str], count: int, target: str = "sm_90"
+) -> dict[Honest, Sequence[ShapeResult]]:
+    """Correct kernels drawn from landscapes, with their times at the benchmark shapes."""
+    found = {}
+    for name in names:
+        landscape = read(folder / f"{name}.jsonl.gz")
+        firsts = {item.variants[0].bundle: item for item in landscape.sources.values() if item.variants}
+        bundles = {key: item for key, item in landscape.bundles.items() if item.times and key in firsts}
+        for key in random.Random(f"sample of {name}").sample(sorted(bundles), min(count, len(bundles))):
+            source = firsts[key]
+            text = write(landscape.templates[source.template].source, target, source.parameters)
+            found[Honest(f"{name}/{key[:12]}", name, text)] = [
+                ShapeResult(shape=shape, low_us=timed.low * us, mid_us=timed.mid * us, high_us=timed.high * us)
+                for shape, timed in bundles[key].times.items()
+                for us in [landscape.pacer_us[shape]]
+            ]
+    return found
+
+
+def correlate_recorded(figures: Figures, device: Device, kernels: Mapping[Honest, Sequence[ShapeResult]]) -> None:
+    """Trace and predict kernels whose times were recorded."""
+    traces = trace_all(kernels, device.target)
+    predicted = dict(predictions(list(kernels), traces, device, None))
+    for kernel, times in kernels.items():
+        if kernel.name in predicted:
+            variant = next(traces.variants(kernel.name))
+            for row in timed_rows(kernel, variant, predicted[kernel.name], times):
+                figures.add(row, f"{kernel.name} {row['predicted_us']} {row['measured_us']:.1f}")
+    figures.conclude(correlations=summary(figures.rows), not_traced=len(kernels) - len(predicted))
+
+
 def populations(names: Sequence[str], count: int) -> list[Honest]:
     """Kernels of several operators, one of each in turn, so that an early end leaves all of them with as many."""
     by_operator = [list(population(name, count)) for name in names]
@@ -204,17 +251,23 @@ def main() -> None:
     options.add_argument("--count", type=int, default=70, help="kernels an operator")
     options.add_argument("--limit-s", type=float, default=420.0, help="seconds of measuring")
     options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
+    options.add_argument("--landscape", type=Path, help="folder of recordings to draw kernels and times from")
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--data", type=Path, help="where baselines are kept")
     options.add_argument(
         "--device", type=Device.parse, help="instead of the card's; `model:sm_90` tries the script out"
     )
     chosen = options.parse_args()
+    if chosen.landscape is not None:
+        kernels = recorded(chosen.landscape, chosen.operators.split(","), chosen.count)
+        figures = Figures(chosen.out, "correlation_recorded", chosen.card)
+        correlate_recorded(figures, Device.parse(chosen.landscape.name), kernels)
+        return
     device = chosen.device or device_of(chosen.card)
     figures = Figures(chosen.out, "correlation", chosen.card)
     command = measuring(device, chosen.card, chosen.data)
-    kernels = populations(chosen.operators.split(","), chosen.count)
-    correlate(figures, device, kernels, command, chosen.limit_s, chosen.processes)
+    made = populations(chosen.operators.split(","), chosen.count)
+    correlate(figures, device, made, command, chosen.limit_s, chosen.processes)
 
 
 if __name__ == "__main__":

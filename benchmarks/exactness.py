@@ -4,8 +4,9 @@
 
 On a recording, with one candidate on its way at a time, so that reports are applied in the order of proposals. `DIR`
 holds the recordings of `recorded:h200` (`landscapes/h200/…`); without it those that are shipped are used. The process
-group of `reef search`, workers and queue included, is killed at random moments and the search resumed. What is
-compared: every candidate's ordinal, source, parents, verdict and objective, and the elites.
+group of `reef search`, workers and queue included, is killed at random moments, while it starts and between any two
+verdicts, and the search resumed. What is compared: every candidate's ordinal, source, parents, verdict and objective,
+and the elites. Moments are drawn so that all kills come before the search is through.
 """
 
 import argparse
@@ -28,8 +29,13 @@ from benchmarks.record import RESULTS, write
 
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
 DEVICE = "recorded:h200"
-LATEST_KILL_S = 12.0
-"""A kill comes so many seconds after a start at the latest; starting takes a few of them."""
+STARTING_S = 4.0
+"""A kill that waits for no verdict comes so many seconds after a start at the latest; starting takes longer."""
+BETWEEN_S = 0.3
+"""A kill that waits for a verdict comes so many seconds after it at the latest; the next takes about as long."""
+UNDISTURBED = 0.1
+"""Share of the evaluations, the last ones, that no kill is drawn for: one may come a few verdicts late."""
+LOOK_EVERY_S = 0.1
 
 
 def start(folder: Path, arguments: list[str], data: Path | None) -> subprocess.Popen[bytes]:
@@ -77,27 +83,59 @@ def look(folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def run(folder: Path, search: list[str], data: Path | None, kills: int, rng: random.Random) -> dict[str, Any]:
-    """Run a search to its end, killed so often on the way; its history.
+async def count(folder: Path) -> int:
+    """Candidates that were judged in the one search of a folder."""
+    store = await Store.open(f"sqlite+aiosqlite:///{folder / 'reef.db'}")
+    try:
+        found = [await store.candidates.count(search.id) for search in await store.searches.list(limit=1)]
+        return sum(counts.judged for counts in found)
+    finally:
+        await store.close()
+
+
+def seen(folder: Path) -> int:
+    """The same from outside; none where there is no archive yet."""
+    with contextlib.suppress(ArchiveError):
+        return asyncio.run(count(folder)) if (folder / "reef.db").exists() else 0
+    return 0
+
+
+def run(
+    folder: Path, operator: str, evaluations: int, data: Path | None, kills: int, rng: random.Random
+) -> dict[str, Any]:
+    """Run a search to its end, killed so often on the way; its history, with how many kills it really took.
 
     Raises:
-        RuntimeError: If it ended otherwise than done, or before all kills were made.
+        RuntimeError: If it ended otherwise than done.
     """
+    search = [operator, "--device", DEVICE, "--evaluations", str(evaluations), "--seed", "1"]
     made = 0
-    while True:
-        found = look(folder)
-        if found is not None and found["state"] is SearchState.DONE:
-            return {**found, "kills": made}
+    while (found := look(folder)) is None or found["state"] is not SearchState.DONE:
+        judged = seen(folder)
+        left = max(0, int(evaluations * (1 - UNDISTURBED)) - judged)
+        more = rng.randint(0, 2 * left // (kills - made + 1)) if made < kills else evaluations
         process = start(folder, search if found is None else ["--resume", found["id"]], data)
-        try:
-            process.wait(rng.uniform(0.5, LATEST_KILL_S) if made < kills else None)
-            if process.returncode:
+        if made == kills or ends(process, folder, judged, more, rng):
+            if process.wait():
                 raise RuntimeError(f"reef search ended with status {process.returncode}")
-        except subprocess.TimeoutExpired:
+        else:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             made += 1
             time.sleep(0.5)
+    return {**found, "kills": made}
+
+
+def ends(process: subprocess.Popen[bytes], folder: Path, judged: int, more: int, rng: random.Random) -> bool:
+    """Wait for the moment of a kill, which is after `more` verdicts; whether the process ends before."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        while more and seen(folder) < judged + more:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_EVERY_S)
+                return True
+        process.wait(rng.uniform(0.0, BETWEEN_S if more else STARTING_S))
+        return True
+    return False
 
 
 def main() -> None:
@@ -109,16 +147,25 @@ def main() -> None:
     options.add_argument("--data", type=Path, help="folder named kernelreef that holds landscapes/")
     options.add_argument("--out", type=Path, default=RESULTS)
     chosen = options.parse_args()
-    search = [chosen.operator, "--device", DEVICE, "--evaluations", str(chosen.evaluations), "--seed", "1"]
+    told = (chosen.operator, chosen.evaluations, chosen.data)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        plain = run(Path(one), search, chosen.data, 0, random.Random(0))
-        killed = run(Path(two), search, chosen.data, chosen.kills, random.Random(1))
-    same = {name: plain[name] == killed[name] for name in ("candidates", "elites")}
-    row = {"evaluations": len(plain["candidates"]), "kills": killed["kills"], "equal": same}
+        plain = run(Path(one), *told, 0, random.Random(0))
+        begun = time.monotonic()
+        killed = run(Path(two), *told, chosen.kills, random.Random(1))
+    row = {
+        "operator": chosen.operator,
+        "evaluations": len(plain["candidates"]),
+        "elites": len(plain["elites"]),
+        "kills": killed["kills"],
+        "killed_run_s": round(time.monotonic() - begun, 1),
+        "equal": {name: plain[name] == killed[name] for name in ("candidates", "elites")},
+    }
     print(row, flush=True)
     write("exactness", [row], chosen.out)
-    if not all(same.values()):
+    if not all(row["equal"].values()):
         raise SystemExit("the two are not the same")
+    if killed["kills"] < chosen.kills:
+        raise SystemExit(f"the search was through after {killed['kills']} kills: give it more evaluations")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """What examining finalists says and costs: seeds, rewritings of them, and kernels that only this stage catches.
 
     python -m benchmarks.finalists --out results
+    python -m benchmarks.finalists --out results --rewrites 4 --minutes 5
 
-A row a kernel: outcome, every check with its words, seconds by stage and in all. `expected` is `correct` for honest
-kernels, and for the others the check that has to fail.
+Whatever is traced is examined while others are traced. A row a kernel: outcome, every check with its words, seconds by
+stage and in all. `expected` is `correct` for honest kernels, and for the others the check that has to fail.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,14 @@ from benchmarks.figures import Allowance, Figures, device_of
 from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES
 from service.judging.jobs import FINAL_TRACE_S
 from service.operators.shapes import random_shapes
-from tests.gpu.benches import TRACE, Served, answers, measuring
+from tests.gpu.benches import TRACE, Served, answers, cores, measuring
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import honest_kernels
 from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, FinalJob, Report, Shape, TraceJob, TraceReport
 
 ROGUES = Path(__file__).parents[1] / "tests" / "workers" / "rogues" / "final"
+SPARE_CORES = 2
+"""Cores that are left to the card's processes."""
 REWRITES = 10
 """Rewritings, spread evenly over all there are."""
 _FIELD = re.compile(r"^(operator|caught by): (.+)$", re.MULTILINE)
@@ -126,27 +130,26 @@ def row_of(finalist: Finalist, traced: Answer, examined: Answer | None, wall_s: 
     }
 
 
-def examine(finalists: Sequence[Finalist], device: Device, card: int, count: int, figures: Figures) -> None:
-    """Trace all, several at once; then examine one after the other. `count` is of random shapes."""
+def examine(
+    finalists: Sequence[Finalist], device: Device, card: int, count: int, figures: Figures, allowance: Allowance
+) -> None:
+    """Trace all, several at once, and examine one after the other as they come. `count` is of random shapes."""
+    by_name = {finalist.name: finalist for finalist in finalists}
     shapes = {name: shapes_for(name, device, count) for name in {finalist.operator for finalist in finalists}}
     jobs = {finalist.name: trace_job(finalist, device, shapes[finalist.operator]) for finalist in finalists}
-    traces = dict(answers(jobs, TRACE))
-    print(f"traced {len(traces)} of {len(jobs)}", flush=True)
-    allowance = Allowance(figures_limit_s(len(finalists)))
-    with Served(measuring(device, card), MEASURED_DEADLINE_S) as bench:
-        for finalist in finalists:
-            traced = traces[finalist.name]
+    tracing = answers(jobs, TRACE, max(1, cores() - SPARE_CORES))
+    with Served(measuring(device, card), MEASURED_DEADLINE_S) as bench, closing(tracing):
+        for name, traced in tracing:
+            if allowance.spent:
+                break
+            finalist = by_name[name]
             job = final_job(finalist, traced, device) if isinstance(traced, TraceReport) else None
             started = time.perf_counter()
-            examined = None if job is None or allowance.spent else bench.ask(job)
+            examined = None if job is None else bench.ask(job)
             row = row_of(finalist, traced, examined, time.perf_counter() - started)
             figures.add(row, f"{finalist.name} {row['outcome']} {row['as_expected']} {row['reason'][:120]}")
-    figures.conclude(counts=dict(Counter(str(row["as_expected"]) for row in figures.rows)))
-
-
-def figures_limit_s(count: int) -> float:
-    """Seconds after which no further kernel is examined: two minutes each, and never over an hour."""
-    return min(3600.0, 120.0 * count)
+    counts = Counter(str(row["as_expected"]) for row in figures.rows)
+    figures.conclude(counts=dict(counts), left=len(finalists) - len(figures.rows))
 
 
 def main() -> None:
@@ -158,12 +161,13 @@ def main() -> None:
     options.add_argument("--only", default="", help="only kernels with this in their names")
     options.add_argument("--rewrites", type=int, default=REWRITES)
     options.add_argument("--shapes", type=int, help="random shapes of each")
+    options.add_argument("--minutes", type=float, default=60.0, help="after which no further kernel is examined")
     chosen = options.parse_args()
     device = chosen.device or device_of(chosen.card)
     count = chosen.shapes or (RANDOM_SHAPES if device.measures else INTERPRETED_SHAPES)
     finalists = [item for item in (*load_rogues(), *load_honest(chosen.rewrites)) if chosen.only in item.name]
     figures = Figures(chosen.out, "finalists", chosen.card)
-    examine(finalists, device, chosen.card, count, figures)
+    examine(finalists, device, chosen.card, count, figures, Allowance(60 * chosen.minutes))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
     python -m benchmarks.landscape --out DIR --operators rmsnorm,softmax --count 2000 --minutes 8
 
-One file an operator, `<out>/<operator>.jsonl`, written line by line; at the end a compressed copy lies beside it. Said
-again with the same folder it goes on where it ended. Sources with equal plans are measured once. Every benchmark shape
-is timed with the fewest pairs that have an interval, beside the first seed; what a kernel puts out is looked at after
-every timed run, and at one boundary shape. `--device model:sm_90` tries the script out where there is no card.
+One file an operator, `<out>/<operator>.jsonl`, written line by line, and compressed at the end (`.jsonl.gz`) instead.
+Said again with the same folder it goes on where it ended. All cards of the first one's class are measured on at once.
+Sources with equal plans are measured once. Every benchmark shape is timed with the fewest pairs that have an interval,
+beside the first seed; what a kernel puts out is looked at after every timed run, and at one boundary shape.
+`--device model:sm_90` tries the script out where there is no card.
 """
 
 import argparse
+import gzip
 import sys
 import time
 from collections import Counter, deque
@@ -21,13 +23,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from threading import local
 
-from benchmarks.figures import Allowance, device_of
-from benchmarks.measurer import SILENT_S, Measurer
+from benchmarks.figures import Allowance
+from benchmarks.measurer import Station
 from benchmarks.record import machine, versions
 from benchmarks.space import Point, Written, points, written
 from service.operators.shapes import boundary_shapes
 from tests.gpu.benches import TRACE, Served, cores
 from tests.gpu.contracts import operators
+from tests.gpu.judging import cards
 from workers.errors import WorkerError
 from workers.landscape import (
     REASON_CHARS,
@@ -101,11 +104,13 @@ class File:
     underway: set[str] = field(default_factory=set)
 
     def open(self, device: Device, told: dict[str, str]) -> None:
-        """Read what is there, mend a line that was cut short, and begin a session.
+        """Read what is there, mend a line that was cut short, and begin a session; packed files are unpacked.
 
         Raises:
             ToolMissing: If the file holds something else.
         """
+        if not self.path.exists() and (packed := self.path.with_name(f"{self.path.name}.gz")).exists():
+            self.path.write_bytes(gzip.decompress(packed.read_bytes()))
         if self.path.exists():
             text = self.path.read_text()
             self.path.write_text(text[: text.rfind("\n") + 1])
@@ -177,27 +182,22 @@ class Recording:
 
     Args:
         files: One an operator, opened.
-        device: What is recorded.
-        card: Number of the card.
+        stations: Where is measured, all on one device.
         tracers: Benches that trace.
-        count: Sources wanted of each operator.
+        count: Bundles wanted of each operator.
     """
 
-    def __init__(self, files: Sequence[File], device: Device, card: int, tracers: Tracers, count: int) -> None:
+    def __init__(self, files: Sequence[File], stations: Sequence[Station], tracers: Tracers, count: int) -> None:
         self._files = {file.operator: file for file in files}
-        self._device = device
-        self._card = card
+        self._stations = stations
+        self._device = stations[0].device
         self._tracers = tracers
         self._count = count
-        self._measurer = Measurer(device, card)
         self._tracing: dict[Future[TraceReport | Failure], Written] = {}
         self._ready: deque[tuple[MeasureJob, TracedVariant]] = deque()
-        self._latest = ""
-        self._sent: deque[tuple[MeasureJob, TracedVariant, float]] = deque()
-        self._answered_at = time.monotonic()
         self.counts: Counter[str] = Counter()
         for file in files:
-            file.open(device, self._measurer.versions)
+            file.open(self._device, stations[0].versions)
 
     def prepare(self) -> None:
         """Export the references and trace the pacers.
@@ -224,7 +224,7 @@ class Recording:
         """Record until there is nothing left or the time is over."""
         said_at = time.monotonic()
         dry = False
-        while not allowance.spent and not (dry and not self._tracing and not self._ready and not self._sent):
+        while not allowance.spent and not (dry and not self._tracing and not self._ready and not self._measuring):
             while not dry and len(self._tracing) < 2 * processes and len(self._ready) < BACKLOG:
                 point = next(supply, None)
                 dry = point is None
@@ -240,16 +240,17 @@ class Recording:
                 print(self._progress(), flush=True)
         print(self._progress(), flush=True)
 
-    def close(self) -> None:
-        """End the measuring."""
-        self._measurer.close()
+    @property
+    def _measuring(self) -> int:
+        """Bundles that the stations know of."""
+        return sum(station.waiting for station in self._stations)
 
     def wanted(self, written: Written) -> bool:
         """Whether a source is to be recorded still; one whose verdict got lost is."""
-        known = self._files[written.point.operator].known
-        found = known.sources.get(written.digest)
+        file = self._files[written.point.operator]
+        known, found = file.known, file.known.sources.get(written.digest)
         if found is None:
-            return len(known.sources) < self._count
+            return len(known.bundles) + len(file.underway) < self._count
         return any(variant.bundle and variant.bundle not in known.bundles for variant in found.variants)
 
     def _trace(self, written: Written) -> None:
@@ -308,55 +309,34 @@ class Recording:
         self._ready.append((job, variant))
 
     def _feed(self) -> None:
-        """Tell the measurer of more, as far as it has room; operators in stretches, as their answers are kept."""
-        while self._ready and self._measurer.has_room:
-            same = (place for place, item in enumerate(self._ready) if item[0].operator.name == self._latest)
-            place = next(same, 0)
-            job, variant = self._ready[place]
-            del self._ready[place]
-            self._latest = job.operator.name
-            if not self._sent:
-                self._answered_at = time.monotonic()
-            try:
-                self._measurer.send(job)
-            except OSError:
-                self._replace()
-            self._sent.append((job, variant, time.monotonic()))
+        """Tell stations of more, as far as they have room; operators in stretches, as their answers are kept."""
+        for station in self._stations:
+            while self._ready and station.has_room:
+                same = (place for place, item in enumerate(self._ready) if item[0].operator.name == station.latest)
+                place = next(same, 0)
+                station.send(*self._ready[place])
+                del self._ready[place]
 
     def _collect(self) -> None:
-        """Take in what was measured; replace a measurer that is gone or silent."""
-        try:
-            while (answer := self._measurer.poll(0.0 if self._tracing else LOOK_S)) is not None:
-                job, variant, _ = self._sent.popleft()
-                now = time.monotonic()
+        """Take in what was measured."""
+        for station in self._stations:
+            for job, variant, answer, seconds in station.collect(0.0 if self._tracing else LOOK_S):
+                file = self._files[job.operator.name]
+                file.underway.discard(job.bundle.identity)
                 if isinstance(answer, Failure):
                     self.counts["machine failed"] += 1
                     print(f"{job.id}: {answer.error}", flush=True)
                 else:
-                    self._files[job.operator.name].add(bundle_line(job, variant, answer, now - self._answered_at))
+                    file.add(bundle_line(job, variant, answer, seconds))
                     self.counts["judged"] += 1
                     self.counts[f"judged {answer.outcome}"] += 1
-                self._answered_at = now
-        except (EOFError, OSError):
-            self._replace()
-        if self._sent and time.monotonic() - self._answered_at > SILENT_S:
-            self._replace()
-
-    def _replace(self) -> None:
-        """Start another measurer, without the job that the last one was at."""
-        self.counts["measurer replaced"] += 1
-        self._measurer.close()
-        lost, self._sent = self._sent, deque()
-        self._ready.extendleft((job, variant) for job, variant, _ in reversed([*lost][1:]))
-        self._measurer = Measurer(self._device, self._card)
-        self._answered_at = time.monotonic()
 
     def _progress(self) -> str:
         files = {
             name: f"{len(file.known.sources)} sources {len(file.known.bundles)} bundles"
             for name, file in self._files.items()
         }
-        waiting = {"ready": len(self._ready), "sent": len(self._sent), "tracing": len(self._tracing)}
+        waiting = {"ready": len(self._ready), "sent": self._measuring, "tracing": len(self._tracing)}
         return f"{datetime.now(UTC):%H:%M:%S} {dict(self.counts)} {waiting} {files}"
 
 
@@ -402,9 +382,8 @@ def _brief(readings: Readings) -> Readings:
     return readings.model_copy(update={"programs_per_sm": round(readings.programs_per_sm, 5), "occupancy": occupancy})
 
 
-def supplied(names: Sequence[str], target: str, recording: Recording, pool: ProcessPoolExecutor) -> Iterator[Written]:
-    """Sources to record, one of each operator in turn, written by other processes a little ahead."""
-    spaces = {name: pool.submit(_space, name, target) for name in names}
+def supplied(spaces: dict[str, "Future[list[Point]]"], target: str, pool: ProcessPoolExecutor) -> Iterator[Written]:
+    """Sources to record, one of each operator in turn, written by other processes a little ahead; empties `spaces`."""
     queues: dict[str, deque[Point]] = {}
     ahead: deque[Future[Written]] = deque()
     while spaces or queues or ahead:
@@ -414,48 +393,62 @@ def supplied(names: Sequence[str], target: str, recording: Recording, pool: Proc
             ahead.append(pool.submit(written, queues[name].popleft(), target))
             if not queues[name]:
                 del queues[name]
-        if ahead and recording.wanted(found := ahead.popleft().result()):
-            yield found
+        if ahead:
+            yield ahead.popleft().result()
 
 
-def _space(name: str, target: str) -> list[Point]:
+def space_of(name: str, target: str) -> list[Point]:
+    """All points of an operator's space; takes seconds."""
     return list(points(operators()[name], target))
+
+
+def surveyed() -> tuple[Device, list[int]]:
+    """The hardware class of this machine's first card, and the numbers of all cards of that class.
+
+    Raises:
+        SystemExit: If there is none that is measured on.
+    """
+    found = [(card.number, str(card.device)) for card in cards() if card.device is not None]
+    if not found:
+        raise SystemExit("this machine has no card that is measured on")
+    return Device.parse(found[0][1]), [number for number, name in found if name == found[0][1]]
 
 
 def main() -> None:
     """Record, and compress what was recorded."""
     options = _options()
+    allowance = Allowance(60 * options.minutes)
     names = options.operators.split(",")
     unknown = set(names) - operators().keys()
     if unknown:
         raise SystemExit(f"there is no operator {', '.join(unknown)}; known: {', '.join(operators())}")
-    device = options.device or device_of(options.card)
-    processes = options.processes or max(1, cores() - SPARE_CORES)
+    device, numbers = (options.device, [0]) if options.device else surveyed()
+    processes = options.processes or max(1, cores() - SPARE_CORES * len(numbers))
     options.out.mkdir(parents=True, exist_ok=True)
     files = [File(name, options.out / f"{name}.jsonl") for name in names]
     with ExitStack() as stack:
-        writers = ProcessPoolExecutor(max(1, min(4, cores() // 4)), get_context("spawn"))
+        writers = ProcessPoolExecutor(max(1, min(6, cores() // 2)), get_context("spawn"))
         stack.callback(writers.shutdown, cancel_futures=True)
+        spaces = {name: writers.submit(space_of, name, device.target) for name in names}
         tracers = Tracers(processes)
         stack.callback(tracers.close)
-        recording = Recording(files, device, options.card, tracers, options.count)
-        stack.callback(recording.close)
-        allowance = Allowance(60 * options.minutes)
+        stations = [stack.enter_context(Station(device, number)) for number in numbers]
+        recording = Recording(files, stations, tracers, options.count)
         recording.prepare()
-        supply = supplied(names, device.target, recording, writers)
-        recording.run(supply, processes, allowance)
-    for file in files:
-        print(pack(file.path), flush=True)
+        supply = supplied(spaces, device.target, writers)
+        recording.run(filter(recording.wanted, supply), processes, allowance)
+        for file in files:
+            print(pack(file.path), flush=True)
+            file.path.unlink()
 
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, required=True)
     options.add_argument("--operators", default=OPERATORS, help="names with commas")
-    options.add_argument("--count", type=int, default=2000, help="sources of each operator")
-    options.add_argument("--minutes", type=float, default=8.0, help="with all preparing but the start of the card")
-    options.add_argument("--processes", type=int, help="traces at once; all cores but two if not given")
-    options.add_argument("--card", type=int, default=0)
+    options.add_argument("--count", type=int, default=2000, help="bundles of each operator")
+    options.add_argument("--minutes", type=float, default=8.0, help="with all preparing")
+    options.add_argument("--processes", type=int, help="traces at once; all cores but two a card if not given")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     return options.parse_args()
 

@@ -2,7 +2,8 @@
 
 `ingest` is how fast reports are applied that lie ready, nothing proposed meanwhile; `collect` the same without applying
 them. `steady` is a served coordinator with a crowd of simulated workers, readers of its API, and its memory over time;
-`first job` is the time from a submitted search to its first job in a worker's hands.
+`page` is what each page costs the server in processor time, which says the same on a busy machine; `first job` is the
+time from a submitted search to its first job in a worker's hands.
 
     python -m benchmarks.load
 """
@@ -10,6 +11,7 @@ them. `steady` is a served coordinator with a crowd of simulated workers, reader
 import argparse
 import asyncio
 import dataclasses
+import itertools
 import logging
 import os
 import random
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,13 @@ from uuid6 import uuid7
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.records import NewCandidate, NewSearch, SearchState
 from archive.store import Store, migrate
-from benchmarks.hosts import Network, Postgres, Process, RedisServer, free_port
+from benchmarks.hosts import Postgres, Process, RedisServer, free_port
 from benchmarks.queue import job
 from benchmarks.record import write
 from benchmarks.stand_in import DEVICE, SEED, TARGET, answer, spec
 from service.events import Events
 from service.judging.jobs import trace_key
+from service.metrics import METRICS
 from service.operators.catalogue import parse_operator
 from service.operators.shapes import all_shapes
 from service.operators.sources import digest
@@ -44,10 +47,15 @@ from service.searching.flow import Limits
 from workers.protocol import Operator
 from workers.queue import Dispatcher, Lease, Lessee
 
+PARTS = ("ingest", "collect", "pages", "steady")
+KINDS = ("PostgreSQL", "SQLite")
 WORKERS = 1_000
 READERS = 200
 SEARCHES = 40
 STEADY_S = 60.0
+PAGE_CANDIDATES = 120
+"""Of the search whose pages are asked for one by one: a few dozen cells are held then."""
+PAGE_REQUESTS, WARM_UP = 100, 10
 SAMPLE_S = 5.0
 FAILED = -1.0
 
@@ -117,7 +125,8 @@ async def ingest(database: str, redis_url: str, candidates: int, kind: str) -> l
             await evolution.sweep(await store.searches.get(wide.search))
         waiting = await asyncio.to_thread(answer_all, redis_url, WORKERS)
         began, cpu = time.perf_counter(), time.process_time()
-        while await dispatcher.vitals.reports_waiting():
+        applied = _applied()
+        while _applied() - applied < waiting:
             await evolution.tick()
         took_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
         row = {"what": "ingest", "database": kind, "kind": stage, "reports": waiting}
@@ -127,6 +136,12 @@ async def ingest(database: str, redis_url: str, candidates: int, kind: str) -> l
     await store.close()
     print(*rows[2:], sep="\n", flush=True)
     return rows[2:]
+
+
+def _applied() -> float:
+    """Reports that this process has applied; asking the queue each time would be a part of what is timed."""
+    found = METRICS.registry.collect()
+    return sum(item.value for each in found for item in each.samples if item.name == "reef_reports_total")
 
 
 async def collected(redis_url: str, reports: int) -> dict[str, Any]:
@@ -164,40 +179,96 @@ def crowd(url: str, workers: int, job_s: float) -> None:
     threading.Event().wait()
 
 
-async def read(client: httpx.AsyncClient, paths: Sequence[str], until: float, every_s: float) -> list[float]:
-    """Be one reader; milliseconds of each request, `FAILED` for one that was not answered well."""
-    rng, spent_ms = random.Random(), []
+class Reader:
+    """A client with one connection, as cheap as one can be: what it takes itself is taken from whom it measures."""
+
+    def __init__(self, address: str) -> None:
+        self._host, self._port = address.rpartition("/")[2].split(":")
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._idle_since = 0.0
+
+    async def get(self, path: str) -> bool:
+        """Ask for a page; whether it came."""
+        try:
+            async with asyncio.timeout(60):
+                return await self._ask(path)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            self.close()
+            return False
+
+    async def _ask(self, path: str) -> bool:
+        if self._streams is None or time.monotonic() - self._idle_since > 3.0:  # The server closes idle ones after 5 s.
+            self.close()
+            self._streams = await asyncio.open_connection(self._host, int(self._port))
+        reader, writer = self._streams
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n\r\n".encode())
+        status, *fields = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
+        length = next(int(field.partition(":")[2]) for field in fields if field.startswith("content-length:"))
+        await reader.readexactly(length)
+        self._idle_since = time.monotonic()
+        return status.split()[1] == "200"
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+PAGES = ("", "/archive", "/progress", "/candidates")
+"""What readers of a search ask for, below its address."""
+
+
+async def read(address: str, searches: Sequence[str], until: float, every_s: float) -> dict[str, list[float]]:
+    """Be one reader; milliseconds of each request by page, `FAILED` for one that was not answered well."""
+    rng, reader = random.Random(), Reader(address)
+    spent_ms: dict[str, list[float]] = {page: [] for page in PAGES}
     await asyncio.sleep(rng.uniform(0, every_s))
     while time.monotonic() < until:
-        began = time.perf_counter()
-        try:
-            (await client.get(rng.choice(paths))).raise_for_status()
-            spent_ms.append(1e3 * (time.perf_counter() - began))
-        except httpx.HTTPError:
-            spent_ms.append(FAILED)
+        page, began = rng.choice(PAGES), time.perf_counter()
+        came = await reader.get(f"/api/v1/searches/{rng.choice(searches)}{page}")
+        spent_ms[page].append(1e3 * (time.perf_counter() - began) if came else FAILED)
         await asyncio.sleep(max(0.0, every_s - (time.perf_counter() - began)))
+    reader.close()
     return spent_ms
 
 
-async def readers(url: str, searches: Sequence[str], every_s: float, seconds: float, what: str) -> dict[str, Any]:
-    """Row: latency of the API under `READERS` readers, each of which asks once in `every_s` seconds."""
-    pages = ("", "/archive", "/progress", "/candidates")
-    paths = [f"/api/v1/searches/{id}{page}" for id in searches for page in pages]
-    limits = httpx.Limits(max_connections=READERS, keepalive_expiry=3.0)  # The server closes idle ones after 5 s.
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:
-        until = time.monotonic() + seconds
-        spent = await asyncio.gather(*(read(client, paths, until, every_s) for _ in range(READERS)))
-    everything = [each for one in spent for each in one]
-    spent_ms = sorted(each for each in everything if each != FAILED)
+async def readers(
+    address: str, pid: int, searches: Sequence[str], every_s: float, seconds: float, what: str
+) -> dict[str, Any]:
+    """Row: latency of the API under `READERS` readers, each of which asks once in `every_s` seconds.
+
+    `cpu_ms_a_request` is all that the server's process took meanwhile, other work included, over the requests answered;
+    `asked_cpu` is how much of a core the readers took themselves.
+    """
+    until, cpu_s, mine_s, began = time.monotonic() + seconds, _cpu_s(pid), time.process_time(), time.monotonic()
+    spent = await asyncio.gather(*(read(address, searches, until, every_s) for _ in range(READERS)))
+    took_s = time.monotonic() - began
+    by_page = {page: sorted(ms for one in spent for ms in one[page] if ms != FAILED) for page in PAGES}
+    spent_ms = sorted(ms for page in by_page.values() for ms in page)
     return {
         "what": what,
         "readers": READERS,
         "every_s": every_s,
-        "requests_per_s": round(len(spent_ms) / seconds, 1),
-        "failed": len(everything) - len(spent_ms),
+        "requests_per_s": round(len(spent_ms) / took_s, 1),
+        "failed": sum(ms == FAILED for one in spent for page in one.values() for ms in page),
         "p50_ms": round(statistics.median(spent_ms), 1),
-        "p99_ms": round(spent_ms[int(0.99 * len(spent_ms))], 1),
+        "p99_ms": _p99(spent_ms),
+        "p99_ms_by_page": {page or "/": _p99(ms) for page, ms in by_page.items()},
+        "cpu_ms_a_request": round(1e3 * (_cpu_s(pid) - cpu_s) / len(spent_ms), 2),
+        "server_cpu": round((_cpu_s(pid) - cpu_s) / took_s, 2),
+        "asked_cpu": round((time.process_time() - mine_s) / took_s, 2),
     }
+
+
+def _p99(ascending_ms: Sequence[float]) -> float | None:
+    return round(ascending_ms[int(0.99 * len(ascending_ms))], 1) if ascending_ms else None
+
+
+def _cpu_s(pid: int) -> float:
+    """Seconds of a core that a process has taken."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def _first(lessee: Lessee) -> Lease:
@@ -231,35 +302,104 @@ async def first_jobs(url: str, redis_url: str, count: int) -> dict[str, Any]:
     }
 
 
-async def steady(folder: Path, database: str, redis_url: str, seconds: float) -> list[dict[str, Any]]:
-    """Rows of a served coordinator under load."""
+def coordinator(folder: Path, database: str, redis_url: str) -> tuple[Process, str]:
+    """A coordinator as it is served, not started yet, and its address."""
+    folder.mkdir(parents=True)
     port = free_port("127.0.0.1")
-    address = f"http://127.0.0.1:{port}"
     environment = {
         "REEF_DATABASE_URL": database,
         "REEF_REDIS_URL": redis_url,
-        "REEF_DATA_DIR": str(folder / "served"),
+        "REEF_DATA_DIR": str(folder),
         "REEF_LOCAL_WORKERS": "0",
         "REEF_IN_FLIGHT_PER_SEARCH": str(WORKERS // SEARCHES),
         "REEF_IN_FLIGHT_PER_OWNER": str(WORKERS),
         "REEF_IN_FLIGHT": str(WORKERS),
     }
     reef = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", str(port)]
-    served = Process(reef, folder / "served.log", environment)
-    workers = Process([sys.executable, "-m", "benchmarks.load", "--crowd", redis_url], folder / "crowd.log")
+    return Process(reef, folder / "served.log", environment), f"http://127.0.0.1:{port}"
+
+
+async def fill(database: str, redis_url: str, candidates: int) -> tuple[str, int]:
+    """A search all of whose candidates are judged, and how many cells they hold."""
+    await migrate(database)
+    store, dispatcher = await Store.open(database), Dispatcher(redis_url)
+    evolution = Evolution(store, dispatcher, Events(), limits=Limits(1, 1, 1))
+    wide = await prepare(store, "filled", candidates)
+    for ordinals in (range(1), range(1, candidates)):
+        for ordinal in ordinals:
+            await propose(store, wide, ordinal)
+        await evolution.sweep(await store.searches.get(wide.search))
+        while await asyncio.to_thread(answer_all, redis_url, 8):
+            while await dispatcher.vitals.reports_waiting():
+                await evolution.tick()
+    await store.searches.set_state(wide.search, SearchState.STOPPED)
+    cells = len(await store.elites.list(wide.search, DEVICE, 1))
+    await dispatcher.close()
+    await store.close()
+    return wide.search, cells
+
+
+async def pages(folder: Path, kind: str, database: str, redis_url: str) -> list[dict[str, Any]]:
+    """Rows: what each page of a search costs the server, made anew and asked for again, without what it takes idle.
+
+    A query that nobody reads makes a page another one. Few ask at once, so that nothing but the work is seen.
+    """
+    search, cells = await fill(database, redis_url, PAGE_CANDIDATES)
+    served, address = coordinator(folder / f"pages-{kind}", database, redis_url)
+    served.start()
+    rows: list[dict[str, Any]] = []
+    try:
+        await _answers(address)
+        idle_s, began = _cpu_s(served.pid), time.monotonic()
+        await asyncio.sleep(10.0)
+        idle = (_cpu_s(served.pid) - idle_s) / (time.monotonic() - began)
+        asking = [Reader(address) for _ in range(4)]
+        for page in PAGES:
+            path = f"/api/v1/searches/{search}{page}"
+            row = {"what": "page", "database": kind, "page": page or "/", "candidates": PAGE_CANDIDATES, "cells": cells}
+            for how, suffix in (("anew", "?again={}"), ("kept", "")):
+                await _ask(asking, path + suffix, WARM_UP)
+                cpu_s, began = _cpu_s(served.pid), time.monotonic()
+                await _ask(asking, path + suffix, PAGE_REQUESTS, WARM_UP)
+                spent_s = _cpu_s(served.pid) - cpu_s - idle * (time.monotonic() - began)
+                row[f"cpu_ms_{how}"] = round(1e3 * spent_s / PAGE_REQUESTS, 2)
+            rows.append({**row, "idle_cpu": round(idle, 3)})
+            print(rows[-1], flush=True)
+        for reader in asking:
+            reader.close()
+        return rows
+    finally:
+        served.kill()
+
+
+async def _ask(asking: Sequence[Reader], path: str, requests: int, first: int = 0) -> None:
+    """Have a few readers ask for a page so many times."""
+    numbers = iter(range(first, first + requests))
+
+    async def go(reader: Reader) -> None:
+        for number in numbers:
+            assert await reader.get(path.format(number)), path
+
+    await asyncio.gather(*map(go, asking))
+
+
+async def steady(folder: Path, kind: str, database: str, redis_url: str, seconds: float) -> list[dict[str, Any]]:
+    """Rows of a served coordinator under load."""
+    served, address = coordinator(folder / f"served-{kind}", database, redis_url)
+    workers = Process([sys.executable, "-m", "benchmarks.load", "--crowd", redis_url], folder / f"crowd-{kind}.log")
     served.start()
     try:
         await _answers(address)
         rows = [await first_jobs(address, redis_url, 10)]
         searches = await _submit(address)
-        rows.append(await readers(address, searches, 1.0, 15.0, "readers, no jobs"))
+        rows.append(await readers(address, served.pid, searches, 1.0, 15.0, "readers, no jobs"))
         print(*rows, sep="\n", flush=True)
         workers.start()
         await asyncio.sleep(10.0)
         store = await Store.open(database)
         before, began = await _judged(store, searches), time.monotonic()
         memory = asyncio.create_task(_memory(served.pid, seconds))
-        rows.append(await readers(address, searches, 5.0, seconds, "readers, jobs running"))
+        rows.append(await readers(address, served.pid, searches, 5.0, seconds, "readers, jobs running"))
         judged = await _judged(store, searches) - before
         per_s = 2 * judged / (time.monotonic() - began)
         await store.close()
@@ -305,35 +445,58 @@ async def _memory(pid: int, seconds: float) -> list[float]:
     return sizes
 
 
-async def run(candidates: int, seconds: float) -> list[dict[str, Any]]:
-    """Everything; rows."""
+class Servers:
+    """Databases and queues, a new one for each that is asked for, gone at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._servers: list[Process] = []
+
+    def redis(self, what: str) -> str:
+        """The address of a queue."""
+        server = RedisServer(self._folder / f"redis-{what}", "127.0.0.1")
+        return self._start(server, server.url)
+
+    def database(self, kind: str, what: str) -> str:
+        """The address of a database."""
+        if kind == "SQLite":
+            return f"sqlite+aiosqlite:///{self._folder}/{what}.db"
+        server = Postgres(self._folder / f"postgres-{what}", "127.0.0.1")
+        return self._start(server, server.url)
+
+    def kill(self) -> None:
+        """End them."""
+        for server in self._servers:
+            server.kill()
+
+    def _start(self, server: Any, address: str) -> str:
+        self._servers.append(server)
+        server.start()
+        return address
+
+
+async def run(candidates: int, seconds: float, parts: Collection[str], kinds: Collection[str]) -> list[dict[str, Any]]:
+    """Parts of it over some databases; rows."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="reef-load-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
-        network = Network([])
-        servers: list[Process] = []
+        servers = Servers(folder)
         try:
-            postgres = Postgres(folder / "postgres", "127.0.0.1")
-            servers.append(postgres)
-            postgres.start()
-            for kind, database in (("SQLite", f"sqlite+aiosqlite:///{folder}/reef.db"), ("PostgreSQL", postgres.url)):
-                redis = RedisServer(folder / f"redis-{kind}", "127.0.0.1")
-                servers.append(redis)
-                redis.start()
-                rows += await ingest(database, redis.url, candidates, kind)
-            redis = RedisServer(folder / "redis-collected", "127.0.0.1")
-            servers.append(redis)
-            redis.start()
-            rows.append(await collected(redis.url, candidates))
-            redis = RedisServer(folder / "redis-served", "127.0.0.1")
-            servers.append(redis)
-            redis.start()
-            rows += await steady(folder, postgres.url, redis.url, seconds)
+            if "collect" in parts:
+                rows.append(await collected(servers.redis("collect"), candidates))
+            for part, kind in itertools.product(parts, kinds):
+                if part == "ingest":
+                    rows += await ingest(servers.database(kind, part), servers.redis(part + kind), candidates, kind)
+                if part == "pages":
+                    rows += await pages(folder, kind, servers.database(kind, part), servers.redis(part + kind))
+                if part == "steady":
+                    found = await steady(
+                        folder, kind, servers.database(kind, part), servers.redis(part + kind), seconds
+                    )
+                    rows += [{"database": kind, **row} for row in found]
         finally:
-            for server in servers:
-                server.kill()
-            network.close()
+            servers.kill()
     return rows
 
 
@@ -343,14 +506,17 @@ def main() -> None:
     options.add_argument("--candidates", type=int, default=3_000, help="reports of each kind that are ingested")
     options.add_argument("--seconds", type=float, default=STEADY_S)
     options.add_argument("--crowd", help="be the workers of the queue at this address")
+    options.add_argument("--only", choices=PARTS, help="this part alone; writes no file")
+    options.add_argument("--database", choices=KINDS, help="over this database alone; writes no file")
     options.add_argument("--dry", action="store_true", help="write no file")
     chosen = options.parse_args()
     if chosen.crowd:
         crowd(chosen.crowd, WORKERS, 0.5)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     load = os.getloadavg()[0]
-    rows = asyncio.run(run(chosen.candidates, chosen.seconds))
-    if not chosen.dry:
+    parts, kinds = [chosen.only] if chosen.only else PARTS, [chosen.database] if chosen.database else KINDS
+    rows = asyncio.run(run(chosen.candidates, chosen.seconds, parts, kinds))
+    if not (chosen.dry or chosen.only or chosen.database):
         print(write("load", rows, load_average_before=round(load, 1)))
 
 

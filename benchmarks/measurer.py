@@ -1,17 +1,21 @@
 """A process that measures one variant after the other, and has the next ones assembled meanwhile.
 
-Unlike a worker's bench it is told of jobs ahead of time, and measures briefly where times are measured.
+Unlike a worker's bench it is told of several jobs ahead of time, and where times are measured it may do so briefly.
 """
 
 import os
+import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 from workers.devices import open_device
 from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
-from workers.protocol import Device, Failure, MeasureJob, Report
+from workers.protocol import Device, Failure, MeasureJob, Report, TracedVariant
 
 AHEAD = 3
 """Jobs that the process knows besides the one it does."""
@@ -24,8 +28,13 @@ SILENT_S = 60.0
 class Measurer:
     """The process as its owner sees it. Answers come in the order of the jobs."""
 
-    def __init__(self, device: Device, card: int = 0) -> None:
+    def __init__(self, device: Device, card: int = 0, *, briefly: bool = True) -> None:
         """Start it, in the environment that the device needs.
+
+        Args:
+            device: What is measured on.
+            card: Number of the card.
+            briefly: Whether times are measured with as few pairs as there can be.
 
         Raises:
             WorkerError: If it cannot be started.
@@ -35,7 +44,7 @@ class Measurer:
             os.environ["TRITON_INTERPRET"] = "1"
         context = get_context("spawn")
         self._link, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, device, card))
+        self._process = context.Process(target=_work, args=(theirs, device, card, briefly))
         self._process.start()
         os.environ.pop("TRITON_INTERPRET", None)
         theirs.close()
@@ -58,8 +67,8 @@ class Measurer:
         Raises:
             OSError: If it is gone.
         """
-        self._link.send(job)
         self.waiting += 1
+        self._link.send(job)
 
     def poll(self, timeout_s: float) -> Report | Failure | None:
         """Its next answer, if there is one in time.
@@ -82,7 +91,79 @@ class Measurer:
         self._process.join()
 
 
-def _work(link: Connection, device: Device, card: int) -> None:
+class Station:
+    """A card's place: a measurer that is replaced when it is gone or silent, and what it was told of.
+
+    Args:
+        device: What is measured on.
+        card: Number of the card.
+        briefly: Whether times are measured with as few pairs as there can be.
+
+    Attributes:
+        device: The same.
+        versions: Of what influences a figure.
+        latest: Operator of the job that was sent last.
+    """
+
+    def __init__(self, device: Device, card: int = 0, *, briefly: bool = True) -> None:
+        self.device = device
+        self._hire = partial(Measurer, device, card, briefly=briefly)
+        self._measurer = self._hire()
+        self.versions = self._measurer.versions
+        self.latest = ""
+        self._sent: deque[tuple[MeasureJob, TracedVariant]] = deque()
+        self._answered_at = time.monotonic()
+
+    def __enter__(self) -> "Station":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._measurer.close()
+
+    @property
+    def waiting(self) -> int:
+        """Jobs without an answer."""
+        return len(self._sent)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there may be another job."""
+        return self._measurer.has_room
+
+    def send(self, job: MeasureJob, variant: TracedVariant) -> None:
+        """Tell it of a job."""
+        if not self._sent:
+            self._answered_at = time.monotonic()
+        self.latest = job.operator.name
+        self._sent.append((job, variant))
+        with suppress(OSError):  # Whoever collects finds it gone.
+            self._measurer.send(job)
+
+    def collect(self, timeout_s: float) -> Iterator[tuple[MeasureJob, TracedVariant, Report | Failure, float]]:
+        """Jobs that were answered, what they asked about, the answers, and the seconds that each took."""
+        lost = "it is silent" if self._sent and time.monotonic() - self._answered_at > SILENT_S else None
+        try:
+            while (answer := self._measurer.poll(timeout_s)) is not None:
+                now = time.monotonic()
+                yield (*self._sent.popleft(), answer, now - self._answered_at)
+                self._answered_at, lost = now, None
+        except (EOFError, OSError):
+            lost = "it is gone"
+        if lost:
+            yield (*self._replace(lost), 0.0)
+
+    def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, Failure]:
+        """Start another measurer, which does all jobs but the one that the last one was at."""
+        self._measurer.close()
+        job, variant = self._sent.popleft()
+        self._measurer = self._hire()
+        for waiting, _ in self._sent:
+            self._measurer.send(waiting)
+        self._answered_at = time.monotonic()
+        return job, variant, Failure(error=f"a measurer was replaced: {reason}", transient=True)
+
+
+def _work(link: Connection, device: Device, card: int, briefly: bool) -> None:
     """What the process does until nobody listens any more."""
     try:
         bench = open_device(device, "landscape", card)
@@ -98,7 +179,8 @@ def _work(link: Connection, device: Device, card: int) -> None:
                 bench.foresee(known[-1].bundle)
             job = known.popleft()
             try:
-                link.send(bench.measure_briefly(job) if isinstance(bench, CudaDevice) else bench.measure(job))
+                measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
+                link.send(measure(job))
             except WorkerError as error:
                 link.send(Failure(error=f"{type(error).__name__}: {error}", transient=True))
     except (EOFError, OSError):

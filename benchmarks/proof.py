@@ -9,8 +9,10 @@ predicted them.
 """
 
 import argparse
+import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from math import exp, log
 from pathlib import Path
@@ -33,13 +35,12 @@ BASIS = "best of N"
 Row = dict[str, Any]
 
 CONTENDERS: dict[str, Callable[[Space, int], Contender]] = {
-    "ours": partial(Ours, screened=True),
-    "ours, no screening": Ours,
-    "ours, optimistic": partial(Ours, screened=True, shares={"optimistic": 1.0}),
-    "ours, target cell": partial(Ours, screened=True, shares={"target_cell": 1.0}),
-    "ours, all policies": partial(
-        Ours, screened=True, shares={"curious": 0.25, "uniform": 0.25, "optimistic": 0.25, "target_cell": 0.25}
-    ),
+    "ours": Ours,
+    "ours, screening on": partial(Ours, screened=True),
+    "ours, bandit off": partial(Ours, bandit=False),
+    "ours, optimistic and uniform": partial(Ours, shares={"optimistic": 0.5, "uniform": 0.5}),
+    "ours, optimistic alone": partial(Ours, shares={"optimistic": 1.0}),
+    "ours, target cell alone": partial(Ours, shares={"target_cell": 1.0}),
     BASIS: BestOfN,
     "hill climbing": HillClimbing,
     "pyribs": Ribs,
@@ -187,20 +188,31 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=RESULTS)
     options.add_argument("--evaluations", type=int, default=300)
     options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--operators", default="", help="names with commas; all of the folder if not given")
+    options.add_argument("--rows", type=Path, nargs="*", default=(), help="files of earlier runs to take along")
+    options.add_argument("--processes", type=int, default=2)
     options.add_argument("--axes", default=",".join(DEFAULT_AXES))
-    options.add_argument("--contenders", default=",".join(CONTENDERS), help="names with commas")
+    options.add_argument("--contenders", default=";".join(CONTENDERS), help="names with semicolons")
     chosen = options.parse_args()
     names = [name for name in CONTENDERS if NEEDS.get(name) in (None, *installed())]
-    names = [name for name in names if name in chosen.contenders]
-    rows: list[Row] = []
+    names = [name for name in names if name in chosen.contenders.split(";")]
+    rows: list[Row] = [row for path in chosen.rows for row in json.loads(path.read_text())["rows"]]
     found = spaces(chosen.landscapes, chosen.axes.split(","))
-    for operator, space in found.items():
-        evaluations = min(chosen.evaluations, len(space.kernels) // 2)
-        for name in names:
-            rows += [run(space, name, seed, evaluations) for seed in range(chosen.seeds)]
-        for row in summaries([row for row in rows if row["operator"] == operator]):
-            told = {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
-            print(told, flush=True)
+    searched = chosen.operators.split(",") if chosen.operators else list(found)
+    with ProcessPoolExecutor(chosen.processes) as pool:
+        begun = {
+            operator: [
+                pool.submit(run, space, name, seed, min(chosen.evaluations, len(space.kernels) // 2))
+                for name in names
+                for seed in range(chosen.seeds)
+            ]
+            for operator, space in found.items()
+            if operator in searched
+        }
+        for runs in begun.values():
+            rows += [future.result() for future in runs]
+    for row in summaries(rows):
+        print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
     sizes = {name: {"kernels": len(space.kernels), "templates": len(space.templates)} for name, space in found.items()}
     write("proof", rows, chosen.out, summaries=summaries(rows), spaces=sizes)
     pictures(rows, chosen.out)

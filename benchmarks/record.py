@@ -53,5 +53,6 @@ def write(name: str, rows: Sequence[Mapping[str, Any]], folder: Path = RESULTS, 
         "rows": list(rows),
     }
     path = folder / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
     return path

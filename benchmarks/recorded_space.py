@@ -112,13 +112,6 @@ class Space:
         """The template of one with values near the other's."""
         return _near([near for near in self._by_template[kernel.template] if near is not kernel], other, rng)
 
-    def features(self, kernel: Kernel) -> dict[str, float]:
-        """What is known of a kernel before it is traced: its rules, and the logarithms of its parameters."""
-        rules = {f"rule {name}": 1.0 for name in kernel.path.split(JOINT)}
-        values = {name: log2(value) for name, value in kernel.parameters.items() if value > 0}
-        squares = {f"{name} squared": value * value / 8 for name, value in values.items()}
-        return {"": 1.0, **rules, **values, **squares}
-
     def _objective_or_zero(self, bundle: RecordedBundle) -> float:
         return self._objective(bundle) or 0.0
 

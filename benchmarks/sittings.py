@@ -1,10 +1,12 @@
 """Honest kernels judged in two sittings, equal kernels up for promotion: what can be repeated, and how fast it goes.
 
     python -m benchmarks.sittings --out results --count 50 --confirms 200
+    python -m benchmarks.sittings --out results --count 0 --confirms 1000 --challengers gelu --shapes 1 --minutes 9
 
-Each sitting has a bench of its own and its own order. In the second one the bench is told the job that comes next, as a
-worker tells it: its pace is that of the measure side with plans ready. An equal kernel is the operator's seed, which
-challenges itself; whoever is promoted that way is promoted by noise.
+Every verdict is in the file as soon as it is known; `--minutes` is for both. Each sitting has a bench of its own and
+its own order. In the second one the bench is told the job that comes next, as a worker tells it: its pace is that of
+the measure side with plans ready. An equal kernel is the operator's seed, which challenges itself; whoever is promoted
+that way is promoted by noise.
 """
 
 import argparse
@@ -12,31 +14,40 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import cycle
+from math import comb
 from pathlib import Path
 from typing import Any
 
 from benchmarks.card import over_pacer
 from benchmarks.correlation import spearman
-from benchmarks.figures import Figures, device_of
+from benchmarks.figures import Allowance, Figures, device_of
 from tests.gpu.benches import Served, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Traces, measure_job, trace_all
-from workers.protocol import MEASURED_DEADLINE_S, Answer, ConfirmJob, Device, MeasureJob, Report
+from workers.options import cache_home
+from workers.protocol import MEASURED_DEADLINE_S, Answer, ConfirmJob, Device, MeasureJob, Report, ShapeRole
 
+BISECTIONS = 40
+TAIL = 0.025
 PROMOTED = 1.005
 """What the lower end of a challenger's ratio must exceed (docs/measuring.md)."""
 Row = dict[str, Any]
 
 
-def sit(jobs: Sequence[MeasureJob], command: Sequence[str], *, prepared: bool) -> tuple[dict[str, Row], float]:
-    """Judge jobs one after the other in a bench of their own.
+def sit(
+    jobs: Sequence[MeasureJob], command: Sequence[str], figures: Figures, number: int, allowance: Allowance
+) -> tuple[dict[str, Row], float]:
+    """Judge jobs one after the other in a bench of their own, a row each.
 
     Args:
         jobs: What to judge.
         command: What starts the bench.
-        prepared: Whether the bench is told each next job beforehand.
+        figures: Take the rows.
+        number: Of the sitting; from the second one on the bench is told each next job beforehand.
+        allowance: Time for it.
 
     Returns:
         What came out, by job, and the seconds from the first job to the last answer.
@@ -45,15 +56,19 @@ def sit(jobs: Sequence[MeasureJob], command: Sequence[str], *, prepared: bool) -
     with Served(command, MEASURED_DEADLINE_S) as bench:
         begun = time.perf_counter()
         for index, job in enumerate(jobs):
-            then = jobs[index + 1] if prepared and index + 1 < len(jobs) else None
+            if allowance.spent:
+                break
+            then = jobs[index + 1] if number > 1 and index + 1 < len(jobs) else None
             started = time.perf_counter()
             answer = bench.ask(job, then)
-            found[job.id] = {**_said(answer), "wall_s": time.perf_counter() - started}
+            row = found[job.id] = {**_said(answer), "wall_s": time.perf_counter() - started}
+            figures.add({"sitting": number, "job": job.id, **row}, f"{number} {job.id} {row['outcome']}")
         return found, time.perf_counter() - begun
 
 
 def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str, str]) -> Row:
-    """Agreement of two sittings: verdicts, and the ranks of times by operator and shape."""
+    """Agreement of two sittings: verdicts, and the ranks of times by operator and shape; of jobs that are in both."""
+    first = {job: row for job, row in first.items() if job in second}
     same = sum(first[job]["outcome"] == second[job]["outcome"] for job in first)
     times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for job, row in first.items():
@@ -65,7 +80,7 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
     moved = [abs(one / other - 1) for pairs in times.values() for one, other in pairs]
     return {
         "kernels": len(first),
-        "same_verdict": same / len(first),
+        "same_verdict": same / len(first) if first else None,
         "spearman": ranks,
         "median_spearman": statistics.median(known)
         if (known := [r for r in ranks.values() if r is not None])
@@ -75,27 +90,57 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
     }
 
 
-def challenge(names: Sequence[str], count: int, traces: Traces, device: Device, command: Sequence[str]) -> Row:
-    """Have seeds challenge themselves, as a confirm does; how often noise would have promoted one."""
-    promoted, judged, ratios = 0, 0, []
+def challenge(jobs: Iterable[ConfirmJob], command: Sequence[str], figures: Figures, allowance: Allowance) -> Row:
+    """Have seeds challenge themselves, as a confirm does, a row each; how often noise would have promoted one."""
+    rows: list[Row] = []
     with Served(command, MEASURED_DEADLINE_S) as bench:
-        for turn in range(count):
-            name = names[turn % len(names)]
-            answer = bench.ask(_confirm(name, turn, traces, device))
+        for job in jobs:
+            if allowance.spent:
+                break
+            started = time.perf_counter()
+            answer = bench.ask(job)
+            row: Row = {"confirm": job.id, "wall_s": time.perf_counter() - started, "rival": None}
             if isinstance(answer, Report) and answer.rival is not None:
-                judged += 1
-                promoted += answer.rival.low > PROMOTED
-                ratios.append(answer.rival.mid)
+                row |= {"rival": answer.rival.model_dump(), "promoted": answer.rival.low > PROMOTED}
+            else:
+                row["reason"] = str(getattr(answer, "reason", "") or getattr(answer, "error", ""))[:200]
+            rows.append(row)
+            figures.add(row, f"{job.id} {row['rival']} {row['wall_s']:.2f} s")
+    return tally(rows)
+
+
+def tally(rows: Sequence[Row]) -> Row:
+    """What confirms of equal kernels come to; `at_most` is the upper end of the 95 % interval of the share promoted."""
+    ratios = [row["rival"]["mid"] for row in rows if row["rival"]]
+    promoted = sum(row.get("promoted", False) for row in rows)
     return {
-        "confirms": count,
-        "judged": judged,
+        "confirms": len(rows),
+        "judged": len(ratios),
         "promoted": promoted,
+        "at_most": _most(promoted, len(ratios)),
+        "lower_end_over_1": sum(row["rival"]["low"] > 1 for row in rows if row["rival"]),
         "sd_ratio": statistics.stdev(ratios) if len(ratios) > 1 else None,
     }
 
 
-def _confirm(name: str, turn: int, traces: Traces, device: Device) -> ConfirmJob:
-    pacer = traces.pacers[name]
+def _most(found: int, among: int) -> float | None:
+    """Upper end of the two-sided 95 % interval of a share (Clopper and Pearson 1934), by bisection."""
+    if found >= among:
+        return 1.0 if among else None
+    low, high = found / among, 1.0
+    for _ in range(BISECTIONS):
+        share = (low + high) / 2
+        so_few = sum(comb(among, k) * share**k * (1 - share) ** (among - k) for k in range(found + 1))
+        low, high = (share, high) if so_few > TAIL else (low, share)
+    return high
+
+
+def _confirm(name: str, turn: int, shapes: int | None, traces: Traces, device: Device) -> ConfirmJob:
+    """A seed against itself at its first shapes; the last ones if `shapes` is negative."""
+    whole = traces.pacers[name]
+    timed = whole.benchmarks[shapes:] if shapes is not None and shapes < 0 else whole.benchmarks[:shapes]
+    checked = (plan for plan in whole.plans if plan.shape.role is not ShapeRole.BENCHMARK)
+    pacer = whole.restricted([*checked, *timed])
     return ConfirmJob(
         id=f"{name}-{turn}",
         search="sittings",
@@ -139,12 +184,19 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options.add_argument("--count", type=int, default=50, help="kernels judged twice")
     options.add_argument("--confirms", type=int, default=200, help="seeds that challenge themselves")
+    options.add_argument("--challengers", default="", help="operators whose seeds do; all that sat if empty")
+    options.add_argument("--shapes", type=int, help="of confirms: so many first ones, or last if negative")
+    options.add_argument("--minutes", type=float, default=60.0, help="after which nothing more is begun")
+    options.add_argument("--data", type=Path, default=cache_home(), help="where baselines of confirms are kept")
     options.add_argument("--device", type=Device.parse, help="instead of the card's")
     chosen = options.parse_args()
     device = chosen.device or device_of(0)
     figures = Figures(chosen.out, "sittings")
+    allowance = Allowance(60 * chosen.minutes)
     kernels = spread(chosen.count)
-    traces = trace_all(kernels, device.target)
+    seeds = {name: Honest(f"{name}/seed", name, operators()[name].seeds[0]) for name in chosen.challengers.split(",")}
+    also = [seed for name, seed in seeds.items() if name and name not in {kernel.operator for kernel in kernels}]
+    traces = trace_all([*kernels, *also], device.target)
     jobs = [
         measure_job(kernel, variant, traces, device)
         for kernel in kernels
@@ -152,23 +204,20 @@ def main() -> None:
         for variant in traces.variants(kernel.name)
     ]
     operator_of = {job.id: job.operator.name for job in jobs}
-    command, sittings = measuring(device), []
-    for prepared in (False, True):
-        order = random.sample(jobs, len(jobs))
-        found, seconds = sit(order, command, prepared=prepared)
+    command, sittings = measuring(device, data=chosen.data), []
+    for number in (1, 2) if jobs else ():
+        found, seconds = sit(random.sample(jobs, len(jobs)), command, figures, number, allowance)
         sittings.append(found)
-        row = {"sitting": len(sittings), "prepared": prepared, "seconds": seconds, "kernels": len(found)}
-        row |= {"an_hour": 3600 * len(found) / seconds, "found": found}
-        figures.add(
-            row, f"sitting {len(sittings)}: {len(found)} kernels in {seconds:.1f} s, {row['an_hour']:.0f} an hour"
-        )
-    agreement = compare(*sittings, operator_of)
-    print(agreement, flush=True)
-    figures.conclude(agreement=agreement)
-    names = [name for name in traces.pacers if traces.knows(name)]
-    equal = challenge(names, chosen.confirms, traces, device, command)
-    print(equal, flush=True)
-    figures.conclude(equal=equal)
+        pace = {"kernels": len(found), "seconds": seconds, "an_hour": 3600 * len(found) / seconds}
+        figures.conclude(**{f"sitting_{number}": pace})
+        print(pace, flush=True)
+    if len(sittings) == 2:
+        figures.conclude(agreement=compare(*sittings, operator_of))
+    names = [name for name in seeds if name] or sorted(traces.pacers)
+    names = [name for name in names if traces.knows(name)]
+    turns = zip(range(chosen.confirms), cycle(names), strict=False)
+    confirms = (_confirm(name, turn, chosen.shapes, traces, device) for turn, name in turns)
+    figures.conclude(equal=challenge(confirms, command, figures, allowance))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ import pytest
 
 from benchmarks.figures import Allowance
 from benchmarks.landscape import File, Recording, Tracers, shapes_for
-from benchmarks.measurer import Measurer
+from benchmarks.measurer import Measurer, Station
 from benchmarks.space import ladder, points, templates, written
 from service.emitters.tune import read as parameters_of
 from tests.gpu.contracts import operators
 from workers.errors import WorkerError
-from workers.landscape import read
+from workers.landscape import pack, read
 from workers.protocol import Device, Outcome, ShapeRole
 
 MODEL = Device.parse("model:sm_90")
@@ -66,12 +66,10 @@ def tracers():
 
 def record(folder, supply, tracers, count=2):
     file = File("softmax", folder / "softmax.jsonl")
-    recording = Recording([file], MODEL, 0, tracers, count)
-    try:
+    with Station(MODEL) as station:
+        recording = Recording([file], [station], tracers, count)
         recording.prepare()
-        recording.run((text for text in supply if recording.wanted(text)), 1, Allowance(200.0))
-    finally:
-        recording.close()
+        recording.run(filter(recording.wanted, supply), 1, Allowance(200.0))
     return read(file.path), recording.counts
 
 
@@ -83,6 +81,8 @@ def test_a_recording_goes_on_where_it_ended(tmp_path, space, tracers):
     assert bundle.outcome is Outcome.CORRECT and bundle.readings.keys() == bundle.times.keys() == first.pacer_us.keys()
     with (tmp_path / "softmax.jsonl").open("a") as file:
         file.write('{"kind": "bundle", "identity"')
+    pack(tmp_path / "softmax.jsonl")
+    (tmp_path / "softmax.jsonl").unlink()
     second, counts = record(tmp_path, texts, tracers)
     assert list(second.sources) == [texts[0].digest, texts[2].digest] and counts["begun"] == 1
     assert len(second.sessions) == 2 and second.bundles.items() >= first.bundles.items()

@@ -1,7 +1,6 @@
 """The proof's contenders, moves and figures, in an imagined space."""
 
 import random
-from math import log
 
 import pytest
 
@@ -22,27 +21,25 @@ from benchmarks.proof import (
     summaries,
 )
 from benchmarks.recorded_space import JOINT, Space, distance
-from benchmarks.screening import FEWEST, Screen
 from tests.imagined import imagine
 
 EVALUATIONS = 40
-
-
-def imagined(folder, count):
-    imagine(folder, count=count)
-    (found,) = spaces(folder / "landscapes" / "h200", DEFAULT_AXES).values()
-    return found
+KERNELS = 400
+"""Among 150 it takes luck: a contender that stays near its elites may know all neighbours after nine verdicts."""
 
 
 @pytest.fixture(scope="module")
 def space(tmp_path_factory):
-    return imagined(tmp_path_factory.mktemp("proof"), 150)
+    folder = tmp_path_factory.mktemp("proof")
+    imagine(folder, count=KERNELS)
+    (found,) = spaces(folder / "landscapes" / "h200", DEFAULT_AXES).values()
+    return found
 
 
 def test_a_space_holds_what_was_recorded(space):
-    assert 100 < len(space.kernels) <= 150 and space.provenance == "recorded"
+    assert 0.7 * KERNELS < len(space.kernels) <= KERNELS and space.provenance == "recorded"
     failed = [kernel for kernel in space.kernels if kernel.objective is None]
-    assert 0 < len(failed) <= 150 // 7 and all(kernel.cell is None and not kernel.speedups for kernel in failed)
+    assert 0 < len(failed) <= KERNELS // 7 and all(kernel.cell is None and not kernel.speedups for kernel in failed)
     assert space.seed.path == "seed" and space.seed.objective == pytest.approx(1 / 1.01)
     assert all(speedup == pytest.approx(1.0) for speedup in space.seed.speedups.values())
     assert space.best == max(kernel.objective or 0.0 for kernel in space.kernels)
@@ -73,10 +70,9 @@ def test_every_contender_judges_as_many_kernels_and_the_same_ones_again(space, n
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 @pytest.mark.filterwarnings("ignore")
-def test_peers_compete_alike(tmp_path, name):
+def test_peers_compete_alike(space, name):
     pytest.importorskip(NEEDS[name])
-    # In a small space the kernels nearest to a vector are soon all judged, and a peer that searches vectors runs dry.
-    _, curve = compete(CONTENDERS[name](imagined(tmp_path, 400), 3), EVALUATIONS)
+    _, curve = compete(CONTENDERS[name](space, 3), EVALUATIONS)
     assert len(curve) == EVALUATIONS and curve[-1] > 0
 
 
@@ -123,19 +119,6 @@ def test_summaries_hold_everybody_against_best_of_n(space):
     found = {row["contender"]: row for row in summaries(rows)}
     assert found[BASIS]["runs"] == 3 and found[BASIS]["runs_that_reached_basis"] >= 2
     assert found["hill climbing"]["median_best"] == sorted(row["best"] for row in rows[3:])[1]
-
-
-def test_a_screen_learns_what_pays_and_ranks_by_it():
-    screen, rng = Screen(), random.Random(2)
-    items = [({"": 1.0, "x": rng.uniform(0, 4), "noise": rng.random()}, None) for _ in range(3 * FEWEST)]
-    assert screen.ranked([(place, features) for place, (features, _) in enumerate(items)]) == list(range(len(items)))
-    for features, _ in items:
-        screen.learn(features, 1.0 + features["x"] if features["x"] > 1 else None)
-    assert screen.is_ready
-    assert screen.expect({"": 1.0, "x": 2.0}) > screen.expect({"": 1.0, "x": 0.1})
-    assert abs(screen.expect({"": 1.0, "x": 1.5}) - log(2.5)) < 0.5
-    good, bad = {"": 1.0, "x": 2.0}, {"": 1.0, "x": 0.0}
-    assert screen.ranked([("bad", bad), ("good", good)]) == ["good", "bad"]
 
 
 def test_curves_are_drawn_for_everybody():

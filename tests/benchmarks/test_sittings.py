@@ -1,6 +1,8 @@
 """What two sittings have in common, and which kernels sit."""
 
-from benchmarks.sittings import compare, spread
+import pytest
+
+from benchmarks.sittings import compare, spread, tally
 from tests.gpu.contracts import operators
 
 
@@ -16,6 +18,23 @@ def test_agreement_is_of_verdicts_and_of_ranks_by_operator_and_shape():
     assert found["same_verdict"] == 5 / 6
     assert found["spearman"] == {"softmax a": 1.0} and found["median_spearman"] == 1.0
     assert 0.4 < found["median_change"] < 0.5
+
+
+def test_a_sitting_that_was_cut_short_is_compared_as_far_as_it_went():
+    first = {f"k{n}": judged("correct", a=1.0 + n / 10) for n in range(6)}
+    found = compare(first, {"k0": first["k0"]}, dict.fromkeys(first, "softmax"))
+    assert (found["kernels"], found["same_verdict"]) == (1, 1.0)
+    assert compare(first, {}, {})["same_verdict"] is None
+
+
+def test_confirms_of_equal_kernels_are_counted_with_a_bound():
+    rival = {"low": 0.99, "mid": 1.0, "high": 1.01}
+    won = {"low": 1.006, "mid": 1.02, "high": 1.03}
+    rows = [{"rival": rival, "promoted": False}] * 99 + [{"rival": won, "promoted": True}, {"rival": None}]
+    found = tally(rows)
+    assert (found["confirms"], found["judged"], found["promoted"], found["lower_end_over_1"]) == (101, 100, 1, 1)
+    assert found["at_most"] == pytest.approx(0.0545, abs=0.0002)
+    assert tally([{"rival": rival, "promoted": False}] * 1000)["at_most"] == pytest.approx(1 - 0.025 ** (1 / 1000))
 
 
 def test_nothing_that_was_timed_twice_is_no_rank():

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +24,7 @@ Job = TraceJob | MeasureJob | ConfirmJob | FinalJob
 
 
 def measuring(device: Device, card: int = 0, data: Path | None = None) -> tuple[str, ...]:
-    """What starts a bench that measures; `data` is where it keeps baselines and samples, its own choice if None."""
+    """What starts a bench that measures; `data` is where it keeps baselines; if None every confirm measures them."""
     command = (*BENCH, "measure", "--device", device.name)
     if device.measures:
         command += ("--card", f"cuda:{card}")
@@ -78,7 +78,7 @@ def cores() -> int:
 
 def answers(
     jobs: Mapping[str, Job], command: Sequence[str] = TRACE, processes: int | None = None
-) -> Iterator[tuple[str, Answer]]:
+) -> Generator[tuple[str, Answer], None, None]:
     """Have benches do jobs, several at once.
 
     Args:

@@ -18,6 +18,7 @@ from workers.protocol import (
     Failure,
     Graph,
     MeasureJob,
+    Outcome,
     TracedVariant,
     TraceJob,
     TraceReport,
@@ -103,10 +104,12 @@ def trace_all(kernels: Iterable[Kernel], target: str = "sm_90", processes: int |
         kind, _, operator = name.partition(" of ")
         if not isinstance(answer, TraceReport):
             found.failures[name] = answer.error if isinstance(answer, Failure) else f"it answered '{answer.kind}'"
-        elif kind == "reference":
+        elif kind == "reference" and answer.outcome is Outcome.CORRECT:
             found.graphs[operator] = answer.graphs
         elif kind == "pacer" and answer.variants and answer.variants[0].bundle is not None:
             found.pacers[operator] = answer.variants[0].bundle
+        elif kind in ("reference", "pacer"):
+            found.failures[name] = answer.reason
         else:
             found.reports[name] = answer
     return found

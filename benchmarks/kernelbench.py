@@ -1,0 +1,241 @@
+"""What becomes of KernelBench's problems: imported, exported, drafted, admitted by the gate, right on `model`.
+
+python -m benchmarks.kernelbench PATH --levels 1,2                  # everything that needs no card
+python -m benchmarks.kernelbench PATH --stages import,export        # less of it
+python -m benchmarks.kernelbench PATH --search h200 --folder OUT    # the chosen problems, on a card
+
+PATH is the folder with `level1` and `level2` of a checkout of KernelBench. A run goes on where an earlier one
+ended: what the result, or the file beside it of a run that was interrupted, says already is not found out again.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import kernelbench_search
+from benchmarks.record import RESULTS, write
+from service.cli.imported import problem_files, read_problem
+from service.errors import BadInput, ServiceError
+from service.judging.jobs import DRAFT_S
+from service.judging.single import Judge
+from service.operators.kernelbench import name_of_problem, operator_of_problem
+from service.operators.shapes import all_shapes
+from workers import jail, tracing
+from workers.kernelbench import inspect
+from workers.protocol import Device, Gate, Graph, Operator, Outcome, TraceJob
+from workers.protocol.kernelbench import Question
+from workers.tracer import reference
+from workers.tracing.admission import admission
+
+HERE = "kernelbench"
+DEVICE = Device.parse("model:sm_90")
+STAGES = ("import", "export", "seed", "gate", "published", "model")
+LIMITS = jail.Limits(wall_s=240.0, cpu_s=30.0)
+"""What one export may use. It takes a second or two of a processor; others may be using it."""
+
+Row = dict[str, Any]
+
+
+class Problem:
+    """One problem on its way through the stages; `row` says what came of it so far."""
+
+    def __init__(self, path: Path, row: Row) -> None:
+        self.row = {"problem": key_of(path), "reason": "", "seconds": {}} | row
+        self._source, self._name = read_problem(path), name_of_problem(path)
+        self._spec: Operator | None = None
+        self._graphs: tuple[Graph, ...] = ()
+        self._draft = ""
+
+    def go(self, stages: Sequence[str]) -> None:
+        """Pass through stages in order, as far as one needs what another makes; stop where one says no."""
+        work: dict[str, Callable[[], Row]] = {
+            "import": self._import,
+            "export": self._export,
+            "seed": self._seed,
+            "gate": lambda: {"gate": shown(admission(self._operator(), self._graphs))},
+            "published": self._published,
+            "model": self._model,
+        }
+        for stage in stages:
+            if stage in self.row["seconds"] or self.row["reason"]:
+                continue
+            started = time.perf_counter()
+            try:
+                if stage != "import" and self._spec is None:
+                    self._import()
+                if stage in ("gate", "published") and not self._graphs:
+                    self._export()
+                self.row |= work[stage]()
+            except BadInput as error:
+                self.row["reason"] = error.detail
+            except ServiceError as error:
+                self.row[f"{stage}_failed"] = error.detail
+            self.row["seconds"][stage] = round(time.perf_counter() - started, 1)
+
+    def _operator(self) -> Operator:
+        assert self._spec is not None
+        return self._spec
+
+    def _import(self) -> Row:
+        found = inspect(Question(source=self._source))
+        self._spec = operator_of_problem(self._name, self._source, found)
+        dims = {"dims": found.dims, "ranges": found.ranges, "notes": found.notes}
+        return {"imported": True, "operator": self._name, **dims}
+
+    def _export(self) -> Row:
+        said = exported(self._operator())
+        self._graphs = tuple(Graph.model_validate(graph) for graph in said.get("graphs", ()))
+        if not self._graphs:
+            raise BadInput(f"the reference does not export: {said.get('reason')}")
+        return {"exported": True, "operations": len(self._graphs[0].nodes)}
+
+    def _seed(self) -> Row:
+        job = job_for(self._operator()).model_copy(update={"drafts": True, "deadline_s": 4 * DRAFT_S})
+        report = tracing.trace(job, HERE)
+        self._draft = report.draft
+        return {"seed": bool(report.draft), "no_seed": "" if report.draft else report.reason}
+
+    def _published(self) -> Row:
+        published = inspect(Question(source=self._source, published=True))
+        spec = operator_of_problem(self._name, self._source, published)
+        return {"gate_as_published": shown(admission(spec, self._graphs))}
+
+    def _model(self) -> Row:
+        if not self._draft:
+            self.row |= self._seed()
+        if not self._draft:
+            return {}
+        spec = self._operator().model_copy(update={"seeds": (self._draft,)})
+        return {"model": asyncio.run(judged(spec))}
+
+
+def key_of(path: Path) -> str:
+    """What a problem is called in the table."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def job_for(spec: Operator) -> TraceJob:
+    """The job of exporting an operator."""
+    return TraceJob(id=HERE, search=HERE, operator=spec, shapes=all_shapes(spec, seed=0), target=DEVICE.target)
+
+
+def exported(spec: Operator) -> Row:
+    """What the reference's export says, without the gate behind it."""
+    result = jail.run(reference.export, job_for(spec).model_dump_json().encode(), LIMITS)
+    if result.ending is not jail.Ending.RETURNED:
+        return {"reason": (result.detail.splitlines() or [result.ending])[-1]}
+    said: Row = json.loads(result.reply)
+    return said
+
+
+def shown(gate: Gate) -> Row:
+    """A gate's verdict, in short."""
+    found = Counter((entry.kind, entry.verdict) for entry in gate.entries)
+    return {
+        "verdict": gate.verdict,
+        "reason": gate.reason,
+        "survived": [f"{entry.kind} {entry.name}" for entry in gate.entries if entry.verdict == "survived"],
+        "trivial_and_right": [e.name for e in gate.entries if (e.kind, e.verdict) == ("trivial", "equivalent")],
+        "rejected": [entry.name for entry in gate.entries if entry.verdict == "rejected"],
+        "killed": found["trivial", "killed"] + found["mutant", "killed"],
+        "untried": sum(entry.verdict == "untried" for entry in gate.entries),
+    }
+
+
+async def judged(spec: Operator) -> Row:
+    """The verdict on an operator's seed on `model`: interpreted at shapes small enough for it, traced at all."""
+    async with Judge(spec.model_copy(update={"seeds": ()}), DEVICE) as judge:
+        found = await judge.judge(spec.seeds[0])
+    return {"outcome": found.outcome, "reason": found.reason}
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Counts by level."""
+    counts: dict[str, Counter[str]] = {}
+    for entry in rows:
+        count = counts.setdefault(entry["problem"].partition("/")[0], Counter())
+        count["problems"] += 1
+        for stage in ("imported", "exported", "seed"):
+            count[stage] += bool(entry.get(stage))
+            count[f"{stage} tried"] += stage in entry or bool(entry["reason"])
+        for stage in ("gate", "gate_as_published"):
+            if entry.get(stage):
+                count[f"{stage} {entry[stage]['verdict']}"] += 1
+        if entry.get("model"):
+            count["seed correct on model"] += entry["model"]["outcome"] == Outcome.CORRECT
+    return {level: dict(count) for level, count in counts.items()}
+
+
+def known_rows(result: Path) -> dict[str, Row]:
+    """Rows of an earlier run by problem: those of its result, and those that it had made when it was interrupted."""
+    found: dict[str, Row] = {}
+    lines = result.with_suffix(".jsonl")
+    earlier = json.loads(result.read_text())["rows"] if result.exists() else []
+    interrupted = map(json.loads, lines.read_text().splitlines()) if lines.exists() else ()
+    for row in (*earlier, *interrupted):
+        before = found.get(row["problem"], {})
+        found[row["problem"]] = before | row | {"seconds": before.get("seconds", {}) | row["seconds"]}
+    return found
+
+
+def tabulate(problems: Sequence[Path], stages: Sequence[str], result: Path) -> dict[str, Row]:
+    """A row for every problem, and those of an earlier run; what is known already is not found out again."""
+    rows = known_rows(result)
+    with result.with_suffix(".jsonl").open("a") as lines:
+        for path in problems:
+            problem = Problem(path, rows.get(key_of(path), {}))
+            problem.go(stages)
+            if rows.get(key_of(path)) != problem.row:
+                rows[key_of(path)] = problem.row
+                lines.write(json.dumps(problem.row) + "\n")
+                lines.flush()
+                print(key_of(path), problem.row["seconds"], problem.row["reason"] or problem.row.get("no_seed", ""))
+    return rows
+
+
+def main() -> None:
+    """Make the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", type=Path, help="the folder with level1, level2, …")
+    parser.add_argument("--levels", default="1,2")
+    parser.add_argument("--stages", default=",".join(STAGES))
+    parser.add_argument("--commit", default="", help="that of the checkout, to be noted")
+    parser.add_argument("--choose", action="store_true", help="draw the problems to search for, before looking")
+    parser.add_argument("--search", metavar="DEVICE", help="search for these on a device, such as h200")
+    parser.add_argument("--evaluations", type=int, default=60)
+    parser.add_argument("--seconds", type=int, default=120, help="most seconds of one search")
+    parser.add_argument("--folder", type=Path, default=Path("kernelbench-out"), help="operators, archive, solutions")
+    parser.add_argument(
+        "--only", default="", help="a regular expression: look at these problems alone, and keep the rows of others"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "kernelbench_import.json")
+    options = parser.parse_args()
+    problems = [file for level in options.levels.split(",") for file in problem_files(options.path / f"level{level}")]
+    if options.choose:
+        kernelbench_search.CHOSEN.write_text("".join(f"{key}\n" for key in kernelbench_search.draw(problems)))
+        return
+    if options.search:
+        fast, rows = kernelbench_search.search(
+            options.path, options.search, options.evaluations, options.seconds, options.folder.absolute()
+        )
+        print(write("kernelbench_search", rows, options.folder, device=options.search, fast=fast))
+        return
+    tracing.warm()
+    only = re.compile(options.only)
+    tried = [path for path in problems if only.search(key_of(path))]
+    rows = tabulate(tried, options.stages.split(","), options.out)
+    listed = [rows[key_of(path)] for path in problems if key_of(path) in rows]
+    again = f"python -m benchmarks.kernelbench PATH --levels {options.levels}"
+    told = {"command": again, "commit": options.commit, "summary": summary(listed)}
+    print(write(options.out.stem, listed, options.out.parent, **told))
+    options.out.with_suffix(".jsonl").unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,486 @@
+"""How many candidates an hour pass the full protocol, at five shapes: plans ready, traces alone, both on one machine.
+
+    python -m benchmarks.throughput --out results --phases trace:2 ready:3 both:4
+
+Every phase says how many minutes it may take, shared evenly by the operators. `trace` traces on all cores and keeps
+what comes of it; `ready` measures that; `both` traces and measures at once, on all cores but two. Every verdict is a
+line of `throughput.jsonl` as soon as it is known, and `throughput.json` is what follows from the lines, written every
+ten seconds. Said again with the same folder it goes on: bundles that were judged are not judged again. `--device
+model:sm_90` tries the script out where there is no card.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from benchmarks.card import over_pacer
+from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.landscape import LOOK_S, SAID_S, SPARE_CORES, Tracers, space_of, supplied
+from benchmarks.measurer import Station
+from benchmarks.space import Written
+from service.operators.shapes import all_shapes
+from tests.gpu.benches import cores
+from tests.gpu.contracts import SHAPES_SEED, operators
+from workers.devices.cuda import PAIRS
+from workers.errors import WorkerError
+from workers.protocol import (
+    BenchmarkShape,
+    Bundle,
+    Device,
+    Failure,
+    Graph,
+    MeasureJob,
+    Operator,
+    Outcome,
+    Report,
+    TracedVariant,
+    TraceJob,
+    TraceReport,
+)
+
+SHAPES: Mapping[str, Sequence[Mapping[str, int]]] = {
+    "rmsnorm": (
+        {"M": 4096, "N": 4096},
+        {"M": 2048, "N": 7168},
+        {"M": 8192, "N": 2048},
+        {"M": 3072, "N": 5120},
+        {"M": 2048, "N": 8192},
+    ),
+    "cross_entropy": (
+        {"M": 8192, "V": 32000},
+        {"M": 4096, "V": 100352},
+        {"M": 2048, "V": 128256},
+        {"M": 8192, "V": 50304},
+        {"M": 4096, "V": 65536},
+    ),
+}
+"""Five shapes of models' layers: about 20 us a call, and about 200."""
+PHASES = ("trace", "ready", "both")
+BACKLOG = 8
+"""Bundles that wait for the card, beyond which nothing more is traced: their waiting is part of the latency."""
+DEADLINE_S = 60.0
+"""Seconds for one trace at all shapes."""
+DRAIN_S = 30.0
+"""Seconds at a phase's end for what is under way."""
+SAMPLED_MS = 200
+"""Milliseconds between two looks at how busy the card is."""
+REASON_CHARS = 160
+Row = dict[str, Any]
+Pending = tuple[MeasureJob, TracedVariant]
+
+
+def contract(name: str) -> Operator:
+    """An operator of the catalogue with five benchmark shapes."""
+    shapes = tuple(BenchmarkShape(dims=dict(dims)) for dims in SHAPES[name])
+    return operators()[name].model_copy(update={"shapes": shapes})
+
+
+@dataclass
+class Contest:
+    """One operator: what its candidates are judged by.
+
+    Attributes:
+        operator: The contract.
+        graphs: The reference at every shape.
+        pacer: The first seed's bundle.
+    """
+
+    operator: Operator
+    graphs: tuple[Graph, ...] = ()
+    pacer: Bundle | None = None
+
+    def job(self, name: str, source: str | None, target: str) -> TraceJob:
+        """Trace a source at all shapes, or export the reference."""
+        return TraceJob(
+            id=name,
+            search="throughput",
+            candidate=name,
+            source=source,
+            operator=self.operator,
+            shapes=all_shapes(self.operator, SHAPES_SEED),
+            target=target,
+            deadline_s=DEADLINE_S if source else 2 * DEADLINE_S,
+        )
+
+    def prepare(self, tracers: Tracers, target: str) -> None:
+        """Export the reference and trace the pacer.
+
+        Raises:
+            WorkerError: If one of them cannot be had.
+        """
+        asked = [
+            tracers.start(self.job(name, source, target))
+            for name, source in (("reference", None), ("pacer", self.operator.seeds[0]))
+        ]
+        for report in (future.result() for future in asked):
+            if isinstance(report, Failure) or report.outcome is not Outcome.CORRECT:
+                raise WorkerError(f"{self.operator.name} cannot be judged: {report}"[:500])
+            self.graphs = report.graphs or self.graphs
+            self.pacer = report.variants[0].bundle if report.variants else self.pacer
+
+
+class Lines:
+    """The file of lines; every line is there as soon as it is known.
+
+    Attributes:
+        rows: All of them, former sessions' too.
+        session: When this one began; lines carry it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.session = time.time()
+        self.rows: list[Row] = []
+        if path.exists():
+            text = path.read_text()
+            self.rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in self.rows))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", buffering=1)
+
+    def add(self, row: Row) -> None:
+        """Write a line."""
+        row = {"session": self.session, **row}
+        self.rows.append(row)
+        self._file.write(json.dumps(row) + "\n")
+
+    def close(self) -> None:
+        """End it."""
+        self._file.close()
+
+
+class Gauge:
+    """How busy the card is, in per cent of the time, by its own counters; nothing where there is no `nvidia-smi`."""
+
+    def __init__(self, card: int) -> None:
+        self._found: deque[float] = deque()
+        command = ["nvidia-smi", f"--id={card}", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        self._process: subprocess.Popen[str] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                [*command, f"--loop-ms={SAMPLED_MS}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            Thread(target=self._read, daemon=True).start()
+
+    def taken(self) -> list[float]:
+        """What was seen since the last time."""
+        return [self._found.popleft() for _ in range(len(self._found))]
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _read(self) -> None:
+        if self._process is not None and self._process.stdout is not None:
+            for line in self._process.stdout:
+                with suppress(ValueError):
+                    self._found.append(float(line))
+
+
+def processor_ticks() -> tuple[int, int]:
+    """Ticks of all processors so far: spent working, and in all."""
+    listing = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    ticks = [int(text) for text in listing]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+@dataclass
+class Stretch:
+    """One phase of one operator under way.
+
+    Attributes:
+        phase: Its name.
+        contest: The operator.
+        allowance: Its time.
+        processes: Traces at once.
+        started: When it began.
+        ticks: Of the processors then.
+        seen: How busy the card was.
+    """
+
+    phase: str
+    contest: Contest
+    allowance: Allowance
+    processes: int
+    started: float = field(default_factory=time.monotonic)
+    ticks: tuple[int, int] = field(default_factory=processor_ticks)
+    seen: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The operator's."""
+        return self.contest.operator.name
+
+    def row(self) -> Row:
+        """What is known of it as a whole."""
+        now = processor_ticks()
+        worked, all_of_them = (after - before for after, before in zip(now, self.ticks, strict=True))
+        return {
+            "kind": "run",
+            "phase": self.phase,
+            "operator": self.name,
+            "seconds": time.monotonic() - self.started,
+            "processes": self.processes,
+            "processors_busy": worked / max(1, all_of_them),
+            "card_busy": statistics.fmean(self.seen) / 100 if self.seen else None,
+        }
+
+
+class Flow:
+    """Sources in, verdicts out.
+
+    Args:
+        station: Where is measured.
+        tracers: Benches that trace.
+        lines: Where everything is written.
+        figures: What follows from it.
+        gauge: How busy the card is.
+    """
+
+    def __init__(self, station: Station, tracers: Tracers, lines: Lines, figures: Figures, gauge: Gauge) -> None:
+        self._station, self._tracers = station, tracers
+        self._lines, self._figures, self._gauge = lines, figures, gauge
+        self._tracing: dict[Future[TraceReport | Failure], tuple[Written, float]] = {}
+        self._ready: dict[str, deque[Pending]] = defaultdict(deque)
+        self._begun: dict[str, float] = {}
+        self._known = {row["bundle"] for row in lines.rows if row["kind"] == "verdict"}
+        self._texts = {row["digest"] for row in lines.rows if row["kind"] == "trace" and row["phase"] == "both"}
+
+    def run(self, stretch: Stretch, supply: Iterator[Written]) -> None:
+        """Do a phase until its time is over or there is nothing left; then finish what is under way."""
+        self._gauge.taken()
+        if stretch.phase == "both":
+            self._ready.clear()  # What was traced before any clock of theirs ran.
+        fresh = (written for written in supply if written.digest not in self._texts)
+        said, dry = time.monotonic(), stretch.phase == "ready"
+        while not stretch.allowance.spent and not (dry and self._idle(stretch)):
+            if not dry and self._wants(stretch):
+                dry = not self._begin(stretch, next(fresh, None))
+                continue
+            self._turn(stretch, feeding=stretch.phase != "trace")
+            if time.monotonic() - said > SAID_S:
+                said = time.monotonic()
+                self._note(stretch)
+        seconds = stretch.row()
+        drain = Allowance(DRAIN_S)
+        while (self._tracing or self._station.waiting) and not drain.spent:
+            self._turn(stretch, feeding=False)
+        self._note(stretch, seconds)
+
+    def _wants(self, stretch: Stretch) -> bool:
+        full = stretch.phase == "both" and len(self._ready[stretch.name]) >= BACKLOG
+        return len(self._tracing) <= stretch.processes and not full
+
+    def _idle(self, stretch: Stretch) -> bool:
+        waiting = stretch.phase != "trace" and self._ready[stretch.name]
+        return not self._tracing and not self._station.waiting and not waiting
+
+    def _begin(self, stretch: Stretch, written: Written | None) -> bool:
+        """Begin a trace; whether there was something to trace."""
+        if written is None:
+            return False
+        self._texts.add(written.digest)
+        job = stretch.contest.job(written.digest[:16], written.source, self._station.device.target)
+        self._tracing[self._tracers.start(job)] = written, time.monotonic()
+        return True
+
+    def _turn(self, stretch: Stretch, *, feeding: bool) -> None:
+        ready = self._ready[stretch.name]
+        while feeding and ready and self._station.has_room:
+            self._station.send(*ready.popleft())
+        if self._tracing:
+            done, _ = wait(self._tracing, LOOK_S, FIRST_COMPLETED)
+            for future in done:
+                written, begun = self._tracing.pop(future)
+                self._take(stretch, written, begun, future.result())
+        for job, _, answer, seconds in self._station.collect(0.0 if self._tracing else LOOK_S):
+            self._lines.add(self._verdict(stretch, job, answer, seconds))
+
+    def _take(self, stretch: Stretch, written: Written, begun: float, report: TraceReport | Failure) -> None:
+        row: Row = {"kind": "trace", "phase": stretch.phase, "operator": stretch.name, "digest": written.digest}
+        if isinstance(report, Failure):
+            self._lines.add({**row, "outcome": "failure", "reason": report.error[:REASON_CHARS]})
+            return
+        row |= {"outcome": report.outcome.value, "seconds": sum(report.stages_s.values()), "bundles": 0}
+        for variant in report.variants:
+            if variant.bundle is not None and (identity := variant.bundle.identity) not in self._known:
+                self._known.add(identity)
+                row["bundles"] += 1
+                job = self._job(stretch.contest, written, variant, identity)
+                self._begun[job.id] = begun
+                self._ready[stretch.name].append((job, variant))
+        self._lines.add(row)
+
+    def _job(self, contest: Contest, written: Written, variant: TracedVariant, identity: str) -> MeasureJob:
+        device, pacer = self._station.device, contest.pacer
+        paced = device.measures and pacer is not None and pacer.identity != identity
+        return MeasureJob(
+            id=f"{contest.operator.name}-{identity[:16]}",
+            search="throughput",
+            candidate=written.digest,
+            variant=variant.index,
+            bundle=variant.bundle,
+            operator=contest.operator,
+            graphs=contest.graphs,
+            device=device,
+            source=None if device.measures else written.source,
+            pacer=pacer.reduced() if paced and pacer is not None else None,
+            related=False,
+        )
+
+    def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float) -> Row:
+        row: Row = {"kind": "verdict", "phase": stretch.phase, "operator": job.operator.name}
+        row |= {"bundle": job.bundle.identity, "seconds": seconds}
+        row["latency_s"] = time.monotonic() - self._begun[job.id] if stretch.phase == "both" else None
+        if isinstance(answer, Failure):
+            return {**row, "outcome": "failure", "reason": answer.error[:REASON_CHARS]}
+        ratios = [over_pacer(item) for item in answer.shapes]
+        return {
+            **row,
+            "outcome": answer.outcome.value,
+            "reason": answer.reason[:REASON_CHARS],
+            "stage": answer.stage,
+            "pairs": [item.pairs for item in answer.shapes],
+            "pacer_us": [item.pacer_us for item in answer.shapes],
+            "over_pacer": [None if ratio is None else round(ratio["mid"], 5) for ratio in ratios],
+            "stages_s": {name: round(spent, 5) for name, spent in answer.stages_s.items()},
+        }
+
+    def _note(self, stretch: Stretch, row: Row | None = None) -> None:
+        """Write down how far it is, and what follows from all lines."""
+        stretch.seen += self._gauge.taken()
+        self._lines.add(row or stretch.row())
+        self._figures.rows[:] = summarise(self._lines.rows)
+        latest = self._figures.rows[-1] if self._figures.rows else {}
+        self._figures.conclude()
+        print(json.dumps({name: latest.get(name) for name in ("phase", "operator", "judged", "an_hour")}), flush=True)
+
+
+def summarise(lines: Sequence[Row]) -> list[Row]:
+    """What follows from the lines: a row a phase and operator, in the order in which they were begun."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for line in lines:
+        groups[line["phase"], line["operator"]].append(line)
+    return [{"phase": phase, "operator": name, **_summary(rows)} for (phase, name), rows in groups.items()]
+
+
+def _summary(rows: Sequence[Row]) -> Row:
+    runs = list({row["session"]: row for row in rows if row["kind"] == "run"}.values())
+    traced = [row for row in rows if row["kind"] == "trace"]
+    judged = [row for row in rows if row["kind"] == "verdict"]
+    seconds = sum(run["seconds"] for run in runs)
+    spent = [row["seconds"] for row in traced if "seconds" in row]
+    waited = [row["latency_s"] for row in judged if row["latency_s"] is not None]
+    paces = zip(*(row["pacer_us"] for row in judged if all(row.get("pacer_us") or (None,))), strict=True)
+    return {
+        "seconds": seconds,
+        "processes": runs[-1]["processes"] if runs else None,
+        "processors_busy": _shared(runs, "processors_busy"),
+        "card_busy": _shared(runs, "card_busy"),
+        "traced": len(traced),
+        "bundles": sum(row.get("bundles", 0) for row in traced),
+        "traces_an_hour": 3600 * len(traced) / seconds if seconds else None,
+        "trace_s": _spread(spent),
+        "judged": len(judged),
+        "an_hour": 3600 * len(judged) / seconds if seconds else None,
+        "reached": dict(Counter(reached(row) for row in judged)),
+        "outcomes": dict(Counter(row["outcome"] for row in judged)),
+        "by_reached": {name: _pace(judged, name) for name in sorted({reached(row) for row in judged})},
+        "latency_s": _spread(waited),
+        "pacer_us": [statistics.median(each) for each in paces],
+    }
+
+
+def reached(row: Mapping[str, Any]) -> str:
+    """How far a candidate came: the stage that refused it, or how much of its race was run."""
+    if row["outcome"] != Outcome.CORRECT:
+        return f"refused at {row['stage']}" if row.get("stage") else str(row["outcome"])
+    shortened = sum(pairs < PAIRS for pairs in row["pairs"])
+    return "timed in full" if not shortened else f"given up at {shortened} of {len(row['pairs'])} shapes"
+
+
+def _pace(judged: Sequence[Row], name: str) -> Row:
+    rows = [row for row in judged if reached(row) == name]
+    stages = sorted({stage for row in rows for stage in row.get("stages_s", {})})
+    return {
+        "judged": len(rows),
+        "seconds": _spread([row["seconds"] for row in rows]),
+        "median_by_stage_s": {
+            stage: statistics.median(row.get("stages_s", {}).get(stage, 0.0) for row in rows) for stage in stages
+        },
+    }
+
+
+def _shared(runs: Sequence[Row], name: str) -> float | None:
+    known = [(run[name], run["seconds"]) for run in runs if run[name] is not None and run["seconds"]]
+    return sum(share * seconds for share, seconds in known) / sum(seconds for _, seconds in known) if known else None
+
+
+def _spread(values: Sequence[float]) -> Row:
+    """The median and the 99th percentile; None of nothing."""
+    ordered = sorted(values)
+    return {
+        f"p{per_cent}": ordered[min(len(ordered) - 1, per_cent * len(ordered) // 100)] if ordered else None
+        for per_cent in (50, 99)
+    }
+
+
+def main() -> None:
+    """Make `throughput.jsonl` and `throughput.json`."""
+    options = _options()
+    device = options.device or device_of(options.card)
+    names = options.operators.split(",")
+    figures = Figures(options.out, "throughput", options.card)
+    with ExitStack() as stack:
+        lines = stack.enter_context(closing(Lines(options.out / "throughput.jsonl")))
+        writers = ProcessPoolExecutor(max(1, min(len(names), cores() // 4)), get_context("spawn"))
+        stack.callback(writers.shutdown, cancel_futures=True)
+        spaces = {name: writers.submit(space_of, name, device.target) for name in names}
+        supplies = {name: supplied({name: space}, device.target, writers) for name, space in spaces.items()}
+        tracers = stack.enter_context(closing(Tracers(options.processes or cores())))
+        contests = [Contest(contract(name)) for name in names]
+        for contest in contests:
+            contest.prepare(tracers, device.target)
+        station = stack.enter_context(Station(device, options.card, briefly=False))
+        gauge = stack.enter_context(closing(Gauge(options.card)))
+        flow = Flow(station, tracers, lines, figures, gauge)
+        for phase, minutes in options.phases:
+            processes = options.processes or max(1, cores() - (SPARE_CORES if phase == "both" else 0))
+            for contest in contests:
+                allowance = Allowance(60 * minutes / len(contests))
+                flow.run(Stretch(phase, contest, allowance, processes), supplies[contest.operator.name])
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--phases", nargs="+", type=_phase, default=[("trace", 2.0), ("ready", 3.0), ("both", 4.0)])
+    options.add_argument("--operators", default=",".join(SHAPES), help="names with commas")
+    options.add_argument("--processes", type=int, help="traces at once; all cores if not given, but two beside a card")
+    options.add_argument("--card", type=int, default=0)
+    options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
+    return options.parse_args()
+
+
+def _phase(text: str) -> tuple[str, float]:
+    """A phase and its minutes."""
+    name, _, minutes = text.partition(":")
+    if name not in PHASES:
+        raise argparse.ArgumentTypeError(f"'{name}' is no phase; known: {', '.join(PHASES)}")
+    return name, float(minutes)
+
+
+if __name__ == "__main__":
+    main()
