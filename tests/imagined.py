@@ -23,7 +23,9 @@ FAILING = 7
 """Every such source does not compile."""
 
 
-def imagine(folder: Path, name: str = "rmsnorm", count: int = 60, device: str = "h200") -> Landscape:
+def imagine(
+    folder: Path, name: str = "rmsnorm", count: int = 60, device: str = "h200", slowest: float = 1.8
+) -> Landscape:
     """Write a recording of the first points of an operator's space to where `recorded:<device>` looks for it.
 
     Args:
@@ -31,6 +33,7 @@ def imagine(folder: Path, name: str = "rmsnorm", count: int = 60, device: str = 
         name: Of the operator.
         count: Sources.
         device: What it claims to be of.
+        slowest: Most time that any source but the first takes, as a multiple of the first's.
     """
     operator = operators()[name]
     shapes = tuple(Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
@@ -46,7 +49,7 @@ def imagine(folder: Path, name: str = "rmsnorm", count: int = 60, device: str = 
     lines: list[Session | Template | RecordedSource | RecordedBundle] = [session]
     for index, point in enumerate(islice(points(operator, "sm_90"), count)):
         text = written(point, "sm_90")
-        lines += [point.template, *_told(text, index, shapes)]
+        lines += [point.template, *_told(text, index, shapes, slowest)]
     for line in lines:
         found.add(line)
     path = folder / "landscapes" / device.rpartition(":")[2] / f"{name}.jsonl"
@@ -55,7 +58,9 @@ def imagine(folder: Path, name: str = "rmsnorm", count: int = 60, device: str = 
     return found
 
 
-def _told(text: Written, index: int, shapes: tuple[Shape, ...]) -> list[RecordedSource | RecordedBundle]:
+def _told(
+    text: Written, index: int, shapes: tuple[Shape, ...], slowest: float
+) -> list[RecordedSource | RecordedBundle]:
     template, parameters = text.point.template.id, dict(text.parameters)
     if index % FAILING == FAILING - 1:
         failed = {"outcome": Outcome.COMPILE_ERROR, "reason": "imagined", "stage": Stage.TRACE}
@@ -74,7 +79,7 @@ def _told(text: Written, index: int, shapes: tuple[Shape, ...]) -> list[Recorded
         tensor_core="none",
         persistent=rng.random() < 0.3,
     )
-    ratio = 1.0 if index == 0 else round(rng.uniform(0.6, 1.8), 4)
+    ratio = 1.0 if index == 0 else round(rng.uniform(0.6, slowest), 4)
     times = {
         shape.key: Timed(pacer_us=20.0, low=ratio * 0.99, mid=ratio, high=ratio * 1.01, pairs=4) for shape in shapes
     }

@@ -117,3 +117,11 @@ def find_unprivileged(binaries: Path) -> tuple[list[str], dict[str, Any]] | None
             continue
         return prefix, options
     return None
+
+
+def empty_database(request: pytest.FixtureRequest, path: Path, driver: str = "sqlite+aiosqlite") -> str:
+    """The address of a database without tables: a file at `path` where a fixture's parameter is sqlite."""
+    if request.param == "sqlite":
+        return f"{driver}:///{path}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.url(server.create_database())

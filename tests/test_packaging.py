@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("archive", "workers", "service", "operators", "migrations")
 SERVICE_ONLY = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "httpx", "typer", "rich", "pydantic_settings", "uuid6")
 """Libraries that come with the extra `service`; a worker has none of them."""
-WORKER_ONLY = ("torch", "triton", "numpy")
+WORKER_ONLY = ("torch", "triton")
 """Libraries that come with the extra `worker`; a coordinator has none of them."""
 FRONT_DOOR = ("workers.main", "workers.queue", "workers.protocol", "workers.targets")
 

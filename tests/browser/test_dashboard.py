@@ -177,6 +177,7 @@ def test_everything_can_be_reached_with_the_keyboard(watched: Watched, search: s
     page.goto(search)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
+    main = page.evaluate_handle("document.getElementById('main')")
     page.keyboard.press("Enter")
     reached = []
     for _ in range(60):
@@ -186,6 +187,8 @@ def test_everything_can_be_reached_with_the_keyboard(watched: Watched, search: s
             break
     assert {"x", "y", "colour", "map"} <= set(reached)
     assert page.inner_text("#inspect").count("candidate") == 1, "focus tells what pointing does"
+    page.wait_for_timeout(500)
+    assert page.evaluate("(element) => element.isConnected", main), "a link into the page reads nothing anew"
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     before = page.evaluate("document.activeElement.href")
@@ -200,6 +203,7 @@ def test_everything_can_be_reached_with_the_keyboard(watched: Watched, search: s
 def test_a_square_is_replaced_by_itself_and_keeps_focus(watched: Watched, search: str) -> None:
     page = watched.page
     page.goto(search)
+    page.locator("#live[data-state=on]").wait_for()  # What the stream says first, it says of whole parts.
     square = page.locator(".map td:has(a)").first
     name, html = square.get_attribute("id"), square.evaluate("(element) => element.outerHTML")
     neighbour = page.evaluate_handle("(id) => document.getElementById(id).previousElementSibling", name)

@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 
 from service.certificates.document import read, sealed
+from tests.journeys.small import small_operator
 
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
 
 
 def reef(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "REEF_DATA_DIR": str(data), "REEF_LOCAL_WORKERS": "2"}
+    environment = {**os.environ, "REEF_DATA_DIR": str(data), "REEF_LOCAL_WORKERS": "1"}
     return subprocess.run([*REEF, *arguments], env=environment, cwd=data, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tmp_path_factory.mktemp("reef")
-    done = reef("search", "softmax", "--evaluations", "2", "--json", data=data)
+    done = reef("search", str(small_operator(data)), "--evaluations", "2", "--json", data=data)
     assert done.returncode == 0, done.stderr
     best = json.loads(reef("best", "--json", data=data).stdout)
     path = data / "certificate.json"

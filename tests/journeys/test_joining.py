@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.journeys.small import small_request
 from workers.queue import DISMISSED
 
 WAIT_S = 240.0
@@ -77,7 +79,7 @@ def serving(data: Path, host: str, *, queue: str | None = None) -> Iterator[Runn
     """A real service over TLS, without workers of its own."""
     pem, port = certificate(data, host), free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REEF_")}
-    environment |= {"REEF_DATA_DIR": str(data / "service"), "REEF_LOCAL_WORKERS": "0"}
+    environment |= {"REEF_DATA_DIR": str(data / "service"), "REEF_LOCAL_WORKERS": "0", "REEF_LOG_LEVEL": "debug"}
     environment |= {"REEF_TLS_CERTIFICATE": str(pem), "REEF_TLS_KEY": str(data / "key.pem")}
     environment |= {} if queue is None else {"REEF_WORKER_REDIS_URL": queue, "REEF_REDIS_CA": str(pem)}
     admin, joiner = token(environment, "admin", "read", "submit", "steer", "admin"), token(environment, "rig", "worker")
@@ -114,7 +116,7 @@ def working(running: Running, *options: str, inside: tuple[str, ...] = ()) -> It
 
 def test_a_worker_joins_over_tls_works_once_it_is_trusted_and_leaves_when_drained(tmp_path: Path) -> None:
     with serving(tmp_path, "localhost") as running:
-        body = {"operator": "rmsnorm", "devices": ["model:sm_90"], "budget": 1}
+        body = {"operator": small_request(), "devices": ["model:sm_90"], "budget": 1}
         search = running.admin.post("/searches", json=body).json()["id"]
         with working(running, "--trace", "1", "--device", "model:sm_90") as process:
             [worker] = running.until("the worker", lambda: [one for one in running.workers() if one["jail"]])
@@ -133,7 +135,11 @@ def test_a_worker_joins_over_tls_works_once_it_is_trusted_and_leaves_when_draine
             assert running.admin.post(f"/workers/{worker['id']}/drain").json()["state"] == "draining"
             assert process.wait(WAIT_S) == DISMISSED
         said = (tmp_path / "rig.log").read_text()
-        assert "drained" in said and running.joiner not in said
+        assert "drained" in said
+        told = said + (tmp_path / "serve.log").read_text()
+        shown = running.admin.headers["Authorization"].removeprefix("Bearer ")
+        assert running.joiner not in told and shown not in told
+        assert re.findall(r"rediss?://[^/\s]*:[^@/\s]{8,}@", told) == [], "nor the password of the queue"
         with working(running, "--trace", "1", "--target", "sm_90") as again:
             others = running.until("a new id", lambda: [one for one in running.workers() if one["id"] != worker["id"]])
             assert others[0]["trusted"], "an admin vouched for this machine"

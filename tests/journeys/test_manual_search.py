@@ -24,8 +24,8 @@ from service.telling.trajectories import Trajectory
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
 ANSWERER = Path(__file__).parents[2] / "examples" / "answerer" / "answer.py"
-BUDGET = 4
-"""Candidates: the seed, and three answers, of which the first is the improvement."""
+BUDGET = 3
+"""Candidates: the seed, and two answers, of which the first is the improvement."""
 
 
 @contextlib.contextmanager

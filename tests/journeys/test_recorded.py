@@ -28,15 +28,15 @@ def _reef(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
-    imagine(folder / "kernelreef", count=400)
+    imagine(folder / "kernelreef", count=400, slowest=0.9)
     return folder
 
 
 def test_a_search_finds_what_was_recorded_and_says_so(folder: Path) -> None:
-    done = _reef("search", "rmsnorm", "--device", "recorded:h200", "--evaluations", "40", "--json", folder=folder)
+    done = _reef("search", "rmsnorm", "--device", "recorded:h200", "--evaluations", "60", "--json", folder=folder)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["evaluations"] == 40 and result["best"] > 1.0
+    assert result["evaluations"] == 60 and result["best"] > 1.0
     assert "RECORDED on h200" in result["figures"]
     best = _reef("best", "--json", folder=folder)
     assert json.loads(best.stdout)["search"] == result["search"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.operators.catalogue import load_catalogue
+from tests.journeys.small import small_operator
 from tests.service.serving import REEF, Served
 
 pytestmark = pytest.mark.timeout(300)
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("data"), workers=2) as service:
+    with Served(tmp_path_factory.mktemp("data"), workers=1) as service:
         yield service
 
 
@@ -62,14 +63,14 @@ def test_a_search_is_submitted_watched_and_taken_away(service: Served, tmp_path:
 
 
 def test_candidates_are_judged_there(service: Served, tmp_path: Path) -> None:
-    kernel = load_catalogue()["rmsnorm"].seeds[0]
+    spec, kernel = str(small_operator(tmp_path)), load_catalogue()["softmax"].seeds[0]
     for source, outcome, code in (
         (kernel + "\nUNUSED = 1\n", "correct", 0),
         ("import os\n" + kernel, "forbidden_import", 4),
         (kernel + "def broken(:\n", "syntax_error", 4),
     ):
         (tmp_path / "kernel.py").write_text(source)
-        done = reef(service, tmp_path, "judge", "rmsnorm", "kernel.py", "--json")
+        done = reef(service, tmp_path, "judge", spec, "kernel.py", "--json")
         assert done.returncode == code, done.stderr
         verdict = json.loads(done.stdout)
         assert (verdict["outcome"], verdict["device"]) == (outcome, "model:sm_90")

@@ -14,6 +14,7 @@ import pytest
 
 from archive.records import CandidateState
 from archive.store import Store
+from tests.journeys.small import small_operator
 
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
@@ -39,10 +40,10 @@ def _last_words(data: Path) -> str:
 
 
 def test_a_search_ends_with_a_kernel_that_runs(tmp_path: Path) -> None:
-    done = _reef("search", "rmsnorm", "--evaluations", "8", "--json", data=tmp_path)
+    done = _reef("search", "rmsnorm", "--evaluations", "3", "--json", data=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["evaluations"] == 8 and result["best"] >= 1.0
+    assert result["evaluations"] == 3 and result["best"] >= 1.0
     assert "PREDICTED" in result["figures"]
     run = subprocess.run([sys.executable, result["kernel"]], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -54,7 +55,7 @@ def test_a_search_ends_with_a_kernel_that_runs(tmp_path: Path) -> None:
 
 
 async def test_a_killed_search_resumes_and_counts_nothing_twice(tmp_path: Path) -> None:
-    arguments = [*REEF, "search", "rmsnorm", "--evaluations", "8", "--json"]
+    arguments = [*REEF, "search", str(small_operator(tmp_path)), "--evaluations", "8", "--json"]
     first = subprocess.Popen(
         arguments, env=_environment(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

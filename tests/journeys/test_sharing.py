@@ -12,34 +12,15 @@ from archive.records import Candidate
 from archive.store import Store
 from service.judging.jobs import FINAL
 from service.operators.catalogue import load_catalogue
+from tests.journeys.small import small_operator
 from workers.protocol import Report
 
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
-SPEC = """
-name = "softmax"
-entry = "softmax"
-reference = "reference.py"
-seeds = ["seed.py", "same.py", "twin.py"]
-
-[[inputs]]
-name = "x"
-shape = ["M", "N"]
-dtype = "bfloat16"
-
-[[outputs]]
-name = "y"
-dtype = "bfloat16"
-
-[[shapes]]
-M = 8
-N = 64
-"""
-"""Without ranges there are no held-out shapes, which differ from search to search."""
 
 
 def search(spec: Path, data: Path) -> str:
-    environment = {**os.environ, "REEF_DATA_DIR": str(data), "REEF_LOCAL_WORKERS": "2"}
+    environment = {**os.environ, "REEF_DATA_DIR": str(data), "REEF_LOCAL_WORKERS": "1"}
     command = [*REEF, "search", str(spec), "--evaluations", "2", "--json"]
     done = subprocess.run(command, env=environment, cwd=data, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -57,25 +38,18 @@ async def judged(store: Store, search: str) -> tuple[list[Candidate], list[Repor
 
 
 async def test_each_source_is_traced_once_and_each_bundle_judged_once(tmp_path: Path) -> None:
-    operator = load_catalogue()["softmax"]
-    seed, kernel = operator.seeds[0], "softmax_kernel"
+    seed, kernel = load_catalogue()["softmax"].seeds[0], "softmax_kernel"
     assert kernel in seed
-    for name, text in {
-        "operator.toml": SPEC,
-        "reference.py": operator.reference,
-        "seed.py": seed,
-        "same.py": seed + "\n# the same, with a comment\n",
-        "twin.py": seed.replace(kernel, "another_name"),
-    }.items():
-        (tmp_path / name).write_text(text)
-    first, second = search(tmp_path / "operator.toml", tmp_path), search(tmp_path / "operator.toml", tmp_path)
+    same, twin = seed + "\n# the same, with a comment\n", seed.replace(kernel, "another_name")
+    spec = small_operator(tmp_path, seed, same, twin)
+    first, second = search(spec, tmp_path), search(spec, tmp_path)
     store = await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}")
     try:
         here, reports, (examined,) = await judged(store, first)
         there, others, (copied,) = await judged(store, second)
     finally:
         await store.close()
-    assert [candidate.source for candidate in here[:2]] == [seed, seed.replace(kernel, "another_name")]
+    assert [candidate.source for candidate in here[:2]] == [seed, twin]
     assert all(candidate.outcome == "correct" for candidate in (*here, *there))
     assert all(candidate.stages_s for candidate in here[:2]), "traced, each by itself"
     assert [candidate.source for candidate in there[:2]] == [candidate.source for candidate in here[:2]]
