@@ -1,9 +1,11 @@
 """Asking: nothing is lost, nothing is paid twice, no budget is exceeded, whatever a vendor does."""
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
