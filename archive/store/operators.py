@@ -1,5 +1,7 @@
 """Operators, by digest and by name."""
 
+from collections.abc import Collection
+
 from sqlalchemy import func, select
 
 from archive.columns import now
@@ -65,12 +67,17 @@ class Operators:
         Raises:
             NotFound: If it was never tried.
         """
-        async with self._database.read() as connection:
-            statement = select_record(gates, GateRecord).where(gates.c.operator == digest)
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
+        record = (await self.gates([digest])).get(digest)
+        if record is None:
             raise NotFound("the gate has not tried this operator yet; a search does, and so does reef operators check")
-        return GateRecord(**row._asdict())
+        return record
+
+    async def gates(self, digests: Collection[str]) -> dict[str, GateRecord]:
+        """What the gate said last of operators, by digest; none for those it never tried."""
+        async with self._database.read() as connection:
+            statement = select_record(gates, GateRecord).where(gates.c.operator.in_(digests))
+            rows = (await connection.execute(statement)).all()
+        return {row.operator: GateRecord(**row._asdict()) for row in rows}
 
     # Last, because from here on `list` means this method.
     async def list(self, *, limit: int | None = None, after: str | None = None) -> list[OperatorRecord]:

@@ -78,10 +78,12 @@ async def find(running: Running, frame: Framed) -> Response:
     catalogue = running.operators()
     handed_in = await running.store.operators.list(limit=SHOWN)
     named = {record.name: Operator.model_validate_json(record.document) for record in handed_in}
+    shown = sorted({**named, **catalogue}.items())
+    tried = await running.store.operators.gates([operator.digest for _, operator in shown])
     rows = []
-    for name, operator in sorted({**named, **catalogue}.items()):
-        tested = await _tested(running.store, operator)
-        verdict, rate = (tested.gate.verdict, tested.gate.kill_rate) if tested else (None, None)
+    for name, operator in shown:
+        gate = Gate.model_validate_json(tried[operator.digest].document) if operator.digest in tried else None
+        verdict, rate = (gate.verdict, gate.kill_rate) if gate else (None, None)
         rows.append(OperatorRow(operator, name in catalogue, verdict, rate))
     return respond(OperatorList(tuple(rows)), frame)
 

@@ -48,5 +48,7 @@ async def test_the_gate_s_last_word_is_kept(store: Store) -> None:
     await store.operators.keep_gate("d1", "passed", '{"verdict": "passed"}')
     gate = await store.operators.gate("d1")
     assert (gate.operator, gate.verdict, gate.document) == ("d1", "passed", '{"verdict": "passed"}')
+    assert await store.operators.gates(["d1", "d9"]) == {"d1": gate}
+    assert await store.operators.gates([]) == {}
     with pytest.raises(Conflict):
         await store.operators.keep_gate("d9", "passed", "{}")

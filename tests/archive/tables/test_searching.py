@@ -22,6 +22,7 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "searches.list of an operator": lambda store, search, candidate: store.searches.list(operator="x", before="x"),
     "searches.change": lambda store, search, candidate: store.searches.change(search, budget=7, priority=2),
     "operators.gate": lambda store, search, candidate: store.operators.gate("0" * 64),
+    "operators.gates": lambda store, search, candidate: store.operators.gates(["0" * 64, "1" * 64]),
     "searches.set_state": lambda store, search, candidate: store.searches.set_state(search, SearchState.RUNNING),
     "candidates.get": lambda store, search, candidate: store.candidates.get(candidate),
     "candidates.list": lambda store, search, candidate: store.candidates.list(search, before=candidate),
