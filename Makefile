@@ -28,9 +28,11 @@ demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted 
 test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow and not gpu"
 
+# Whoever drives a browser keeps an event loop running, in which no other test could run its own.
 test-all: $(STAMP) ## Also the long suites
 	-$(MAKE) peers
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not gpu"
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not gpu" --ignore=tests/browser
+	$(BIN)/python -m pytest -n $(PROCESSES) tests/browser
 
 # A hundred packages that must not mix with ours.
 peers: $(VENV)/peers/.installed ## Install servers of other makers that the long suites talk to

@@ -2,8 +2,8 @@
 
 Events only say that something happened. However many there are, a page is redrawn a few times a second at most, and
 always from the archive as it is then: nothing is missed, and nobody falls behind. All who watch the same page share
-what was read and rendered for it. A beat is sent even when nothing changes, so that the page knows the difference
-between quiet and lost.
+what was read and rendered for it, also in a storm of events. A beat is sent even when nothing changes, so that the
+page knows the difference between quiet and lost.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
 
@@ -23,9 +22,9 @@ from service.events import Events
 from service.tasks import end
 
 REDRAW_S = 0.4
-"""Least time between two redraws: slower than anybody can follow, faster than anybody would call slow."""
-REST_SHARE = 2.0
-"""Least pause in parts of the time that a redraw took: however large the archive, watching takes a third of it."""
+"""Least time between two readings of a page: slower than anybody can follow, faster than anybody would call slow."""
+READING_SHARE = 1 / 3
+"""Most of the time that goes into reading a page, however large the archive and however many watch."""
 BEAT_S = 4.0
 """Longest silence. It is also how old figures that no event announces, such as busy workers, may get."""
 ROUNDS_KEPT = 32
@@ -34,41 +33,69 @@ ROUNDS_KEPT = 32
 Load = Callable[[], Awaitable[Iterable[Fragment]]]
 
 
-@dataclass(frozen=True)
 class _Round:
     """One reading of what a page shows, begun at a time of the monotonic clock; and how it looks in each frame."""
 
-    began: float
-    fragments: "asyncio.Task[tuple[Fragment, ...]]"
-    rendered: dict[Frame, tuple[Rendered, ...]] = field(default_factory=dict)
+    def __init__(self, load: Load) -> None:
+        self.began = time.monotonic()
+        self.fragments = asyncio.create_task(self._read(load))
+        self.rendered: dict[Frame, tuple[Rendered, ...]] = {}
+        self._next_at = self.began + REDRAW_S
+
+    async def rest(self) -> None:
+        """Wait until it is time for the next one."""
+        await asyncio.wait([self.fragments])
+        await asyncio.sleep(self._next_at - time.monotonic())
+
+    async def _read(self, load: Load) -> tuple[Fragment, ...]:
+        try:
+            return tuple(await load())
+        finally:
+            took = time.monotonic() - self.began
+            self._next_at = self.began + max(REDRAW_S, took / READING_SHARE)
 
 
 class Rounds:
-    """The latest reading of each page that somebody watches."""
+    """The latest reading of each page that somebody watches.
+
+    Who wants a newer one than there is waits until it is time for it. All who wait get up at the same moment, so the
+    first of them reads for all.
+    """
 
     def __init__(self) -> None:
         self._latest: OrderedDict[str, _Round] = OrderedDict()
 
-    async def parts(self, page: str, since: float, load: Load, frame: Frame) -> tuple[Rendered, ...]:
-        """What a page shows, read at or after a time: by somebody else already, or now.
+    async def parts(self, page: str, since: float, load: Load, frame: Frame) -> tuple[float, tuple[Rendered, ...]]:
+        """What a page shows, read at or after a time, by whoever watches it.
 
         Args:
             page: What is looked at, whoever looks.
             since: On the monotonic clock.
             load: Reads it.
             frame: Of who looks.
+
+        Returns:
+            When the reading began, on the monotonic clock, and what it looks like.
         """
-        latest = self._latest.get(page)
-        if latest is None or latest.began < since:
-            latest = _Round(time.monotonic(), asyncio.create_task(_read(load)))
-            self._latest[page] = latest
-            while len(self._latest) > ROUNDS_KEPT:
-                self._latest.popitem(last=False)
+        latest = await self._newer(page, since) or _Round(load)
+        self._latest[page] = latest
         self._latest.move_to_end(page)
+        while len(self._latest) > ROUNDS_KEPT:
+            self._latest.popitem(last=False)
         fragments = await asyncio.shield(latest.fragments)
         if frame not in latest.rendered:
             latest.rendered[frame] = tuple(render(fragment, frame) for fragment in fragments)
-        return latest.rendered[frame]
+        return latest.began, latest.rendered[frame]
+
+    async def _newer(self, page: str, since: float) -> _Round | None:
+        """The reading of a page that is new enough; None when it is time for one."""
+        latest = self._latest.get(page)
+        while latest is not None and latest.began < since:
+            await latest.rest()
+            rested, latest = latest, self._latest.get(page)
+            if latest is rested:
+                return None
+        return latest
 
 
 _ROUNDS: "WeakKeyDictionary[Events, Rounds]" = WeakKeyDictionary()
@@ -96,24 +123,23 @@ async def stream(
     listening = asyncio.create_task(news.listen(events, search))
     sent: dict[str, _Sent] = {}
     try:
-        while not news.over:
-            since, began = news.taken(), time.monotonic()
-            for rendered in await rounds.parts(page, since, load, frame):
+        while await news.wait(BEAT_S):
+            read_at, parts = await rounds.parts(page, news.wanted_since(), load, frame)
+            news.shown(read_at)
+            for rendered in parts:
                 update = sent.setdefault(rendered.name, _Sent()).update(rendered)
                 if update is not None:
                     yield update
             yield ServerSentEvent(event="beat", data={"at": datetime.now(UTC).isoformat(timespec="seconds")})
-            await asyncio.sleep(max(REDRAW_S, REST_SHARE * (time.monotonic() - began)))
-            await news.wait(BEAT_S - REDRAW_S)
     finally:
         await end([listening])
 
 
 class _News:
-    """Whether something happened since one looked, and when."""
+    """Whether something happened since one looked, and when. That one is listened to is the first of it."""
 
     def __init__(self) -> None:
-        self.over = False
+        self._over = False
         self._at = time.monotonic()
         self._happened = asyncio.Event()
 
@@ -122,18 +148,24 @@ class _News:
         async for _ in events.subscribe(search):
             self._at = time.monotonic()
             self._happened.set()
-        self.over = True
+        self._over = True
         self._happened.set()
 
-    def taken(self) -> float:
-        """How new a reading must be, on the monotonic clock: of after the latest event, and of this round."""
-        self._happened.clear()
+    async def wait(self, longest_s: float) -> bool:
+        """Until something happens; False when nothing will happen any more."""
+        if not self._over:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._happened.wait(), longest_s)
+        return not self._over
+
+    def wanted_since(self) -> float:
+        """How new a reading must be, on the monotonic clock: of after the latest event, and no older than a redraw."""
         return max(self._at, time.monotonic() - REDRAW_S)
 
-    async def wait(self, longest_s: float) -> None:
-        """Until something happens."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._happened.wait(), longest_s)
+    def shown(self, read_at: float) -> None:
+        """Forget what had happened when a reading began."""
+        if self._at < read_at:
+            self._happened.clear()
 
 
 class _Sent:
@@ -154,10 +186,6 @@ class _Sent:
         if not fresh:
             return None
         return ServerSentEvent(event="pieces", data={"name": rendered.name, "pieces": fresh})
-
-
-async def _read(load: Load) -> tuple[Fragment, ...]:
-    return tuple(await load())
 
 
 def _digest(text: str) -> bytes:

@@ -2,6 +2,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+import pytest
+
 from service.dashboard import live
 from service.dashboard.maps import Map, Row, Square, View
 from service.dashboard.rendering import Fragment, Frame
@@ -110,9 +112,41 @@ async def test_all_who_watch_a_page_share_one_reading() -> None:
     began = time.monotonic()
     frames = [Frame(), Frame(), Frame(csrf="mine")]
     found = await asyncio.gather(*(rounds.parts("page", began, load, frame) for frame in frames))
-    assert len(loads) == 1 and found[0] is found[1]
+    assert len(loads) == 1 and found[0][1] is found[1][1] and found[0][0] >= began
     await rounds.parts("page", began, load, Frame())
     assert len(loads) == 1, "it is new enough"
     await rounds.parts("page", time.monotonic(), load, Frame())
     await rounds.parts("other", began, load, Frame())
     assert len(loads) == 3, "something has happened since, and another page is another reading"
+
+
+async def test_many_watchers_of_one_page_read_no_more_often_than_one_in_a_storm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "REDRAW_S", 0.1)
+    events, loads, last, seen = Events(), [], 0, [""] * 8
+
+    async def load() -> tuple[Fragment, ...]:
+        loads.append(time.monotonic())
+        await asyncio.sleep(0.01)
+        return (Kernels(((f"{0:064}", "ptx", f"state {last}"),)),)
+
+    async def follow(watcher: int) -> None:
+        """Watch from a time of its own on."""
+        await asyncio.sleep(watcher * 0.017)
+        async for update in live.stream(events, "page", load, Frame(), "s"):
+            seen[watcher] = update.data["inside"] if update.event == "part" else seen[watcher]
+
+    async def all_see(state: str) -> None:
+        while not all(state in inside for inside in seen):
+            await asyncio.sleep(0.01)
+
+    watching = [asyncio.create_task(follow(watcher)) for watcher in range(len(seen))]
+    for number in range(200):
+        last = number
+        events.publish(promoted(number))
+        await asyncio.sleep(0.005)
+    await asyncio.wait_for(all_see("state 199"), 60)
+    events.close()
+    await asyncio.gather(*watching)
+    assert len(loads) <= 2 + 1.5 * (loads[-1] - loads[0]) / 0.1, "eight watchers read about as often as one"
