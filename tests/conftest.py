@@ -5,9 +5,9 @@ import os
 from hypothesis import settings
 
 from tests.postgres import postgres
-from tests.redis import redis_server, redis_url
+from tests.redis import dispatcher, redis_server, redis_url
 
-__all__ = ["postgres", "redis_server", "redis_url"]
+__all__ = ["dispatcher", "postgres", "redis_server", "redis_url"]
 
 # Small tensors are slower on many threads, and forked children may not use a pool that their parent started. Libraries
 # read this when they are first imported, by the tests or in a process that these start.

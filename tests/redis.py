@@ -7,6 +7,7 @@ import pytest_asyncio
 import redis
 
 from service.embedded import EmbeddedServer
+from workers.queue import Dispatcher
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -20,3 +21,10 @@ def redis_url(redis_server: EmbeddedServer) -> str:
     with redis.Redis.from_url(redis_server.url) as client:
         client.flushall()
     return redis_server.url
+
+
+@pytest.fixture
+async def dispatcher(redis_url: str) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(redis_url)
+    yield dispatcher
+    await dispatcher.close()

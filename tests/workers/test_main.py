@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -42,13 +42,6 @@ Spawn = Callable[..., "subprocess.Popen[bytes]"]
 def order(name: str, text: str, *, search: str = "search-1", deadline_s: float = 60.0) -> TraceJob:
     """A job whose source tells the stand-in bench what to do."""
     return trace_job(name, search, deadline_s=deadline_s).model_copy(update={"source": text})
-
-
-@pytest.fixture
-async def dispatcher(redis_url: str) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(redis_url)
-    yield dispatcher
-    await dispatcher.close()
 
 
 @pytest.fixture

@@ -13,13 +13,6 @@ from workers.queue import Dispatcher, Lessee, QueueUnavailable
 
 
 @pytest.fixture
-async def dispatcher(redis_url: str) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(redis_url)
-    yield dispatcher
-    await dispatcher.close()
-
-
-@pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     url = f"sqlite+aiosqlite:///{tmp_path / 'reef.db'}"
     await migrate(url)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis
@@ -38,13 +38,6 @@ def hire(redis_url: str) -> Iterator[Hire]:
     yield hire
     for lessee in hired:
         lessee.depart()
-
-
-@pytest.fixture
-async def dispatcher(redis_url: str) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(redis_url)
-    yield dispatcher
-    await dispatcher.close()
 
 
 async def test_a_job_comes_as_it_was_sent(dispatcher: Dispatcher, hire: Hire) -> None:
