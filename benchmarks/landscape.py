@@ -397,9 +397,9 @@ def supplied(spaces: dict[str, "Future[list[Point]]"], target: str, pool: Proces
             yield ahead.popleft().result()
 
 
-def space_of(name: str, target: str) -> list[Point]:
-    """All points of an operator's space; takes seconds."""
-    return list(points(operators()[name], target))
+def space_of(name: str, target: str, first: int = 0, step: int = 1) -> list[Point]:
+    """All points of an operator's space, or every so many of them; takes seconds."""
+    return list(points(operators()[name], target))[first::step]
 
 
 def surveyed() -> tuple[Device, list[int]]:

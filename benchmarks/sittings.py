@@ -188,14 +188,16 @@ def main() -> None:
     options.add_argument("--shapes", type=int, help="of confirms: so many first ones, or last if negative")
     options.add_argument("--minutes", type=float, default=60.0, help="after which nothing more is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines of confirms are kept")
+    options.add_argument("--card", type=int, default=0)
     options.add_argument("--device", type=Device.parse, help="instead of the card's")
     chosen = options.parse_args()
-    device = chosen.device or device_of(0)
-    figures = Figures(chosen.out, "sittings")
+    device = chosen.device or device_of(chosen.card)
+    figures = Figures(chosen.out, "sittings", chosen.card)
     allowance = Allowance(60 * chosen.minutes)
     kernels = spread(chosen.count)
-    seeds = {name: Honest(f"{name}/seed", name, operators()[name].seeds[0]) for name in chosen.challengers.split(",")}
-    also = [seed for name, seed in seeds.items() if name and name not in {kernel.operator for kernel in kernels}]
+    challengers = [name for name in chosen.challengers.split(",") if name]
+    seeds = [Honest(f"{name}/seed", name, operators()[name].seeds[0]) for name in challengers]
+    also = [seed for seed in seeds if seed.operator not in {kernel.operator for kernel in kernels}]
     traces = trace_all([*kernels, *also], device.target)
     jobs = [
         measure_job(kernel, variant, traces, device)
@@ -204,7 +206,7 @@ def main() -> None:
         for variant in traces.variants(kernel.name)
     ]
     operator_of = {job.id: job.operator.name for job in jobs}
-    command, sittings = measuring(device, data=chosen.data), []
+    command, sittings = measuring(device, chosen.card, chosen.data), []
     for number in (1, 2) if jobs else ():
         found, seconds = sit(random.sample(jobs, len(jobs)), command, figures, number, allowance)
         sittings.append(found)
@@ -213,8 +215,7 @@ def main() -> None:
         print(pace, flush=True)
     if len(sittings) == 2:
         figures.conclude(agreement=compare(*sittings, operator_of))
-    names = [name for name in seeds if name] or sorted(traces.pacers)
-    names = [name for name in names if traces.knows(name)]
+    names = [name for name in challengers or sorted(traces.pacers) if traces.knows(name)]
     turns = zip(range(chosen.confirms), cycle(names), strict=False)
     confirms = (_confirm(name, turn, chosen.shapes, traces, device) for turn, name in turns)
     figures.conclude(equal=challenge(confirms, command, figures, allowance))

@@ -7,6 +7,13 @@ what comes of it; `ready` measures that; `both` traces and measures at once, on 
 line of `throughput.jsonl` as soon as it is known, and `throughput.json` is what follows from the lines, written every
 ten seconds. Said again with the same folder it goes on: bundles that were judged are not judged again. `--device
 model:sm_90` tries the script out where there is no card.
+
+Several cards of a host are measured on at once by as many processes, each with a folder, a share of the sources and
+cores of its own; what follows from all their lines is per card:
+
+    taskset -c 0-15 python -m benchmarks.throughput --out a --card 0 --share 0/2
+    taskset -c 16-31 python -m benchmarks.throughput --out b --card 1 --share 1/2
+    python -m benchmarks.throughput --out results --lines a/throughput.jsonl b/throughput.jsonl
 """
 
 import argparse
@@ -130,6 +137,12 @@ class Contest:
             self.pacer = report.variants[0].bundle if report.variants else self.pacer
 
 
+def read_lines(path: Path) -> list[Row]:
+    """The lines of a file, but for a last one that was cut short."""
+    text = path.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
 class Lines:
     """The file of lines; every line is there as soon as it is known.
 
@@ -142,8 +155,7 @@ class Lines:
         self.session = time.time()
         self.rows: list[Row] = []
         if path.exists():
-            text = path.read_text()
-            self.rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+            self.rows = read_lines(path)
             path.write_text("".join(f"{json.dumps(row)}\n" for row in self.rows))
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a", buffering=1)
@@ -364,8 +376,14 @@ class Flow:
         self._lines.add(row or stretch.row())
         self._figures.rows[:] = summarise(self._lines.rows)
         latest = self._figures.rows[-1] if self._figures.rows else {}
-        self._figures.conclude()
+        self._figures.conclude(**overall(self._lines.rows))
         print(json.dumps({name: latest.get(name) for name in ("phase", "operator", "judged", "an_hour")}), flush=True)
+
+
+def overall(lines: Sequence[Row]) -> Row:
+    """Distinct bundles that have a verdict, in all phases, by operator."""
+    judged = {(row["operator"], row["bundle"]) for row in lines if row["kind"] == "verdict"}
+    return {"distinct_bundles": dict(Counter(operator for operator, _ in judged))}
 
 
 def summarise(lines: Sequence[Row]) -> list[Row]:
@@ -440,14 +458,19 @@ def _spread(values: Sequence[float]) -> Row:
 def main() -> None:
     """Make `throughput.jsonl` and `throughput.json`."""
     options = _options()
+    figures = Figures(options.out, "throughput", options.card)
+    if options.lines:
+        rows = [row for path in options.lines for row in read_lines(path)]
+        figures.rows += summarise(rows)
+        figures.conclude(**overall(rows))
+        return
     device = options.device or device_of(options.card)
     names = options.operators.split(",")
-    figures = Figures(options.out, "throughput", options.card)
     with ExitStack() as stack:
         lines = stack.enter_context(closing(Lines(options.out / "throughput.jsonl")))
         writers = ProcessPoolExecutor(max(1, min(len(names), cores() // 4)), get_context("spawn"))
         stack.callback(writers.shutdown, cancel_futures=True)
-        spaces = {name: writers.submit(space_of, name, device.target) for name in names}
+        spaces = {name: writers.submit(space_of, name, device.target, *options.share) for name in names}
         supplies = {name: supplied({name: space}, device.target, writers) for name, space in spaces.items()}
         tracers = stack.enter_context(closing(Tracers(options.processes or cores())))
         contests = [Contest(contract(name)) for name in names]
@@ -470,8 +493,18 @@ def _options() -> argparse.Namespace:
     options.add_argument("--operators", default=",".join(SHAPES), help="names with commas")
     options.add_argument("--processes", type=int, help="traces at once; all cores if not given, but two beside a card")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--share", type=_share, default=(0, 1), help="of the sources: 1/4 is the second fourth")
+    options.add_argument("--lines", type=Path, nargs="+", help="say what follows from these files, and measure nothing")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     return options.parse_args()
+
+
+def _share(text: str) -> tuple[int, int]:
+    """Number of the first source, and how many there are to the next."""
+    first, _, step = text.partition("/")
+    if not (first.isdecimal() and step.isdecimal() and int(first) < int(step)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no share, such as 0/4")
+    return int(first), int(step)
 
 
 def _phase(text: str) -> tuple[str, float]:

@@ -54,7 +54,7 @@ MORE_CHECKS = {
     "skips_zeros": {"error_ratio"},
     "stale_output": {"special_values", "error_ratio", "bias"},
     "tf32_sums": {"special_values", "error_ratio", "bias"},
-    "truncated_sum": {"error_ratio"},
+    "truncated_sum": {"special_values", "error_ratio"},
     "uncleared_accumulator": {"special_values", "error_ratio"},
     "uninitialised_read": {"special_values", "error_ratio"},
 }

@@ -3,7 +3,7 @@
 operator: rmsnorm
 on a card: wrong_result, precision
 at: check
-stopped by: error_ratio
+stopped by: special_values, error_ratio
 on model: wrong_result, precision
 """
 
