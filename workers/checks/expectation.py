@@ -84,7 +84,10 @@ class Expectation:
         return tuple((a == b) & ~readable(c).isfinite() for a, b, c in zip(first, second, self.native, strict=True))
 
     def _nudge(self, seed: int) -> list[torch.Tensor]:
-        """Every float input in float64, each element and each row moved up or down by at most a relative step."""
+        """Every float input in float64, each element and each row moved up or down by at most a relative step.
+
+        In place throughout: inputs of 5 GB take 18 GB in float64, of which there must not be five at once.
+        """
         roundoff, generator = self._roundoff, self._generator(seed)
         nudged = []
         for tensor in self._inputs:
@@ -92,11 +95,11 @@ class Expectation:
                 step = NUDGE_ROUNDOFFS * roundoff
                 if self._draw in SINGULAR_DRAWS:
                     step = max(step, torch.finfo(tensor.dtype).eps / 2)
-                moves = step * _moves(tensor.shape, generator)
+                factors = _moves(tensor.shape, generator).mul_(step)
                 if tensor.dim():
                     row_step = ROW_ROUNDOFFS * roundoff * tensor.shape[-1] ** 0.5
-                    moves = moves + row_step * _moves((*tensor.shape[:-1], 1), generator)
-                tensor = tensor.double() * (1 + moves)
+                    factors += _moves((*tensor.shape[:-1], 1), generator).mul_(row_step)
+                tensor = factors.add_(1).mul_(readable(tensor))
             nudged.append(tensor)
         return nudged
 
@@ -112,12 +115,13 @@ class Expectation:
 
 
 def _rounded_at_random(step: float, generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
-    return values * (1 + step * _moves(values.shape, generator))
+    return _moves(values.shape, generator).mul_(step).add_(1).mul_(values)
 
 
 def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:
     """Uniform between -1 and 1, float64."""
-    return torch.rand(tuple(size), generator=generator, dtype=torch.float64, device=generator.device) * 2 - 1
+    moves = torch.rand(tuple(size), generator=generator, dtype=torch.float64, device=generator.device)
+    return moves.mul_(2).sub_(1)
 
 
 def _movement(value: torch.Tensor, moved: Sequence[torch.Tensor]) -> torch.Tensor:
