@@ -38,6 +38,14 @@ class Card(Protocol):
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
         """Write timed content, as the runner does, into inputs by stream."""
 
+    def departures(
+        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Tensors]]
+    ) -> torch.Tensor:
+        """How many elements are not what `fill` writes, by (stream, inputs), (contents,) int32.
+
+        Inputs that may be changed do not count.
+        """
+
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
 

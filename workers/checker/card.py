@@ -85,6 +85,27 @@ class CudaCard:
         ]
         self._support.fill_content(self._stream, jobs)
 
+    def departures(
+        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Tensors]]
+    ) -> torch.Tensor:
+        """How many elements are not what `fill` writes, by (stream, inputs), (contents,) int32.
+
+        Inputs that may be changed do not count.
+        """
+        counts = torch.zeros(len(contents), dtype=torch.int32, device=self.device)
+        specs = timed_content(operator, shape)
+        fixed = [index for index, item in enumerate(operator.given) if not item.mutable]
+        jobs = [
+            (
+                ContentJob(tensors[index].data_ptr(), specs[index], stream_seed(seed, index, stream)),
+                counts.data_ptr() + number * counts.itemsize,
+            )
+            for number, (stream, tensors) in enumerate(contents)
+            for index in fixed
+        ]
+        self._support.count_content(self._stream, jobs)
+        return counts
+
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
         return self._support.zones_count(self._stream, self._opened_arena().pointer, zones, zone_seed(seed))

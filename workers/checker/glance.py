@@ -37,7 +37,7 @@ class Glance:
         """How near each run is to failing: up to 1 it is right; infinite if it changed an input.
 
         Args:
-            runs: All of one shape; timed content of one seed.
+            runs: All of one shape; either all on timed content of one seed, or none.
             widened: Whether results may move as far as nudged inputs move them; dearer the first time.
         """
         positions: list[int] = []
@@ -62,34 +62,40 @@ class Glance:
     def _look(self, groups: Sequence[Sequence[Run]], widened: bool) -> torch.Tensor:
         """How near each run is to failing, (runs,) float32; runs are in groups of equal content."""
         runs = [run for group in groups for run in group]
-        known = self._known([group[0] for group in groups], widened)
-        given = [known_inputs for (_, known_inputs), group in zip(known, groups, strict=True) for _ in group]
-        right = [answers for (answers, _), group in zip(known, groups, strict=True) for _ in group]
+        entries = self._entries([group[0] for group in groups], widened)
+        known = [entry for entry, group in zip(entries, groups, strict=True) for _ in group]
         seen = outputs(self._card, runs)
-        misfits = [0.0 if _fits(*pair) else torch.inf for pair in zip(seen, right, strict=True)]
+        misfits = [0.0 if _fits(each, entry.answers) else torch.inf for each, entry in zip(seen, known, strict=True)]
         if any(misfits):
             return torch.tensor(misfits, device=self._card.device)
-        found = self._changed(runs, given)
+        found = self._changed(runs, [entry.inputs for entry in known])
         for number in range(len(runs[0].plan.outputs)):
-            strain = self._strain([each[number] for each in seen], [each[number] for each in right])
+            strain = self._strain([each[number] for each in seen], [entry.answers[number] for entry in known])
             found = torch.maximum(found, strain)
         return found
 
-    def _known(self, runs: Sequence[Run], widened: bool) -> list[tuple[tuple[Answer, ...], Tensors]]:
-        """Answers and inputs of runs of different contents."""
-        fresh = self._timed([run for run in runs if run.content.draw == TIMED])
-        known = []
-        for run in runs:
-            content = run.content
-            given = fresh[content.stream] if content.draw == TIMED else None
-            key = Key(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
-            entry = self._memory.recall(key, widened=widened)
-            if entry is None:
-                inputs = inputs_before(self._card, self._subject.operator, run) if given is None else given
-                entry = Entry(self._derive(run, inputs, widened), widened, inputs if given is None else ())
-                self._memory.keep(key, entry)
-            known.append((entry.answers, entry.inputs if given is None else given))
-        return known
+    def _entries(self, runs: Sequence[Run], widened: bool) -> list[Entry]:
+        """What is known of the contents of runs, all different; worked out where nothing is."""
+        keys = [self._key(run) for run in runs]
+        entries = [self._memory.recall(key, widened=widened) for key in keys]
+        unknown = [run for run, entry in zip(runs, entries, strict=True) if entry is None]
+        fresh = self._timed([run for run in unknown if run.content.draw == TIMED])
+        return [
+            self._learn(key, run, fresh, widened) if entry is None else entry
+            for key, run, entry in zip(keys, runs, entries, strict=True)
+        ]
+
+    def _key(self, run: Run) -> Key:
+        content = run.content
+        return Key(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
+
+    def _learn(self, key: Key, run: Run, fresh: Mapping[int, Tensors], widened: bool) -> Entry:
+        """Work out the answers to a content, and remember them with the inputs, unless these are timed content."""
+        timed = run.content.draw == TIMED
+        inputs = fresh[key.stream] if timed else inputs_before(self._card, self._subject.operator, run)
+        entry = Entry(self._derive(run, inputs, widened), widened, () if timed else inputs)
+        self._memory.keep(key, entry)
+        return entry
 
     def _timed(self, runs: Sequence[Run]) -> Mapping[int, Tensors]:
         """By stream, the inputs of runs on timed content of one seed, made again by kernels of ours."""
@@ -104,12 +110,15 @@ class Glance:
 
         Args:
             runs: The runs.
-            given: What each of them was given.
+            given: What each of them was given; of runs on timed content, which is made again where it is looked at,
+                nothing.
         """
-        operator = self._subject.operator
+        operator, shape, content = self._subject.operator, runs[0].plan.shape, runs[0].content
+        after = look(self._card, input_views(operator, shape), runs)
+        if content.draw == TIMED:
+            contents = [(run.content.stream, tensors) for run, tensors in zip(runs, after, strict=True)]
+            return _infinite(self._card.departures(operator, shape, content.seed, contents) > 0)
         found = torch.zeros(len(runs), dtype=torch.bool, device=self._card.device)
-        views = input_views(operator, runs[0].plan.shape)
-        after = look(self._card, views, runs)
         for number, item in enumerate(operator.given):
             if not item.mutable:
                 before = [each[number] for each in given]

@@ -127,6 +127,54 @@ def put(target: tl.tensor, elements: tl.tensor, values: tl.tensor, block: tl.con
 
 
 @_jit
+def make_floats(
+    seed: tl.tensor, normal: tl.tensor, low: tl.tensor, high: tl.tensor, dtype: tl.constexpr, block: tl.constexpr
+) -> tl.tensor:
+    """This program's share of the values of a seed: normal ones clamped to [low, high], or even ones between them."""
+    one, two, three, four = draw_words(seed, count_up(block))
+    values = line_up(
+        draw_floats(one, normal, low, high),
+        draw_floats(two, normal, low, high),
+        draw_floats(three, normal, low, high),
+        draw_floats(four, normal, low, high),
+    )
+    return values.to(dtype)
+
+
+@_jit
+def make_integers(
+    seed: tl.tensor, low: tl.tensor, span: tl.tensor, dtype: tl.constexpr, block: tl.constexpr
+) -> tl.tensor:
+    """This program's share of the values of a seed: even over low, low + 1, ..., low + span - 1."""
+    one, two, three, four = draw_words(seed, count_up(block))
+    wide = tl.zeros((block,), tl.uint32) + span.to(tl.uint32)
+    return line_up(
+        draw_integers(one, low, wide).to(dtype),
+        draw_integers(two, low, wide).to(dtype),
+        draw_integers(three, low, wide).to(dtype),
+        draw_integers(four, low, wide).to(dtype),
+    )
+
+
+@_jit
+def hold_against(
+    target: tl.tensor, elements: tl.tensor, values: tl.tensor, counter: tl.tensor, block: tl.constexpr
+) -> None:
+    """Add how many of a program's share of the elements differ from values: whole vectors, then what is left over."""
+    start = tl.program_id(0).to(tl.int64) * block
+    left = tl.minimum(elements - start, block).to(tl.int32)
+    vectors = left // VECTOR * VECTOR
+    lane = tl.arange(0, block)
+    whole = lane < vectors
+    count = tl.sum((whole & (tl.load(target + start + lane, mask=whole, other=0) != values)).to(tl.int32), 0)
+    if vectors < left:
+        rest = (lane >= vectors) & (lane < left)
+        count += tl.sum((rest & (tl.load(target + start + lane, mask=rest, other=0) != values)).to(tl.int32), 0)
+    if count > 0:
+        tl.atomic_add(counter, count)
+
+
+@_jit
 def fill_floats(
     table: tl.tensor,
     elements: tl.tensor,
@@ -136,17 +184,10 @@ def fill_floats(
     dtype: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Rows of (address, seed): normal values clamped to [low, high], or even ones between them."""
+    """Rows of (address, seed): writes values."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
-    one, two, three, four = draw_words(tl.load(row + 1), count_up(block))
-    values = line_up(
-        draw_floats(one, normal, low, high),
-        draw_floats(two, normal, low, high),
-        draw_floats(three, normal, low, high),
-        draw_floats(four, normal, low, high),
-    )
-    put(target, elements, values.to(dtype), 8 * block)
+    put(target, elements, make_floats(tl.load(row + 1), normal, low, high, dtype, block), 8 * block)
 
 
 @_jit
@@ -158,18 +199,48 @@ def fill_integers(
     dtype: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Rows of (address, seed): even over low, low + 1, ..., low + span - 1."""
+    """Rows of (address, seed): writes values."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
-    one, two, three, four = draw_words(tl.load(row + 1), count_up(block))
-    wide = tl.zeros((block,), tl.uint32) + span.to(tl.uint32)
-    values = line_up(
-        draw_integers(one, low, wide).to(dtype),
-        draw_integers(two, low, wide).to(dtype),
-        draw_integers(three, low, wide).to(dtype),
-        draw_integers(four, low, wide).to(dtype),
-    )
-    put(target, elements, values, 8 * block)
+    put(target, elements, make_integers(tl.load(row + 1), low, span, dtype, block), 8 * block)
+
+
+@_jit
+def count_floats(
+    table: tl.tensor,
+    elements: tl.tensor,
+    normal: tl.tensor,
+    low: tl.tensor,
+    high: tl.tensor,
+    dtype: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    """Rows of (address, seed, address of a counter): adds the elements that are not what `fill_floats` writes.
+
+    They are compared bit for bit. Counters are int32.
+    """
+    row = table + 3 * tl.program_id(1)
+    values = make_floats(tl.load(row + 1), normal, low, high, dtype, block)
+    bits: tl.constexpr = tl.core.get_int_dtype(bitwidth=values.dtype.primitive_bitwidth, signed=True)
+    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(bits)), 16)
+    values = values.to(bits, bitcast=True)
+    hold_against(target, elements, values, tl.load(row + 2).to(tl.pointer_type(tl.int32)), 8 * block)
+
+
+@_jit
+def count_integers(
+    table: tl.tensor,
+    elements: tl.tensor,
+    low: tl.tensor,
+    span: tl.tensor,
+    dtype: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    """Rows as above: adds the elements that are not what `fill_integers` writes."""
+    row = table + 3 * tl.program_id(1)
+    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
+    values = make_integers(tl.load(row + 1), low, span, dtype, block)
+    hold_against(target, elements, values, tl.load(row + 2).to(tl.pointer_type(tl.int32)), 8 * block)
 
 
 @_jit

@@ -30,6 +30,7 @@ from workers.checker.zones import describe_damage
 from workers.children import Child
 from workers.inputs import DRAWS
 from workers.orders import TIMED, Attend, Content, Examined, Order, Reply, Side
+from workers.protocol import Operator, Shape
 from workers.reference import evaluate
 from workers.runner.arena import Arena
 from workers.support import compile_support, zone_seed
@@ -163,6 +164,20 @@ def disagreements(card: HostCard) -> Iterator[str]:
     other[-1] ^= 1
     if (card.differences([one, one], [one.clone(), other]) > 0).tolist() != [False, True]:
         yield "differences"
+    for name, dims in (("rmsnorm", {"M": 61, "N": 1023}), ("cross_entropy", {"M": 61, "N": 1023})):
+        subject, shape = operator(name), Shape(dims=dims)
+        contents = {stream: _blank(card, subject, shape) for stream in (3, 4)}
+        card.fill(subject, shape, SEED, contents)
+        for index, tensor in enumerate(contents[4]):
+            tensor.view(-1)[-1 - index] += 1
+        found = card.departures(subject, shape, SEED, [(3, contents[3]), (4, contents[4]), (4, contents[3])])
+        if found[:2].tolist() != [0, len(contents[4])] or found[2] < 61 * 1023 // 2:
+            yield f"departures of {name}: {found.tolist()}"
+
+
+def _blank(card: HostCard, subject: Operator, shape: Shape) -> tuple[torch.Tensor, ...]:
+    given = ((item.dtype, subject.input_shape(item, shape.dims)) for item in subject.given)
+    return tuple(torch.empty(size, dtype=getattr(torch, dtype), device=card.device) for dtype, size in given)
 
 
 def precision() -> dict[str, float]:

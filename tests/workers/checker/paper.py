@@ -50,6 +50,17 @@ class PaperCard:
                     values = torch.randint(int(spec.low), int(spec.high), tensor.shape, generator=generator)
                 tensor.copy_(values)
 
+    def departures(
+        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Tensors]]
+    ) -> torch.Tensor:
+        counts = []
+        for stream, tensors in contents:
+            given = tuple(torch.empty_like(tensor) for tensor in tensors)
+            self.fill(operator, shape, seed, {stream: given})
+            pairs = zip(operator.given, given, tensors, strict=True)
+            counts.append(sum(int((raw(one) != raw(other)).sum()) for item, one, other in pairs if not item.mutable))
+        return torch.tensor(counts, dtype=torch.int32)
+
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         return sum(int((self.arena[start : start + size] != pattern(start, size, seed)).sum()) for start, size in zones)
 

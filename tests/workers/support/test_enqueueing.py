@@ -25,7 +25,7 @@ class Watched:
             paper.deeds[name] = self._look
 
     def _look(self, launched: Launched) -> None:
-        words = {"poison": 2, "fill_zones": 3, "count_zones": 3}.get(launched.does, 2)
+        words = 3 if launched.does == "fill_zones" or launched.does.startswith("count_") else 2
         table = (ctypes.c_uint64 * (words * launched.grid[1])).from_address(launched.parameters[0])
         self.tables.append((launched, list(table)))
 
@@ -42,6 +42,14 @@ def test_equal_specs_are_filled_together(watched: Watched) -> None:
     (floats, first), (integers, second) = watched.tables
     assert (floats.does, floats.grid, first) == ("fill_bfloat16", (5, 2, 1), [256, 2**64 - 1, 768, 6])
     assert (integers.does, integers.grid, second) == ("fill_int32", (5, 1, 1), [512, 5])
+
+
+def test_what_was_filled_is_counted_by_a_counter_each(watched: Watched) -> None:
+    jobs = [(ContentJob(256, NORMAL, 5), 64), (ContentJob(512, DICE, 6), 68), (ContentJob(768, NORMAL, 7), 64)]
+    watched.support.count_content(5, jobs)
+    (floats, first), (integers, second) = watched.tables
+    assert (floats.does, floats.grid, first) == ("count_bfloat16", (5, 2, 1), [256, 5, 64, 768, 7, 64])
+    assert (integers.does, integers.grid, second) == ("count_int32", (5, 1, 1), [512, 6, 68])
 
 
 def test_contents_are_passed_as_bits(watched: Watched) -> None:
