@@ -1,11 +1,11 @@
 """A process that measures one variant after the other, and has the next ones assembled meanwhile.
 
-Unlike a worker's bench it is told of several jobs ahead of time, and where times are measured it may do so briefly.
+Unlike a worker's bench it is told of several jobs ahead of time and takes whichever is assembled first, and where times
+are measured it may do so briefly.
 """
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -17,8 +17,8 @@ from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
 from workers.protocol import Device, Failure, MeasureJob, Report, TracedVariant
 
-AHEAD = 3
-"""Jobs that the process knows besides the one it does."""
+AHEAD = 8
+"""Jobs that the process knows besides the one it does: a kernel may take seconds to assemble, and others go first."""
 OPEN_S = 300.0
 """Seconds until the card is open, on a host that has just started."""
 SILENT_S = 60.0
@@ -26,7 +26,7 @@ SILENT_S = 60.0
 
 
 class Measurer:
-    """The process as its owner sees it. Answers come in the order of the jobs."""
+    """The process as its owner sees it. Answers come in any order."""
 
     def __init__(self, device: Device, card: int = 0, *, briefly: bool = True) -> None:
         """Start it, in the environment that the device needs.
@@ -50,6 +50,8 @@ class Measurer:
         theirs.close()
         self.waiting = 0
         """Jobs that it has not answered."""
+        self.busy_with = ""
+        """Id of the job that it said it began last."""
         said = self._link.recv() if self._link.poll(OPEN_S) else "it does not answer"
         if not isinstance(said, dict):
             self.close()
@@ -70,17 +72,19 @@ class Measurer:
         self.waiting += 1
         self._link.send(job)
 
-    def poll(self, timeout_s: float) -> Report | Failure | None:
-        """Its next answer, if there is one in time.
+    def poll(self, timeout_s: float) -> tuple[str, Report | Failure] | None:
+        """A job's id and its answer, if there is one in time.
 
         Raises:
             EOFError: If it is gone.
         """
-        if not self.waiting or not self._link.poll(timeout_s):
-            return None
-        self.waiting -= 1
-        answer: Report | Failure = self._link.recv()
-        return answer
+        while self.waiting and self._link.poll(timeout_s):
+            job, answer = self._link.recv()
+            if answer is not None:
+                self.waiting -= 1
+                return job, answer
+            self.busy_with = job
+        return None
 
     def close(self) -> None:
         """End it. Idempotent."""
@@ -111,7 +115,7 @@ class Station:
         self._measurer = self._hire()
         self.versions = self._measurer.versions
         self.latest = ""
-        self._sent: deque[tuple[MeasureJob, TracedVariant]] = deque()
+        self._sent: dict[str, tuple[MeasureJob, TracedVariant]] = {}
         self._answered_at = time.monotonic()
 
     def __enter__(self) -> "Station":
@@ -135,7 +139,7 @@ class Station:
         if not self._sent:
             self._answered_at = time.monotonic()
         self.latest = job.operator.name
-        self._sent.append((job, variant))
+        self._sent[job.id] = job, variant
         with suppress(OSError):  # Whoever collects finds it gone.
             self._measurer.send(job)
 
@@ -143,9 +147,9 @@ class Station:
         """Jobs that were answered, what they asked about, the answers, and the seconds that each took."""
         lost = "it is silent" if self._sent and time.monotonic() - self._answered_at > SILENT_S else None
         try:
-            while (answer := self._measurer.poll(timeout_s)) is not None:
+            while (said := self._measurer.poll(timeout_s)) is not None:
                 now = time.monotonic()
-                yield (*self._sent.popleft(), answer, now - self._answered_at)
+                yield (*self._sent.pop(said[0]), said[1], now - self._answered_at)
                 self._answered_at, lost = now, None
         except (EOFError, OSError):
             lost = "it is gone"
@@ -155,9 +159,10 @@ class Station:
     def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, Failure]:
         """Start another measurer, which does all jobs but the one that the last one was at."""
         self._measurer.close()
-        job, variant = self._sent.popleft()
+        lost = self._measurer.busy_with
+        job, variant = self._sent.pop(lost if lost in self._sent else next(iter(self._sent)))
         self._measurer = self._hire()
-        for waiting, _ in self._sent:
+        for waiting, _ in self._sent.values():
             self._measurer.send(waiting)
         self._answered_at = time.monotonic()
         return job, variant, Failure(error=f"a measurer was replaced: {reason}", transient=True)
@@ -171,17 +176,18 @@ def _work(link: Connection, device: Device, card: int, briefly: bool) -> None:
         link.send(str(error))
         return
     link.send(bench.versions())
-    known: deque[MeasureJob] = deque()
+    known: list[MeasureJob] = []
     try:
         while True:
             while not known or link.poll():
                 known.append(link.recv())
                 bench.foresee(known[-1].bundle)
-            job = known.popleft()
+            job = known.pop(next((place for place, each in enumerate(known) if bench.is_prepared(each.bundle)), 0))
+            link.send((job.id, None))
             try:
                 measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
-                link.send(measure(job))
+                link.send((job.id, measure(job)))
             except WorkerError as error:
-                link.send(Failure(error=f"{type(error).__name__}: {error}", transient=True))
+                link.send((job.id, Failure(error=f"{type(error).__name__}: {error}", transient=True)))
     except (EOFError, OSError):
         bench.close()

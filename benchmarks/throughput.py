@@ -74,7 +74,7 @@ SHAPES: Mapping[str, Sequence[Mapping[str, int]]] = {
 }
 """Five shapes of models' layers: about 20 us a call, and about 200."""
 PHASES = ("trace", "ready", "both")
-BACKLOG = 8
+BACKLOG = 3
 """Bundles that wait for the card, beyond which nothing more is traced: their waiting is part of the latency."""
 DEADLINE_S = 60.0
 """Seconds for one trace at all shapes."""

@@ -23,7 +23,8 @@ def measurer(device):
 def ask(measurer, kernel, traces, device):
     for variant in traces.variants(kernel.name):
         measurer.send(measure_job(kernel, variant, traces, device))
-    answers = [measurer.poll(ANSWER_S) for _ in range(measurer.waiting)]
+    said = [measurer.poll(ANSWER_S) for _ in range(measurer.waiting)]
+    answers = [None if each is None else each[1] for each in said]
     assert answers and all(isinstance(answer, Report) for answer in answers), answers
     return answers
 

@@ -48,6 +48,11 @@ class Assemblers:
 
         return wait
 
+    def is_done(self, bundle: Bundle) -> bool:
+        """Whether all kernels of a bundle are assembled, or refused."""
+        known = (self._kept.get(digest) for digest in bundle.kernels)
+        return all(found is not None and found.done() for found in known)
+
     def close(self) -> None:
         """End the processes. Idempotent."""
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -90,6 +90,10 @@ class DeviceBench(ABC):
         """Begin to prepare what a later job on this bundle needs. Most devices have nothing to prepare."""
         return
 
+    def is_prepared(self, bundle: Bundle) -> bool:
+        """Whether a job on a bundle that was foreseen would not have to wait for it."""
+        return True
+
     @abstractmethod
     def examine(self, job: FinalJob) -> Report:
         """Look at the holder of a cell as closely as this machine can; a check that it cannot make is `skipped`.

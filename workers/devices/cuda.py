@@ -177,6 +177,10 @@ class CudaDevice(DeviceBench):
         """Begin to assemble its kernels."""
         self._assemblers.start(bundle)
 
+    def is_prepared(self, bundle: Bundle) -> bool:
+        """Whether its kernels are assembled."""
+        return self._assemblers.is_done(bundle)
+
     def close(self) -> None:
         """End the crew and the assemblers."""
         self._crew.close()

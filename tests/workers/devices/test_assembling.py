@@ -56,3 +56,13 @@ def test_a_refusal_says_what_it_says_without_help(assemblers):
     with pytest.raises(Refused) as helped:
         assemblers.start(odd)(broken)
     assert (helped.value.reason, helped.value.outcome) == (alone.value.reason, alone.value.outcome)
+
+
+def test_a_bundle_is_done_when_all_its_kernels_are(assemblers):
+    bundle = job_for(PLAIN).bundle
+    kernel = next(iter(bundle.kernels.values()))
+    new = kernel.model_copy(update={"assembly": kernel.assembly + "// a third\n"})
+    odd = bundle.model_copy(update={"kernels": {new.digest: new}})
+    assert not assemblers.is_done(odd)
+    assemblers.start(odd)(new)
+    assert assemblers.is_done(odd)

@@ -1,0 +1,47 @@
+"""The process that measures, on the `model` device: which answer belongs to which job, and what is lost with it."""
+
+import time
+
+from benchmarks.measurer import Station
+from tests.workers.devices.kernels import PLAIN, job_for
+from workers.protocol import Device, Failure, Outcome, Report, TracedVariant
+
+MODEL = Device.parse("model:sm_90")
+ANSWERS_S = 60.0
+
+
+def jobs(*names):
+    job = job_for(PLAIN)
+    variant = TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=job.bundle)
+    return [(job.model_copy(update={"id": name}), variant) for name in names]
+
+
+def collect(station):
+    found, end = {}, time.monotonic() + ANSWERS_S
+    while station.waiting and time.monotonic() < end:
+        for job, variant, answer, seconds in station.collect(0.1):
+            assert variant.bundle == job.bundle and seconds >= 0
+            found[job.id] = answer
+    return found
+
+
+def test_every_job_gets_its_answer():
+    with Station(MODEL) as station:
+        for job, variant in jobs("one", "two", "three"):
+            station.send(job, variant)
+        found = collect(station)
+    assert {name: answer.job for name, answer in found.items()} == {"one": "one", "two": "two", "three": "three"}
+    assert all(isinstance(answer, Report) and answer.outcome is Outcome.CORRECT for answer in found.values())
+
+
+def test_one_job_is_lost_with_the_process_and_the_others_are_done():
+    with Station(MODEL) as station:
+        for job, variant in jobs("one", "two", "three"):
+            station.send(job, variant)
+        first = station._measurer
+        first._process.kill()
+        found = collect(station)
+        assert station._measurer is not first
+    lost = [name for name, answer in found.items() if isinstance(answer, Failure)]
+    assert len(lost) == 1 and "it is gone" in found[lost[0]].error
+    assert found.keys() == {"one", "two", "three"}
