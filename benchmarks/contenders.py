@@ -7,7 +7,7 @@ nothing, as in the service, where equal sources are one candidate.
 import random
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import log2
 
 from archive.policies import Surroundings
@@ -16,11 +16,15 @@ from archive.selection import SHARES, select
 from benchmarks.recorded_space import JOINT, Kernel, Space
 from service.emitters.bandit import Account, draw
 from service.proposing.ledger import WINDOW
-from service.proposing.screening import BLIND_SHARE, CHOICES, SEEN
+from service.proposing.screening import BLIND_SHARE, SEEN, STARTS, TAKEN
 from service.proposing.worth import Features, Model, features
 
 PATIENCE = 20
 """Failures in a row after which hill climbing starts anew."""
+
+
+Made = tuple[Kernel, str, Kernel, int | None]
+"""A kernel, the move that leads there, from where, and the cell that was aimed at."""
 
 
 class Contender(ABC):
@@ -87,7 +91,7 @@ class Ours(Contender):
         space: Where.
         seed: Of its chance.
         bandit: Whether moves get turns by what they brought; without it all are alike.
-        screened: Whether the screen chooses among proposals.
+        screened: Whether the screen chooses among ways, but for some proposals that it does not see.
         shares: How often which policy is asked.
     """
 
@@ -106,7 +110,8 @@ class Ours(Contender):
         self._bandit = bandit
         self._screened = screened
         self._seen: deque[tuple[Features, float | None]] = deque(maxlen=SEEN)
-        self._known: Features = {}
+        self._gone: set[tuple[int, str | int]] = set()
+        self._tunings: dict[int, list[Kernel]] = {}
         self._shares = shares
         self._elites: dict[int, Kernel] = {}
         self._visits: dict[int, int] = {}
@@ -119,21 +124,15 @@ class Ours(Contender):
         self.screened_out = 0
 
     def ask(self) -> Kernel:
-        """The seed first; then what the screen expects most of, of a few proposals."""
+        """The seed first; then the way that the screen hopes most of, or a proposal."""
         if not self._elites:
             return self.space.seed
-        proposals = [found for _ in range(CHOICES if self._screened else 1) if (found := self._propose())]
-        fresh = [item for item in proposals if item[0].number not in self._judged] or proposals
-        if not fresh:
+        screened = self._screened and self.rng.random() >= BLIND_SHARE
+        made = (self._best_way() if screened else None) or self._propose()
+        if made is None:
             self._move, self._aim = "", None
             return self.space.draw(self.rng)
-        place, known = 0, [self._features(kernel, parent) for kernel, _, parent, _ in fresh]
-        if self._screened and self.rng.random() >= BLIND_SHARE:
-            model = Model(list(self._seen))
-            place = model.choose(known)
-            self.screened_out += (len(fresh) - 1) if model.is_ready else 0
-        kernel, self._move, parent, self._aim = fresh[place]
-        self._known = known[place]
+        kernel, self._move, parent, self._aim = made
         self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
         return kernel
 
@@ -143,7 +142,7 @@ class Ours(Contender):
             return
         self._judged.add(kernel.number)
         if self._move:
-            self._seen.append((self._known, kernel.objective))
+            self._seen.append((_features(kernel.path, kernel.parameters), kernel.objective))
         if self._aim is not None:
             self.aimed, self.hits = self.aimed + 1, self.hits + (kernel.cell == self._aim)
         holder = None if kernel.cell is None else self._elites.get(kernel.cell)
@@ -155,7 +154,7 @@ class Ours(Contender):
         if self._move:
             self._accounts[self._move].append((kernel.objective or 0.0) - held if won else None)
 
-    def _propose(self) -> tuple[Kernel, str, Kernel, int | None] | None:
+    def _propose(self) -> Made | None:
         around = Surroundings(self._visits, self.space.grid)
         holders = [
             Holder(cell, str(kernel.number), 0, "", kernel.objective or 0.0, self._visits.get(cell, 0))
@@ -181,11 +180,43 @@ class Ours(Contender):
             accounts[move] = Account(len(seen), float(len(seen)), len(gains), sum(gains))
         return draw(accounts, self.moves, self.rng)
 
-    @staticmethod
-    def _features(kernel: Kernel, parent: Kernel) -> Features:
-        """What is known of a proposal: of rules, which ones its path has more or less than its parent's."""
-        moves = sorted(set(kernel.path.split(JOINT)) ^ set(parent.path.split(JOINT)))
-        return features(kernel.parameters, moves, parent.readings, parent.objective)
+    def _best_way(self) -> Made | None:
+        """The way on from the best elites that the model hopes most of, of those that lead to something new.
+
+        A rule's way is told by the numbers of its parent, as in the service: which numbers it leads to is chance.
+        """
+        model = Model(list(self._seen))
+        if not model.is_ready:
+            return None
+        starts = sorted(self._elites.values(), key=lambda kernel: (-(kernel.objective or 0.0), kernel.number))
+        ways = [way for start in starts[:STARTS] for way in self._ways(start)]
+        hopes = model.hope([known for *_, known in ways])
+        order = sorted(range(len(ways)), key=lambda place: -hopes[place])
+        for place in order[:TAKEN]:
+            start, goal, _ = ways[place]
+            self._gone.add((start.number, goal))
+            move = "tune" if isinstance(goal, int) else "rewrite"
+            leads = self.space.rewritings(start, goal) if isinstance(goal, str) else [self.space.kernels[goal]]
+            kernel = self.rng.choice(leads)
+            if kernel.number not in self._judged:
+                self.screened_out += len(ways) - 1
+                return kernel, move, start, None
+        return None
+
+    def _ways(self, start: Kernel) -> Iterator[tuple[Kernel, str | int, Features]]:
+        """Kernels and templates that are one move away, with what is known of them before that."""
+        if start.number not in self._tunings:
+            self._tunings[start.number] = self.space.tunings(start)
+        for kernel in self._tunings[start.number]:
+            if kernel.number not in self._judged:
+                yield start, kernel.number, _features(kernel.path, kernel.parameters)
+        for template in self.space.beside(start):
+            if (start.number, template) not in self._gone:
+                yield start, template, _features(self.space.templates[template].path, start.parameters)
+
+
+def _features(path: str, parameters: Mapping[str, int]) -> Features:
+    return features(parameters, sorted(set(path.split(JOINT))))
 
 
 def embed(space: Space) -> list[list[float]]:

@@ -37,6 +37,7 @@ Row = dict[str, Any]
 CONTENDERS: dict[str, Callable[[Space, int], Contender]] = {
     "ours": Ours,
     "ours, screening on": partial(Ours, screened=True),
+    "ours, screening on, bandit off": partial(Ours, screened=True, bandit=False),
     "ours, bandit off": partial(Ours, bandit=False),
     "ours, optimistic and uniform": partial(Ours, shares={"optimistic": 0.5, "uniform": 0.5}),
     "ours, optimistic alone": partial(Ours, shares={"optimistic": 1.0}),

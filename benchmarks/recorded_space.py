@@ -101,16 +101,28 @@ class Space:
 
     def tune(self, kernel: Kernel, rng: random.Random) -> Kernel | None:
         """Other values of its parameters; None if its template has no other kernel."""
-        return _near([other for other in self._by_template[kernel.template] if other is not kernel], kernel, rng)
+        return _any(self.tunings(kernel), rng)
 
     def rewrite(self, kernel: Kernel, rng: random.Random) -> Kernel | None:
         """Another template beside its own, with values as near as was recorded; None if there is none."""
         beside = self._beside[kernel.template]
-        return _near(self._by_template[rng.choice(beside)], kernel, rng) if beside else None
+        return _any(self.rewritings(kernel, rng.choice(beside)), rng) if beside else None
 
     def cross(self, kernel: Kernel, other: Kernel, rng: random.Random) -> Kernel | None:
         """The template of one with values near the other's."""
-        return _near([near for near in self._by_template[kernel.template] if near is not kernel], other, rng)
+        return _any(_near([near for near in self._by_template[kernel.template] if near is not kernel], other), rng)
+
+    def tunings(self, kernel: Kernel) -> list[Kernel]:
+        """All that `tune` may lead to."""
+        return _near([other for other in self._by_template[kernel.template] if other is not kernel], kernel)
+
+    def rewritings(self, kernel: Kernel, template: str) -> list[Kernel]:
+        """All that `rewrite` may lead to in a template beside a kernel's own."""
+        return _near(self._by_template[template], kernel)
+
+    def beside(self, kernel: Kernel) -> Sequence[str]:
+        """Templates that one rule more or less leads to."""
+        return self._beside[kernel.template]
 
     def _objective_or_zero(self, bundle: RecordedBundle) -> float:
         return self._objective(bundle) or 0.0
@@ -164,12 +176,13 @@ def _seed_us(landscape: Landscape, weights: Mapping[str, float]) -> dict[str, fl
     raise ValueError("the seed itself was not recorded: record longer")
 
 
-def _near(others: Sequence[Kernel], kernel: Kernel, rng: random.Random) -> Kernel | None:
-    """One of the nearest to a kernel's values, at random."""
-    if not others:
-        return None
-    ordered = sorted(others, key=lambda other: (distance(other.parameters, kernel.parameters), other.number))
-    return rng.choice(ordered[:NEAREST])
+def _near(others: Sequence[Kernel], kernel: Kernel) -> list[Kernel]:
+    """Those nearest to a kernel's values."""
+    return sorted(others, key=lambda other: (distance(other.parameters, kernel.parameters), other.number))[:NEAREST]
+
+
+def _any(found: Sequence[Kernel], rng: random.Random) -> Kernel | None:
+    return rng.choice(found) if found else None
 
 
 def distance(one: Mapping[str, int], two: Mapping[str, int]) -> float:

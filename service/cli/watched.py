@@ -53,7 +53,7 @@ Stop = Annotated[
     typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
 ]
 Bandit = Annotated[bool, typer.Option(help="Give emitters turns by what they brought; without, all get as many.")]
-Screening = Annotated[bool, typer.Option(help="Have a model of what proposals are worth choose one of a few.")]
+Screening = Annotated[bool, typer.Option(help="Have a model of what was judged choose among all ways on.")]
 
 
 def submit(

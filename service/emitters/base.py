@@ -255,6 +255,21 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class Way:
+    """Something that may be made of a parent, told before a text is written.
+
+    Attributes:
+        note: As in the proposal that comes of it.
+        rules: Names of the rules that it applies.
+        values: New values of parameters, by name.
+    """
+
+    note: str
+    rules: tuple[str, ...] = ()
+    values: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Spent:
     """Exchanges that leave nothing more to judge. `reason` is a word, `detail` a sentence; empty if all went well."""
 
@@ -281,6 +296,14 @@ class Emitter(ABC):
     def resting(self, trials: Sequence[Trial]) -> Mapping[str, str]:
         """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
         return {}
+
+    def ways(self, brief: Brief) -> Sequence[Way]:
+        """What it could make of the first parent, as far as it can tell without writing it; most cannot."""
+        return ()
+
+    def take(self, brief: Brief, way: Way) -> Proposal | None:
+        """Go one of those ways; None if that leads nowhere after all."""
+        return None
 
     @abstractmethod
     async def propose(self, brief: Brief) -> Proposal | Spent | None:

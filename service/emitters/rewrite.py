@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from service.emitters.bandit import Account, ranked
-from service.emitters.base import Brief, Emitter, Proposal, Trial
+from service.emitters.base import Brief, Emitter, Proposal, Trial, Way
 from service.emitters.rules import RULES
 from service.operators.sources import digest
 
@@ -53,6 +53,17 @@ class Rewrite(Emitter):
         if not applied:
             return None
         return Proposal(source, (parent.candidate,) if parent.candidate else (), JOINT.join(applied))
+
+    def ways(self, brief: Brief) -> Sequence[Way]:
+        """One rule each, of those that apply and do not rest."""
+        source, resting = brief.parents[0].source, self.resting(brief.trials)
+        return [Way(name, (name,)) for name, rule in RULES.items() if name not in resting and rule.applies(source)]
+
+    def take(self, brief: Brief, way: Way) -> Proposal | None:
+        """The parent after that rule, or None if it does not apply."""
+        parent = brief.parents[0]
+        step = _step(parent.source, way.rules, brief.rng, [digest(parent.source)])
+        return Proposal(step[1], (parent.candidate,) if parent.candidate else (), step[0]) if step else None
 
 
 def rule_accounts(trials: Sequence[Trial]) -> dict[str, Account]:

@@ -3,9 +3,10 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations, product
 from typing import ClassVar
 
-from service.emitters.base import Brief, Emitter, Proposal
+from service.emitters.base import Brief, Emitter, Parent, Proposal, Way
 from service.emitters.parameters import Parameter, parameters
 from service.emitters.rules.base import is_readable
 from service.operators.sources import parse, render
@@ -39,9 +40,25 @@ class Tune(Emitter):
         for values in _moves(found, brief):
             note = describe(found, values)
             if note and note not in tried:
-                source = write(parent.source, brief.target, values)
-                return Proposal(source, (parent.candidate,) if parent.candidate else (), note)
+                return _proposal(parent, brief.target, values, note)
         return None
+
+    def ways(self, brief: Brief) -> Sequence[Way]:
+        """Every other value of one parameter, and every two single steps."""
+        found = read(brief.parents[0].source, brief.target)
+        single = [{item.name: value} for item in found for value in item.ladder if value != item.value]
+        steps = [[(item.name, value) for value in item.neighbours] for item in found]
+        double = [dict(pair) for one, two in combinations(steps, 2) for pair in product(one, two)]
+        return [Way(describe(found, values), (), values) for values in (*single, *double)]
+
+    def take(self, brief: Brief, way: Way) -> Proposal | None:
+        """The parent with these values."""
+        return _proposal(brief.parents[0], brief.target, way.values, way.note)
+
+
+def _proposal(parent: Parent, target: str, values: Values, note: str) -> Proposal:
+    source = write(parent.source, target, values)
+    return Proposal(source, (parent.candidate,) if parent.candidate else (), note)
 
 
 @lru_cache(REMEMBERED)

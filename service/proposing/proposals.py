@@ -4,23 +4,25 @@ What a search may change is not remembered from one sight of it to the next. Cha
 proposal's ordinal, so a killed search goes on as it would have.
 """
 
+import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from uuid6 import uuid7
 
 from archive.records import SEED_EMITTER, Candidate, NewCandidate, Search
-from archive.selection import select
+from archive.selection import PINNED_SHARE, select
 from archive.store import Store
 from service.emitters import EMITTERS, bandit
-from service.emitters.base import Brief, Parent, Proposal, Trial
+from service.emitters.base import Brief, Emitter, Parent, Proposal, Trial, Way
 from service.judging.jobs import target_of, trace_key, traced_at
 from service.operators.sources import digest
 from service.proposing.ledger import active, choosing_of
 from service.proposing.parents import Parents
-from service.proposing.screening import CHOICES, Offered, Screening, is_blind
+from service.proposing.screening import STARTS, TAKEN, Offered, Screening, is_blind
 from service.proposing.sight import Sight
 from workers.protocol import Operator
 
@@ -32,6 +34,10 @@ REMEMBERED = 65_536
 """Sources of which it is remembered that a search has them, two hundred bytes each."""
 
 
+NOWHERE = ""
+"""In place of the digest of a text where a way leads to none."""
+
+
 class Proposed(NamedTuple):
     """A proposal on its way into the archive.
 
@@ -39,7 +45,7 @@ class Proposed(NamedTuple):
         ordinal: Its number in the search.
         emitter: Who made it.
         proposal: What it is.
-        screened: Emitters whose proposals were dropped for it.
+        screened: Emitters of the ways that were passed over for it.
     """
 
     ordinal: int
@@ -58,6 +64,7 @@ class Proposer:
         self._screening = Screening(store)
         self._parents = Parents(store)
         self._had: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._leads: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     async def plant(self, search: Search, operator: Operator, ordinals: Iterable[int]) -> list[Candidate]:
         """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent."""
@@ -79,8 +86,13 @@ class Proposer:
         device = rng.choice(search.devices)
         elites, around, pinned = await sight.elites(device), await sight.around(device), await sight.pinned(device)
         quick = [name for name in ledger.accounts if not EMITTERS[name].asks]
-        wanted = CHOICES if choosing_of(search).screening and not is_blind(search, ordinal) else 1
-        left, offered = list[str](), list[Offered]()
+        if choosing_of(search).screening and not is_blind(search, ordinal):
+            preferred = pinned if pinned and rng.random() < PINNED_SHARE else elites
+            best = sorted(preferred, key=lambda elite: (-elite.objective, elite.cell))[:STARTS]
+            starts = {elite.candidate: await sight.parent(elite) for elite in reversed(best)}
+            if proposed := await self._screened(sight, operator, ordinal, list(starts.values())):
+                return proposed
+        left = list[str]()
         for _ in range(ATTEMPTS if quick else 0):
             left = left or bandit.ranked(ledger.accounts, quick, rng)
             name = left.pop(0)
@@ -88,10 +100,10 @@ class Proposer:
             choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
             chosen = [await sight.parent(choice.parent) for choice in choices if choice is not None]
             proposal = await emitter.propose(_brief(search, operator, ledger.trials[name], chosen, rng))
-            offered += [Offered(name, proposal)] if isinstance(proposal, Proposal) else []
-            if len(offered) == wanted:
-                break
-        return await self._choose(sight, ordinal, offered) if offered else None
+            if isinstance(proposal, Proposal):
+                sight.count_children(proposal.parents)
+                return Proposed(ordinal, name, proposal)
+        return None
 
     async def turn(self, sight: Sight, ordinal: int) -> str:
         """The emitter that is first in line for a proposal, those that ask models among them."""
@@ -115,27 +127,56 @@ class Proposer:
             screened=[emitter for each in made for emitter in each.screened],
         )
         self._had.update(((search.id, digest(each.proposal.source)), None) for each in made)
-        while len(self._had) > REMEMBERED:
-            self._had.popitem(last=False)
+        for remembered in (self._had, self._leads):
+            while len(remembered) > REMEMBERED:
+                remembered.popitem(last=False)
         return kept
 
     def is_known(self, search: Search, proposed: Proposed) -> bool:
         """Whether a search is remembered to have a candidate with the same source. It will always have."""
         return (search.id, digest(proposed.proposal.source)) in self._had
 
-    async def _choose(self, sight: Sight, ordinal: int, offered: Sequence[Offered]) -> Proposed:
-        """The proposal of which most is expected, of those that the search has not had; else the first."""
-        search = sight.search
-        fresh = list(offered)
-        if len(offered) > 1:
-            digests = [digest(each.proposal.source) for each in offered]
-            had = await self._store.candidates.had(search.id, digests)
-            fresh = [each for each, key in zip(offered, digests, strict=True) if key not in had]
-        place = await self._screening.choose(search, target_of(search), fresh) if len(fresh) > 1 else None
-        name, proposal = (fresh or offered)[place or 0]
-        dropped = tuple(each.emitter for at, each in enumerate(fresh) if at != place) if place is not None else ()
-        sight.count_children(proposal.parents)
-        return Proposed(ordinal, name, proposal, dropped)
+    async def _screened(
+        self, sight: Sight, operator: Operator, ordinal: int, starts: Sequence[Parent]
+    ) -> Proposed | None:
+        """The best way on from these elites that leads to a text that the search has not had; None if none is known."""
+        search, ledger = sight.search, await sight.ledger()
+        rng = chance(search, ordinal)
+        briefs = {
+            (name, start.candidate): _brief(search, operator, ledger.trials[name], [start], rng)
+            for start in starts
+            for name in ledger.accounts
+        }
+        offered = [
+            Offered(name, brief.parents[0], way)
+            for (name, _), brief in briefs.items()
+            for way in await asyncio.to_thread(EMITTERS[name].ways, brief)
+        ]
+        ranked = await self._screening.rank(search, target_of(search), offered)
+        for name, parent, way in ranked[:TAKEN]:
+            brief = briefs[name, parent.candidate]
+            if proposal := await self._take(sight, EMITTERS[name], brief, way):
+                sight.count_children(proposal.parents)
+                return Proposed(ordinal, name, proposal, tuple(each.emitter for each in ranked if each.way is not way))
+        return None
+
+    async def _take(self, sight: Sight, emitter: Emitter, brief: Brief, way: Way) -> Proposal | None:
+        """What a way leads to, if that is new. It always leads to the same, so it is remembered where that was had."""
+        search, start = sight.search, brief.parents[0]
+        key = (search.id, start.candidate, way.note)
+        if key in self._leads and (search.id, self._leads[key]) in self._had:
+            return None
+        fixed = replace(brief, rng=random.Random(f"{search.seed}:{digest(start.source)}:{way.note}"))
+        proposal = await asyncio.to_thread(emitter.take, fixed, way)
+        lead = digest(proposal.source) if proposal else NOWHERE
+        self._leads[key] = lead
+        if lead == NOWHERE or await self._store.candidates.had(search.id, [lead]):
+            self._had[search.id, lead] = None
+            return None
+        if lead in sight.made:
+            return None
+        sight.made.add(lead)
+        return proposal
 
 
 def _record(search: Search, operator: Operator, made: Proposed) -> NewCandidate:

@@ -41,11 +41,11 @@ class Screened(BaseModel):
         """What screening brought, for people.
 
         Args:
-            dropped: Proposals that the whole search let go of.
+            dropped: Ways that the whole search passed over.
         """
         said = (
-            f"Screening dropped {dropped:,} proposals. Of those that it chose lately {self.chosen_promotions:,} of "
-            f"{self.chosen:,} won a cell, of those stored unseen {self.blind_promotions:,} of {self.blind:,}"
+            f"Screening passed over {dropped:,} ways. Of the proposals that it chose lately {self.chosen_promotions:,} "
+            f"of {self.chosen:,} won a cell, of those stored unseen {self.blind_promotions:,} of {self.blind:,}"
         )
         if self.saved is None:
             return f"{said}."
@@ -53,5 +53,5 @@ class Screened(BaseModel):
 
 
 def dropped(emitters: Mapping[str, Mapping[str, int]]) -> int:
-    """Proposals that screening let go of in a whole search, told by what progress counts for each emitter."""
+    """Ways that screening passed over in a whole search, told by what progress counts for each emitter."""
     return sum(counts.get(SCREENED, 0) for counts in emitters.values())

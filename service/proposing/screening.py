@@ -1,106 +1,128 @@
-"""Screening: of several proposals the one is stored of which most is expected, learned from this search's reports.
+"""Screening: every way on from every elite is ranked by what this search's reports taught, and the best is taken.
 
-It may reorder and drop; what a kernel is worth, its report alone decides. Some proposals are stored unseen, so that the
-model learns where it is wrong, and so that what it saves can be told: chosen proposals are held against these.
+It decides what is tried; what a kernel is worth, its report alone decides. A way is told by its rules and numbers, so
+that hundreds are ranked before one text is written. Some proposals are stored unseen, made as without screening, so
+that the model learns where it is wrong, and so that what it saves can be told: chosen proposals are held against these.
 """
 
 import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from archive.records import CandidateState, Search
+from archive.records import Candidate, CandidateState, Search
 from archive.store import Store
-from service.emitters.base import Proposal
+from service.emitters.base import Parent, Way
+from service.emitters.cross import DEVICE, Cross
 from service.emitters.rewrite import JOINT, Rewrite
-from service.emitters.tune import read
-from service.judging.promotion import first_benchmark
+from service.emitters.tune import Tune, read
 from service.proposing.ledger import Ledger
 from service.proposing.savings import Screened
 from service.proposing.worth import FEWEST, Features, Model, features
 
-CHOICES = 6
-"""Proposals of which one is stored."""
+TAKEN = 64
+"""The first ways, gone until one leads to a text that is new to the search; else proposals are made as without
+screening."""
+STARTS = 32
+"""Elites, the best, whose ways are ranked."""
 BLIND_SHARE = 0.2
-"""How often the first proposal is stored unseen."""
+"""How often a proposal is stored unseen."""
 SEEN = 192
 """Judged candidates that the model learns from, the newest: three emitters' windows of the bandit."""
-REMEMBERED = 4096
-"""Candidates that are remembered, some kilobytes each, for all searches together."""
+NUMBERS = (Tune.name, Cross.name)
+"""Emitters that change numbers, or join parts of texts that were there."""
+REMEMBERED = 8192
+"""Candidates whose numbers and trails are remembered, some kilobytes each, for all searches together."""
 
 
 class Offered(NamedTuple):
-    """A proposal, and the emitter that made it."""
+    """A way, the emitter that knows it, and the parent that it starts from."""
 
     emitter: str
-    proposal: Proposal
+    parent: Parent
+    way: Way
 
 
 class _Known(NamedTuple):
-    """What a judged candidate teaches, and what its children are judged by."""
+    """What never changes about a judged candidate."""
 
     parameters: Mapping[str, int]
-    moves: Sequence[str]
-    parent: str | None
-    readings: Mapping[str, Any]
+    trail: frozenset[str]
+    step: tuple[str, str]
     objective: float | None
 
 
 class Screening:
-    """Chooses among proposals by what the archive holds. What it remembers was read there, and never changes."""
+    """Ranks ways by what the archive holds. What it remembers was read there, and never changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
-    async def choose(self, search: Search, target: str, offered: Sequence[Offered]) -> int | None:
-        """Place of the proposal to store; None while too little is known.
+    async def rank(self, search: Search, target: str, offered: Sequence[Offered]) -> list[Offered]:
+        """Ways that were not gone yet, the one of which most is hoped first; none while too little is known.
 
         Args:
             search: Which search.
             target: What its candidates are compiled for.
-            offered: Proposals, at least one.
+            offered: Ways on from judged candidates.
         """
-        judged = await self._look_up(search, target, await self._store.candidates.latest(search.id, SEEN))
-        asked = [await self._asked(each, target) for each in offered]
-        kin = {known.parent for known in (*judged.values(), *asked) if known.parent}
-        parents = await self._look_up(search, target, sorted(kin))
-        model = Model([(_features(known, parents), known.objective) for known in judged.values()])
-        return model.choose([_features(known, parents) for known in asked]) if model.is_ready else None
+        latest = await self._store.candidates.latest(search.id, SEEN)
+        if len(latest) < FEWEST:
+            return []
+        known = await self._look_up(target, {*latest, *(each.parent.candidate for each in offered)})
+        judged = [known[id] for id in latest if id in known]
+        model = Model([(features(each.parameters, sorted(each.trail)), each.objective) for each in judged])
+        gone = {each.step for each in judged}
+        left = [each for each in offered if (each.parent.candidate, each.way.note) not in gone]
+        if not model.is_ready:
+            return []
+        hopes = model.hope([_features(each.way, known.get(each.parent.candidate)) for each in left])
+        return [left[place] for place in sorted(range(len(left)), key=lambda place: -hopes[place])]
 
-    async def _look_up(self, search: Search, target: str, ids: Sequence[str]) -> dict[str, _Known]:
-        """Candidates by id; those that are not remembered are read."""
-        found = {id: self._known[id] for id in ids if id in self._known}
-        missing = [id for id in ids if id not in found]
-        candidates = await self._store.lineage.candidates(missing)
-        variants = await self._store.lineage.variants(missing)
-        bundles = {variant.candidate: variant.bundle for variant in reversed(variants.values()) if variant.bundle}
-        readings = await self._store.lineage.readings(set(bundles.values()))
-        for id, candidate in candidates.items():
-            found[id] = _Known(
+    async def _look_up(self, target: str, ids: set[str]) -> dict[str, _Known]:
+        """Candidates by id; those that are not remembered are read, with all that they came of."""
+        read_now: dict[str, Candidate] = {}
+        missing = {id for id in ids if id and id not in self._known}
+        while missing:
+            read_now |= await self._store.lineage.candidates(sorted(missing))
+            kin = {parent for id in missing & read_now.keys() for parent in read_now[id].parents}
+            missing = kin - self._known.keys() - read_now.keys()
+        found = {id: self._known[id] for id in ids & self._known.keys()}
+        for candidate in sorted(read_now.values(), key=lambda each: each.ordinal):
+            trails = [self._trail(parent, found) for parent in candidate.parents]
+            found[candidate.id] = _Known(
                 await _parameters(candidate.source, target),
-                moves_of(candidate.emitter, candidate.note),
-                next(iter(candidate.parents), None),
-                readings[bundles[id]][first_benchmark(search)] if id in bundles else {},
+                trail_of(candidate, trails),
+                (next(iter(candidate.parents), ""), candidate.note),
                 candidate.objective,
             )
             if candidate.state is CandidateState.JUDGED:
-                self._known[id] = found[id]
+                self._known[candidate.id] = found[candidate.id]
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return found
 
-    @staticmethod
-    async def _asked(offered: Offered, target: str) -> _Known:
-        moves = moves_of(offered.emitter, offered.proposal.note)
-        parent = next(iter(offered.proposal.parents), None)
-        return _Known(await _parameters(offered.proposal.source, target), moves, parent, {}, None)
+    def _trail(self, id: str, found: Mapping[str, _Known]) -> frozenset[str]:
+        known = found.get(id) or self._known.get(id)
+        return known.trail if known else frozenset()
 
 
-def moves_of(emitter: str, note: str) -> Sequence[str]:
-    """What was done to a parent: the rules of a rewrite, the emitter's name otherwise."""
-    return note.split(JOINT) if emitter == Rewrite.name else (emitter,)
+def trail_of(candidate: Candidate, trails: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The rules on a candidate's way from a seed, and each text on it that no rule made, by its ordinal.
+
+    Args:
+        candidate: Which.
+        trails: Of its parents, in order.
+    """
+    first = trails[0] if trails else frozenset[str]()
+    if candidate.emitter == Rewrite.name:
+        return first.union(candidate.note.split(JOINT))
+    if candidate.note == DEVICE:
+        return first.union(*trails)
+    written = candidate.emitter not in NUMBERS
+    return first | {f"{candidate.emitter} {candidate.ordinal}"} if written else first
 
 
 def is_blind(search: Search, ordinal: int) -> bool:
@@ -120,8 +142,7 @@ async def _parameters(source: str, target: str) -> Mapping[str, int]:
     return {item.name: item.value for item in found if item.value is not None}
 
 
-def _features(known: _Known, parents: Mapping[str, _Known]) -> Features:
-    parent = parents.get(known.parent or "")
-    return features(
-        known.parameters, known.moves, parent.readings if parent else {}, parent.objective if parent else None
-    )
+def _features(way: Way, start: _Known | None) -> Features:
+    """What is known of where a way leads."""
+    parameters, trail = (start.parameters, start.trail) if start else ({}, frozenset[str]())
+    return features({**parameters, **way.values}, sorted(trail.union(way.rules)))

@@ -22,12 +22,14 @@ class Sight:
 
     Attributes:
         search: Which.
+        made: Digests of texts that screening chose and that are not stored yet.
     """
 
     def __init__(self, store: Store, search: Search, parents: Parents) -> None:
         self._store = store
         self._parents = parents
         self.search = search
+        self.made: set[str] = set()
         self._ledger: Ledger | None = None
         self._elites: dict[str, list[Holder]] = {}
         self._pinned: dict[str, list[Holder]] = {}

@@ -78,7 +78,7 @@ class Choosing(BaseModel):
 
     Attributes:
         bandit: Whether emitters get turns by what they brought for their cost; without it all get as many.
-        screening: Whether a model of what proposals are worth chooses one of a few.
+        screening: Whether a model of what was judged chooses among all ways on from the best elites.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -46,9 +46,13 @@ class Rule(ABC, Generic[Site]):
     def change(self, site: Site, rng: random.Random) -> None:
         """Rewrite one place, in the tree that it was found in."""
 
+    def applies(self, source: str) -> bool:
+        """Whether there is such a place in a source."""
+        return _applies(self, source)
+
     def rewrite(self, source: str, rng: random.Random) -> str | None:
         """The source with one place rewritten, or None if the rule does not apply to it."""
-        if not _applies(self, source):
+        if not self.applies(source):
             return None
         module = parse(source)
         self.change(rng.choice(list(self.sites(module))), rng)

@@ -64,5 +64,5 @@ async def test_emitters_say_what_screening_brought(service: Service, screening: 
     assert await store.candidates.add(new_candidate(search.id, 2), screened=dropped) is not None
     page = await load_search(service.coordinator, search, View.of(search, {}))
     shown = render_fragment(page.parts["emitters"], Frame())
-    said = "dropped 3 proposals. Of those that it chose lately 0 of 0 won a cell, of those stored unseen 0 of 1."
+    said = "passed over 3 ways. Of the proposals that it chose lately 0 of 0 won a cell, of those stored unseen 0 of 1."
     assert (said in shown, "Screening" in shown) == (screening, screening)

@@ -78,3 +78,11 @@ async def test_every_target(name, target):
 
 def test_names():
     assert all(emitter.name == name and emitter.arity >= (not emitter.plants) for name, emitter in EMITTERS.items())
+
+
+@pytest.mark.parametrize("name", EMITTERS)
+@pytest.mark.parametrize("source", ODD_SOURCES.values(), ids=ODD_SOURCES)
+def test_ways_on_from_odd_parents_lead_to_readable_texts_or_nowhere(name, source):
+    for way in EMITTERS[name].ways(brief(source))[:20]:
+        proposal = EMITTERS[name].take(brief(source), way)
+        assert proposal is None or (ast.parse(proposal.source) and proposal.note == way.note)

@@ -65,3 +65,15 @@ def test_accounts():
 
 async def test_no_rule_applies():
     assert await Rewrite().propose(brief("def entry(x):\n    return x")) is None
+
+
+def test_ways_are_rules_that_apply_and_do_not_rest():
+    start = brief(seed("softmax"))
+    ways = Rewrite().ways(start)
+    assert {way.rules for way in ways} == {(name,) for name, rule in RULES.items() if rule.applies(seed("softmax"))}
+    for way in ways:
+        made = Rewrite().take(start, way)
+        assert made is not None and made.note == way.note and made.source != seed("softmax")
+    failures = tuple(Trial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
+    assert "backward" not in {way.note for way in Rewrite().ways(brief(seed("softmax"), trials=failures))}
+    assert Rewrite().take(brief("x = 1"), ways[0]) is None

@@ -63,3 +63,13 @@ async def test_what_was_tried_on_this_parent_is_not_proposed_again():
 @pytest.mark.parametrize("source", ["x = (", "", "def entry(x):\n    return x"])
 async def test_nothing_to_tune(source):
     assert await Tune().propose(brief(source)) is None
+
+
+def test_ways_are_other_values_of_one_number_and_two_steps_and_lead_where_they_say():
+    start = brief(seed("gelu"))
+    ways = Tune().ways(start)
+    assert {len(way.values) for way in ways} == {1, 2} and len({way.note for way in ways}) == len(ways)
+    for way in ways[:: len(ways) // 5]:
+        made = Tune().take(start, way)
+        assert (made.note, made.parents) == (way.note, ("c0",))
+        assert way.values.items() <= {item.name: item.value for item in read(made.source, "sm_90")}.items()

@@ -1,35 +1,56 @@
-"""The model learns what pays, and chooses by it."""
+"""The model learns what pays, and hopes by it."""
 
 import random
-from math import log
 
 import pytest
 
-from service.proposing.worth import FEWEST, Model, features
+from service.proposing.worth import FEWEST, LENGTHS, Features, Model, features
+
+RULES = [f"rule{number}" for number in range(6)]
 
 
-def test_features_are_what_is_known_before_a_trace() -> None:
-    known = features({"num_warps": 8}, ["exp2"], {"registers": 63, "launches": None, "bytes_moved": 9}, 2.0)
-    assert known["num_warps"] == 3.0 and known["num_warps squared"] == pytest.approx(9 / 8)
-    assert known["move exp2"] == 1.0 and known["of the parent: objective"] == pytest.approx(log(2))
-    assert known["of the parent: registers"] == pytest.approx(6 / 4) and known["of the parent: launches"] == 0.0
-    assert not any("bytes_moved" in name for name in known)
-    assert features({}, (), {}, None) == {"": 1.0}
+def judged(count: int, seed: int = 2) -> list[tuple[Features, float | None]]:
+    """Worth 1 to 8 by the number, twice as much with one rule; with another nothing works."""
+    rng, found = random.Random(seed), list[tuple[Features, float | None]]()
+    for _ in range(count):
+        trail, power = rng.sample(RULES, 2), rng.randint(0, 3)
+        worth = 2.0**power * (2.0 if "rule0" in trail else 1.0)
+        found.append((features({"BLOCK": 2**power}, trail), None if "rule1" in trail else worth))
+    return found
 
 
-def test_a_model_expects_what_it_saw_and_chooses_by_it() -> None:
-    rng = random.Random(2)
-    judged = []
-    for _ in range(3 * FEWEST):
-        x = rng.uniform(0, 4)
-        judged.append(({"": 1.0, "x": x, "noise": rng.random()}, 1.0 + x if x > 1 else None))
-    model = Model(judged)
-    good, bad = {"": 1.0, "x": 2.0}, {"": 1.0, "x": 0.0}
-    assert model.is_ready and model.expect({"": 1.0, "x": 1.5}) == pytest.approx(log(2.5), abs=0.5)
-    assert model.choose([bad, good, bad]) == 1 and model.choose([good, good]) == 0
+def test_features_are_what_is_known_before_a_text_is_written() -> None:
+    known = features({"num_warps": 16, "cap": 0}, ["exp2", "seed 0"])
+    assert known == {"number num_warps": 1.0, "rule exp2": 1.0, "rule seed 0": 1.0}
 
 
-@pytest.mark.parametrize("judged", [[], [({"": 1.0}, 1.0)] * 3 * FEWEST])
-def test_the_first_is_taken_while_there_is_nothing_to_learn_from(judged: list[tuple[dict[str, float], float]]) -> None:
-    model = Model(judged)
-    assert not model.is_ready and model.choose([{"x": 1.0}, {"x": 2.0}]) == 0
+def test_what_is_better_in_every_way_is_hoped_of_first() -> None:
+    model = Model(judged(80))
+    good, plain, failing = (features({"BLOCK": 8}, [rule, "rule5"]) for rule in ("rule0", "rule3", "rule1"))
+    small = features({"BLOCK": 1}, ["rule3", "rule5"])
+    hopes = model.hope([failing, small, plain, good])
+    assert model.is_ready and hopes == sorted(hopes)
+
+
+def test_what_is_little_known_is_hoped_of_more_than_what_is_known_to_be_as_good() -> None:
+    model = Model([(features({"BLOCK": 2**power}, ["a"]), 2.0**power) for power in range(4)] * 4)
+    seen, unseen = model.hope([features({"BLOCK": 2}, ["a"]), features({"BLOCK": 2}, ["b", "c", "d", "e"])])
+    assert unseen > seen
+
+
+def test_one_outlier_bends_nothing() -> None:
+    plain = judged(60)
+    worst = min(range(60), key=lambda place: plain[place][1] or 9.0)
+    bent = [(known, 1e-9 if place == worst else worth) for place, (known, worth) in enumerate(plain)]
+    assert Model(bent).hope([plain[0][0]]) == pytest.approx(Model(plain).hope([plain[0][0]]), abs=0.2)
+
+
+def test_equal_verdicts_give_equal_hopes() -> None:
+    offered = [known for known, _ in judged(20, seed=3)]
+    assert Model(judged(50)).hope(offered) == Model(judged(50)).hope(offered)
+    assert Model(judged(50)).hope([]) == [] and len(LENGTHS) > 1
+
+
+@pytest.mark.parametrize("found", [[], judged(FEWEST - 1), [(features({}, ["a"]), 1.0)] * 3 * FEWEST])
+def test_it_is_not_ready_while_there_is_nothing_to_learn_from(found: list[tuple[Features, float | None]]) -> None:
+    assert not Model(found).is_ready
