@@ -2,7 +2,7 @@
 
 python -m benchmarks.kernelbench PATH --levels 1,2                  # everything that needs no card
 python -m benchmarks.kernelbench PATH --stages import,export        # less of it
-python -m benchmarks.kernelbench PATH --search h200 --folder OUT    # the chosen problems, on a card
+python -m benchmarks.kernelbench PATH --choose                      # draws those that `kernelbench_search` is about
 
 PATH is the folder with `level1` and `level2` of a checkout of KernelBench. A run goes on where an earlier one
 ended: what the result, or the file beside it of a run that was interrupted, says already is not found out again.
@@ -207,10 +207,6 @@ def main() -> None:
     parser.add_argument("--stages", default=",".join(STAGES))
     parser.add_argument("--commit", default="", help="that of the checkout, to be noted")
     parser.add_argument("--choose", action="store_true", help="draw the problems to search for, before looking")
-    parser.add_argument("--search", metavar="DEVICE", help="search for these on a device, such as h200")
-    parser.add_argument("--evaluations", type=int, default=60)
-    parser.add_argument("--seconds", type=int, default=120, help="most seconds of one search")
-    parser.add_argument("--folder", type=Path, default=Path("kernelbench-out"), help="operators, archive, solutions")
     parser.add_argument(
         "--only", default="", help="a regular expression: look at these problems alone, and keep the rows of others"
     )
@@ -219,12 +215,6 @@ def main() -> None:
     problems = [file for level in options.levels.split(",") for file in problem_files(options.path / f"level{level}")]
     if options.choose:
         kernelbench_search.CHOSEN.write_text("".join(f"{key}\n" for key in kernelbench_search.draw(problems)))
-        return
-    if options.search:
-        fast, rows = kernelbench_search.search(
-            options.path, options.search, options.evaluations, options.seconds, options.folder.absolute()
-        )
-        print(write("kernelbench_search", rows, options.folder, device=options.search, fast=fast))
         return
     tracing.warm()
     only = re.compile(options.only)

@@ -1,33 +1,50 @@
 """Searches for problems of KernelBench that were chosen before anybody looked, and fast_p over them.
 
+    python -m benchmarks.kernelbench_search --problems PATH --folder problems     # no card: operators and their seeds
+    python -m benchmarks.kernelbench_search --folder problems --minutes 9 --out results
+
 `benchmarks/kernelbench_chosen.txt` lists the problems, 20 of each level, drawn from all of them by a fixed seed whether
-they can be judged or not; `python -m benchmarks.kernelbench PATH --choose` draws it again. Problems without a seed by
-TorchInductor are not searched for, and listed with the reason.
+they can be judged or not; `python -m benchmarks.kernelbench PATH --choose` draws it again. PATH is the folder with
+`level1` and `level2` of a checkout of KernelBench. Problems without a seed by TorchInductor are not searched for, and
+listed with the reason. Both steps go on where they ended when they are said again with the same folder.
+
+Several cards of a host take shares, as in `searches.py`, and `--lines` makes one result of all their lines:
+
+    taskset -c 0-15 python -m benchmarks.kernelbench_search --folder problems --out a --card 0 --share 0/2
+    taskset -c 16-31 python -m benchmarks.kernelbench_search --folder problems --out b --card 1 --share 1/2
+    python -m benchmarks.kernelbench_search --folder problems --out results --lines a/*.jsonl b/*.jsonl
 """
 
+import argparse
 import asyncio
 import json
-import os
 import random
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compared import latest
+from benchmarks.figures import Figures
+from benchmarks.record import RESULTS
+from benchmarks.searches import lane_options, left_of, search_all, terms_of
+from benchmarks.suites import Entry
+from benchmarks.throughput import Lines, read_lines
 from service.cli.imported import read_problem
 from service.errors import BadInput
 from service.hiring.kernelbench import Importer
+from service.operators.catalogue import load_operator
 from service.operators.kernelbench import files_of_operator, name_of_problem
-from workers.protocol import Device
+from service.telling.kernelbench import Result, fast_shares
+from workers.protocol import Outcome, Ratio
 
 CHOSEN = Path(__file__).parent / "kernelbench_chosen.txt"
 CHOICE_SEED, CHOSEN_OF_A_LEVEL = 20261121, 20
 """What the choice is drawn by, and how many of each level."""
-REEF = (sys.executable, "-c", "from service.cli import main; main()")
-LIMIT_S = 900.0
-"""Seconds after which a search is ended from outside; its own stop rule comes before."""
+TARGET = "sm_90"
+PREPARED = "prepared.jsonl"
+NAME = "kernelbench_search"
 
 Row = dict[str, Any]
 
@@ -42,55 +59,109 @@ def draw(problems: Sequence[Path]) -> list[str]:
     return drawn
 
 
-async def prepare(root: Path, device: str, folder: Path) -> dict[str, Row]:
-    """Folders of operators for the chosen problems that have a seed; a row for each that says why one has none."""
-    rows: dict[str, Row] = {}
-    async with Importer(target=Device.parse(device).target) as importer:
-        for key in CHOSEN.read_text().split():
-            path = root / key
-            name = name_of_problem(path)
-            rows[name] = {"problem": key, "operator": name, "reason": "", "speedups": {}}
-            try:
-                imported = await importer.operator(name, read_problem(path))
-            except BadInput as error:
-                rows[name]["reason"] = error.detail
-                continue
-            rows[name]["reason"] = imported.no_seed and f"no kernel to start from: {imported.no_seed}"
-            (folder / name).mkdir(parents=True, exist_ok=True)
-            for file, text in files_of_operator(imported.operator, imported.notes).items():
-                (folder / name / file).write_text(text)
-    return rows
+async def prepare(root: Path, chosen: Iterable[str], folder: Path) -> None:
+    """Make a folder for each problem that becomes an operator, and a line for each that says what came of it."""
+    with closing(Lines(folder / PREPARED)) as lines:
+        known = {row["problem"] for row in lines.rows}
+        async with Importer(target=TARGET) as importer:
+            for key in (key for key in chosen if key not in known):
+                name = name_of_problem((root / key).resolve())
+                row: Row = {"problem": key, "operator": name, "seed": False, "reason": ""}
+                try:
+                    imported = await importer.operator(name, read_problem(root / key))
+                except BadInput as error:
+                    lines.add({**row, "reason": error.detail})
+                    continue
+                (folder / name).mkdir(parents=True, exist_ok=True)
+                for file, text in files_of_operator(imported.operator, imported.notes).items():
+                    (folder / name / file).write_text(text)
+                row["seed"] = bool(imported.operator.seeds)
+                row["reason"] = imported.no_seed and f"no kernel to start from: {imported.no_seed}"
+                lines.add(row)
+                print(key, row["reason"] or "has a seed", flush=True)
 
 
-def search(root: Path, device: str, evaluations: int, seconds: int, folder: Path) -> tuple[list[Row], list[Row]]:
-    """Search for the chosen problems one after another.
+def entries_of(prepared: Sequence[Row], folder: Path) -> list[Entry]:
+    """What can be searched for."""
+    homes = [folder / row["operator"] for row in prepared if row["seed"]]
+    return [Entry(home.name, load_operator(home).shapes[0].dims, home=home) for home in homes]
 
-    Returns:
-        The table of fast_p, and a row for every chosen problem.
-    """
-    rows = asyncio.run(prepare(root, device, folder))
-    environment = {**os.environ, "REEF_DATA_DIR": str(folder / "data")}
-    for name, row in rows.items():
-        if row["reason"]:
-            continue
-        command = [*REEF, "search", str(folder / name), "--device", device, "--evaluations", str(evaluations)]
-        command += ["--stop", f"seconds={seconds}", "--out", str(folder / "best"), "--json"]
-        started = time.perf_counter()
-        try:
-            ended = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
-            )
-            row["exit"] = ended.returncode
-        except subprocess.TimeoutExpired:
-            row["reason"] = f"its search did not end in {LIMIT_S:g} s"
-        row["seconds"] = round(time.perf_counter() - started, 1)
-        print(name, row.get("exit"), row["seconds"], row["reason"])
-    command = [*REEF, "kernelbench", "results", "--device", device, "--out", str(folder / "solutions"), "--json"]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if told.returncode != 0:
-        raise SystemExit(told.stderr)
-    found = json.loads(told.stdout.splitlines()[-1])
-    for result in found["problems"]:
-        row = rows[result["problem"]]
-        row |= {"judged": result["judged"], "speedups": result["speedups"], "reason": row["reason"] or result["reason"]}
-    return found["fast"], list(rows.values())
+
+def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row]]:
+    """What follows from the lines of searches: a summary with fast_p, and a row for every chosen problem."""
+    found = {row["operator"]: row for row in latest(lines)}
+    rows = [{**found.get(row["operator"], {}), **row, "reason": _reason(row, found)} for row in prepared]
+    results = [
+        Result(
+            row["operator"],
+            judged=_judged(row),
+            reason=row["reason"],
+            speedups={name: Ratio.model_validate(ratio) for name, ratio in row.get("over", {}).items()},
+        )
+        for row in rows
+    ]
+    levels = sorted({row["problem"].partition("/")[0] for row in rows})
+    of_level = {
+        level: [r for r, row in zip(results, rows, strict=True) if row["problem"].startswith(level)] for level in levels
+    }
+    return {
+        "chosen": len(rows),
+        "with a seed": sum(row["seed"] for row in rows),
+        "seed correct": sum(Outcome.CORRECT in row.get("seeds", ())[:1] for row in rows),
+        "judged": sum(result.judged for result in results),
+        "fast": [asdict(share) for share in fast_shares(results)],
+        "fast_by_level": {level: [asdict(share) for share in fast_shares(each)] for level, each in of_level.items()},
+    }, rows
+
+
+def _reason(row: Row, found: dict[str, Row]) -> str:
+    """Why a problem was not searched for, or what its search said."""
+    if row["reason"]:
+        return str(row["reason"])
+    return str(found[row["operator"]].get("reason", "")) if row["operator"] in found else "it was not searched for"
+
+
+def _judged(row: Row) -> bool:
+    """Whether a verdict on the first seed is there: all that follows is about the kernels."""
+    return bool(row.get("seeds") and row["seeds"][0])
+
+
+def main() -> None:
+    """Prepare, search, or say what follows from lines."""
+    options = _options()
+    if options.problems:
+        asyncio.run(prepare(options.problems, options.chosen.read_text().split(), options.folder))
+        return
+    prepared = read_lines(options.folder / PREPARED)
+    if options.lines:
+        _conclude(options, prepared, [row for path in options.lines for row in read_lines(path)])
+        return
+    terms, (first, step) = terms_of(options), options.share
+    options.compare = None
+    with closing(Lines(options.out / f"{NAME}.jsonl")) as lines:
+        mine = entries_of(prepared, options.folder)[first::step]
+        asyncio.run(search_all(options, terms, left_of(mine, lines, measured=False), lines))
+        rows = list(lines.rows)
+    _conclude(options, prepared, rows)
+
+
+def _conclude(options: argparse.Namespace, prepared: Sequence[Row], lines: Sequence[Row]) -> None:
+    told, rows = joined(prepared, lines)
+    figures = Figures(options.out, NAME, options.card if options.lines else 0)
+    figures.rows[:] = rows
+    figures.conclude(summary=told)
+    print(json.dumps({name: count for name, count in told.items() if isinstance(count, int)}))
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--problems", type=Path, help="the folder with level1, level2, …: prepare, and search nothing")
+    options.add_argument("--chosen", type=Path, default=CHOSEN, help="lists problems, as level1/19_ReLU.py")
+    options.add_argument("--folder", type=Path, default=Path("kernelbench-out"), help="operators that were prepared")
+    options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
+    lane_options(options)
+    return options.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,162 +1,378 @@
 """Searches on a card, without a language model, against eager, torch.compile, max-autotune and liger-kernel.
 
-Each row is one search over one shape. The figures of a row are from one run after the search: the best kernel's plan is
-replayed, and the baselines are timed, as cold CUDA graphs interleaved in one process.
+    python -m benchmarks.searches --suite anchor --minutes 9 --out results
 
-    python -m benchmarks.searches --device h200 --minutes 2 --out results
+Each row is one search over one shape (`suites.py`). The figures of a row are from one run after the search: the best
+kernel's plan is replayed, and the baselines are timed, as cold CUDA graphs interleaved in one process. Every row is a
+line of `<suite>.jsonl` as soon as it is known; said again with the same folder, what has figures is not searched again.
+While a row is searched for, the reference of the next one is exported and passes its gate; nothing of that touches the
+card, which times one thing at a time.
+
+Several cards of a host are used by as many processes, each with a folder, cores and a share of the rows of its own;
+then all their lines become `<suite>.json`, a table and a plot:
+
+    taskset -c 0-15 python -m benchmarks.searches --out a --card 0 --share 0/2
+    taskset -c 16-31 python -m benchmarks.searches --out b --card 1 --share 1/2
+    python -m benchmarks.searches --out results --lines a/anchor.jsonl b/anchor.jsonl
+
+`--device model:sm_90` tries the script out where there is no card: it predicts, and compares with nothing.
 """
 
 import argparse
 import asyncio
-import contextlib
 import json
+import os
+import re
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archive.records import SearchState
-from benchmarks.record import write
+from archive.records import Search, SearchState
+from benchmarks.compared import conclude
+from benchmarks.figures import Figures, device_of
+from benchmarks.record import RESULTS
+from benchmarks.suites import SUITES, Entry, Rates, floor_us, moved_bytes, suite
+from benchmarks.throughput import Lines, read_lines, share_of
 from service.coordinator import Coordinator
-from service.operators.catalogue import load_operator
-from service.settings import Settings
+from service.errors import Conflict, ServiceError
+from service.judging.reports import reports_on
+from service.logs import configure
+from service.settings import Settings, usable_cores
 from service.steering.requests import SearchRequest
-from workers.baselines import Baseline, measure_baselines
-from workers.protocol import Bundle, Device, Graph, Operator
-from workers.targets import TARGETS
+from service.telling.kernelbench import speedups_of
+from workers.baselines import BaselinesFailed, measure_baselines
+from workers.protocol import Bundle, Device, Graph, Operator, Ratio
 
-SHAPES = {
-    "rmsnorm": {"M": 4096, "N": 4096},
-    "softmax": {"M": 1024, "N": 32768},
-    "cross_entropy": {"M": 4096, "V": 32000},
-}
-"""The shapes whose best baselines were measured before there was a search."""
-POLL_S = 1.0
+POLL_S = 0.5
+AROUND_S = 60.0
+"""Seconds that a row takes besides its search, before one is known: its seed, its baselines twice."""
+SHORTEST_S = 10.0
+"""A search that would get less is not begun."""
+SETTLE_S = 20.0
+"""Most seconds that a card's worker is waited for when its search has ended."""
+RATES_S = 120.0
+REASON_CHARS = 500
+LOG_CHARS = 200_000
+ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
+Row = dict[str, Any]
+Compare = Callable[[Entry, Sequence[Graph], Bundle], Row]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """How a search is run."""
+class Terms:
+    """How rows are searched for.
 
-    device: str
+    Attributes:
+        device: Where.
+        evaluations: Most of a search.
+        seconds: Most of a search, from when its seed and baselines are known.
+        ready_s: Most until then.
+        seed: Drives proposals.
+        emitters: Where candidates come from.
+        until: When nothing more is begun, by the monotonic clock.
+    """
+
+    device: Device
     evaluations: int
     seconds: float
-    workers: int
+    ready_s: float
     seed: int
     emitters: tuple[str, ...]
+    until: float
 
 
-async def run(name: str, wanted: Wanted, folder: Path) -> dict[str, Any]:
-    """Search over one shape; a row."""
-    operator = load_operator(name)
-    shape = {"dims": SHAPES[name], "weight": 1.0}
-    document = operator.model_dump(mode="json") | {"shapes": [shape]}
-    settings = Settings(data_dir=folder, local_workers=wanted.workers, in_flight_per_search=3 * wanted.workers)
-    coordinator = await Coordinator.open(settings)
-    try:
+def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> float:
+    """Seconds for the next search, so that all rows that are left get as many; 0 if that is too little.
+
+    Args:
+        left_s: Of the whole run.
+        rows: Still to do, this one included.
+        around_s: Of a row besides its search.
+        most_s: Of any search.
+    """
+    even = min(most_s, left_s / rows - around_s)
+    if even >= SHORTEST_S:
+        return even
+    # Not enough for all: those that come first get the least that is worth it.
+    return SHORTEST_S if left_s >= around_s + SHORTEST_S else 0.0
+
+
+class Lane:
+    """One card, and its rows one after the other.
+
+    Args:
+        coordinator: Runs the searches.
+        terms: How.
+        lines: Where rows are written.
+        compare: Compares what was found with what a user would run instead, when its search has ended; None for not.
+    """
+
+    def __init__(self, coordinator: Coordinator, terms: Terms, lines: Lines, compare: Compare | None) -> None:
+        self._coordinator, self._terms, self._lines, self._compare = coordinator, terms, lines, compare
+        self._around_s: list[float] = []
+
+    async def run(self, entries: Sequence[Entry]) -> None:
+        """Search for all, as long as there is time; the next one's reference is ready when its turn comes."""
+        ahead: Search | None = None
+        for number, entry in enumerate(entries):
+            left = len(entries) - number
+            around_s = statistics.median(self._around_s or (AROUND_S,))
+            seconds = seconds_for(self._terms.until - time.monotonic(), left, around_s, self._terms.seconds)
+            if not seconds:
+                self._note(entry, {"state": "not reached", "reason": "no time was left"})
+                continue
+            started = time.monotonic()
+            try:
+                search, ahead = ahead or await self._waiting(entry), None
+                search = await self._ready(search)
+                if left > 1:
+                    with suppress(ServiceError):  # It is said when its turn comes.
+                        ahead = await self._waiting(entries[number + 1])
+                searched = await self._row(entry, search, seconds, started)
+            except ServiceError as error:
+                self._note(entry, {"state": "failed", "reason": str(error)[:REASON_CHARS]})
+            else:
+                self._around_s.append(time.monotonic() - started - searched)
+
+    async def _waiting(self, entry: Entry) -> Search:
+        """A search that exports its reference, and then waits for its turn."""
+        terms = self._terms
         request = SearchRequest(
-            operator=document,
-            devices=(wanted.device,),
-            budget=wanted.evaluations,
-            seed=wanted.seed,
-            emitters=wanted.emitters,
+            operator=entry.contract(),
+            devices=(terms.device.name,),
+            budget=terms.evaluations,
+            seed=terms.seed,
+            emitters=terms.emitters,
         )
-        search = await coordinator.submit(request)
-        begun = time.monotonic()
-        started = None
-        while search.state not in (SearchState.DONE, SearchState.FAILED):
+        return await self._coordinator.pause((await self._coordinator.submit(request)).id)
+
+    async def _ready(self, search: Search) -> Search:
+        """Let a search go on until its seeds are judged; it is stopped if that takes too long."""
+        limit = min(time.monotonic() + self._terms.ready_s, self._terms.until)
+        search = await self._coordinator.store.searches.get(search.id)
+        if search.state is SearchState.PAUSED:
+            search = await self._coordinator.resume(search.id)
+        while search.state is SearchState.PREPARING and time.monotonic() < limit:
             await asyncio.sleep(POLL_S)
-            search = await coordinator.store.searches.get(search.id)
-            if started is None and search.state is SearchState.RUNNING:
-                started = time.monotonic()
-            if started is not None and time.monotonic() - started > wanted.seconds:
-                search = await coordinator.stop(search.id)
-                break
-        ended = time.monotonic()
-        best = await coordinator.store.elites.best(search.id, wanted.device)
-        progress = await coordinator.store.elites.progress(search.id, wanted.device, 240)
-        row: dict[str, Any] = {
-            "operator": name,
-            "shape": ",".join(f"{key}={size}" for key, size in sorted(SHAPES[name].items())),
+            search = await self._coordinator.store.searches.get(search.id)
+        return search
+
+    async def _row(self, entry: Entry, search: Search, seconds: float, started: float) -> float:
+        """Search for one entry, and compare what was found; the seconds that the search took."""
+        running = time.monotonic()
+        while search.state is SearchState.RUNNING and time.monotonic() - running < seconds:
+            await asyncio.sleep(POLL_S)
+            search = await self._coordinator.store.searches.get(search.id)
+        searched = time.monotonic() - running
+        if search.state not in ENDED:
+            prepared = search.state is not SearchState.PREPARING
+            with suppress(Conflict):  # It may have ended by itself just now.
+                await self._coordinator.stop(search.id)
+            search = await self._coordinator.store.searches.get(search.id)
+            await self._settle(search)
+            search = search if prepared else replace(search, reason="its seed was not judged in time")
+        row, best = await self._found(search)
+        row |= {"ready_s": round(running - started, 1), "search_s": round(searched, 1)}
+        self._note(entry, row)
+        if best is not None and self._compare is not None:
+            compared = time.monotonic()
+            graphs = [Graph.model_validate(graph) for graph in search.graphs]
+            try:
+                row |= await asyncio.to_thread(self._compare, entry, graphs, best)
+            except BaselinesFailed as error:
+                row["reason"] = str(error)[:REASON_CHARS]
+            row["compare_s"] = round(time.monotonic() - compared, 1)
+            self._note(entry, row)
+        return searched
+
+    async def _settle(self, search: Search) -> None:
+        """Wait until the card's worker is through with what it began for a search."""
+        limit, stopped = time.monotonic() + SETTLE_S, datetime.now(UTC)
+        while self._terms.device.measures and time.monotonic() < limit:
+            mine = [each for each in await self._coordinator.workers() if each.device == search.devices[0]]
+            if all(each.busy is None and each.seen > stopped for each in mine):
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _found(self, search: Search) -> tuple[Row, Bundle | None]:
+        """What a search came to, and the best kernel's bundle if it found a correct one."""
+        store, device = self._coordinator.store, self._terms.device.name
+        progress = await store.elites.progress(search.id, device, 240)
+        row: Row = {
             "state": search.state.value,
             "reason": search.reason,
             "evaluations": progress.evaluations,
             "correct": progress.correct,
             "elites": progress.elites,
-            "ready_s": None if started is None else round(started - begun, 1),
-            "search_s": None if started is None else round(ended - started, 1),
-            "seed": wanted.seed,
-            "emitters": wanted.emitters,
+            "seeds": [each.outcome for each in await store.candidates.seeds(search.id)],
+            "seed": self._terms.seed,
+            "emitters": self._terms.emitters,
         }
-        if best is not None:
-            candidate = await coordinator.store.candidates.get(best.candidate)
-            bundle = Bundle.model_validate_json((await coordinator.store.bundles.get(best.bundle)).document)
-            row |= {
-                "objective": best.objective,
-                "archive_low": best.low,
-                "archive_mid": best.mid,
-                "archive_high": best.high,
-                "source": candidate.source,
-                "configuration": bundle.configuration,
-            }
-    finally:
-        await coordinator.close()
-    if best is not None:
-        searched = Operator.model_validate(document)
-        graphs = [Graph.model_validate(graph) for graph in search.graphs]
-        row |= _figures(searched, graphs, bundle, wanted.device)
-    return row
+        best = await store.elites.best(search.id, device)
+        if best is None:
+            return row, None
+        candidate = await store.candidates.get(best.candidate)
+        bundle = Bundle.model_validate_json((await store.bundles.get(best.bundle)).document)
+        report = next((each for each in await reports_on(store, candidate.id) if each.job == best.job), None)
+        ratio = Ratio(low=best.low, mid=best.mid, high=best.high)
+        over = {} if report is None else speedups_of(report, ratio)
+        told = {
+            "over": {name: each.model_dump() for name, each in over.items()},
+            "objective": best.objective,
+            "archive_low": best.low,
+            "archive_mid": best.mid,
+            "archive_high": best.high,
+            "emitter": candidate.emitter,
+            "source": candidate.source,
+            "configuration": bundle.configuration,
+        }
+        return row | told, bundle
+
+    def _note(self, entry: Entry, row: Row) -> None:
+        head = {"kind": "row", "row": entry.key, "operator": entry.operator, "shape": entry.shape}
+        self._lines.add({**head, "device": self._terms.device.name, **row})
+        shown = {name: row.get(name) for name in ("state", "reason", "evaluations", "reef_us", "over_best")}
+        print(entry.key, json.dumps(shown), flush=True)
 
 
-def _figures(operator: Operator, graphs: list[Graph], bundle: Bundle, device: str) -> dict[str, Any]:
-    """Times of the kernel and of all baselines, interleaved in one run."""
-    found = measure_baselines(operator, graphs, bundle.reduced(), Device.parse(device), 0, None, {})
-    baseline: Baseline = next(iter(found.values()))
-    best = baseline.best()
-    figures = baseline.figures
-    dims = operator.shapes[0].dims
-    floor_us = operator.input_bytes(dims) / TARGETS[Device.parse(device).target].dram_bytes_per_s * 1e6
+def figures(entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: Device, rates: Rates) -> Row:
+    """Times of a kernel and of all baselines, interleaved in one run, and what of the floor it reaches.
+
+    Raises:
+        BaselinesFailed: If they could not be measured.
+    """
+    operator = Operator.model_validate(entry.contract())
+    reduced = bundle.reduced()
+    found = measure_baselines(operator, graphs, reduced, device, 0, None, {})
+    baseline = next(iter(found.values()))
+    best, times = baseline.best(), {name: figure.time_us for name, figure in baseline.figures.items()}
+    moved = moved_bytes(operator, dict(entry.dims), reduced.plans[0].outputs)
+    least = floor_us(moved, entry.flops, rates)
     return {
         "reef_us": baseline.pacer_us,
         "reef_low_us": baseline.pacer_us * (1 - baseline.pacer_half_width),
         "reef_high_us": baseline.pacer_us * (1 + baseline.pacer_half_width),
-        **{f"{key}_us": figure.time_us for key, figure in figures.items()},
-        "over_best": best.over_pacer if best else None,
-        "over_best_half_width": best.half_width if best else None,
-        "floor_us": floor_us,
+        **{f"{name}_us": time_us for name, time_us in times.items()},
+        "best_baseline": None if best is None else min(times, key=lambda name: baseline.figures[name].over_pacer),
+        "over_best": None if best is None else best.over_pacer,
+        "over_best_half_width": None if best is None else best.half_width,
+        "moved_bytes": moved,
+        "flops": entry.flops,
+        "pairs": baseline.pairs,
         "skipped": baseline.skipped,
+        "floor_us": least,
+        "floor_share": least / baseline.pacer_us,
     }
 
 
-def main() -> None:
-    """Run all searches; every finished one is written at once."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--operators", default=",".join(SHAPES))
-    parser.add_argument("--device", default="h200")
-    parser.add_argument("--evaluations", type=int, default=2000)
-    parser.add_argument("--minutes", type=float, default=3.0, help="for each search, from when its baselines are known")
-    parser.add_argument("--workers", type=int, default=14, help="that trace")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--emitters", default="tune,rewrite,cross", help="names with commas")
-    parser.add_argument("--out", type=Path, help="a folder to write the rows to as they come, besides the results")
-    options = parser.parse_args()
-    emitters = tuple(options.emitters.split(","))
-    wanted = Wanted(options.device, options.evaluations, options.minutes * 60, options.workers, options.seed, emitters)
-    rows = []
-    for name in options.operators.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            row = {"operator": name, "failed": True}
-            with contextlib.suppress(SystemExit):
-                row = asyncio.run(run(name, wanted, Path(folder)))
+def measured_rates(card: int) -> tuple[Rates, Row]:
+    """What a card manages, as floors take it and as it was measured; by a process that ends before anything else.
+
+    Raises:
+        SystemExit: If it cannot be measured.
+    """
+    command = (sys.executable, "-m", "benchmarks.rates", "--card", str(card))
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=RATES_S, check=False)
+    if ended.returncode != 0:
+        raise SystemExit(f"the card's rates cannot be measured: {ended.stderr[-500:]}")
+    said: Row = json.loads(ended.stdout.splitlines()[-1])
+    return Rates(max(said["copied_bytes_per_s"], said["read_bytes_per_s"]), said["matrix_flops_per_s"]), said
+
+
+def left_of(entries: Sequence[Entry], lines: Lines, *, measured: bool) -> list[Entry]:
+    """Rows that have no figures yet."""
+    rows = [row for row in lines.rows if row["kind"] == "row"]
+    done = {row["row"] for row in rows if (row.get("reef_us") if measured else row.get("objective"))}
+    return [entry for entry in entries if entry.key not in done]
+
+
+async def search_all(options: argparse.Namespace, terms: Terms, entries: Sequence[Entry], lines: Lines) -> None:
+    """Search for rows on this lane's card; `options.compare` says what becomes of what is found."""
+    with tempfile.TemporaryDirectory() as folder:
+        workers = options.workers or max(1, usable_cores() - 2)
+        settings = Settings(
+            data_dir=Path(folder), local_workers=workers, in_flight_per_search=3 * workers, log_level="warning"
+        )
+        configure(settings)
+        coordinator = await Coordinator.open(settings)
+        try:
+            await Lane(coordinator, terms, lines, options.compare).run(entries)
+        finally:
+            await coordinator.close()
             log = Path(folder) / "workers.log"
-            if options.out is not None and log.exists():
-                (options.out / f"{name}.workers.log").write_text(log.read_text(errors="replace")[-200_000:])
-        rows.append(row)
-        print({key: value for key, value in row.items() if key != "source"}, flush=True)
-        if options.out is not None:
-            (options.out / "searches.json").write_text(json.dumps(rows, indent=1))
-    print(write("searches", rows))
+            if log.exists():
+                (options.out / "workers.log").write_text(log.read_text(errors="replace")[-LOG_CHARS:])
+
+
+def terms_of(options: argparse.Namespace) -> Terms:
+    """What a command line says about searches; whatever comes after sees its card alone, as the first one.
+
+    Workers take the first card of a class.
+
+    Raises:
+        SystemExit: If there is no such card.
+    """
+    until = time.monotonic() + 60 * options.minutes
+    device = options.device or device_of(options.card)
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(options.card))
+    emitters = tuple(options.emitters.split(","))
+    return Terms(device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, until)
+
+
+def main() -> None:
+    """Search, or say what follows from lines."""
+    options = _options()
+    order = [entry.key for entry in suite(options.suite)]
+    if options.lines:
+        lines = [row for path in options.lines for row in read_lines(path)]
+        conclude(lines, order, options.suite, Figures(options.out, options.suite, options.card), options.out)
+        return
+    terms, (first, step) = terms_of(options), options.share
+    entries = [entry for entry in suite(options.suite) if re.search(options.only, entry.key)][first::step]
+    with closing(Lines(options.out / f"{options.suite}.jsonl")) as known:
+        options.compare = None
+        if terms.device.measures:
+            rates, said = measured_rates(0)
+            known.add({"kind": "rates", "card": options.card, **said})
+            options.compare = partial(figures, device=terms.device, rates=rates)
+        asyncio.run(search_all(options, terms, left_of(entries, known, measured=terms.device.measures), known))
+        rows = list(known.rows)
+    conclude(rows, order, options.suite, Figures(options.out, options.suite), options.out)
+
+
+def lane_options(options: argparse.ArgumentParser) -> None:
+    """Options of whatever searches on one of several cards."""
+    options.add_argument("--minutes", type=float, default=60.0, help="for all rows; what is left then is not begun")
+    options.add_argument("--seconds", type=float, default=120.0, help="most of one search, once its seed is judged")
+    options.add_argument("--ready-s", type=float, default=150.0, help="most until a seed is judged and related")
+    options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
+    options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--emitters", default="tune,rewrite,cross", help="names with commas")
+    options.add_argument("--card", type=int, default=0)
+    options.add_argument(
+        "--share", type=share_of, default=(0, 1), help="of the rows: 1/4 is every fourth from the second"
+    )
+    options.add_argument("--lines", type=Path, nargs="+", help="say what follows from these files, and measure nothing")
+    options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--suite", choices=SUITES, default="anchor")
+    options.add_argument("--only", default="", help="a regular expression: rows alone that it is found in")
+    options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
+    lane_options(options)
+    return options.parse_args()
 
 
 if __name__ == "__main__":

@@ -493,13 +493,13 @@ def _options() -> argparse.Namespace:
     options.add_argument("--operators", default=",".join(SHAPES), help="names with commas")
     options.add_argument("--processes", type=int, help="traces at once; all cores if not given, but two beside a card")
     options.add_argument("--card", type=int, default=0)
-    options.add_argument("--share", type=_share, default=(0, 1), help="of the sources: 1/4 is the second fourth")
+    options.add_argument("--share", type=share_of, default=(0, 1), help="of the sources: 1/4 is the second fourth")
     options.add_argument("--lines", type=Path, nargs="+", help="say what follows from these files, and measure nothing")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     return options.parse_args()
 
 
-def _share(text: str) -> tuple[int, int]:
+def share_of(text: str) -> tuple[int, int]:
     """Number of the first source, and how many there are to the next."""
     first, _, step = text.partition("/")
     if not (first.isdecimal() and step.isdecimal() and int(first) < int(step)):

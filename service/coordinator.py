@@ -207,7 +207,7 @@ class Coordinator:
             NotFound: If there is no such search.
             Conflict: If it is not paused.
         """
-        prepared = (await self._find(search_id)).graphs
+        prepared = await _prepared(self.store, await self._find(search_id))
         state = SearchState.RUNNING if prepared else SearchState.PREPARING
         return await self._move(search_id, state, (SearchState.PAUSED,))
 
@@ -303,6 +303,12 @@ class Coordinator:
             raise Conflict(f"the search is {search.state.value}; it cannot become {state.value}") from error
         self.events.publish(SearchChanged(search=search.id, state=state.value, reason=""))
         return search
+
+
+async def _prepared(store: Store, search: Search) -> bool:
+    """Whether a search has its reference, and as many verdicts as its operator has seeds."""
+    seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
+    return bool(search.graphs) and (await store.candidates.count(search.id)).judged >= len(seeds)
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:

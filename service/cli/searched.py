@@ -9,7 +9,6 @@ import typer
 from archive.records import PRIORITY, SearchState
 from service.api.schemas import Search
 from service.cli.console import err
-from service.cli.imported import operator_of_file
 from service.cli.reached import AsJson, Token, Url, reach
 from service.cli.watched import (
     DEFAULT_EMITTERS,
@@ -23,13 +22,14 @@ from service.cli.watched import (
     LlmTokens,
     LlmUsd,
     Priority,
+    Problem,
     Screening,
     Seed,
     Spec,
     Stop,
+    asked_for,
     conclude,
     look_on,
-    operator_of,
     options_of,
     terms_of,
     write_kernel,
@@ -52,9 +52,7 @@ def search(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
-    kernelbench: Annotated[
-        Path | None, typer.Option(help="A problem file of KernelBench, in place of SPEC.", show_default=False)
-    ] = None,
+    kernelbench: Problem = None,
     resume: Annotated[str | None, typer.Option(help="Go on with the search of this id.")] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Where the best kernel is written.")] = Path("reef-out"),
     as_json: AsJson = False,
@@ -64,7 +62,7 @@ def search(
     """Search for a faster kernel for SPEC."""
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
-    operator = operator_of(spec) if kernelbench is None else operator_of_file(kernelbench, options["devices"][0])
+    operator = asked_for(spec, kernelbench, options)
     options["choosing"] = {"bandit": bandit, "screening": screening}
     asked = None if resume else (operator, options)
 

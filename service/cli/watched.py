@@ -12,6 +12,7 @@ from pydantic import JsonValue, ValidationError
 from archive.records import PRIORITY, SearchState
 from service.api.schemas import Archive, Elite, Progress, Search
 from service.cli.console import emit_json, err, out
+from service.cli.imported import operator_of_file
 from service.cli.pictures import elite_table, heat_map
 from service.cli.progress import ProgressView
 from service.cli.reached import AsJson, Token, Url, reach
@@ -35,6 +36,10 @@ POLL_S = 0.5
 DEFAULT_EMITTERS = "tune,rewrite"
 
 Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of one handed in, or a path.")]
+Problem = Annotated[
+    Path | None,
+    typer.Option("--kernelbench", help="A problem file of KernelBench, in place of SPEC.", show_default=False),
+]
 Devices = Annotated[
     list[str] | None,
     typer.Option("--device", help="h200, model:<target> or recorded:<class>; may be given repeatedly."),
@@ -57,7 +62,7 @@ Screening = Annotated[bool, typer.Option(help="Have a model of what was judged c
 
 
 def submit(
-    spec: Spec,
+    spec: Spec = "",
     device: Devices = None,
     evaluations: Evaluations = 200,
     emitters: Emitters = DEFAULT_EMITTERS,
@@ -71,6 +76,7 @@ def submit(
     stop: Stop = None,
     bandit: Bandit = True,
     screening: Screening = False,
+    kernelbench: Problem = None,
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
@@ -79,7 +85,7 @@ def submit(
     terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
     options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
     options["choosing"] = {"bandit": bandit, "screening": screening}
-    found = asyncio.run(_submit(operator_of(spec), options, url, token))
+    found = asyncio.run(_submit(asked_for(spec, kernelbench, options), options, url, token))
     if as_json:
         emit_json(found.model_dump(mode="json"))
         return
@@ -107,6 +113,20 @@ async def _watch(search: str, url: str | None, token: str | None, *, as_json: bo
         found = await find_search(reef, search)
         progress = await look_on(reef, found)
         return conclude(progress, await reef.archive(found.id), None, as_json=as_json)
+
+
+def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
+    """What to send: the operator of a problem of KernelBench, made on this machine, else that of a SPEC.
+
+    Raises:
+        BadInput: If there is neither, if the file is no spec, or if no operator with a seed can be made of the problem.
+        Unavailable: If a process that looks at the problem failed.
+    """
+    if problem is not None:
+        return operator_of_file(problem, options["devices"][0])
+    if not spec:
+        raise BadInput("say what to search for: SPEC, or --kernelbench FILE", "operator")
+    return operator_of(spec)
 
 
 def operator_of(spec: str) -> str | Operator:

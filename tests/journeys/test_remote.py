@@ -13,6 +13,7 @@ import pytest
 from service.operators.catalogue import load_catalogue
 from tests.journeys.small import small_operator
 from tests.service.serving import REEF, Served
+from tests.workers.kernelbench.problems import forward
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -59,6 +60,19 @@ def test_a_search_is_submitted_watched_and_taken_away(service: Served, tmp_path:
         assert all(name in file.namelist() for elite in device["elites"] for name in elite["files"])
     checked = reef(service, tmp_path, "operators", "check", "rmsnorm", "--json")
     assert (checked.returncode, json.loads(checked.stdout)[0]["verdict"]) == (0, "passed")
+    assert not (tmp_path / "own").exists(), "nothing was begun here"
+
+
+def test_a_problem_of_kernelbench_is_submitted_as_the_operator_that_is_made_of_it(
+    service: Served, tmp_path: Path
+) -> None:
+    (tmp_path / "7_Doubled.py").write_text(forward("return torch.relu(x) * 2 - x"))
+    submitted = reef(service, tmp_path, "submit", "--kernelbench", "7_Doubled.py", "--evaluations", "1", "--json")
+    assert submitted.returncode == 0, submitted.stderr
+    search = json.loads(submitted.stdout)
+    assert search["operator"].endswith("7_doubled")
+    watched = reef(service, tmp_path, "watch", search["id"], "--json")
+    assert (watched.returncode, json.loads(watched.stdout)["state"]) == (0, "done"), watched.stderr
     assert not (tmp_path / "own").exists(), "nothing was begun here"
 
 

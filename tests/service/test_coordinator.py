@@ -99,6 +99,15 @@ async def test_a_search_on_a_card_says_that_nobody_serves_it(
     assert await coordinator.served.lacking(search) == ["h200", "model:sm_90"]
 
 
+async def test_a_search_that_was_paused_before_its_seeds_were_judged_goes_on_with_them(
+    coordinator: Coordinator,
+) -> None:
+    search = await coordinator.submit(SearchRequest(operator="softmax"))
+    await coordinator.pause(search.id)
+    await coordinator.store.searches.set_graphs(search.id, [{}])
+    assert (await coordinator.resume(search.id)).state is SearchState.PREPARING
+
+
 async def test_a_search_moves_only_where_it_may(coordinator: Coordinator) -> None:
     search = await coordinator.submit(SearchRequest(operator="softmax"))
     assert (await coordinator.pause(search.id)).state is SearchState.PAUSED

@@ -48,6 +48,15 @@ def test_matrix_products_become_kernels_too():
     assert "tl.dot(" in drafted(load_operator("matmul")).source
 
 
+def test_max_pooling_is_drafted_though_its_decomposition_needs_a_module_that_nobody_imports():
+    pooled = "torch.nn.functional.max_pool1d(x.unsqueeze(0), 3, 1, 1).squeeze(0)"
+    of = operator(reference=f"import torch\n\n\ndef scale(x, w):\n    return {pooled} * w\n")
+    written = drafted(of)
+    assert (written.outcome, "@triton.jit" in written.source) == (Outcome.CORRECT, True), written.reason
+    report = traced(of, written.source)
+    assert report.outcome is Outcome.CORRECT, report.reason
+
+
 @pytest.mark.parametrize("target", ["sm_80", "gfx942"])
 def test_drafts_for_other_targets(target):
     written = drafted(operator(), target)

@@ -79,7 +79,7 @@ class _Host:
     def __post_init__(self) -> None:
         self._given = [item.name for item in self.operator.inputs] + [item.name for item in self.operator.scalars]
         self._names = Names([*self._given, self.operator.entry])
-        self._known: dict[str, str] = {}
+        self._known = {"reinterpret_tensor": "torch.as_strided"}
         self._sizes: dict[str, str] = {}
 
     def text(self) -> str:

@@ -30,12 +30,18 @@ def test_what_cannot_be_right_names_its_option(arguments: list[str], field: str 
     assert field is None or result.exception.field == field
 
 
-def test_a_problem_that_cannot_be_judged_is_not_searched_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["search", "submit"])
+def test_a_problem_that_cannot_be_judged_is_not_searched_for(command: str, tmp_path: Path) -> None:
     (tmp_path / "1_Dropout.py").write_text(forward("return torch.dropout(x, 0.5, True)"))
     environment = {"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"}
-    asked = ["search", "--kernelbench", str(tmp_path / "1_Dropout.py")]
+    asked = [command, "--kernelbench", str(tmp_path / "1_Dropout.py")]
     result = CliRunner().invoke(app, asked, env=environment)
     assert isinstance(result.exception, BadInput) and "draws random numbers" in result.exception.detail
+
+
+def test_a_search_that_is_submitted_needs_something_to_search_for(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["submit"], env={"REEF_DATA_DIR": str(tmp_path), "REEF_LOCAL_WORKERS": "0"})
+    assert isinstance(result.exception, BadInput) and result.exception.field == "operator"
 
 
 def test_a_search_that_is_not_there_cannot_be_resumed(tmp_path: Path) -> None:

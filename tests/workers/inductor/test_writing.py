@@ -39,6 +39,12 @@ def written(lines: str = LAUNCH, grid: str = "Grid1D") -> str:
     return write(operator(), Lowered(START + lines + END, {"fused": draft}))
 
 
+def test_a_result_in_another_shape_is_a_view():
+    launch = LAUNCH.replace("(s1, s2), (s2, 1)", "(s1, 1, s2), (s2, s2, 1)")
+    source = written(launch + "        return (reinterpret_tensor(buf0, (s1, s2), (s2, 1), 0), )\n        del buf0\n")
+    assert "return torch.as_strided(y, (M, N), (N, 1), 0)" in source
+
+
 def test_the_host_allocates_launches_and_returns():
     assert written().endswith(
         "def scale(x, w):\n"

@@ -1,0 +1,78 @@
+"""What is searched for on a card, how time is shared out, and that a run goes on where it ended."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.searches import SHORTEST_S, Lane, Terms, left_of, seconds_for
+from benchmarks.suites import ANCHOR, Entry, Rates, floor_us, moved_bytes, rest
+from benchmarks.throughput import Lines
+from service.coordinator import Coordinator
+from service.operators.catalogue import load_catalogue, parse_operator
+from service.settings import Settings
+from tests.gpu.contracts import operators
+from workers.protocol import Device, View
+
+
+def test_the_suites_hold_every_operator_once_or_at_several_shapes_of_its_contract():
+    keys = [entry.key for entry in (*ANCHOR, *rest())]
+    assert len(ANCHOR) == 23 and len(set(keys)) == len(keys)
+    assert {entry.operator for entry in (*ANCHOR, *rest())} == set(load_catalogue())
+    for entry in (*ANCHOR, *rest()):
+        (shape,) = parse_operator(entry.contract()).shapes
+        assert shape.dims == dict(entry.dims)
+
+
+def test_floors_are_of_bytes_or_of_operations_whichever_take_longer():
+    rates = Rates(bytes_per_s=4e12, flops_per_s=800e12)
+    assert floor_us(4_000_000, 0.0, rates) == pytest.approx(1.0)
+    assert floor_us(4_000_000, 8e9, rates) == pytest.approx(10.0)
+    product = next(entry for entry in ANCHOR if entry.operator == "matmul")
+    assert product.flops == 2 * 4096**3
+
+
+def test_time_is_shared_evenly_and_the_first_get_what_is_left():
+    assert seconds_for(540.0, 6, 50.0, 120.0) == 40.0
+    assert seconds_for(540.0, 2, 50.0, 120.0) == 120.0
+    assert seconds_for(100.0, 6, 50.0, 120.0) == SHORTEST_S
+    assert seconds_for(59.0, 1, 50.0, 120.0) == 0.0
+
+
+def test_rows_with_figures_are_not_searched_again(tmp_path: Path):
+    first, second = ANCHOR[:2]
+    with closing(Lines(tmp_path / "anchor.jsonl")) as lines:
+        lines.add({"kind": "rates"})
+        lines.add({"kind": "row", "row": first.key, "objective": 1.1})
+        assert left_of(ANCHOR[:2], lines, measured=True) == [first, second]
+        lines.add({"kind": "row", "row": first.key, "objective": 1.1, "reef_us": 20.0})
+    with closing(Lines(tmp_path / "anchor.jsonl")) as lines:
+        assert left_of(ANCHOR[:2], lines, measured=True) == [second]
+
+
+@pytest.mark.slow
+async def test_a_lane_searches_for_one_row_after_the_other_and_says_what_was_not_reached(tmp_path: Path):
+    entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256}), *ANCHOR[:1]]
+    coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
+    terms = Terms(Device.parse("model:sm_90"), 3, 60.0, 120.0, 0, ("tune",), time.monotonic() + 500.0)
+    try:
+        with closing(Lines(tmp_path / "rows.jsonl")) as lines:
+            await Lane(coordinator, terms, lines, None).run(entries[:2])
+            late = Terms(terms.device, 3, 60.0, 120.0, 0, ("tune",), time.monotonic() + 1.0)
+            await Lane(coordinator, late, lines, None).run(entries[2:])
+            rows = lines.rows
+    finally:
+        await coordinator.close()
+    assert [(row["row"], row["state"]) for row in rows] == [
+        (entries[0].key, "done"),
+        (entries[1].key, "done"),
+        (entries[2].key, "not reached"),
+    ]
+    assert all(row["correct"] and row["objective"] for row in rows[:2])
+    assert rows[1]["shape"] == "M=64,N=256" and rows[2]["reason"] == "no time was left"
+
+
+def test_moved_bytes_are_those_of_inputs_and_results():
+    result = View(buffer=2, shape=(64, 256), strides=(256, 1), dtype="bfloat16")
+    assert moved_bytes(operators()["rmsnorm"], {"M": 64, "N": 256}, [result]) == 2 * (2 * 64 * 256 + 256)
