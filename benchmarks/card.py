@@ -2,12 +2,15 @@
 
     python -m benchmarks.card --out results                       all parts
     python -m benchmarks.card --out results --parts judgements --operators rmsnorm,softmax
+    python -m benchmarks.card --out a --parts judgements --card 0 --share 0/2     a card of several, beside others
+    python -m benchmarks.card --out results --rows a/card_judgements.json b/card_judgements.json
 
 Parts, each a file: `card_judgements` (outcomes), `card_throughput` (seconds by stage, candidates an hour once plans are
 ready, and the seed timed against itself), `correlation` (predicted against measured times; see `correlation.py`).
 """
 
 import argparse
+import json
 import math
 import statistics
 import time
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import correlation
-from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.figures import Allowance, Figures, device_of, share_of
 from tests.gpu.benches import Served, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
@@ -28,6 +31,8 @@ from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Outcome, Repor
 
 PARTS = ("judgements", "throughput", "correlation")
 REASON_CHARS = 300
+NO_KERNEL = frozenset({Outcome.COMPILE_ERROR, Outcome.TRACE_TIMEOUT})
+"""Outcomes of honest texts that say nothing of the judge: tunings may ask for more than a card has."""
 Row = dict[str, Any]
 
 
@@ -108,7 +113,8 @@ def _judged(kernel: Kernel, variant: TracedVariant, answer: Answer) -> Row:
 
 
 def _verdict(kernel: Kernel, outcome: Outcome, reason: str, stage: str | None) -> Row:
-    expected = outcome in _expected(kernel)
+    is_kernel = isinstance(kernel, Rogue) or outcome not in NO_KERNEL
+    expected = outcome in _expected(kernel) if is_kernel else None
     return {"outcome": outcome.value, "as_expected": expected, "stage": stage, "reason": reason[:REASON_CHARS]}
 
 
@@ -218,9 +224,15 @@ def _noise(found: Sequence[Row | None]) -> Row:
 def main() -> None:
     """Make the figures that are asked for."""
     options = _options()
+    if options.rows:
+        joined = Figures(options.out, "card_judgements", options.card)
+        joined.rows += [row for path in options.rows for row in json.loads(path.read_text())["rows"]]
+        joined.conclude(counts=_counts(joined.rows))
+        return
     command = measuring(options.device, options.card, options.data)
     place = Place(options.device, command, options.processes, options.related)
-    names = set(options.operators.split(",")) if options.operators else set(operators())
+    first, step = options.share
+    names = set(sorted(options.operators.split(",") if options.operators else operators())[first::step])
     judged: Sequence[Mapping[str, Any]] = ()
     if "judgements" in options.parts:
         figures = Figures(options.out, "card_judgements", options.card)
@@ -263,13 +275,15 @@ def _options() -> argparse.Namespace:
     options.add_argument("--count", type=int, default=70, help="kernels an operator for the correlation")
     options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--share", type=share_of, default=(0, 1), help="of the operators: 1/4 is every fourth")
+    options.add_argument("--rows", type=Path, nargs="+", help="join the judgements in these files, and judge nothing")
     options.add_argument("--related", action="store_true", help="relate times to baselines: half a minute an operator")
     options.add_argument("--data", type=Path, help="where baselines are kept")
     options.add_argument(
         "--device", type=Device.parse, help="instead of the card's; `model:sm_90` tries the script out"
     )
     chosen = options.parse_args()
-    chosen.device = chosen.device or device_of(chosen.card)
+    chosen.device = chosen.device or (None if chosen.rows else device_of(chosen.card))
     return chosen
 
 

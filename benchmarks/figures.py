@@ -1,5 +1,6 @@
-"""Figures that take long to make: a file that is whole after every row, and a limit on the time."""
+"""Figures that take long to make: files that are whole after every row, limits on the time, shares of the work."""
 
+import argparse
 import json
 import sys
 import time
@@ -11,6 +12,8 @@ from typing import Any
 from benchmarks.record import machine, versions
 from tests.gpu.judging import cards
 from workers.protocol import Device
+
+Row = dict[str, Any]
 
 
 class Figures:
@@ -73,3 +76,45 @@ def device_of(number: int) -> Device:
     if names.get(number) is None:
         raise SystemExit(f"cuda:{number} is no card that is measured on; found: {names or 'none'}")
     return Device.parse(str(names[number]))
+
+
+def read_lines(path: Path) -> list[Row]:
+    """The lines of a file, but for a last one that was cut short."""
+    text = path.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+class Lines:
+    """The file of lines; every line is there as soon as it is known.
+
+    Attributes:
+        rows: All of them, former sessions' too.
+        session: When this one began; lines carry it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.session = time.time()
+        self.rows: list[Row] = []
+        if path.exists():
+            self.rows = read_lines(path)
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in self.rows))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", buffering=1)
+
+    def add(self, row: Row) -> None:
+        """Write a line."""
+        row = {"session": self.session, **row}
+        self.rows.append(row)
+        self._file.write(json.dumps(row) + "\n")
+
+    def close(self) -> None:
+        """End it."""
+        self._file.close()
+
+
+def share_of(text: str) -> tuple[int, int]:
+    """Number of the first, and how many there are to the next: `1/4` is every fourth from the second."""
+    first, _, step = text.partition("/")
+    if not (first.isdecimal() and step.isdecimal() and int(first) < int(step)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no share, such as 0/4")
+    return int(first), int(step)

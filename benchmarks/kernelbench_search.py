@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compared import latest
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, Lines, read_lines
 from benchmarks.record import RESULTS
 from benchmarks.searches import lane_options, left_of, search_all, terms_of
 from benchmarks.suites import Entry
-from benchmarks.throughput import Lines, read_lines
 from service.cli.imported import read_problem
 from service.errors import BadInput
 from service.hiring.kernelbench import Importer

@@ -38,10 +38,9 @@ from typing import Any
 
 from archive.records import Search, SearchState
 from benchmarks.compared import conclude
-from benchmarks.figures import Figures, device_of
+from benchmarks.figures import Figures, Lines, device_of, read_lines, share_of
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, Entry, Rates, floor_us, moved_bytes, suite
-from benchmarks.throughput import Lines, read_lines, share_of
 from service.coordinator import Coordinator
 from service.errors import Conflict, ServiceError
 from service.judging.reports import reports_on

@@ -32,7 +32,7 @@ from threading import Thread
 from typing import Any
 
 from benchmarks.card import over_pacer
-from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.figures import Allowance, Figures, Lines, device_of, read_lines, share_of
 from benchmarks.landscape import LOOK_S, SAID_S, SPARE_CORES, Tracers, space_of, supplied
 from benchmarks.measurer import Station
 from benchmarks.space import Written
@@ -135,40 +135,6 @@ class Contest:
                 raise WorkerError(f"{self.operator.name} cannot be judged: {report}"[:500])
             self.graphs = report.graphs or self.graphs
             self.pacer = report.variants[0].bundle if report.variants else self.pacer
-
-
-def read_lines(path: Path) -> list[Row]:
-    """The lines of a file, but for a last one that was cut short."""
-    text = path.read_text()
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-
-
-class Lines:
-    """The file of lines; every line is there as soon as it is known.
-
-    Attributes:
-        rows: All of them, former sessions' too.
-        session: When this one began; lines carry it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.session = time.time()
-        self.rows: list[Row] = []
-        if path.exists():
-            self.rows = read_lines(path)
-            path.write_text("".join(f"{json.dumps(row)}\n" for row in self.rows))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", buffering=1)
-
-    def add(self, row: Row) -> None:
-        """Write a line."""
-        row = {"session": self.session, **row}
-        self.rows.append(row)
-        self._file.write(json.dumps(row) + "\n")
-
-    def close(self) -> None:
-        """End it."""
-        self._file.close()
 
 
 class Gauge:
@@ -497,14 +463,6 @@ def _options() -> argparse.Namespace:
     options.add_argument("--lines", type=Path, nargs="+", help="say what follows from these files, and measure nothing")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     return options.parse_args()
-
-
-def share_of(text: str) -> tuple[int, int]:
-    """Number of the first source, and how many there are to the next."""
-    first, _, step = text.partition("/")
-    if not (first.isdecimal() and step.isdecimal() and int(first) < int(step)):
-        raise argparse.ArgumentTypeError(f"'{text}' is no share, such as 0/4")
-    return int(first), int(step)
 
 
 def _phase(text: str) -> tuple[str, float]:

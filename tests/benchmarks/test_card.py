@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from benchmarks import card
 from benchmarks.card import Place, against_itself, judge, over_pacer, throughput
 from benchmarks.correlation import correlate, populations
 from benchmarks.figures import Allowance, Figures
 from tests.gpu.benches import measuring
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.rogues import load_rogues
-from workers.protocol import Device, ShapeResult
+from workers.protocol import Device, Outcome, ShapeResult
 
 DEVICE = Device.parse("model:sm_90")
 PLACE = Place(DEVICE, measuring(DEVICE), 1)
@@ -41,6 +42,27 @@ def test_times_over_the_pacer_need_both():
     assert over_pacer(ShapeResult(shape="M=1", mid_us=2.0, low_us=1.0, high_us=3.0)) is None
     paced = ShapeResult(shape="M=1", mid_us=2.0, low_us=1.0, high_us=3.0, pacer_us=2.0)
     assert over_pacer(paced) == {"low": 0.5, "mid": 1.0, "high": 1.5}
+
+
+def test_judgements_of_several_cards_are_joined(tmp_path, monkeypatch):
+    for lane, as_expected in (("a", True), ("b", None)):
+        (tmp_path / lane).mkdir()
+        Figures(tmp_path / lane, "card_judgements").add({"kind": "honest", "as_expected": as_expected}, lane)
+    files = [str(tmp_path / lane / "card_judgements.json") for lane in ("a", "b")]
+    monkeypatch.setattr("sys.argv", ["card", "--out", str(tmp_path), "--rows", *files])
+    card.main()
+    joined = written(tmp_path, "card_judgements")
+    assert joined["counts"] == {"honest": {"rows": 2, "as_expected": 1, "not_judged": 1}} and len(joined["rows"]) == 2
+
+
+def test_honest_texts_that_do_not_compile_are_no_kernels():
+    honest, rogue = honest_kernels()["gelu/seed"], load_rogues()["flag_memo"]
+    expected = {
+        (kernel.name, outcome): card._verdict(kernel, outcome, "", None)["as_expected"]
+        for kernel in (honest, rogue)
+        for outcome in (Outcome.COMPILE_ERROR, Outcome.WRONG_RESULT)
+    }
+    assert list(expected.values()) == [None, False, False, True]
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.figures import Lines, read_lines
 from benchmarks.kernelbench_search import PREPARED, draw, entries_of, joined, prepare
 from benchmarks.searches import Lane, Terms
-from benchmarks.throughput import Lines, read_lines
 from service.coordinator import Coordinator
 from service.settings import Settings
 from tests.workers.kernelbench.problems import forward

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.figures import Lines
 from benchmarks.searches import SHORTEST_S, Lane, Terms, left_of, seconds_for
 from benchmarks.suites import ANCHOR, Entry, Rates, floor_us, moved_bytes, rest
-from benchmarks.throughput import Lines
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_catalogue, parse_operator
 from service.settings import Settings

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from benchmarks.figures import Allowance, Figures
+from benchmarks.figures import Allowance, Figures, Lines
 from benchmarks.landscape import Tracers
 from benchmarks.measurer import Station
 from benchmarks.space import points, written
-from benchmarks.throughput import SHAPES, Contest, Flow, Gauge, Lines, Stretch, contract, reached, summarise
+from benchmarks.throughput import SHAPES, Contest, Flow, Gauge, Stretch, contract, reached, summarise
 from tests.gpu.contracts import operators
 from workers.devices.cuda import PAIRS
 from workers.protocol import Device
