@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import correlation
-from benchmarks.figures import Allowance, Figures, device_of, share_of
+from benchmarks.figures import Allowance, Figures, Row, device_of, share_of
 from tests.gpu.benches import Served, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
@@ -33,7 +33,6 @@ PARTS = ("judgements", "throughput", "correlation")
 REASON_CHARS = 300
 NO_KERNEL = frozenset({Outcome.COMPILE_ERROR, Outcome.TRACE_TIMEOUT})
 """Outcomes of honest texts that say nothing of the judge: tunings may ask for more than a card has."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import exp, log, sqrt
 from pathlib import Path
-from typing import Any
 
 from benchmarks.bars import Bar, draw
-from benchmarks.figures import Figures
+from benchmarks.figures import Figures, Row
 
 GOAL = 1.2
 """Geometric mean over the best baseline of each row that is aimed at."""
 COLUMNS = ("eager", "compile", "max_autotune", "liger")
-Row = dict[str, Any]
 
 
 def latest(lines: Iterable[Row]) -> list[Row]:

@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 860, 420, 60, 40, 220, 44
-COLOURS = ("#0b6e4f", "#c1121f", "#1d4e89", "#e09f3e", "#6a4c93", "#3d405b", "#2a9d8f", "#9c6644", "#7f7f7f", "#ef476f")
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 920, 420, 60, 40, 280, 44
+COLOURS = (
+    *("#0b6e4f", "#c1121f", "#1d4e89", "#e09f3e", "#6a4c93", "#3d405b"),
+    *("#2a9d8f", "#9c6644", "#7f7f7f", "#ef476f", "#90be6d", "#4cc9f0"),
+)
 TICKS = 5
 
 

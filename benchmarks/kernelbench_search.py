@@ -23,10 +23,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from benchmarks.compared import latest
-from benchmarks.figures import Figures, Lines, read_lines
+from benchmarks.figures import Figures, Lines, Row, read_lines
 from benchmarks.record import RESULTS
 from benchmarks.searches import lane_options, left_of, search_all, terms_of
 from benchmarks.suites import Entry
@@ -44,8 +43,6 @@ CHOICE_SEED, CHOSEN_OF_A_LEVEL = 20261121, 20
 TARGET = "sm_90"
 PREPARED = "prepared.jsonl"
 NAME = "kernelbench_search"
-
-Row = dict[str, Any]
 
 
 def draw(problems: Sequence[Path]) -> list[str]:

@@ -164,7 +164,8 @@ def pictures(rows: Sequence[Row], folder: Path) -> None:
     """A plot an operator: the median best so far of each contender."""
     for operator in sorted({row["operator"] for row in rows}):
         curves: dict[str, list[float]] = {}
-        for name in dict.fromkeys(row["contender"] for row in rows):
+        competed = {row["contender"] for row in rows}
+        for name in (name for name in CONTENDERS if name in competed):
             mine = [row["curve"] for row in rows if (row["operator"], row["contender"]) == (operator, name)]
             longest = max(map(len, mine), default=0)
             curves[name] = [_median([curve[min(at, len(curve) - 1)] for curve in mine]) for at in range(longest)]

@@ -34,11 +34,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from archive.records import Search, SearchState
 from benchmarks.compared import conclude
-from benchmarks.figures import Figures, Lines, device_of, read_lines, share_of
+from benchmarks.figures import Figures, Lines, Row, device_of, read_lines, share_of
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, Entry, Rates, floor_us, moved_bytes, suite
 from service.coordinator import Coordinator
@@ -62,7 +61,6 @@ RATES_S = 120.0
 REASON_CHARS = 500
 LOG_CHARS = 200_000
 ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
-Row = dict[str, Any]
 Compare = Callable[[Entry, Sequence[Graph], Bundle], Row]
 
 

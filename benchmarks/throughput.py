@@ -32,7 +32,7 @@ from threading import Thread
 from typing import Any
 
 from benchmarks.card import over_pacer
-from benchmarks.figures import Allowance, Figures, Lines, device_of, read_lines, share_of
+from benchmarks.figures import Allowance, Figures, Lines, Row, device_of, read_lines, share_of
 from benchmarks.landscape import LOOK_S, SAID_S, SPARE_CORES, Tracers, space_of, supplied
 from benchmarks.measurer import Station
 from benchmarks.space import Written
@@ -83,7 +83,6 @@ DRAIN_S = 30.0
 SAMPLED_MS = 200
 """Milliseconds between two looks at how busy the card is."""
 REASON_CHARS = 160
-Row = dict[str, Any]
 Pending = tuple[MeasureJob, TracedVariant]
 
 

@@ -102,13 +102,13 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
 
     Traced as if on the CPU, since fake tensors of a device that torch was not built for fail at some operations.
     """
-    named = _late("torch._dynamo.source").ConstantSource
-    _late("torch._inductor.lowering")  # Some decompositions, as that of max pooling, take for granted that it is there.
-    decompositions = _late("torch._inductor.decomposition").select_decomp_table()
     if operator.backward:
         raise Refused(Outcome.FORBIDDEN_OP, "the operator has gradients, and TorchInductor is given its results alone")
     if operator.dimensions != operator.extents:
         raise Refused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
+    named = _late("torch._dynamo.source").ConstantSource
+    _late("torch._inductor.lowering")  # Some decompositions, as that of max pooling, take for granted that it is there.
+    decompositions = _late("torch._inductor.decomposition").select_decomp_table()
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str | int, Any] = {}
