@@ -12,7 +12,7 @@ from workers.protocol import Device, Operator, Outcome, Shape, TraceJob, TraceRe
 from workers.tracer.reply import Written
 
 WITHOUT_A_DRAFT = {
-    "depthwise_conv_large": "convolution",
+    "depthwise_conv_large": "filters of any extent",
     "entmax15": "sort",
     "simplicial_attention": "a scalar",
     "sliding_window_attention": "a scalar",
@@ -70,6 +70,29 @@ def test_max_pooling_is_drafted_though_its_decomposition_needs_a_module_that_nob
     of = operator(reference=f"import torch\n\n\ndef scale(x, w):\n    return {pooled} * w\n")
     written = drafted(of)
     assert (written.outcome, "@triton.jit" in written.source) == (Outcome.CORRECT, True), written.reason
+    report = traced(of, written.source)
+    assert report.outcome is Outcome.CORRECT, report.reason
+
+
+CONVOLVED = {
+    "inputs": [
+        {"name": "x", "shape": ["N", "C", "H", "W"], "dtype": "float32"},
+        {"name": "w", "shape": ["F", "C", 3, 3], "dtype": "float32"},
+        {"name": "b", "shape": ["F"], "dtype": "float32"},
+    ],
+    "ranges": {"H": [3, 64], "W": [3, 64]},
+    "shapes": [{"dims": {"N": 2, "C": 6, "H": 9, "W": 12, "F": 20}}],
+}
+
+
+@pytest.mark.parametrize("how", ["stride=2, padding=1", ""])
+def test_convolutions_are_kernels_of_ours_and_what_follows_them_inductors(how):
+    reference = f"import torch\n\n\ndef scale(x, w, b):\n    return torch.nn.functional.conv2d(x, w, b, {how}).relu()\n"
+    of = operator(reference=reference, **CONVOLVED)
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    assert "scale_product[" in written.source
+    assert written.source.count("@triton.jit\ndef scale_") == 2
     report = traced(of, written.source)
     assert report.outcome is Outcome.CORRECT, report.reason
 

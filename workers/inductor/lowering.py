@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.inductor.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE
 from workers.protocol import Operator, Outcome
 from workers.targets import Target
 from workers.tracer.pretence import DEVICE, pretend
@@ -30,6 +31,8 @@ SMALLEST_HINT = 2
 """Sizes that Inductor is told to expect are at least this: it would treat a size of 1 as always 1."""
 
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
+_FOREIGN = re.compile(rf"\bextern_kernels\.\w+|(?<!')\btorch\.ops\.(?!{NAMESPACE}\.)[\w.]+|\bcpp_fused\w*")
+"""Calls of what is no kernel. Names in quotes only tell where something is from."""
 _BOUNDARY = "@triton.jit"
 _CACHED = type(cache(len))
 
@@ -77,10 +80,10 @@ def lower(operator: Operator, target: Target) -> Lowered:
     found = re.search(r"^    def call\(self, args\):\n(?P<body>(?:^(?: {8}.*)?\n)+)", text, re.MULTILINE)
     if found is None:
         raise Refused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches")
-    if foreign := re.search(r"\bextern_kernels\.\w+|\btorch\.ops\.[\w.]+|\bcpp_fused\w*", found["body"]):
+    if foreign := _FOREIGN.search(found["body"]):
         raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]} for it, which is no Triton kernel")
     drafts = {match["name"]: _draft(match["name"], match["text"]) for match in _KERNEL.finditer(text)}
-    if not drafts:
+    if not drafts and CONVOLUTION not in found["body"]:
         raise Refused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
     return Lowered("def call(self, args):\n" + found["body"], drafts)
 
@@ -108,7 +111,7 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
         raise Refused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     named = _late("torch._dynamo.source").ConstantSource
     _late("torch._inductor.lowering")  # Some decompositions, as that of max pooling, take for granted that it is there.
-    decompositions = _late("torch._inductor.decomposition").select_decomp_table()
+    table = {**_late("torch._inductor.decomposition").select_decomp_table(), **DECOMPOSITIONS}
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str | int, Any] = {}
@@ -126,7 +129,7 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
             torch.empty([dims.get(extent, extent) for extent in item.shape], dtype=getattr(torch, item.dtype))
             for item in operator.inputs
         ]
-        traced = make_fx(call, decomposition_table=decompositions)(*inputs)
+        traced = make_fx(call, decomposition_table=table)(*inputs)
     _move(traced, inputs)
     return traced, inputs
 

@@ -1,11 +1,14 @@
 """A candidate out of what Inductor wrote: kernels without its runtime, and a function that launches them."""
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
+from workers.inductor.convolution import read_convolution
 from workers.inductor.lowering import Draft, Lowered
 from workers.inductor.naming import KNOWN, Names, name_locals, rename
+from workers.inductor.operations import CONVOLUTION
 from workers.inductor.spelling import COMBINE, dotted, respell
 from workers.inductor.tidying import bound, tidy
 from workers.protocol import Operator, Outcome
@@ -20,6 +23,9 @@ GRIDS: Mapping[str, str] = {
 }
 """Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at 65535."""
 
+_EMPTY = "empty_strided_cuda"
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
+"""What code of sizes and strides calls."""
 _SILENT = ("args.clear", "assert_size_stride", "torch.cuda.set_device", "assert_alignment")
 _HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
 
@@ -31,7 +37,7 @@ def write(operator: Operator, lowered: Lowered) -> str:
         Refused: If Inductor's host code or one of its kernels has no counterpart in a candidate.
     """
     lines = _flat(ast.parse(lowered.host).body[0])
-    host = _Host(operator, lowered.kernels, _results(lines, operator))
+    host = _Host(operator, lowered.kernels, _results(lines, operator), _layouts(lines))
     for line in lines:
         host.add(line)
     kernels = "\n\n".join(host.kernels)
@@ -58,6 +64,20 @@ def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
     return found
 
 
+def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
+    """Extents and strides of tensors, by Inductor's names."""
+    found: dict[str, tuple[ast.expr, ast.expr]] = {}
+    for line in reversed(lines):  # What an operation of ours makes is told under another name, later.
+        match line:
+            case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) in _SILENT:
+                found[ast.unparse(tensor)] = (size, stride)
+            case ast.Assign(value=ast.Call(func=func, args=[size, stride, _])) if dotted(func) == _EMPTY:
+                found[bound(line)] = (size, stride)
+            case ast.Assign(value=ast.Name(id=other)) if bound(line) in found:
+                found.setdefault(other, found[bound(line)])
+    return found
+
+
 def _flat(function: ast.stmt) -> list[ast.stmt]:
     """The lines of a function, those under `with` included."""
     lines: list[ast.stmt] = []
@@ -73,6 +93,7 @@ class _Host:
     operator: Operator
     drafts: Mapping[str, Draft]
     results: Mapping[str, str]
+    layouts: Mapping[str, tuple[ast.expr, ast.expr]]
     lines: list[str] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
 
@@ -118,13 +139,15 @@ class _Host:
                 self._size(name, self._sizes[sizes], axis)
             case ast.Call(func=ast.Name(id="get_raw_stream")):
                 return
-            case ast.Call(func=ast.Name(id="empty_strided_cuda"), args=[size, stride, dtype]):
+            case ast.Call(func=func, args=[size, stride, dtype]) if dotted(func) == _EMPTY:
                 self._known[name] = self._names.give(self.results.get(name, "scratch"))
                 self.lines.append(f"{self._known[name]} = {self._allocation(size, stride, dtype)}")
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=arguments):
                 said = ", ".join(self._read(item) for item in arguments)
                 self._known[name] = self._names.give("view")
                 self.lines.append(f"{self._known[name]} = torch.as_strided({said})")
+            case ast.Call(func=func) if dotted(func) == CONVOLUTION:
+                self._convolve(name, value)
             case ast.Name(id=other):
                 self._known[name] = self._known.get(other, other)
             case ast.Call():
@@ -185,6 +208,38 @@ class _Host:
             f"{name}[{GRIDS[draft.grid].format(**counts)}]({', '.join([*positional, *keywords, *options])})"
         )
 
+    def _convolve(self, name: str, call: ast.Call) -> None:
+        """Launch a kernel of ours for a convolution."""
+        layouts = [self._layout(item) for item in (*call.args[:2], ast.Name(name))]
+        if not all(_is_contiguous(*layout) for layout in layouts):
+            raise Refused(
+                Outcome.FORBIDDEN_OP, "TorchInductor's convolution takes or makes a tensor that is not packed"
+            )
+        x, weight, y = ([*size.elts] for size, _ in layouts if isinstance(size, ast.Tuple))
+        exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
+        convolution = read_convolution(call, weight, y, precision="ieee" if exactly else None)
+        given = [self._read(item) for item in call.args[:2]]
+        extents = [[self._read(deepcopy(item)) for item in sizes] for sizes in (x, weight, y)]
+        made = self._known[name] = self._names.give(self.results.get(name, "scratch"))
+        shape = f"({', '.join(extents[2])})"
+        self.lines.append(f"{made} = torch.empty({shape}, dtype={given[0]}.dtype, device={self._given[0]}.device)")
+        function = convolution.kernel()
+        tidy(function)
+        function.name = self._names.give(f"{self.operator.entry}_{function.name}")
+        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        arguments = [*given, made, *convolution.arguments(*extents)]
+        arguments += [f"{option}={value}" for option, value in convolution.options.items()]
+        self.lines.append(f"{function.name}[{convolution.grid(*extents)}]({', '.join(arguments)})")
+
+    def _layout(self, tensor: ast.expr) -> tuple[ast.expr, ast.expr]:
+        """Extents and strides of a tensor."""
+        match tensor:
+            case ast.Name(id=name) if name in self.layouts:
+                return self.layouts[name]
+            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[_, size, stride, *_]):
+                return size, stride
+        raise Refused(Outcome.FORBIDDEN_OP, f"nothing is known of `{ast.unparse(tensor)[:200]}`, which is convolved")
+
     def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str, str]:
         """Names of a kernel's parameters after what the host passes."""
         names, found = Names(), dict[str, str]()
@@ -206,7 +261,8 @@ def _count(extent: str, block: int) -> str:
 
 def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:
     """Whether strides are those of a packed tensor, whatever the sizes are: tried with sizes that are large primes."""
-    symbols = sorted({item.id for node in (size, stride) for item in ast.walk(node) if isinstance(item, ast.Name)})
+    read = {item.id for node in (size, stride) for item in ast.walk(node) if isinstance(item, ast.Name)}
+    symbols = sorted(read - _FUNCTIONS.keys())
     primes = dict(zip(symbols, (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079), strict=False))
     if len(primes) < len(symbols):
         return False
@@ -220,5 +276,5 @@ def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:
 
 
 def _evaluated(node: ast.expr, values: Mapping[str, int]) -> tuple[int, ...]:
-    found: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": {"max": max, "min": min}}, dict(values))
+    found: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": dict(_FUNCTIONS)}, dict(values))
     return found
