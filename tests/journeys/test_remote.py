@@ -15,7 +15,7 @@ from tests.journeys.small import small_operator
 from tests.service.serving import REEF, Served
 from tests.workers.kernelbench.problems import forward
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def reef(service: Served | None, elsewhere: Path, *arguments: str) -> subprocess
     if service is not None:
         environment["REEF_URL"] = service.url
     return subprocess.run(
-        [*REEF, *arguments], env=environment, cwd=elsewhere, capture_output=True, text=True, timeout=200
+        [*REEF, *arguments], env=environment, cwd=elsewhere, capture_output=True, text=True, timeout=600
     )
 
 

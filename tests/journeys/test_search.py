@@ -27,7 +27,7 @@ def _environment(data: Path) -> dict[str, str]:
 def _reef(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [*REEF, *arguments], env=_environment(data), cwd=data, capture_output=True, text=True, timeout=200
+            [*REEF, *arguments], env=_environment(data), cwd=data, capture_output=True, text=True, timeout=500
         )
     except subprocess.TimeoutExpired as error:
         raise AssertionError(f"no end in sight: {_last_words(data)}") from error

@@ -1,6 +1,7 @@
 """The gate: nobody passes who is not known, whatever the address; strangers cannot ask as often as they like."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from service.security.authentication import issue
 from service.security.credentials import mint
 from service.security.doors import Doors, Login
 from service.security.hosts import Hosts
+from service.security.rates import Rates
 from service.security.scopes import Scope
 from service.settings import Settings
 from tests.service.api.guarding import ALWAYS, bearer, guarded
@@ -124,6 +126,13 @@ async def test_metrics_need_a_token_where_others_can_ask(service, strict) -> Non
     refused(await strict.get("/metrics", headers=await bearer(service.coordinator.store, {Scope.SUBMIT})), 403)
 
 
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes for whoever counts requests."""
+    monkeypatch.setattr("service.api.gate.Rates", partial(Rates, clock=lambda: 0.0))
+
+
+@pytest.mark.usefixtures("still")
 async def test_a_caller_may_not_ask_as_often_as_he_likes(service) -> None:
     one, other = [await bearer(service.coordinator.store) for _ in range(2)]
     async with guarded(service.coordinator, Doors(Login.ALWAYS, ALWAYS.hosts, requests_per_s=1)) as client:
@@ -134,6 +143,7 @@ async def test_a_caller_may_not_ask_as_often_as_he_likes(service) -> None:
         assert (await client.get(SEARCHES, headers=other)).status_code == 200
 
 
+@pytest.mark.usefixtures("still")
 async def test_neither_do_strangers(service) -> None:
     for headers in ({}, {"Authorization": "Bearer nonsense"}):
         async with guarded(service.coordinator, Doors(Login.ALWAYS, ALWAYS.hosts, requests_per_s=1)) as client:
