@@ -93,6 +93,7 @@ def _context(parts: Parts) -> dict[str, Any]:
         "package": parts.name,
         "entry": certificate.operator.entry,
         "target": certificate.device.target,
+        "tf32": certificate.operator.precision.allow_tf32,
         "provenance": certificate.provenance.value,
         "figures": in_words(certificate.device.name),
         "triton": certificate.verdict.versions.get("triton", "unknown"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from importlib.metadata import version
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ from workers.baselines.module import Function
 from workers.baselines.rehearsal import FAILURES, Rehearsal, explain
 from workers.baselines.sets import InputSet, count_sets, lay_out
 from workers.placement import SMALL_ZONE_BYTES, slot_bytes
-from workers.protocol import Graph, Plan
+from workers.protocol import Graph, Plan, Precision
 from workers.runner.arena import Arena
 from workers.runner.replay import Kernels, LoadedPlan
 from workers.support import Support, compile_support
@@ -36,7 +37,7 @@ def answer(request: Request, card: int) -> Reply:
     """
     opened = driver.open_card(card)
     torch.cuda.set_device(card)
-    torch.set_float32_matmul_precision("high" if request.operator.precision.allow_tf32 else "highest")
+    demand_precision(request.operator.precision)
     support = Support(compile_support(request.pacer.target))
     code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
     kernels = Kernels(request.pacer, code)
@@ -47,6 +48,16 @@ def answer(request: Request, card: int) -> Reply:
         gc.collect()
         torch.cuda.empty_cache()
     return Reply(baselines=tuple(baselines), versions=_versions(opened))
+
+
+def demand_precision(precision: Precision) -> None:
+    """Hold torch to the contract: TF32 in float32 products where it is allowed, in matrix products and convolutions.
+
+    PyTorch's own default is float32 for the first and TF32 for the second.
+    """
+    backends: Any = torch.backends
+    torch.set_float32_matmul_precision("high" if precision.allow_tf32 else "highest")
+    backends.cudnn.allow_tf32 = precision.allow_tf32
 
 
 class _Comparison:

@@ -26,9 +26,9 @@ from workers.interpreter.formats import (
     format_of,
     round_to,
     truncate_to,
-    truncate_to_tf32,
 )
 from workers.interpreter.libdevice import FUNCTIONS
+from workers.interpreter.products import multiply, unit_work
 
 
 @dataclass(frozen=True)
@@ -233,15 +233,14 @@ class Builder(Access):
         return Value(data, value.dtype)
 
     def create_dot(self, left: Value, right: Value, addend: Value, precision: object, imprecise: int) -> Value:
-        """Matrix product in the accumulator's precision; TF32 mode drops what the matrix unit drops."""
-        operands = [left.data, right.data]
-        if addend.data.dtype == np.float32 and left.dtype == tl.float32 and str(precision).endswith("TF32"):
-            operands = [truncate_to_tf32(operand) for operand in operands]
-        tensors = [as_tensor(operand.astype(addend.data.dtype, copy=False)) for operand in operands]
-        product = torch.matmul(*tensors).numpy()
-        multiplied = product[0, 0].size * left.data.shape[-1] * len(self.lanes.programs)
-        self.memory.meter.dot_operations += 2 * multiplied * self.memory.meter.weight
-        return Value(round_to(product + addend.data, addend.dtype), addend.dtype)
+        """Matrix product in the accumulator's precision; float32 operands in parts where `precision` says so."""
+        single = addend.data.dtype == np.float32 and left.dtype == tl.float32
+        parts = str(precision).rpartition(".")[2] if single else ""
+        held = addend.data.dtype
+        total = multiply(left.data.astype(held, copy=False), right.data.astype(held, copy=False), addend.data, parts)
+        multiplied = total[0, 0].size * left.data.shape[-1] * len(self.lanes.programs)
+        self.memory.meter.dot_operations += 2 * multiplied * unit_work(parts) * self.memory.meter.weight
+        return Value(round_to(total, addend.dtype), addend.dtype)
 
     def create_histogram(self, value: Value, bins: int, mask: Value | None) -> Value:
         """Counts of 0 to bins - 1."""

@@ -62,9 +62,9 @@ def _traffic(moved_bytes: float, dot_operations: float) -> Traffic:
 
 
 def _options(target: str) -> Options:
-    """Float32 products are TF32 where the matrix unit has it, as Triton's backends choose by default."""
-    has_tf32 = target.startswith("sm_") or target == "gfx942"
-    return Options(allowed_dot_input_precisions=(*(("tf32", "tf32x3") if has_tf32 else ()), "ieee", "bf16x3", "bf16x6"))
+    """Precisions of float32 products as Triton's backends have them. Where TF32 is one, it is the default."""
+    own = ("tf32", "tf32x3") if target.startswith("sm_") else ("tf32",) if target == "gfx942" else ()
+    return Options(allowed_dot_input_precisions=(*own, "ieee", "bf16x3", "bf16x6"))
 
 
 def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview]) -> Memory:

@@ -105,6 +105,12 @@ def truncate_to_tf32(data: Array) -> Array:
     return (np.ascontiguousarray(data).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
+def round_to_tf32(data: Array) -> Array:
+    """What `cvt.rna.tf32.f32` makes of a float32: 10 bits of the mantissa, to nearest, ties away from zero."""
+    rounded = (np.ascontiguousarray(data).view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(data), data, rounded.view(np.float32))
+
+
 def as_tensor(data: Array) -> torch.Tensor:
     """The array as a torch tensor; copied where torch could not use its memory."""
     return torch.from_numpy(np.require(data, requirements=["C", "W"]))

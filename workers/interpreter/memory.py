@@ -51,7 +51,8 @@ class Meter:
 
     Attributes:
         moved_bytes: Bytes that active lanes have loaded and stored.
-        dot_operations: Floating-point operations of matrix products.
+        dot_operations: Floating-point operations of matrix products; where float32 is multiplied as TF32 or in parts,
+            as many as the matrix unit could do of bfloat16 in that time.
         weight: How often what comes next is counted.
     """
 

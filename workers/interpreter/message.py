@@ -42,7 +42,8 @@ class Traffic(Wire):
 
     Attributes:
         moved_bytes: Bytes that active lanes load and store.
-        dot_operations: Floating-point operations of matrix products.
+        dot_operations: Floating-point operations of matrix products; where float32 is multiplied as TF32 or in parts,
+            as many as the matrix unit could do of bfloat16 in that time.
     """
 
     moved_bytes: Annotated[int, Field(ge=0, le=2**60)]

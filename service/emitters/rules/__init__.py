@@ -38,6 +38,7 @@ from service.emitters.rules.run_of_pieces import RunOfPieces
 from service.emitters.rules.size_warps import SizeWarps
 from service.emitters.rules.split_k import SplitK
 from service.emitters.rules.tensor_descriptors import TensorDescriptors
+from service.emitters.rules.tf32x3 import Tf32x3
 from service.emitters.rules.warp_specialize import WarpSpecialize
 from service.emitters.rules.whole_row import WholeRow
 
@@ -69,6 +70,7 @@ RULES: dict[str, Rule[Any]] = {
         PipelinePieces(),
         Clusters(),
         BlockPointers(),
+        Tf32x3(),
     )
 }
 """Every rule, by name."""

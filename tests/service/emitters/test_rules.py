@@ -19,6 +19,7 @@ from workers.tracer.source import parse
 
 CATALOGUE = load_catalogue()
 QUICK = ("gelu", "swiglu", "rmsnorm", "softmax", "rope", "layernorm", "cross_entropy", "matmul", "attention")
+QUICK = (*QUICK, "gated_linear_attention")
 """Operators, those that are judged in seconds first."""
 
 TOO_MUCH = ("out of resource", "Insufficient registers")

@@ -60,6 +60,11 @@ def test_a_package_has_all_that_it_needs() -> None:
     assert "def double(x, by=2.0):" in files["double_kernels/operation.py"]
 
 
+def test_pytorch_is_timed_under_the_contracts_precision() -> None:
+    text = render(parts())["benchmark.py"]
+    assert 'set_float32_matmul_precision("highest")' in text and "cudnn.allow_tf32 = False" in text
+
+
 def test_certificates_go_without_the_candidates_host_code() -> None:
     document = json.loads(render(parts())["double_kernels/certificates/elite_0.json"])
     assert document["source"] is None and WITHOUT_SOURCE in document["left_out"]

@@ -6,8 +6,9 @@ import torch
 from tests.workers.assembler.modules import kernel_of, module
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from workers.baselines.messages import Request
-from workers.baselines.serving import answer
+from workers.baselines.serving import answer, demand_precision
 from workers.errors import ToolMissing
+from workers.protocol import Precision
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a card")
@@ -17,3 +18,12 @@ def test_without_a_card_there_is_no_answer():
     request = Request(operator=RMSNORM, graphs=(), pacer=pacer, machine_code={})
     with pytest.raises((ToolMissing, RuntimeError), match=r"cuda|CUDA"):
         answer(request, 0)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_matrix_products_and_convolutions_keep_to_the_contract(allowed):
+    demand_precision(Precision(allow_tf32=allowed))
+    assert torch.backends.cuda.matmul.allow_tf32 is allowed
+    assert torch.backends.cudnn.allow_tf32 is allowed
+    assert (torch.backends.cudnn.conv.fp32_precision == "tf32") is allowed
+    assert (torch.get_float32_matmul_precision() == "highest") is not allowed

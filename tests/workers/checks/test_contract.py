@@ -1,11 +1,13 @@
 """The contract of the whole table: honest kernels pass everything, planted faults fail with the right outcome."""
 
+import numpy as np
 import pytest
 import torch
 
 from tests.workers.checks.cases import FAULTS, HONEST, examine, gather, operator
 from workers.checks import CHECKS, Evidence
 from workers.inputs import DRAWS
+from workers.interpreter.products import multiply
 
 SHAPES = ({}, {"M": 1, "N": 1, "K": 1, "H": 1}, {"M": 3, "N": 7, "K": 5}, {"M": 33, "N": 129, "K": 65})
 
@@ -93,6 +95,18 @@ def test_tf32_passes_where_the_operator_allows_it():
     allowed = operator("matmul", "float32", precision={"allow_tf32": True})
     for draw in ("normal", "heavy"):
         assert examine(gather(allowed, draw, 0, kernel))[1].outcome is None
+
+
+def test_three_products_of_tf32_are_as_good_as_float32_asks_for():
+    def kernel(a, b):
+        total = np.zeros((1, 1, a.shape[0], b.shape[1]), dtype=np.float32)
+        for left, right in zip(a.split(16, 1), b.split(16, 0), strict=True):
+            with np.errstate(invalid="ignore"):
+                total = multiply(left[None, None].numpy(), right[None, None].numpy(), total, "TF32x3")
+        return torch.from_numpy(total[0, 0])
+
+    for draw in DRAWS:
+        assert examine(gather(operator("matmul", "float32"), draw, 0, kernel))[1].outcome is None, draw
 
 
 def test_a_missing_output_is_a_wrong_type():

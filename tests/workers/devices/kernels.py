@@ -33,6 +33,17 @@ COLUMN_SUM = Operator(
     shapes=(BenchmarkShape(dims={"M": 512, "N": 1024}),),
     ranges={"M": (1, 8192), "N": (1, 8192)},
 )
+GRAM = Operator(
+    name="gram",
+    entry="gram",
+    reference="def gram(x):\n    return x @ x.T\n",
+    inputs=({"name": "x", "shape": ("M", "N"), "dtype": "float32"},),
+    outputs=({"name": "y", "dtype": "float32"},),
+    shapes=(BenchmarkShape(dims={"M": 2048, "N": 1024}),),
+    ranges={"M": (1, 2048), "N": (1, 1024)},
+)
+OPERATORS = {"softmax": SOFTMAX, "column_sum": COLUMN_SUM, "gram": GRAM}
+
 SHAPES = (
     Shape(dims={"M": 37, "N": 129}, role=ShapeRole.BOUNDARY),
     Shape(dims={"M": 1, "N": 1}, role=ShapeRole.BOUNDARY),
@@ -105,10 +116,33 @@ ATOMIC = "tl.atomic_add(y_ptr + cols, tl.sum(x, 0), mask=cols < n_cols)"
 RACE = "tl.store(y_ptr + cols, tl.load(y_ptr + cols, mask=cols < n_cols) + tl.sum(x, 0), mask=cols < n_cols)"
 
 
+PRODUCT = (
+    HEADER + "@triton.jit\n"
+    "def kernel(x_ptr, y_ptr, n_rows, n_cols, BLOCK: tl.constexpr):\n"
+    "    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+    "    others = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)\n"
+    "    total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)\n"
+    "    for start in range(0, n_cols, BLOCK):\n"
+    "        cols = start + tl.arange(0, BLOCK)[None, :]\n"
+    "        inside, other = cols < n_cols, others[:, None]\n"
+    "        a = tl.load(x_ptr + rows[:, None] * n_cols + cols, mask=(rows[:, None] < n_rows) & inside, other=0.0)\n"
+    "        b = tl.load(x_ptr + other * n_cols + cols, mask=(other < n_rows) & inside, other=0.0)\n"
+    "        total = tl.dot(a, tl.trans(b), total, input_precision='ieee')\n"
+    "    mask = (rows[:, None] < n_rows) & (others[None, :] < n_rows)\n"
+    "    tl.store(y_ptr + rows[:, None] * n_rows + others[None, :], total, mask=mask)\n\n\n"
+    "def gram(x):\n"
+    "    y = torch.empty((x.shape[0], x.shape[0]), dtype=x.dtype, device=x.device)\n"
+    "    tiles = triton.cdiv(x.shape[0], 32)\n"
+    "    kernel[(tiles, tiles)](x, y, x.shape[0], x.shape[1], BLOCK=32)\n"
+    "    return y\n"
+)  # fmt: skip
+"""A float32 product of rows with rows."""
+
+
 @cache
 def traced(source: str | None, operator: str = "softmax", target: str = "sm_90") -> TraceReport:
     """A candidate's trace, or the reference's for None."""
-    op = {"softmax": SOFTMAX, "column_sum": COLUMN_SUM}[operator]
+    op = OPERATORS[operator]
     shapes = (*SHAPES, Shape(dims=op.shapes[0].dims))
     job = TraceJob(id="t", search="s", candidate="c", source=source, operator=op, shapes=shapes, target=target)
     report = tracing.trace(job, "tester")
@@ -130,7 +164,7 @@ def job_for(source: str, operator: str = "softmax", variant: int = 0, target: st
         candidate="c",
         variant=variant,
         bundle=bundle,
-        operator={"softmax": SOFTMAX, "column_sum": COLUMN_SUM}[operator],
+        operator=OPERATORS[operator],
         graphs=graphs(operator),
         device=Device.parse(f"model:{target}"),
         **{"source": source, **more},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, RACE, SUM, changed, job_for, traced
+from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, PRODUCT, RACE, SUM, changed, job_for, traced
 from workers.devices.model import ModelDevice
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import Device, FinalJob, ShapeRole
@@ -73,6 +73,15 @@ def test_faulty_kernels_get_their_outcome_and_a_reason(device, fault):
     assert (report.outcome, report.stage, report.line) == (outcome, "check", line), report
     assert hint in report.reason
     assert report.shapes == ()
+
+
+@pytest.mark.parametrize(("precision", "outcome"), [("ieee", "correct"), ("tf32x3", "correct"), ("tf32", "precision")])
+def test_a_float32_product_is_judged_by_what_it_computes(device, precision, outcome):
+    """The second and the third are the same instructions, and only one of them is as good as float32."""
+    report = device.measure(job_for(PRODUCT.replace("ieee", precision), "gram"))
+    assert (report.outcome, report.stage) == (outcome, None if outcome == "correct" else "check"), report
+    units = [shape.readings.tensor_core for shape in report.shapes]
+    assert units == {"ieee": ["none"], "tf32x3": ["mma"], "tf32": []}[precision]
 
 
 def test_every_autotune_configuration_is_judged(device):

@@ -18,6 +18,7 @@ KERNELS += [
     ("rmsnorm", rewritten("persistent", small("rmsnorm"))),
     ("softmax", rewritten("rows_tile", small("softmax"))),
     ("matmul", rewritten("tensor_descriptors", rewritten("tensor_descriptors", small("matmul")))),
+    ("matmul", small("matmul").replace("b, total)", "b, total, input_precision='ieee')")),
 ]
 
 ODD_SOURCES = {
