@@ -273,7 +273,8 @@ class Convolution:
         steps = [place if kinds == 1 else _count(place, kinds) for place, kinds in zip(y[2:], phases, strict=True)]
         rows = _count(_product_of([y[0], *steps]), self.options["BLOCK_M"])
         filters = weight[1] if self.transposed else _part(y[1], self.groups)
-        return f"({rows}, {_count(filters, self.options['BLOCK_N'])}, {self.groups * prod(phases)})"
+        parts = self.groups * prod(phases)
+        return f"({rows}, {_count(filters, self.options['BLOCK_N'])}{f', {parts}' if parts > 1 else ''})"
 
     def kernel(self) -> ast.FunctionDef:
         """The kernel. Its first three parameters are pointers to the input, the filters and the output."""

@@ -81,6 +81,15 @@ def test_blocks_are_no_wider_than_what_there_is():
     assert options(None) == PRODUCT_OPTIONS
 
 
+def test_what_has_one_part_has_a_grid_of_two_axes():
+    def grid(groups: int) -> str:
+        of = Convolution((Axis(3, 2),), transposed=False, groups=groups, filters=None, precision=None)
+        return of.grid(["N", "6", "W"], ["F", "C", "3"], ["N", "F", "P"])
+
+    assert grid(1) == "(triton.cdiv(N * P, 128), triton.cdiv(F, 64))"
+    assert grid(2) == "(triton.cdiv(N * P, 128), triton.cdiv((F) // 2, 64), 2)"
+
+
 def read(call: str, weight: str, y: str) -> Convolution:
     node, *extents = (ast.parse(code, mode="eval").body for code in (call, weight, y))
     return read_convolution(node, *(size.elts for size in extents), precision=None)
