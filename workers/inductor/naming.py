@@ -26,8 +26,16 @@ KNOWN = {
     "r0_offset": "start",
     "r0_index": "r",
     "r0_mask": "r_mask",
+    "rows": "rows",
+    "cols": "cols",
+    "inner": "inner",
+    "z": "z",
 }
-"""What Inductor calls parts of an index: x, y and z for the axes of the grid, r for the axis that is folded."""
+"""What Inductor calls parts of an index: x, y and z for the axes of the grid, r for the axis that is folded. The last
+four are what `products` makes of them."""
+
+TILED = {"YBLOCK": "BLOCK_M", "XBLOCK": "BLOCK_N", "R0_BLOCK": "BLOCK_K"}
+"""What blocks are called in a kernel that `products` wrote anew."""
 
 _BY_CALL = {
     "tl.load": "value",
@@ -35,6 +43,7 @@ _BY_CALL = {
     "tl.reduce": "extreme",
     "tl.dot": "product",
     "tl.full": "partial",
+    "tl.zeros": "total",
     "tl.where": "chosen",
     "tl.program_id": "program",
     "tl.exp": "power",

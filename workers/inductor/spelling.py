@@ -15,6 +15,9 @@ COMBINE = {
 }
 """Device functions that candidates bring along: torch's maximum and minimum pass NaN on, `tl.max` does not."""
 
+ELEMENTWISE = {*COMBINE, *(f"tl.{name}" for name in PLAIN), "tl.where", "tl.cast", "tl.sqrt_rn", "tl.div_rn", "tl.fma"}
+"""Functions, beside those of libdevice, that give each element from the same elements of their arguments."""
+
 _CALLS: Mapping[str, str] = {
     "triton_helpers.maximum": "larger({0}, {1})",
     "triton_helpers.minimum": "smaller({0}, {1})",

@@ -4,8 +4,10 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from workers.inductor.extremes import Extremes
 from workers.inductor.lowering import Draft, Lowered
-from workers.inductor.naming import KNOWN, Names, name_locals, rename
+from workers.inductor.naming import KNOWN, TILED, Names, name_locals, rename
+from workers.inductor.products import Use, flatten
 from workers.inductor.spelling import COMBINE, dotted, respell
 from workers.inductor.tidying import bound, tidy
 from workers.protocol import Operator, Outcome
@@ -18,7 +20,13 @@ GRIDS: Mapping[str, str] = {
     "BatchMatmulGrid3D": "({z}, {y}, {x})",
     "Grid2DWithYZOverflow": "({x}, triton.cdiv({y}, triton.cdiv({y}, 65535)), triton.cdiv({y}, 65535))",
 }
-"""Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at 65535."""
+"""Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at `LONGEST`."""
+
+LONGEST = 65535
+"""Programs along the second and the third axis of a grid: CUDA programming guide, compute capabilities table."""
+
+SHORTEST = 16
+"""The smallest extent of a tile of a product (`tl.dot` needs it)."""
 
 _SILENT = ("args.clear", "assert_size_stride", "torch.cuda.set_device", "assert_alignment")
 _HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
@@ -81,6 +89,7 @@ class _Host:
         self._names = Names([*self._given, self.operator.entry])
         self._known = {"reinterpret_tensor": "torch.as_strided"}
         self._sizes: dict[str, str] = {}
+        self._extremes = Extremes(self.operator)
 
     def text(self) -> str:
         """The whole function."""
@@ -121,6 +130,7 @@ class _Host:
             case ast.Call(func=ast.Name(id="empty_strided_cuda"), args=[size, stride, dtype]):
                 self._known[name] = self._names.give(self.results.get(name, "scratch"))
                 self.lines.append(f"{self._known[name]} = {self._allocation(size, stride, dtype)}")
+                self._extremes.tensor(self._known[name], self._read(size), ast.unparse(dtype))
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=arguments):
                 said = ", ".join(self._read(item) for item in arguments)
                 self._known[name] = self._names.give("view")
@@ -132,6 +142,7 @@ class _Host:
             case _:
                 code = self._read(value)
                 self._known[name] = self._names.give("count")
+                self._extremes.number(self._known[name], code)
                 self.lines.append(f"{self._known[name]} = {code}")
 
     def _size(self, symbol: str, tensor: str, axis: int) -> None:
@@ -140,6 +151,7 @@ class _Host:
         if symbol not in self._known:
             self._known[symbol] = self._names.give(str(shape[axis]))
             self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
+            self._extremes.dimension(self._known[symbol], shape[axis])
 
     def _allocation(self, size: ast.expr, stride: ast.expr, dtype: ast.expr) -> str:
         device = f"device={self._given[0]}.device"
@@ -166,6 +178,9 @@ class _Host:
         tidy(respell(function))
         parameters = [item.arg for item in function.args.args]
         passed = dict(zip(parameters, arguments, strict=False))
+        use = self._use(passed)
+        plain = flatten(function, use)
+        tidy(function)
         blocks = {name: value for name, value in draft.options.items() if name in parameters}
         counts = {
             axis: _count(passed[extent], blocks[block])
@@ -175,23 +190,33 @@ class _Host:
         used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
         function.args.args = [item for item in function.args.args if item.arg in used]
         name = self._names.give(f"{self.operator.entry}_kernel")
-        renamed = name_locals(function, self._parameters(function, passed)) | {function.name: name}
+        renamed = name_locals(function, self._parameters(function, passed, plain=plain)) | {function.name: name}
         rename(function, renamed)
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
         positional = [passed[item] for item in parameters if item in used and item in passed]
         keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
         options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
+        grid = GRIDS["Grid2D" if plain and use.short and draft.grid == "Grid2DWithYZOverflow" else draft.grid]
         self.lines.append(
-            f"{name}[{GRIDS[draft.grid].format(**counts)}]({', '.join([*positional, *keywords, *options])})"
+            f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})"
         )
 
-    def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str, str]:
+    def _use(self, passed: Mapping[str, str]) -> Use:
+        """What a launch says about the parameters of a kernel with a matrix product."""
+        most = self._extremes.most(passed["ynumel"]) if "ynumel" in passed else None
+        dtypes = {name: self._extremes.dtypes[code] for name, code in passed.items() if code in self._extremes.dtypes}
+        small = {name for name, code in passed.items() if self._extremes.is_small(code)}
+        return Use(passed, dtypes, small, short=most is not None and most <= SHORTEST * LONGEST)
+
+    def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str], *, plain: bool) -> dict[str, str]:
         """Names of a kernel's parameters after what the host passes."""
         names, found = Names(), dict[str, str]()
         for item in function.args.args:
             value = passed.get(item.arg, "")
             if "ptr" in item.arg:
                 wish = f"{value}_ptr" if value.isidentifier() else "ptr"
+            elif plain and (value.isidentifier() or item.arg in TILED):
+                wish = TILED.get(item.arg, value)
             else:
                 wish = KNOWN.get(item.arg) or (
                     value if value.isidentifier() and item.arg.startswith("ks") else item.arg
