@@ -5,7 +5,7 @@ in place of calls of a vendor's library.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.inductor.decomposing import thin_products
 from workers.protocol import Operator, Outcome
 from workers.targets import Target
 from workers.tracer.pretence import DEVICE, pretend
@@ -28,6 +29,16 @@ from workers.tracer.refusal import Refused
 
 SMALLEST_HINT = 2
 """Sizes that Inductor is told to expect are at least this: it would treat a size of 1 as always 1."""
+
+REGISTERS = 64
+"""Registers a thread, of the 255 that an instruction can address, that the sums of a kernel's products may take. Triton
+3.7 spills none for sm_90 with that, and up to 1280 bytes with 128 (tried with bfloat16; float32 spills sooner)."""
+
+WIDEST_BYTES = 4
+"""Of an element of a product's operands."""
+
+SMALLEST_TILE = 32
+"""Extent of the smallest tiles in Inductor's list for products."""
 
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _BOUNDARY = "@triton.jit"
@@ -42,13 +53,15 @@ class Draft:
         name: Of the jit function.
         text: The jit function.
         grid: How Inductor derives the grid from extents and blocks, by the name of its rule.
-        options: Blocks by parameter, and `num_warps` and `num_stages`: the first choice of Inductor's heuristics.
+        options: Blocks by parameter, and `num_warps` and `num_stages`: one choice of Inductor's heuristics.
+        helpers: Functions of two elements that the jit function folds or scans with, as text.
     """
 
     name: str
     text: str
     grid: str
     options: Mapping[str, int]
+    helpers: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ def lower(operator: Operator, target: Target) -> Lowered:
         raise Refused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches")
     if foreign := re.search(r"\bextern_kernels\.\w+|\btorch\.ops\.[\w.]+|\bcpp_fused\w*", found["body"]):
         raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]} for it, which is no Triton kernel")
-    drafts = {match["name"]: _draft(match["name"], match["text"]) for match in _KERNEL.finditer(text)}
+    drafts = {match["name"]: _draft(match["name"], match["text"], target) for match in _KERNEL.finditer(text)}
     if not drafts:
         raise Refused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
     return Lowered("def call(self, args):\n" + found["body"], drafts)
@@ -108,7 +121,7 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
         raise Refused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     named = _late("torch._dynamo.source").ConstantSource
     _late("torch._inductor.lowering")  # Some decompositions, as that of max pooling, take for granted that it is there.
-    decompositions = _late("torch._inductor.decomposition").select_decomp_table()
+    decompositions = thin_products(_late("torch._inductor.decomposition").select_decomp_table())
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str | int, Any] = {}
@@ -150,6 +163,8 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     virtualized = _late("torch._inductor.virtualized").V
     # It is the key of a cache that is not used here, and would start a process, which the jail forbids.
     vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
+    # A variance is always a mean, then the mean of squared deviations: plain sums, and no recurrence of three numbers.
+    vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = lambda *_, **__: True
     mode = inputs[0].fake_mode
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
     with ExitStack() as stack:
@@ -166,26 +181,50 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     return text
 
 
-def _draft(name: str, text: str) -> Draft:
+def _draft(name: str, text: str, target: Target) -> Draft:
     """A kernel out of the text that Inductor would hand to its own compiler."""
-    decorator, _, function = text[text.index("@triton_heuristics.") :].partition(_BOUNDARY)
-    grid, options = _heuristics(decorator.removeprefix("@"))
-    return Draft(name, _BOUNDARY + function, grid, options)
+    before, _, after = text.partition("@triton_heuristics.")
+    decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
+    helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
+    grid, options = _heuristics(decorator, function.count("tl.dot("), target)
+    return Draft(name, _BOUNDARY + function, grid, options, helpers)
 
 
-def _heuristics(decorator: str) -> tuple[str, dict[str, int]]:
+def _heuristics(decorator: str, products: int, target: Target) -> tuple[str, dict[str, int]]:
     """What Inductor's heuristics choose: evaluates its decorator with its last step replaced."""
     heuristics = _late("torch._inductor.runtime.triton_heuristics")
     found: dict[str, Any] = {}
 
-    def keep(_: object, configs: object, inductor_meta: Mapping[str, object], **_others: object) -> Callable[..., None]:
-        found.update(configs=configs, grid=inductor_meta["grid_type"])
+    def keep(
+        hints: object, configs: object, inductor_meta: Mapping[str, object], **_others: object
+    ) -> Callable[..., None]:
+        found.update(hints=hints, configs=configs, grid=inductor_meta["grid_type"])
         return lambda _: None
 
     vars(heuristics)["cached_autotune"] = keep
     eval(decorator, {"triton_heuristics": heuristics, "__file__": "", **vars(_late("torch._inductor.runtime.hints"))})
-    first = found["configs"][0]
-    return found["grid"], {**first.kwargs, "num_warps": first.num_warps, "num_stages": first.num_stages}
+    choice = _roomiest(found["configs"], found["hints"], products, target) if products else found["configs"][0]
+    return found["grid"], {**choice.kwargs, "num_warps": choice.num_warps, "num_stages": choice.num_stages}
+
+
+def _roomiest(configs: Sequence[Any], hints: Mapping[str, int], products: int, target: Target) -> Any:
+    """The configuration with the largest tile that surely fits; the first where none does.
+
+    Each element of a tile is loaded once for a row or a column of it: the larger the tile, the less is loaded. It fits
+    if its sums take no more than `REGISTERS`, all stages' operands at `WIDEST_BYTES` an element no more than a program's
+    shared memory, and no side reaches beyond the extent that Inductor expects.
+    """
+
+    def fits(config: Any) -> bool:
+        y, x = config.kwargs["YBLOCK"], config.kwargs["XBLOCK"]
+        inner = config.kwargs.get("R0_BLOCK", hints.get("r0_", SMALLEST_TILE))
+        registers = products * y * x / (target.warp_size * config.num_warps)
+        shared = config.num_stages * products * (y + x) * inner * WIDEST_BYTES
+        inside = all(tile <= max(SMALLEST_TILE, hints[axis]) for axis, tile in (("y", y), ("x", x)))
+        return registers <= REGISTERS and shared <= target.shared_block_bytes and inside
+
+    fitting = [config for config in configs if fits(config)] or configs[:1]
+    return max(fitting, key=lambda config: config.kwargs["YBLOCK"] * config.kwargs["XBLOCK"])
 
 
 def _late(module: str) -> ModuleType:

@@ -1,6 +1,7 @@
 """A candidate out of what Inductor wrote: kernels without its runtime, and a function that launches them."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,9 +44,16 @@ def write(operator: Operator, lowered: Lowered) -> str:
     for line in lines:
         host.add(line)
     kernels = "\n\n".join(host.kernels)
-    needed = [text for name, text in COMBINE.items() if f"{name}(" in kernels or f", {name})" in kernels]
+    needed = _needed(kernels)
     header = _HEADER + ("from triton.language.extra import libdevice\n" if "libdevice." in kernels else "")
     return "\n\n".join([header, *needed, kernels, host.text()])
+
+
+def _needed(kernels: str) -> list[str]:
+    """The device functions that kernels bring along, those that these need included."""
+    used = {name for name in COMBINE if re.search(rf"\b{name}\b", kernels)}
+    used |= {name for name in COMBINE for other in used if re.search(rf"\b{name}\b", COMBINE[other])}
+    return [text for name, text in COMBINE.items() if name in used]
 
 
 def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
@@ -189,8 +197,9 @@ class _Host:
         }
         used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
         function.args.args = [item for item in function.args.args if item.arg in used]
+        helpers = self._helpers(draft)
         name = self._names.give(f"{self.operator.entry}_kernel")
-        renamed = name_locals(function, self._parameters(function, passed, plain=plain)) | {function.name: name}
+        renamed = name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
         rename(function, renamed)
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
         positional = [passed[item] for item in parameters if item in used and item in passed]
@@ -200,6 +209,20 @@ class _Host:
         self.lines.append(
             f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})"
         )
+
+    def _helpers(self, draft: Draft) -> dict[str, str]:
+        """Write the functions that a kernel folds or scans with; their names by Inductor's."""
+        found: dict[str, str] = {}
+        for function in ast.parse(draft.helpers).body:
+            assert isinstance(function, ast.FunctionDef)
+            tidy(respell(function))
+            found[function.name] = self._names.give("combine")
+            given = [item.arg for item in function.args.args]
+            short = [f"{'ab'[item.startswith('arg1')]}{item.rpartition('_')[2]}" for item in given]
+            names = dict(zip(given, short if len(given) > 2 else "ab", strict=False))
+            rename(function, name_locals(function, names) | {function.name: found[function.name]})
+            self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        return found
 
     def _use(self, passed: Mapping[str, str]) -> Use:
         """What a launch says about the parameters of a kernel with a matrix product."""
