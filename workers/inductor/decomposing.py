@@ -1,4 +1,4 @@
-"""Products with a side of one row or column as sums: there is nothing that a tile of them would use twice."""
+"""Products with a side of one row or column as sums: nothing that a tile of their operands held would be used twice."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,38 +7,55 @@ import torch
 
 HALVES = (torch.float16, torch.bfloat16)
 
+Table = Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]
 
-def thin_products(known: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
-    """A table of decompositions with those of matrix products that have a side of size 1, whatever the sizes.
+
+def thin_products(known: Table) -> Table:
+    """A table of decompositions with those of matrix products that have a side of size 1, whatever the other sizes.
 
     Args:
-        known: The table; products with larger sides are left to it.
+        known: The table; products whose sides are all larger are left to it.
     """
     aten = torch.ops.aten
+    return {
+        **known,
+        aten.mm.default: _multiplied(known.get(aten.mm.default, _as_it_is)),
+        aten.bmm.default: _multiplied(known.get(aten.bmm.default, _as_it_is)),
+        aten.addmm.default: _added(known.get(aten.addmm.default, _as_it_is)),
+        aten.mv.default: _applied,
+    }
 
-    def mm(a: torch.Tensor, b: torch.Tensor, **more: Any) -> Any:
-        return _sums(a, b) if _is_thin(a, b) and not more else _left(aten.mm.default, a, b, **more)
 
-    def bmm(a: torch.Tensor, b: torch.Tensor, **more: Any) -> Any:
-        return _sums(a, b) if _is_thin(a, b) and not more else _left(aten.bmm.default, a, b, **more)
+def _as_it_is(*_: object, **__: object) -> torch.Tensor:
+    """Tells the tracer that there is no decomposition."""
+    none: torch.Tensor = NotImplemented
+    return none
 
-    def addmm(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+
+def _applied(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _sums(a, b.unsqueeze(-1)).squeeze(-1)
+
+
+def _multiplied(known: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return _sums(a, b) if _is_thin(a, b) else known(a, b)
+
+    return product
+
+
+def _added(known: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def addmm(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> torch.Tensor:
         if not _is_thin(a, b):
-            return _left(aten.addmm.default, c, a, b, beta=beta, alpha=alpha)
-        wide = _sums(_wide(a), _wide(b)) * alpha
-        return (wide + _wide(c) * beta if beta else wide).to(a.dtype)
+            left: torch.Tensor = known(c, a, b, beta=beta, alpha=alpha)
+            return left
+        total = _sums(_wide(a), _wide(b)) * alpha
+        return (total + _wide(c) * beta if beta else total).to(a.dtype)
 
-    def mv(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return _sums(a, b.unsqueeze(-1)).squeeze(-1)
-
-    def _left(function: Any, *args: Any, **more: Any) -> Any:
-        return known[function](*args, **more) if function in known else NotImplemented
-
-    return {**known, aten.mm.default: mm, aten.bmm.default: bmm, aten.addmm.default: addmm, aten.mv.default: mv}
+    return addmm
 
 
 def _is_thin(a: torch.Tensor, b: torch.Tensor) -> bool:
-    sides = (a.shape[-2], a.shape[-1], b.shape[-1])
+    sides: tuple[object, ...] = (a.shape[-2], a.shape[-1], b.shape[-1])
     return a.dtype.is_floating_point and any(isinstance(side, int) and side == 1 for side in sides)
 
 

@@ -54,8 +54,9 @@ def index_line(axis: str, value: ast.expr, starts: Mapping[str, ast.expr], *, sh
     lanes = _narrow(starts["r0_base"] if ast.unparse(lanes) == "r0_base" and "r0_base" in starts else lanes)
     if isinstance(lanes, ast.Subscript) and axis in _LAST:
         places = lanes.slice.elts if isinstance(lanes.slice, ast.Tuple) else []
-        if len(places) not in (3, 4) or [isinstance(item, ast.Slice) for item in places].index(True) - len(places) != (
-            _LAST[axis]
+        if (
+            len(places) not in (3, 4)
+            or [isinstance(item, ast.Slice) for item in places].index(True) - len(places) != (_LAST[axis])
         ):
             raise UnclearError
         lanes = lanes.value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, reload
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -36,6 +36,10 @@ REGISTERS = 64
 
 WIDEST_BYTES = 4
 """Of an element of a product's operands."""
+
+UNROLLED = 1024
+"""Multiplications a thread in one turn of a loop where no matrix unit does them. The compiler writes each of them out:
+with 2048 it takes most of the time that a trace may."""
 
 SMALLEST_TILE = 32
 """Extent of the smallest tiles in Inductor's list for products."""
@@ -186,11 +190,20 @@ def _draft(name: str, text: str, target: Target) -> Draft:
     before, _, after = text.partition("@triton_heuristics.")
     decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
     helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
-    grid, options = _heuristics(decorator, function.count("tl.dot("), target)
+    halves = ".to(tl.bfloat16)" in function or ".to(tl.float16)" in function
+    grid, options = _heuristics(decorator, _Products(function.count("tl.dot("), halves=halves), target)
     return Draft(name, _BOUNDARY + function, grid, options, helpers)
 
 
-def _heuristics(decorator: str, products: int, target: Target) -> tuple[str, dict[str, int]]:
+@dataclass(frozen=True)
+class _Products:
+    """How many matrix products a kernel adds up, and whether of 16-bit operands, which Inductor casts right before."""
+
+    count: int
+    halves: bool
+
+
+def _heuristics(decorator: str, products: _Products, target: Target) -> tuple[str, dict[str, int]]:
     """What Inductor's heuristics choose: evaluates its decorator with its last step replaced."""
     heuristics = _late("torch._inductor.runtime.triton_heuristics")
     found: dict[str, Any] = {}
@@ -203,25 +216,35 @@ def _heuristics(decorator: str, products: int, target: Target) -> tuple[str, dic
 
     vars(heuristics)["cached_autotune"] = keep
     eval(decorator, {"triton_heuristics": heuristics, "__file__": "", **vars(_late("torch._inductor.runtime.hints"))})
-    choice = _roomiest(found["configs"], found["hints"], products, target) if products else found["configs"][0]
+    choice = _roomiest(found["configs"], found["hints"], products, target) if products.count else found["configs"][0]
     return found["grid"], {**choice.kwargs, "num_warps": choice.num_warps, "num_stages": choice.num_stages}
 
 
-def _roomiest(configs: Sequence[Any], hints: Mapping[str, int], products: int, target: Target) -> Any:
+class _Config(Protocol):
+    """Of Inductor's `Config` what is used here."""
+
+    kwargs: Mapping[str, int]
+    num_warps: int
+    num_stages: int
+
+
+def _roomiest(configs: Sequence[_Config], hints: Mapping[str, int], products: _Products, target: Target) -> _Config:
     """The configuration with the largest tile that surely fits; the first where none does.
 
     Each element of a tile is loaded once for a row or a column of it: the larger the tile, the less is loaded. It fits
-    if its sums take no more than `REGISTERS`, all stages' operands at `WIDEST_BYTES` an element no more than a program's
-    shared memory, and no side reaches beyond the extent that Inductor expects.
+    if its sums take no more than `REGISTERS`, all stages' operands at `WIDEST_BYTES` an element no more than the shared
+    memory of a program, its products of float32, if it has any, no more than `UNROLLED`, and no side reaches beyond the
+    extent that Inductor expects.
     """
 
-    def fits(config: Any) -> bool:
+    def fits(config: _Config) -> bool:
         y, x = config.kwargs["YBLOCK"], config.kwargs["XBLOCK"]
         inner = config.kwargs.get("R0_BLOCK", hints.get("r0_", SMALLEST_TILE))
-        registers = products * y * x / (target.warp_size * config.num_warps)
-        shared = config.num_stages * products * (y + x) * inner * WIDEST_BYTES
+        registers = products.count * y * x / (target.warp_size * config.num_warps)
+        shared = config.num_stages * products.count * (y + x) * inner * WIDEST_BYTES
+        short = products.halves or registers * inner <= UNROLLED
         inside = all(tile <= max(SMALLEST_TILE, hints[axis]) for axis, tile in (("y", y), ("x", x)))
-        return registers <= REGISTERS and shared <= target.shared_block_bytes and inside
+        return registers <= REGISTERS and shared <= target.shared_block_bytes and inside and short
 
     fitting = [config for config in configs if fits(config)] or configs[:1]
     return max(fitting, key=lambda config: config.kwargs["YBLOCK"] * config.kwargs["XBLOCK"])

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
+from workers.inductor.axes import NATURAL, NONE, Axes, Values, is_call, is_cast, receiver
 from workers.inductor.indexing import (
     EXTENTS,
     INDEX,
@@ -20,18 +21,14 @@ from workers.inductor.indexing import (
     conjuncts,
     factors,
     index_line,
-    preferred,
     start_of,
     terms,
 )
-from workers.inductor.spelling import ELEMENTWISE, dotted
+from workers.inductor.spelling import dotted
 
-Axes = frozenset[str]
 TILES = {"y": "rows", "x": "cols", "r": "inner"}
 """What the one-dimensional range along an axis is called."""
 
-_NATURAL = {Axes("yr"): "yr", Axes("xr"): "rx", Axes("yx"): "yx"}
-_NONE = Axes()
 _FLOAT = "tl.float32"
 
 
@@ -73,20 +70,20 @@ class _Loaded:
     zeros: Axes
 
 
-class _Flattening:
+class _Flattening(Values):
     """Lines of one kernel, written anew in their order."""
 
     def __init__(self, function: ast.FunctionDef, use: Use) -> None:
+        super().__init__(function)
         self._use = use
-        self._parameters = [item.arg for item in function.args.args]
-        self._orders = _NATURAL | preferred(function)
-        self._axes: dict[str, Axes] = {}
         self._starts: dict[str, ast.expr] = {}
         self._loaded: dict[str, _Loaded] = {}
         self._totals: set[str] = set()
         self._products: dict[str, ast.Call] = {}
+        self._finals: dict[str, str] = {}
+        self._loops = 0
         self._wide = False
-        self._reads = [node.id for node in ast.walk(function) if isinstance(node, ast.Name)]
+        self._names = [node.id for node in ast.walk(function) if isinstance(node, ast.Name)]
         sizes = [name for name in self._parameters if name in use.passed and "ptr" not in name]
         codes = [use.passed[name] for name in sizes]
         self._same = {name: sizes[codes.index(code)] for name, code in zip(sizes, codes, strict=True)}
@@ -108,7 +105,9 @@ class _Flattening:
                 return self._assign(name, value, after)
             case ast.For(target=ast.Name(), iter=ast.Call(args=bounds) as head, body=body, orelse=[]):
                 head.args = [self._written(bound, "") for bound in bounds]
+                self._loops += 1
                 line.body = self.block(body)
+                self._loops -= 1
                 return [line]
             case ast.Expr(value=ast.Call(args=[address, value, *mask], keywords=[]) as call):
                 return [ast.Expr(self._store(call, address, value, mask))]
@@ -137,7 +136,9 @@ class _Flattening:
         axis = MASKS[name]
         index = next(item for item in INDEX if INDEX[item] == axis)
         full = isinstance(value, ast.Subscript) and ast.unparse(value.value).startswith("tl.full([")
-        if ast.unparse(value) != f"{index} < {EXTENTS[axis]}" and not (full and "], True, tl.int1)" in ast.unparse(value)):
+        if ast.unparse(value) != f"{index} < {EXTENTS[axis]}" and not (
+            full and "], True, tl.int1)" in ast.unparse(value)
+        ):
             raise UnclearError
         return []
 
@@ -145,107 +146,49 @@ class _Flattening:
         axes = self.axes(value)
         if self._axes.setdefault(name, axes) != axes:
             raise UnclearError
-        if _is_call(value, "tl.load") or _is_cast(value) and _is_call(_receiver(value), "tl.load"):
-            load = value if _is_call(value, "tl.load") else _receiver(value)
-            cast = "" if load is value else ast.unparse(value.args[0])  # type: ignore[attr-defined]
-            return [_bind(name, self._load(name, load, cast))]
+        if is_call(value, "tl.load"):
+            return [_bind(name, self._load(name, value, ""))]
+        if is_cast(value) and is_call(loading := receiver(value), "tl.load"):
+            return [_bind(name, self._load(name, loading, ast.unparse(value.args[0])))]
         written = self._written(value, self._order(axes))
         self._loaded.pop(name, None)
-        if _is_call(written, "tl.zeros") and ast.unparse(written).endswith(f"dtype={_FLOAT})"):
+        if is_call(written, "tl.zeros") and ast.unparse(written).endswith(f"dtype={_FLOAT})"):
             self._totals.add(name)
-        if _is_call(written, "tl.dot") and self._moves(name, written, after):
+        if is_call(written, "tl.dot") and self._moves(name, written, after):
             self._products[name] = written
             return []
         match written:
             case ast.BinOp(left=ast.Name(id=total), op=ast.Add(), right=product) if (
-                total == name and name in self._totals and _is_call(product, "tl.dot") and len(product.args) == 2
+                total == name and name in self._totals and is_call(product, "tl.dot") and len(product.args) == 2
             ):
                 product.args.append(ast.Name(name, ast.Load()))
                 return [_bind(name, product)]
-        if name in self._totals and not _is_call(written, "tl.zeros"):
+        if isinstance(written, ast.Name) and self._is_final(name, written.id, after):
+            self._finals[name] = written.id
+            return []
+        if name in self._totals and not is_call(written, "tl.zeros"):
             self._totals.remove(name)
         return [_bind(name, written)]
 
+    def _is_final(self, name: str, total: str, after: Sequence[ast.stmt]) -> bool:
+        """Whether a name is another for a sum that is complete."""
+        stored = [
+            node.id for line in after for node in ast.walk(line) if isinstance(node, ast.Name) and _is_bound(node)
+        ]
+        return total in self._totals and not self._loops and name not in stored and total not in stored
+
     def _moves(self, name: str, product: ast.Call, after: Sequence[ast.stmt]) -> bool:
         """Whether a product may be written where it is read: once, later in the same lines, of the same operands."""
-        if self._reads.count(name) != 2:
+        if self._names.count(name) != 2:
             return False
         operands = {node.id for node in ast.walk(product) if isinstance(node, ast.Name)}
         for line in after:
             names = [node for node in ast.walk(line) if isinstance(node, ast.Name)]
             if any(node.id == name for node in names):
                 return isinstance(line, ast.Assign)
-            if any(node.id in operands and isinstance(node.ctx, ast.Store) for node in names):
+            if any(node.id in operands and _is_bound(node) for node in names):
                 return False
         return False
-
-    # What values there are.
-
-    def axes(self, value: ast.expr) -> Axes:
-        """The axes of an expression.
-
-        Raises:
-            UnclearError: If they are not surely known.
-        """
-        match value:
-            case ast.Constant() | ast.Attribute(value=ast.Name(id="tl")):
-                return _NONE
-            case ast.Name(id=name):
-                return self._axes_of_name(name)
-            case ast.UnaryOp(operand=inner):
-                return self.axes(inner)
-            case ast.BinOp(left=left, right=right):
-                return self.axes(left) | self.axes(right)
-            case ast.Compare(left=left, comparators=others):
-                return self.axes(left).union(*map(self.axes, others))
-            case ast.Subscript(value=inner, slice=ast.Tuple(elts=places)):
-                kept = [place for place in places if isinstance(place, ast.Slice)]
-                if len(kept) == 2 and self.axes(inner) == Axes("yx"):
-                    return Axes("yx")
-            case ast.Call():
-                return self._axes_of_call(value, dotted(value.func))
-        raise UnclearError
-
-    def _axes_of_name(self, name: str) -> Axes:
-        if name in MASKS:
-            return Axes(MASKS[name]) - {"z"}
-        if name in self._axes:
-            return self._axes[name]
-        if name in self._parameters or name in ("R0_BLOCK", "r0_offset"):
-            return _NONE
-        raise UnclearError
-
-    def _axes_of_call(self, call: ast.Call, function: str) -> Axes:
-        if _is_cast(call):
-            return self.axes(_receiver(call))
-        if function == "tl.load":
-            return self.axes(call.args[0]).union(*(self.axes(mask) for mask in call.args[1:2]))
-        if function in ELEMENTWISE or function.startswith("libdevice."):
-            return _NONE.union(*map(self.axes, call.args))
-        if function == "tl.full":
-            blocks = [ast.unparse(size) for size in getattr(call.args[0], "elts", [])]
-            return _made_of(blocks) if set(blocks) - {"1"} else _NONE
-        if function == "tl.dot" and self._is_operand(call.args[0], "y") and self._is_operand(call.args[1], "x"):
-            return Axes("yx")
-        if function in ("tl.reshape", "tl.broadcast_to"):
-            axes = _made_of([ast.unparse(size) for size in getattr(call.args[1], "elts", [])])
-            if self.axes(call.args[0]) == axes:
-                return axes
-        if function == "tl.trans" and len(call.args) == 1 and self.axes(call.args[0]) == Axes("xr"):
-            return Axes("xr")
-        if function == "float":
-            return _NONE
-        raise UnclearError
-
-    def _is_operand(self, value: ast.expr, axis: str) -> bool:
-        return self.axes(value) == Axes(axis + "r")
-
-    def _order(self, axes: Axes) -> str:
-        if len(axes) < 2:
-            return "".join(axes)
-        if axes not in self._orders:
-            raise UnclearError
-        return self._orders[axes]
 
     # How they are written for the axes that are wanted, in order.
 
@@ -273,7 +216,7 @@ class _Flattening:
             return self._products[name]
         index = INDEX.get(name)
         axes = "".join(self._axes_of_name(name))
-        same = name if index is None else TILES.get(index, "z")
+        same = self._finals.get(name, name) if index is None else TILES.get(index, "z")
         node: ast.expr = ast.Name(self._same.get(name, same), ast.Load())
         if name in self._loaded and (cast := self._loaded[name].cast):
             node = _cast(_spread(node, axes, wanted), cast)
@@ -282,7 +225,7 @@ class _Flattening:
         return _cast(node, "tl.int64") if index and self._wide else node
 
     def _call(self, call: ast.Call, function: str, wanted: str) -> ast.expr:
-        if _is_cast(call):
+        if is_cast(call):
             return self._cast(call, wanted)
         if function == "tl.load":
             axes = self._order(self.axes(call))
@@ -309,12 +252,12 @@ class _Flattening:
         for item, axes in zip(call.args, (Axes("yr"), Axes("xr")), strict=True):
             written = self._written(item, self._orders[axes])
             turned = ast.Call(ast.parse("tl.trans", mode="eval").body, [written], [])
-            operands.append(written if self._orders[axes] == _NATURAL[axes] else turned)
+            operands.append(written if self._orders[axes] == NATURAL[axes] else turned)
         return ast.Call(call.func, operands, call.keywords)
 
     def _cast(self, call: ast.Call, wanted: str) -> ast.expr:
         """A cast, but none of a sum to what it is, and none back to what was loaded."""
-        value, dtype = _receiver(call), ast.unparse(call.args[0])
+        value, dtype = receiver(call), ast.unparse(call.args[0])
         inner = value.value if isinstance(value, ast.Subscript) else value
         if isinstance(inner, ast.Name):
             if inner.id in self._totals and dtype == _FLOAT:
@@ -329,8 +272,8 @@ class _Flattening:
         """What a choice chooses, if that is a load that holds zeros wherever it is not chosen."""
         condition, value, other = call.args
         inner = value
-        while _is_cast(inner):
-            inner = _receiver(inner)
+        while is_cast(inner):
+            inner = receiver(inner)
         if isinstance(condition, ast.Name) and isinstance(inner, ast.Name) and ast.unparse(other) in ("0", "0.0"):
             loaded = self._loaded.get(inner.id)
             if loaded and MASKS.get(condition.id, "z") in loaded.zeros:
@@ -339,8 +282,7 @@ class _Flattening:
 
     # Memory.
 
-    def _load(self, name: str, load: ast.expr, cast: str) -> ast.expr:
-        assert isinstance(load, ast.Call)
+    def _load(self, name: str, load: ast.Call, cast: str) -> ast.expr:
         axes, other = self.axes(load), next((item.value for item in load.keywords if item.arg == "other"), None)
         order = self._order(axes)
         masks = self._masks(load.args[1:2], order, self.axes(load.args[0]))
@@ -348,7 +290,7 @@ class _Flattening:
         if name:
             dtype = self._use.dtypes.get(_pointer(load), "")
             cast = "" if cast == dtype else cast
-            self._loaded[name] = _Loaded(dtype, cast, axes if masks and zero else _NONE)
+            self._loaded[name] = _Loaded(dtype, cast, axes if masks and zero else NONE)
         keywords = [ast.keyword("mask", masks)] if masks else []
         keywords += [ast.keyword("other", other or ast.Constant(0.0))] if masks else []
         return ast.Call(load.func, [self._address(load.args[0], order)], keywords)
@@ -413,14 +355,6 @@ class _Flattening:
         return ast.Compare(index, [ast.Lt()], [ast.Name(self._same.get(extent, extent), ast.Load())])
 
 
-def _made_of(blocks: Sequence[str]) -> Axes:
-    """The axes of a tile of these extents."""
-    named = {"YBLOCK": "y", "XBLOCK": "x", "R0_BLOCK": "r"}
-    if len(blocks) != 2 or not all(block in named for block in blocks):
-        raise UnclearError
-    return Axes(named[block] for block in blocks)
-
-
 def _spread(node: ast.expr, axes: str, wanted: str) -> ast.expr:
     """A value of some axes as one that goes with values of the wanted axes."""
     if len(axes) != 1 or len(wanted) < 2:
@@ -437,20 +371,8 @@ def _pointer(load: ast.Call) -> str:
     return ast.unparse(terms(load.args[0])[0])
 
 
-def _is_call(node: ast.AST, function: str) -> bool:
-    return isinstance(node, ast.Call) and dotted(node.func) == function
-
-
-def _is_cast(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"
-        and len(node.args) == 1 and not node.keywords
-    )
-
-
-def _receiver(call: ast.AST) -> ast.expr:
-    assert isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-    return call.func.value
+def _is_bound(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _cast(value: ast.expr, dtype: str) -> ast.expr:

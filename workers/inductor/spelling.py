@@ -47,9 +47,9 @@ def softmax_fold(peaks, totals, axis: tl.constexpr):
     return top, tl.sum(totals * tl.exp(tl.where(tops == float('-inf'), 0.0, peaks - tops)), axis)
 """,
 }
-"""Device functions that candidates bring along. torch's maximum and minimum pass NaN on, `tl.max` does not; those with a
-place take the first of equals. `quotient` and `remainder` round down, where Triton rounds to zero. The last two keep the
-largest value so far and the sum of exponentials of what is below it."""
+"""Device functions that candidates bring along. torch's maximum and minimum pass NaN on, `tl.max` does not; those with
+a place take the first of equals. `quotient` and `remainder` round down, where Triton rounds to zero. The last two keep
+the largest value so far and the sum of exponentials of what is below it."""
 
 ELEMENTWISE = {"larger", "smaller", "quotient", "remainder", *(f"tl.{name}" for name in PLAIN)}
 ELEMENTWISE |= {"tl.where", "tl.cast", "tl.sqrt_rn", "tl.div_rn", "tl.fma"}
@@ -111,7 +111,9 @@ class _Spelling(ast.NodeTransformer):
         """A scan of one tensor needs no tuples."""
         self.generic_visit(node)
         match node:
-            case ast.Assign(targets=[ast.Tuple(elts=[name])], value=ast.Call(args=[ast.Tuple(elts=[value]), *_]) as scan):
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[name])], value=ast.Call(args=[ast.Tuple(elts=[value]), *_]) as scan
+            ):
                 node.targets, scan.args[0] = [name], value
         return node
 

@@ -199,16 +199,16 @@ class _Host:
         function.args.args = [item for item in function.args.args if item.arg in used]
         helpers = self._helpers(draft)
         name = self._names.give(f"{self.operator.entry}_kernel")
-        renamed = name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
+        renamed = (
+            name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
+        )
         rename(function, renamed)
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
         positional = [passed[item] for item in parameters if item in used and item in passed]
         keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
         options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
         grid = GRIDS["Grid2D" if plain and use.short and draft.grid == "Grid2DWithYZOverflow" else draft.grid]
-        self.lines.append(
-            f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})"
-        )
+        self.lines.append(f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})")
 
     def _helpers(self, draft: Draft) -> dict[str, str]:
         """Write the functions that a kernel folds or scans with; their names by Inductor's."""
