@@ -7,6 +7,7 @@ stands. All or nothing: where anything is not surely understood, the kernel stay
 """
 
 import ast
+import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -133,12 +134,11 @@ class _Flattening(Values):
         return self._value(name, value, after)
 
     def _check_mask(self, name: str, value: ast.expr) -> list[ast.stmt]:
-        axis = MASKS[name]
-        index = next(item for item in INDEX if INDEX[item] == axis)
-        full = isinstance(value, ast.Subscript) and ast.unparse(value.value).startswith("tl.full([")
-        if ast.unparse(value) != f"{index} < {EXTENTS[axis]}" and not (
-            full and "], True, tl.int1)" in ast.unparse(value)
-        ):
+        """A mask is left out where it says nothing new: it is written where it is used."""
+        extent, code = EXTENTS[MASKS[name]], ast.unparse(value)
+        index = next(item for item in INDEX if INDEX[item] == MASKS[name])
+        bounds = [f"{index} < {extent}", f"{index} < {self._use.passed.get(extent)}"]
+        if code not in bounds and not re.match(r"tl\.full\(\[\w+\], True, tl\.int1\)", code):
             raise UnclearError
         return []
 
