@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 
+from tests.workers.inductor.interpreted import interpreted
 from workers.inductor.products import Use, flatten
 from workers.inductor.spelling import respell
 from workers.inductor.tidying import tidy
@@ -141,3 +142,21 @@ def test_what_is_not_understood_stays_as_it_is(old, new):
 
 def test_a_kernel_without_a_product_is_none_of_its_business():
     assert flattened("def kernel(p):\n    tl.store(p, 1)\n")[0] is False
+
+
+def test_a_flattened_product_gives_what_the_text_before_gives(tmp_path):
+    done, body = flattened()
+    assert done
+    head = KERNEL.strip().splitlines()[0]
+    indented = "\n".join(f"    {line}" for line in body.splitlines())
+    before = KERNEL.strip().replace(": C", ": tl.constexpr")
+    head = head.replace(": C", ": tl.constexpr").replace("def kernel", "def plain")
+    kernels = f"@triton.jit\n{before}\n\n@triton.jit\n{head}\n{indented}\n"
+    launch = """
+a, b = torch.randn(37, 21, dtype=torch.float16), torch.randn(21, 50, dtype=torch.float16)
+found = [torch.full((37, 50), 7.0) for _ in range(2)]
+for kernel, c, grid in ((kernel, found[0], (4, 3, 1)), (plain, found[1], (4, 3))):
+    kernel[grid](a, b, c, 21, 50, 37, 50, 21, YBLOCK=16, XBLOCK=16, R0_BLOCK=16)
+print(json.dumps([torch.equal(*found), torch.allclose(found[1], a.float() @ b.float(), atol=1e-2)]))
+"""
+    assert interpreted(kernels + launch, tmp_path) == [True, True]
