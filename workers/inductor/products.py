@@ -71,8 +71,8 @@ class _Loaded:
     zeros: Axes
 
 
-class _Flattening(Values):
-    """Lines of one kernel, written anew in their order."""
+class _Writing(Values):
+    """Expressions of one kernel, written anew for the axes of where they stand."""
 
     def __init__(self, function: ast.FunctionDef, use: Use) -> None:
         super().__init__(function)
@@ -89,108 +89,6 @@ class _Flattening(Values):
         codes = [use.passed[name] for name in sizes]
         self._same = {name: sizes[codes.index(code)] for name, code in zip(sizes, codes, strict=True)}
         self._numbers = {code: name for name, code in reversed(list(zip(sizes, codes, strict=True))) if code.isdigit()}
-
-    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Lines that compute the same.
-
-        Raises:
-            UnclearError: If one of them is not understood.
-        """
-        return [new for at, line in enumerate(body) for new in self._line(line, body[at + 1 :])]
-
-    def _line(self, line: ast.stmt, after: Sequence[ast.stmt]) -> list[ast.stmt]:
-        match line:
-            case ast.AnnAssign(annotation=annotation, value=ast.Constant()) if dotted(annotation) == "tl.constexpr":
-                return [line]
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                return self._assign(name, value, after)
-            case ast.For(target=ast.Name(), iter=ast.Call(args=bounds) as head, body=body, orelse=[]):
-                head.args = [self._written(bound, "") for bound in bounds]
-                self._loops += 1
-                line.body = self.block(body)
-                self._loops -= 1
-                return [line]
-            case ast.Expr(value=ast.Call(args=[address, value, *mask], keywords=[]) as call):
-                return [ast.Expr(self._store(call, address, value, mask))]
-        raise UnclearError
-
-    def _assign(self, name: str, value: ast.expr, after: Sequence[ast.stmt]) -> list[ast.stmt]:
-        if name in STARTS:
-            self._starts[name] = start_of(STARTS[name], value, short=self._use.short)
-            return []
-        if name in MASKS:
-            return self._check_mask(name, value)
-        if name in EXTENTS.values():
-            if ast.unparse(value) != self._use.passed.get(name):
-                raise UnclearError
-            return []
-        if name in INDEX:
-            found = index_line(INDEX[name], value, self._starts, short=self._use.short)
-            self._axes[name] = Axes(INDEX[name]) - {"z"}
-            return [_bind(TILES.get(INDEX[name], "z"), found)]
-        if name == "r0_base":
-            self._starts[name] = value
-            return []
-        return self._value(name, value, after)
-
-    def _check_mask(self, name: str, value: ast.expr) -> list[ast.stmt]:
-        """A mask is left out where it says nothing new: it is written where it is used."""
-        extent, code = EXTENTS[MASKS[name]], ast.unparse(value)
-        index = next(item for item in INDEX if INDEX[item] == MASKS[name])
-        bounds = [f"{index} < {extent}", f"{index} < {self._use.passed.get(extent)}"]
-        if code not in bounds and not re.match(r"tl\.full\(\[\w+\], True, tl\.int1\)", code):
-            raise UnclearError
-        return []
-
-    def _value(self, name: str, value: ast.expr, after: Sequence[ast.stmt]) -> list[ast.stmt]:
-        axes = self.axes(value)
-        if self._axes.setdefault(name, axes) != axes:
-            raise UnclearError
-        if is_call(value, "tl.load"):
-            return [_bind(name, self._load(name, value, ""))]
-        if is_cast(value) and is_call(loading := receiver(value), "tl.load"):
-            return [_bind(name, self._load(name, loading, ast.unparse(value.args[0])))]
-        written = self._written(value, self._order(axes))
-        self._loaded.pop(name, None)
-        if is_call(written, "tl.zeros") and ast.unparse(written).endswith(f"dtype={_FLOAT})"):
-            self._totals.add(name)
-        if is_call(written, "tl.dot") and self._moves(name, written, after):
-            self._products[name] = written
-            return []
-        match written:
-            case ast.BinOp(left=ast.Name(id=total), op=ast.Add(), right=product) if (
-                total == name and name in self._totals and is_call(product, "tl.dot") and len(product.args) == 2
-            ):
-                product.args.append(ast.Name(name, ast.Load()))
-                return [_bind(name, product)]
-        if isinstance(written, ast.Name) and self._is_final(name, written.id, after):
-            self._finals[name] = written.id
-            return []
-        if name in self._totals and not is_call(written, "tl.zeros"):
-            self._totals.remove(name)
-        return [_bind(name, written)]
-
-    def _is_final(self, name: str, total: str, after: Sequence[ast.stmt]) -> bool:
-        """Whether a name is another for a sum that is complete."""
-        stored = [
-            node.id for line in after for node in ast.walk(line) if isinstance(node, ast.Name) and _is_bound(node)
-        ]
-        return total in self._totals and not self._loops and name not in stored and total not in stored
-
-    def _moves(self, name: str, product: ast.Call, after: Sequence[ast.stmt]) -> bool:
-        """Whether a product may be written where it is read: once, later in the same lines, of the same operands."""
-        if self._names.count(name) != 2:
-            return False
-        operands = {node.id for node in ast.walk(product) if isinstance(node, ast.Name)}
-        for line in after:
-            names = [node for node in ast.walk(line) if isinstance(node, ast.Name)]
-            if any(node.id == name for node in names):
-                return isinstance(line, ast.Assign)
-            if any(node.id in operands and _is_bound(node) for node in names):
-                return False
-        return False
-
-    # How they are written for the axes that are wanted, in order.
 
     def _written(self, value: ast.expr, wanted: str) -> ast.expr:
         match value:
@@ -353,6 +251,110 @@ class _Flattening(Values):
         index = _spread(ast.Name(TILES[axis], ast.Load()), axis, wanted)
         extent = EXTENTS[axis]
         return ast.Compare(index, [ast.Lt()], [ast.Name(self._same.get(extent, extent), ast.Load())])
+
+
+class _Flattening(_Writing):
+    """Lines of one kernel, written anew in their order."""
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Lines that compute the same.
+
+        Raises:
+            UnclearError: If one of them is not understood.
+        """
+        return [new for at, line in enumerate(body) for new in self._line(line, body[at + 1 :])]
+
+    def _line(self, line: ast.stmt, after: Sequence[ast.stmt]) -> list[ast.stmt]:
+        match line:
+            case ast.AnnAssign(annotation=annotation, value=ast.Constant()) if dotted(annotation) == "tl.constexpr":
+                return [line]
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return self._assign(name, value, after)
+            case ast.For(target=ast.Name(), iter=ast.Call(args=bounds) as head, body=body, orelse=[]):
+                head.args = [self._written(bound, "") for bound in bounds]
+                self._loops += 1
+                line.body = self.block(body)
+                self._loops -= 1
+                return [line]
+            case ast.Expr(value=ast.Call(args=[address, value, *mask], keywords=[]) as call):
+                return [ast.Expr(self._store(call, address, value, mask))]
+        raise UnclearError
+
+    def _assign(self, name: str, value: ast.expr, after: Sequence[ast.stmt]) -> list[ast.stmt]:
+        if name in STARTS:
+            self._starts[name] = start_of(STARTS[name], value, short=self._use.short)
+            return []
+        if name in MASKS:
+            return self._check_mask(name, value)
+        if name in EXTENTS.values():
+            if ast.unparse(value) != self._use.passed.get(name):
+                raise UnclearError
+            return []
+        if name in INDEX:
+            found = index_line(INDEX[name], value, self._starts, short=self._use.short)
+            self._axes[name] = Axes(INDEX[name]) - {"z"}
+            return [_bind(TILES.get(INDEX[name], "z"), found)]
+        if name == "r0_base":
+            self._starts[name] = value
+            return []
+        return self._value(name, value, after)
+
+    def _check_mask(self, name: str, value: ast.expr) -> list[ast.stmt]:
+        """A mask is left out where it says nothing new: it is written where it is used."""
+        extent, code = EXTENTS[MASKS[name]], ast.unparse(value)
+        index = next(item for item in INDEX if INDEX[item] == MASKS[name])
+        bounds = [f"{index} < {extent}", f"{index} < {self._use.passed.get(extent)}"]
+        if code not in bounds and not re.match(r"tl\.full\(\[\w+\], True, tl\.int1\)", code):
+            raise UnclearError
+        return []
+
+    def _value(self, name: str, value: ast.expr, after: Sequence[ast.stmt]) -> list[ast.stmt]:
+        axes = self.axes(value)
+        if self._axes.setdefault(name, axes) != axes:
+            raise UnclearError
+        if is_call(value, "tl.load"):
+            return [_bind(name, self._load(name, value, ""))]
+        if is_cast(value) and is_call(loading := receiver(value), "tl.load"):
+            return [_bind(name, self._load(name, loading, ast.unparse(value.args[0])))]
+        written = self._written(value, self._order(axes))
+        self._loaded.pop(name, None)
+        if is_call(written, "tl.zeros") and ast.unparse(written).endswith(f"dtype={_FLOAT})"):
+            self._totals.add(name)
+        if is_call(written, "tl.dot") and self._moves(name, written, after):
+            self._products[name] = written
+            return []
+        match written:
+            case ast.BinOp(left=ast.Name(id=total), op=ast.Add(), right=product) if (
+                total == name and name in self._totals and is_call(product, "tl.dot") and len(product.args) == 2
+            ):
+                product.args.append(ast.Name(name, ast.Load()))
+                return [_bind(name, product)]
+        if isinstance(written, ast.Name) and self._is_final(name, written.id, after):
+            self._finals[name] = written.id
+            return []
+        if name in self._totals and not is_call(written, "tl.zeros"):
+            self._totals.remove(name)
+        return [_bind(name, written)]
+
+    def _is_final(self, name: str, total: str, after: Sequence[ast.stmt]) -> bool:
+        """Whether a name is another for a sum that is complete."""
+        stored = [
+            node.id for line in after for node in ast.walk(line) if isinstance(node, ast.Name) and _is_bound(node)
+        ]
+        return total in self._totals and not self._loops and name not in stored and total not in stored
+
+    def _moves(self, name: str, product: ast.Call, after: Sequence[ast.stmt]) -> bool:
+        """Whether a product may be written where it is read: once, later in the same lines, of the same operands."""
+        if self._names.count(name) != 2:
+            return False
+        operands = {node.id for node in ast.walk(product) if isinstance(node, ast.Name)}
+        for line in after:
+            names = [node for node in ast.walk(line) if isinstance(node, ast.Name)]
+            if any(node.id == name for node in names):
+                return isinstance(line, ast.Assign)
+            if any(node.id in operands and _is_bound(node) for node in names):
+                return False
+        return False
 
 
 def _spread(node: ast.expr, axes: str, wanted: str) -> ast.expr:
