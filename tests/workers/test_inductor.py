@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from service.emitters.rules import RULES
 from service.judging.single import Judge
 from service.operators.catalogue import catalogue_names, load_operator
 from tests.workers.tracer.jobs import LIMITS, in_jail, operator
@@ -62,7 +63,9 @@ def test_a_draft_is_readable():
 
 
 def test_matrix_products_become_kernels_too():
-    assert "tl.dot(" in drafted(load_operator("matmul")).source
+    source = drafted(load_operator("matmul")).source
+    assert "total = tl.dot(a, b, total, input_precision='ieee')" in source
+    assert "a_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K)" in source
 
 
 def test_max_pooling_is_drafted_though_its_decomposition_needs_a_module_that_nobody_imports():
@@ -95,6 +98,12 @@ def test_convolutions_are_kernels_of_ours_and_what_follows_them_inductors(how):
     assert written.source.count("@triton.jit\ndef scale_") == 2
     report = traced(of, written.source)
     assert report.outcome is Outcome.CORRECT, report.reason
+
+
+def test_rules_find_in_the_draft_of_a_product_what_they_look_for():
+    source = drafted(load_operator("matmul")).source
+    wanted = ("group_programs", "tensor_descriptors", "split_k", "pipeline_loop", "block_pointers", "even_mask")
+    assert [name for name in wanted if not RULES[name].applies(source)] == []
 
 
 @pytest.mark.parametrize("target", ["sm_80", "gfx942"])

@@ -5,13 +5,13 @@ in place of calls of a vendor's library.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, reload
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from workers.inductor.decomposing import thin_products
 from workers.inductor.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE
 from workers.protocol import Operator, Outcome
 from workers.targets import Target
@@ -29,6 +30,20 @@ from workers.tracer.refusal import Refused
 
 SMALLEST_HINT = 2
 """Sizes that Inductor is told to expect are at least this: it would treat a size of 1 as always 1."""
+
+REGISTERS = 64
+"""Registers a thread, of the 255 that an instruction can address, that the sums of a kernel's products may take. For
+sm_90, Triton 3.7 spills at most 4 bytes with that, and up to 728 with 128 (tried with products of float32)."""
+
+WIDEST_BYTES = 4
+"""Of an element of a product's operands."""
+
+UNROLLED = 1024
+"""Multiplications a thread in one turn of a loop where no matrix unit does them. The compiler writes each of them out:
+with 2048 it takes most of the time that a trace may."""
+
+SMALLEST_TILE = 32
+"""Extent of the smallest tiles in Inductor's list for products."""
 
 _KERNEL = re.compile(r"async_compile\.triton\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _FOREIGN = re.compile(rf"\bextern_kernels\.\w+|(?<!')\btorch\.ops\.(?!{NAMESPACE}\.)[\w.]+|\bcpp_fused\w*")
@@ -45,13 +60,15 @@ class Draft:
         name: Of the jit function.
         text: The jit function.
         grid: How Inductor derives the grid from extents and blocks, by the name of its rule.
-        options: Blocks by parameter, and `num_warps` and `num_stages`: the first choice of Inductor's heuristics.
+        options: Blocks by parameter, and `num_warps` and `num_stages`: one choice of Inductor's heuristics.
+        helpers: Functions of two elements that the jit function folds or scans with, as text.
     """
 
     name: str
     text: str
     grid: str
     options: Mapping[str, int]
+    helpers: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,7 @@ def lower(operator: Operator, target: Target) -> Lowered:
         raise Refused(Outcome.TRACE_CRASHED, "TorchInductor's module has no function that launches")
     if foreign := _FOREIGN.search(found["body"]):
         raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor calls {foreign[0]} for it, which is no Triton kernel")
-    drafts = {match["name"]: _draft(match["name"], match["text"]) for match in _KERNEL.finditer(text)}
+    drafts = {match["name"]: _draft(match["name"], match["text"], target) for match in _KERNEL.finditer(text)}
     if not drafts and CONVOLUTION not in found["body"]:
         raise Refused(Outcome.FORBIDDEN_OP, "TorchInductor needs no kernel for it")
     return Lowered("def call(self, args):\n" + found["body"], drafts)
@@ -111,7 +128,8 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
         raise Refused(Outcome.FORBIDDEN_OP, "a scalar of the operator is a size that no input has")
     named = _late("torch._dynamo.source").ConstantSource
     _late("torch._inductor.lowering")  # Some decompositions, as that of max pooling, take for granted that it is there.
-    table = {**_late("torch._inductor.decomposition").select_decomp_table(), **DECOMPOSITIONS}
+    known = _late("torch._inductor.decomposition").select_decomp_table()
+    table = thin_products({**known, **DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
     dims: dict[str | int, Any] = {}
@@ -153,6 +171,8 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     virtualized = _late("torch._inductor.virtualized").V
     # It is the key of a cache that is not used here, and would start a process, which the jail forbids.
     vars(_late("torch.utils._triton"))["triton_hash_with_backend"] = str
+    # A variance is always a mean, then the mean of squared deviations: plain sums, and no recurrence of three numbers.
+    vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = lambda *_, **__: True
     mode = inputs[0].fake_mode
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
     with ExitStack() as stack:
@@ -169,26 +189,69 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     return text
 
 
-def _draft(name: str, text: str) -> Draft:
+def _draft(name: str, text: str, target: Target) -> Draft:
     """A kernel out of the text that Inductor would hand to its own compiler."""
-    decorator, _, function = text[text.index("@triton_heuristics.") :].partition(_BOUNDARY)
-    grid, options = _heuristics(decorator.removeprefix("@"))
-    return Draft(name, _BOUNDARY + function, grid, options)
+    before, _, after = text.partition("@triton_heuristics.")
+    decorator, _, function = f"triton_heuristics.{after}".partition(_BOUNDARY)
+    helpers = before[before.index(_BOUNDARY) :] if _BOUNDARY in before else ""
+    halves = ".to(tl.bfloat16)" in function or ".to(tl.float16)" in function
+    grid, options = _heuristics(decorator, _Products(function.count("tl.dot("), halves=halves), target)
+    return Draft(name, _BOUNDARY + function, grid, options, helpers)
 
 
-def _heuristics(decorator: str) -> tuple[str, dict[str, int]]:
+@dataclass(frozen=True)
+class _Products:
+    """How many matrix products a kernel adds up, and whether of 16-bit operands, which Inductor casts right before."""
+
+    count: int
+    halves: bool
+
+
+def _heuristics(decorator: str, products: _Products, target: Target) -> tuple[str, dict[str, int]]:
     """What Inductor's heuristics choose: evaluates its decorator with its last step replaced."""
     heuristics = _late("torch._inductor.runtime.triton_heuristics")
     found: dict[str, Any] = {}
 
-    def keep(_: object, configs: object, inductor_meta: Mapping[str, object], **_others: object) -> Callable[..., None]:
-        found.update(configs=configs, grid=inductor_meta["grid_type"])
+    def keep(
+        hints: object, configs: object, inductor_meta: Mapping[str, object], **_others: object
+    ) -> Callable[..., None]:
+        found.update(hints=hints, configs=configs, grid=inductor_meta["grid_type"])
         return lambda _: None
 
     vars(heuristics)["cached_autotune"] = keep
     eval(decorator, {"triton_heuristics": heuristics, "__file__": "", **vars(_late("torch._inductor.runtime.hints"))})
-    first = found["configs"][0]
-    return found["grid"], {**first.kwargs, "num_warps": first.num_warps, "num_stages": first.num_stages}
+    choice = _roomiest(found["configs"], found["hints"], products, target) if products.count else found["configs"][0]
+    return found["grid"], {**choice.kwargs, "num_warps": choice.num_warps, "num_stages": choice.num_stages}
+
+
+class _Config(Protocol):
+    """Of Inductor's `Config` what is used here."""
+
+    kwargs: Mapping[str, int]
+    num_warps: int
+    num_stages: int
+
+
+def _roomiest(configs: Sequence[_Config], hints: Mapping[str, int], products: _Products, target: Target) -> _Config:
+    """The configuration with the largest tile that surely fits; the first where none does.
+
+    Each element of a tile is loaded once for a row or a column of it: the larger the tile, the less is loaded. It fits
+    if its sums take no more than `REGISTERS`, all stages' operands at `WIDEST_BYTES` an element no more than the shared
+    memory of a program, its products of float32, if it has any, no more than `UNROLLED`, and no side reaches beyond the
+    extent that Inductor expects.
+    """
+
+    def fits(config: _Config) -> bool:
+        y, x = config.kwargs["YBLOCK"], config.kwargs["XBLOCK"]
+        inner = config.kwargs.get("R0_BLOCK", hints.get("r0_", SMALLEST_TILE))
+        registers = products.count * y * x / (target.warp_size * config.num_warps)
+        shared = config.num_stages * products.count * (y + x) * inner * WIDEST_BYTES
+        short = products.halves or registers * inner <= UNROLLED
+        inside = all(tile <= max(SMALLEST_TILE, hints[axis]) for axis, tile in (("y", y), ("x", x)))
+        return registers <= REGISTERS and shared <= target.shared_block_bytes and inside and short
+
+    fitting = [config for config in configs if fits(config)] or configs[:1]
+    return max(fitting, key=lambda config: config.kwargs["YBLOCK"] * config.kwargs["XBLOCK"])
 
 
 def _late(module: str) -> ModuleType:

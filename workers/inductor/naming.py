@@ -4,7 +4,7 @@ import ast
 import keyword
 from collections.abc import Iterable, Mapping
 
-from workers.inductor.spelling import dotted
+from workers.inductor.spelling import COMBINE, dotted
 from workers.inductor.tidying import blocks, bound
 
 KNOWN = {
@@ -26,15 +26,25 @@ KNOWN = {
     "r0_offset": "start",
     "r0_index": "r",
     "r0_mask": "r_mask",
+    "rows": "rows",
+    "cols": "cols",
+    "inner": "inner",
+    "z": "z",
 }
-"""What Inductor calls parts of an index: x, y and z for the axes of the grid, r for the axis that is folded."""
+"""What Inductor calls parts of an index: x, y and z for the axes of the grid, r for the axis that is folded. The last
+four are what `products` makes of them."""
+
+TILED = {"YBLOCK": "BLOCK_M", "XBLOCK": "BLOCK_N", "R0_BLOCK": "BLOCK_K"}
+"""What blocks are called in a kernel that `products` wrote anew."""
 
 _BY_CALL = {
     "tl.load": "value",
     "tl.sum": "total",
     "tl.reduce": "extreme",
+    "tl.associative_scan": "running",
     "tl.dot": "product",
     "tl.full": "partial",
+    "tl.zeros": "total",
     "tl.where": "chosen",
     "tl.program_id": "program",
     "tl.exp": "power",
@@ -47,7 +57,7 @@ class Names:
     """Gives names, each once."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*taken, "torch", "triton", "tl", "math", "libdevice", "larger", "smaller"}
+        self._taken = {*taken, *COMBINE, "torch", "triton", "tl", "math", "libdevice"}
 
     def give(self, wish: str) -> str:
         """The wish if it is free, else with the first free number."""
@@ -75,11 +85,22 @@ def name_locals(function: ast.FunctionDef, parameters: Mapping[str, str]) -> dic
     names, found = Names(parameters.values()), dict(parameters)
     for body in blocks(function):
         for line in body:
-            old = line.target.id if isinstance(line, ast.For) and isinstance(line.target, ast.Name) else bound(line)
-            if old and old not in found:
-                value = line.value if isinstance(line, ast.Assign) else None
-                found[old] = names.give(KNOWN.get(old) or _meaning(value, found))
+            value = line.value if isinstance(line, ast.Assign) else None
+            wishes = {name: KNOWN.get(name) or _meaning(value, found) for name in _bound(line)}
+            for name, wish in wishes.items():
+                if name not in found:
+                    found[name] = names.give(wish)
     return found
+
+
+def _bound(line: ast.stmt) -> list[str]:
+    """The names that a line binds, a loop's variable included."""
+    match line:
+        case ast.For(target=ast.Name(id=name)):
+            return [name]
+        case ast.Assign(targets=[ast.Tuple(elts=elements)]):
+            return [item.id for item in elements if isinstance(item, ast.Name)]
+    return [bound(line)] if bound(line) else []
 
 
 def _meaning(value: ast.expr | None, known: Mapping[str, str]) -> str:

@@ -18,6 +18,9 @@ FLOAT = "tl.float32"
 _KEEPS_FLOAT = {"tl.sum", "tl.where", "tl.exp", "tl.log", "tl.sqrt", "tl.rsqrt", "larger", "smaller", "tl.reduce"}
 _KEEPS_FLOAT |= {"tl.broadcast_to", "libdevice.tanh", "tl.sigmoid", "tl.dot", "tl.exp2", "tl.log2", "tl.abs"}
 
+_KEPT = {"tl.load", "tl.arange", "tl.sum", "tl.reduce", "tl.dot", "tl.full", "tl.zeros", "tl.associative_scan"}
+"""Calls that keep their lines."""
+
 
 def tidy(function: ast.FunctionDef) -> None:
     """Tidy a kernel in place until nothing more is to be done."""
@@ -74,7 +77,7 @@ def _inline_copies(function: ast.FunctionDef) -> None:
     stored, copied = _names(function, ast.Store), dict[str, list[ast.expr]]()
     for body in blocks(function):
         for line in body:
-            if isinstance(line, ast.Assign) and isinstance(line.value, ast.Name) and bound(line):
+            if isinstance(line, ast.Assign | ast.AnnAssign) and isinstance(line.value, ast.Name) and bound(line):
                 copied.setdefault(bound(line), []).append(line.value)
     copies: dict[str, ast.expr] = {
         name: values[0]
@@ -135,7 +138,7 @@ def _inline_single_uses(function: ast.FunctionDef) -> None:
 
 def _acts(value: ast.expr) -> bool:
     calls = [dotted(item.func) for item in ast.walk(value) if isinstance(item, ast.Call)]
-    return any(name in ("tl.load", "tl.arange", "tl.sum", "tl.reduce", "tl.dot", "tl.full") for name in calls)
+    return any(name in _KEPT for name in calls)
 
 
 def _is_overwritten(value: ast.expr, between: list[ast.stmt]) -> bool:

@@ -1,14 +1,17 @@
 """A candidate out of what Inductor wrote: kernels without its runtime, and a function that launches them."""
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 from workers.inductor.convolution import read_convolution
+from workers.inductor.extremes import Extremes
 from workers.inductor.lowering import Draft, Lowered
-from workers.inductor.naming import KNOWN, Names, name_locals, rename
+from workers.inductor.naming import KNOWN, TILED, Names, name_locals, rename
 from workers.inductor.operations import CONVOLUTION
+from workers.inductor.products import Use, flatten
 from workers.inductor.spelling import COMBINE, dotted, respell
 from workers.inductor.tidying import bound, tidy
 from workers.protocol import Operator, Outcome
@@ -21,7 +24,13 @@ GRIDS: Mapping[str, str] = {
     "BatchMatmulGrid3D": "({z}, {y}, {x})",
     "Grid2DWithYZOverflow": "({x}, triton.cdiv({y}, triton.cdiv({y}, 65535)), triton.cdiv({y}, 65535))",
 }
-"""Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at 65535."""
+"""Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at `LONGEST`."""
+
+LONGEST = 65535
+"""Programs along the second and the third axis of a grid: CUDA programming guide, compute capabilities table."""
+
+SHORTEST = 16
+"""The smallest extent of a tile of a product (`tl.dot` needs it)."""
 
 _EMPTY = "empty_strided_cuda"
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
@@ -41,9 +50,16 @@ def write(operator: Operator, lowered: Lowered) -> str:
     for line in lines:
         host.add(line)
     kernels = "\n\n".join(host.kernels)
-    needed = [text for name, text in COMBINE.items() if f"{name}(" in kernels or f", {name})" in kernels]
+    needed = _needed(kernels)
     header = _HEADER + ("from triton.language.extra import libdevice\n" if "libdevice." in kernels else "")
     return "\n\n".join([header, *needed, kernels, host.text()])
+
+
+def _needed(kernels: str) -> list[str]:
+    """The device functions that kernels bring along, those that these need included."""
+    used = {name for name in COMBINE if re.search(rf"\b{name}\b", kernels)}
+    used |= {name for name in COMBINE for other in used if re.search(rf"\b{name}\b", COMBINE[other])}
+    return [text for name, text in COMBINE.items() if name in used]
 
 
 def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
@@ -102,6 +118,7 @@ class _Host:
         self._names = Names([*self._given, self.operator.entry])
         self._known = {"reinterpret_tensor": "torch.as_strided"}
         self._sizes: dict[str, str] = {}
+        self._extremes = Extremes(self.operator)
 
     def text(self) -> str:
         """The whole function."""
@@ -142,6 +159,7 @@ class _Host:
             case ast.Call(func=func, args=[size, stride, dtype]) if dotted(func) == _EMPTY:
                 self._known[name] = self._names.give(self.results.get(name, "scratch"))
                 self.lines.append(f"{self._known[name]} = {self._allocation(size, stride, dtype)}")
+                self._extremes.tensor(self._known[name], self._read(size), ast.unparse(dtype))
             case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=arguments):
                 said = ", ".join(self._read(item) for item in arguments)
                 self._known[name] = self._names.give("view")
@@ -155,6 +173,7 @@ class _Host:
             case _:
                 code = self._read(value)
                 self._known[name] = self._names.give("count")
+                self._extremes.number(self._known[name], code)
                 self.lines.append(f"{self._known[name]} = {code}")
 
     def _size(self, symbol: str, tensor: str, axis: int) -> None:
@@ -163,6 +182,7 @@ class _Host:
         if symbol not in self._known:
             self._known[symbol] = self._names.give(str(shape[axis]))
             self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
+            self._extremes.dimension(self._known[symbol], shape[axis])
 
     def _allocation(self, size: ast.expr, stride: ast.expr, dtype: ast.expr) -> str:
         device = f"device={self._given[0]}.device"
@@ -189,6 +209,9 @@ class _Host:
         tidy(respell(function))
         parameters = [item.arg for item in function.args.args]
         passed = dict(zip(parameters, arguments, strict=False))
+        use = self._use(passed)
+        plain = flatten(function, use)
+        tidy(function)
         blocks = {name: value for name, value in draft.options.items() if name in parameters}
         counts = {
             axis: _count(passed[extent], blocks[block])
@@ -197,16 +220,18 @@ class _Host:
         }
         used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
         function.args.args = [item for item in function.args.args if item.arg in used]
+        helpers = self._helpers(draft)
         name = self._names.give(f"{self.operator.entry}_kernel")
-        renamed = name_locals(function, self._parameters(function, passed)) | {function.name: name}
+        renamed = (
+            name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
+        )
         rename(function, renamed)
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
         positional = [passed[item] for item in parameters if item in used and item in passed]
         keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
         options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
-        self.lines.append(
-            f"{name}[{GRIDS[draft.grid].format(**counts)}]({', '.join([*positional, *keywords, *options])})"
-        )
+        grid = GRIDS["Grid2D" if plain and use.short and draft.grid == "Grid2DWithYZOverflow" else draft.grid]
+        self.lines.append(f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})")
 
     def _convolve(self, name: str, call: ast.Call) -> None:
         """Launch a kernel of ours for a convolution."""
@@ -223,6 +248,8 @@ class _Host:
         made = self._known[name] = self._names.give(self.results.get(name, "scratch"))
         shape = f"({', '.join(extents[2])})"
         self.lines.append(f"{made} = torch.empty({shape}, dtype={given[0]}.dtype, device={self._given[0]}.device)")
+        if given[0] in self._extremes.dtypes:
+            self._extremes.tensor(made, shape, self._extremes.dtypes[given[0]])
         function = convolution.kernel()
         tidy(function)
         function.name = self._names.give(f"{self.operator.entry}_{function.name}")
@@ -240,13 +267,36 @@ class _Host:
                 return size, stride
         raise Refused(Outcome.FORBIDDEN_OP, f"nothing is known of `{ast.unparse(tensor)[:200]}`, which is convolved")
 
-    def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str, str]:
+    def _helpers(self, draft: Draft) -> dict[str, str]:
+        """Write the functions that a kernel folds or scans with; their names by Inductor's."""
+        found: dict[str, str] = {}
+        for function in ast.parse(draft.helpers).body:
+            assert isinstance(function, ast.FunctionDef)
+            tidy(respell(function))
+            found[function.name] = self._names.give("combine")
+            given = [item.arg for item in function.args.args]
+            short = [f"{'ab'[item.startswith('arg1')]}{item.rpartition('_')[2]}" for item in given]
+            names = dict(zip(given, short if len(given) > 2 else "ab", strict=False))
+            rename(function, name_locals(function, names) | {function.name: found[function.name]})
+            self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        return found
+
+    def _use(self, passed: Mapping[str, str]) -> Use:
+        """What a launch says about the parameters of a kernel with a matrix product."""
+        most = self._extremes.most(passed["ynumel"]) if "ynumel" in passed else None
+        dtypes = {name: self._extremes.dtypes[code] for name, code in passed.items() if code in self._extremes.dtypes}
+        small = {name for name, code in passed.items() if self._extremes.is_small(code)}
+        return Use(passed, dtypes, small, short=most is not None and most <= SHORTEST * LONGEST)
+
+    def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str], *, plain: bool) -> dict[str, str]:
         """Names of a kernel's parameters after what the host passes."""
         names, found = Names(), dict[str, str]()
         for item in function.args.args:
             value = passed.get(item.arg, "")
             if "ptr" in item.arg:
                 wish = f"{value}_ptr" if value.isidentifier() else "ptr"
+            elif plain and (value.isidentifier() or item.arg in TILED):
+                wish = TILED.get(item.arg, value)
             else:
                 wish = KNOWN.get(item.arg) or (
                     value if value.isidentifier() and item.arg.startswith("ks") else item.arg

@@ -48,3 +48,39 @@ def test_what_torch_found_before_does_not_matter(target):
 def test_a_reduction_has_blocks_along_both_axes():
     found = lowered(operator(reference="def scale(x, w):\n    return x.softmax(-1) * w\n"))
     assert {"XBLOCK", "R0_BLOCK"} <= found["kernels"][0][3].keys()
+
+
+def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:
+    """What is chosen for the kernel of a product of x[M, N] and w[N, N]."""
+    inputs = [
+        {"name": "x", "shape": ["M", "N"], "dtype": dtype},
+        {"name": "w", "shape": ["N", "N"], "dtype": dtype},
+    ]
+    shapes = [{"dims": {"M": m, "N": n}}]
+    found = lowered(operator(reference=f"def scale(x, w):\n    return {reference}\n", inputs=inputs, shapes=shapes))
+    return found["kernels"][0][3]
+
+
+@pytest.mark.parametrize(
+    ("reference", "dtype", "m", "tile"),
+    [
+        ("x @ w", "bfloat16", 4096, (128, 128, 32, 8)),
+        ("x @ w", "float32", 4096, (128, 64, 32, 8)),
+        ("(x @ w) * (x @ w.T)", "bfloat16", 4096, (128, 64, 32, 8)),
+        ("x @ w", "bfloat16", 16, (32, 64, 32, 8)),
+    ],
+)
+def test_the_largest_tile_that_surely_fits_is_chosen_for_a_product(reference, dtype, m, tile):
+    found = options(reference, dtype, m=m)
+    assert tuple(found[name] for name in ("YBLOCK", "XBLOCK", "R0_BLOCK", "num_warps")) == tile
+
+
+def test_a_variance_is_made_of_sums():
+    found = lowered(operator(reference="def scale(x, w):\n    return (x - x.mean(0)) / x.var(0) * w\n"))
+    assert "welford" not in "".join(item[1] for item in found["kernels"])
+
+
+def test_a_product_with_a_vector_is_a_sum():
+    found = lowered(operator(reference="def scale(x, w):\n    return x @ w\n"))
+    assert "tl.sum(" in found["kernels"][0][1]
+    assert "tl.dot(" not in found["kernels"][0][1]

@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from workers.inductor.spelling import dotted, respell
+from tests.workers.inductor.interpreted import interpreted
+from workers.inductor.spelling import COMBINE, dotted, respell
 from workers.tracer.refusal import Refused
 
 
@@ -21,6 +22,15 @@ def respelled(line: str) -> str:
         ("a = libdevice.tanh(b)", "a = libdevice.tanh(b)"),
         ("a = triton_helpers.maximum(b, c)", "a = larger(b, c)"),
         ("a = triton_helpers.max2(b, 1)[:, None]", "a = tl.reduce(b, 1, larger)[:, None]"),
+        ("a, b = triton_helpers.max_with_index(c, d, 1)", "a, b = tl.reduce((c, d), 1, larger_at)"),
+        (
+            "a = triton_helpers.select_one(b, c, dim=-1, keep_dims=True)",
+            "a = tl.sum(tl.where(c, b, 0), -1, keep_dims=True)",
+        ),
+        ("a, = tl.associative_scan((b,), 1, f)", "a = tl.associative_scan(b, 1, f)"),
+        ("a = triton_helpers.div_floor_integer(ks0 + 1, 2)", "a = (ks0 + 1) // 2"),
+        ("a = triton_helpers.div_floor_integer(x0 - 1, 2)", "a = quotient(x0 - 1, 2)"),
+        ("a = triton_helpers.remainder_integer(x0, ks0)", "a = remainder(x0, ks0)"),
         ("a = ks0.to(tl.float32)", "a = tl.cast(ks0, tl.float32)"),
         ("a = (ks0 + 1).to(tl.int32)", "a = tl.cast(ks0 + 1, tl.int32)"),
         ("a = tmp0.to(tl.float32)", "a = tmp0.to(tl.float32)"),
@@ -40,3 +50,51 @@ def test_what_has_no_counterpart_is_refused(written):
 def test_dotted_names():
     assert dotted(ast.parse("tl.math.exp", mode="eval").body) == "tl.math.exp"
     assert dotted(ast.parse("f().x", mode="eval").body) == ""
+
+
+FUNCTIONS = "\n\n".join(COMBINE.values())
+EACH = """
+@triton.jit
+def run(a_ptr, b_ptr, c_ptr, d_ptr, y_ptr, z_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    a, b, c, d = tl.load(a_ptr + at), tl.load(b_ptr + at), tl.load(c_ptr + at), tl.load(d_ptr + at)
+    {line}
+    tl.store(y_ptr + at, y)
+    tl.store(z_ptr + at, z)
+"""
+CASES = {
+    "y, z = larger_at(a, c, b, d)": (
+        ([1.0, 2.0, "nan", "nan"], [2.0, 2.0, 1.0, "nan"]),
+        [[2.0, 2.0, "nan", "nan"], [1, 0, 0, 0]],
+    ),
+    "y, z = smaller_at(a, c, b, d)": (
+        ([1.0, 2.0, 3.0, "nan"], [2.0, 2.0, "nan", 4.0]),
+        [[1.0, 2.0, "nan", "nan"], [0, 0, 1, 0]],
+    ),
+    "y, z = tl.reduce((a, c), 0, larger_at)": (([1.0, 5.0, 5.0, 2.0], [0.0] * 4), [[5.0] * 4, [0] * 4]),
+    "y, z = tl.reduce(a, 0, times), c": (([1.0, 5.0, 0.5, 2.0], [0.0] * 4), [[5.0] * 4, [0] * 4]),
+    "y, z = quotient(a.to(tl.int32), b.to(tl.int32)), c": (
+        ([-7, 7, -8, 7], [2, 2, 4, -2]),
+        [[-4, 3, -2, -4], [0] * 4],
+    ),
+    "y, z = remainder(a.to(tl.int32), b.to(tl.int32)), c": (
+        ([-7, 7, -8, 7], [2, 2, 4, -2]),
+        [[1, 1, 0, -1], [0] * 4],
+    ),
+    "y, z = softmax_step(b, tl.full(a.shape, 1.0, tl.float32), a)": (
+        ([0.0, 1.0, "-inf", 0.0], [0.0, 1.0, "-inf", "-inf"]),
+        [[0.0, 1.0, "-inf", 0.0], [2, 2, 2, 1]],
+    ),
+    "y, z = softmax_fold(a, b, 0)": (([0.0, "-inf", 0.0, 0.0], [1.0, 0.0, 1.0, 2.0]), [[0.0] * 4, [4] * 4]),
+}
+
+
+@pytest.mark.parametrize(("line", "given", "expected"), [(line, *case) for line, case in CASES.items()])
+def test_functions_that_candidates_bring_along(line, given, expected, tmp_path):
+    numbers = [[float(item) for item in column] for column in given]
+    made = ", ".join(f"torch.tensor({column})" for column in numbers)
+    source = FUNCTIONS + EACH.format(line=line) + f"a, b = {made}\n"
+    source += "c, d = torch.zeros(4, dtype=torch.int32), torch.ones(4, dtype=torch.int32)\n"
+    source += "y, z = torch.zeros(4), torch.zeros(4)\nrun[(1,)](a, b, c, d, y, z, N=4)\n"
+    source += "print(json.dumps([[str(item) for item in column.tolist()] for column in (y, z)]))\n"
+    assert interpreted(source, tmp_path) == [[str(float(item)) for item in column] for column in expected]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.workers.inductor.test_products import KERNEL as PRODUCT
 from tests.workers.tracer.jobs import operator
 from workers.inductor.lowering import Draft, Lowered
 from workers.inductor.writing import write
@@ -85,3 +86,36 @@ def test_what_a_candidate_may_not_do_is_refused(lines, said):
 def test_a_grid_that_is_laid_out_otherwise_is_refused():
     with pytest.raises(Refused, match="SplitScanGrid"):
         written(grid="SplitScanGrid")
+
+
+def test_functions_of_two_elements_are_written_before_the_kernel_that_scans_with_them():
+    helper = "@triton.jit\ndef _fn_mul0(arg0_0, arg1_0):\n    tmp0 = arg0_0 * arg1_0\n    return tmp0\n\n"
+    kernel = KERNEL.replace("tmp0 * tmp1", "tl.associative_scan(tmp0 * tmp1, 0, _fn_mul0)")
+    draft = Draft("fused", kernel, "Grid1D", {"XBLOCK": 256, "num_warps": 4, "num_stages": 1}, helper)
+    source = write(operator(), Lowered(START + LAUNCH + END, {"fused": draft}))
+    assert "@triton.jit\ndef combine(a, b):\n    return a * b\n\n\n@triton.jit\ndef scale_kernel(" in source
+    assert "tl.associative_scan(x_value * w, 0, combine)" in source
+
+
+def test_a_function_that_is_brought_along_brings_what_it_calls():
+    kernel = KERNEL.replace("tmp0 * tmp1", "triton_helpers.online_softmax_combine(tmp0, tmp1, tmp1, False)[0]")
+    draft = Draft("fused", kernel, "Grid1D", {"XBLOCK": 256, "num_warps": 4, "num_stages": 1})
+    source = write(operator(), Lowered(START + LAUNCH + END, {"fused": draft}))
+    assert source.index("def larger(") < source.index("def softmax_step(") < source.index("def scale_kernel(")
+
+
+def test_a_product_is_launched_over_two_axes_under_the_names_of_its_sizes():
+    shapes = {"a": ["M", "K"], "b": ["K", "N"]}
+    inputs = [{"name": name, "shape": shape, "dtype": "float16"} for name, shape in shapes.items()]
+    of = operator(inputs=inputs, shapes=[{"dims": {"M": 64, "N": 32, "K": 16}}])
+    size = "s2 = arg0_1_size[1]\n"
+    host = START.replace(size, f"{size}        arg1_1_size = arg1_1.size()\n        s3 = arg1_1_size[1]\n")
+    host += "            buf0 = empty_strided_cuda((s1, s3), (s3, 1), torch.float32)\n"
+    host += "            fused.run(arg0_1, arg1_1, buf0, s2, s3, s1, s3, s2, stream=raw_stream0)\n"
+    options = {"YBLOCK": 64, "XBLOCK": 32, "R0_BLOCK": 16, "num_warps": 4, "num_stages": 3}
+    kernel = "@triton.jit\n" + PRODUCT.strip().replace("def kernel", "def fused").replace(": C", ": tl.constexpr")
+    draft = Draft("fused", kernel, "Grid2DWithYZOverflow", options)
+    source = write(of, Lowered(host + END, {"fused": draft}))
+    assert "(a_ptr, b_ptr, y_ptr, K, N, M, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K" in source
+    assert "scale_kernel[(triton.cdiv(N, 32), triton.cdiv(M, 64))](a, b, y, K, N, M, BLOCK_M=64, BLOCK_N=32," in source
+    assert "total = tl.dot(a, b, total, input_precision='ieee')" in source

@@ -1,0 +1,71 @@
+"""How large the numbers and tensors of a candidate's host function can be, at the largest sizes of its operator."""
+
+import ast
+import math
+from collections.abc import Sequence
+
+from workers.protocol import Operator
+
+FAR = 2**31
+"""Elements from which on the number of an element needs more than 32 bits."""
+
+
+class Extremes:
+    """What is known of the host's names, noted in the order of its lines."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._largest = {
+            name: max(operator.ranges.get(name, (0, 0))[1], *(shape.dims[name] for shape in operator.shapes))
+            for name in operator.dimensions
+        }
+        self._numbers: dict[str, int | None] = {}
+        self._small: set[str] = set()
+        self.dtypes: dict[str, str] = {}
+        for item in operator.inputs:
+            extents = [self._largest.get(extent) if isinstance(extent, str) else extent for extent in item.shape]
+            self._note(item.name, extents, f"tl.{item.dtype}")
+
+    def dimension(self, name: str, dimension: str | int) -> None:
+        """A number is one of the operator's sizes."""
+        self._numbers[name] = dimension if isinstance(dimension, int) else self._largest.get(dimension)
+
+    def number(self, name: str, code: str) -> None:
+        """A number is computed from others."""
+        self._numbers[name] = self.most(code)
+
+    def tensor(self, name: str, size: str, dtype: str) -> None:
+        """A packed tensor is allocated, of a size such as `(M, 4 * N)`."""
+        sizes = ast.parse(size, mode="eval").body
+        extents = [self._most(item) for item in sizes.elts] if isinstance(sizes, ast.Tuple) else [None]
+        self._note(name, extents, dtype.replace("torch.", "tl."))
+
+    def is_small(self, name: str) -> bool:
+        """Whether the numbers of a tensor's elements surely fit 32 bits."""
+        return name in self._small
+
+    def most(self, code: str) -> int | None:
+        """The largest that a host expression can be; None where that is not known."""
+        return self._most(ast.parse(code, mode="eval").body)
+
+    def _note(self, name: str, extents: Sequence[int | None], dtype: str) -> None:
+        self.dtypes[name] = dtype
+        known = [extent for extent in extents if extent is not None]
+        if len(known) == len(extents) and math.prod(known) < FAR:
+            self._small.add(name)
+
+    def _most(self, node: ast.expr) -> int | None:
+        """Goes through what only grows with its operands."""
+        match node:
+            case ast.Constant(value=int() as number) if number >= 0:
+                return number
+            case ast.Name(id=name):
+                return self._numbers.get(name)
+            case ast.BinOp(left=left, op=op, right=right):
+                first, second = self._most(left), self._most(right)
+                if first is None or second is None:
+                    return None
+                if isinstance(op, ast.Add | ast.Mult):
+                    return first + second if isinstance(op, ast.Add) else first * second
+                if isinstance(op, ast.FloorDiv) and isinstance(right, ast.Constant) and second > 0:
+                    return first // second
+        return None
