@@ -3,6 +3,10 @@
     python -m benchmarks.sittings --out results --count 50 --confirms 200
     python -m benchmarks.sittings --out results --count 0 --confirms 1000 --challengers gelu --shapes 1 --minutes 9
 
+Several cards of a host take parts of the confirms, and `--rows` makes one result, `equal.json`, of all of them:
+
+    python -m benchmarks.sittings --out results --rows a/sittings.json b/sittings.json
+
 Every verdict is in the file as soon as it is known; `--minutes` is for both. Each sitting has a bench of its own and
 its own order. In the second one the bench is told the job that comes next, as a worker tells it: its pace is that of
 the measure side with plans ready. An equal kernel is the operator's seed, which challenges itself; whoever is promoted
@@ -10,11 +14,12 @@ that way is promoted by noise.
 """
 
 import argparse
+import json
 import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from math import comb
 from pathlib import Path
@@ -109,7 +114,7 @@ def challenge(jobs: Iterable[ConfirmJob], command: Sequence[str], figures: Figur
     return tally(rows)
 
 
-def tally(rows: Sequence[Row]) -> Row:
+def tally(rows: Sequence[Mapping[str, Any]]) -> Row:
     """What confirms of equal kernels come to; `at_most` is the upper end of the 95 % interval of the share promoted."""
     ratios = [row["rival"]["mid"] for row in rows if row["rival"]]
     promoted = sum(row.get("promoted", False) for row in rows)
@@ -121,6 +126,13 @@ def tally(rows: Sequence[Row]) -> Row:
         "lower_end_over_1": sum(row["rival"]["low"] > 1 for row in rows if row["rival"]),
         "sd_ratio": statistics.stdev(ratios) if len(ratios) > 1 else None,
     }
+
+
+def join(files: Iterable[Path], folder: Path, card: int) -> None:
+    """One result of the confirms in several files."""
+    figures = Figures(folder, "equal", card)
+    figures.rows += [row for file in files for row in json.loads(file.read_text())["rows"] if "confirm" in row]
+    figures.conclude(equal=tally(figures.rows))
 
 
 def _most(found: int, among: int) -> float | None:
@@ -190,7 +202,11 @@ def main() -> None:
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines of confirms are kept")
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--device", type=Device.parse, help="instead of the card's")
+    options.add_argument("--rows", type=Path, nargs="+", help="join the confirms in these files, and judge nothing")
     chosen = options.parse_args()
+    if chosen.rows:
+        join(chosen.rows, chosen.out, chosen.card)
+        return
     device = chosen.device or device_of(chosen.card)
     figures = Figures(chosen.out, "sittings", chosen.card)
     allowance = Allowance(60 * chosen.minutes)

@@ -1,8 +1,11 @@
 """What two sittings have in common, and which kernels sit."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks.sittings import compare, spread, tally
+from benchmarks.sittings import compare, join, spread, tally
 from tests.gpu.contracts import operators
 
 
@@ -35,6 +38,17 @@ def test_confirms_of_equal_kernels_are_counted_with_a_bound():
     assert (found["confirms"], found["judged"], found["promoted"], found["lower_end_over_1"]) == (101, 100, 1, 1)
     assert found["at_most"] == pytest.approx(0.0545, abs=0.0002)
     assert tally([{"rival": rival, "promoted": False}] * 1000)["at_most"] == pytest.approx(1 - 0.025 ** (1 / 1000))
+
+
+def test_confirms_of_several_cards_are_joined(tmp_path: Path):
+    rival = {"low": 0.99, "mid": 1.0, "high": 1.01}
+    for number in range(2):
+        rows = [{"sitting": 1}, *({"confirm": f"{number}-{turn}", "rival": rival, "promoted": False} for turn in "ab")]
+        (tmp_path / f"{number}.json").write_text(json.dumps({"rows": rows}))
+    join([tmp_path / "0.json", tmp_path / "1.json"], tmp_path, 0)
+    made = json.loads((tmp_path / "equal.json").read_text())
+    assert [row["confirm"] for row in made["rows"]] == ["0-a", "0-b", "1-a", "1-b"]
+    assert (made["equal"]["judged"], made["equal"]["promoted"]) == (4, 0)
 
 
 def test_nothing_that_was_timed_twice_is_no_rank():
