@@ -53,7 +53,7 @@ def honest() -> list[str]:
     """Kernels that people and TorchInductor write: the catalogue's seeds, styles by hand, what drafts bring along."""
     seeds = [seed for operator in load_catalogue().values() for seed in operator.seeds]
     styles = [path.read_text() for path in sorted((Path(__file__).parents[2] / "gpu/kernels").glob("*.py"))]
-    return [*seeds, *styles, *(HEAD + text for text in COMBINE.values())]
+    return [*seeds, *styles, HEAD + "\n".join(COMBINE.values())]
 
 
 def test_honest_kernels_are_lifted() -> None:
