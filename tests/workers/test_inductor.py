@@ -15,6 +15,7 @@ from workers.tracer.reply import Written
 WITHOUT_A_DRAFT = {
     "depthwise_conv_large": "filters of any extent",
     "entmax15": "sort",
+    "sigmoid_attention": "as a number of Python's",
     "simplicial_attention": "a scalar",
     "sliding_window_attention": "a scalar",
     **dict.fromkeys(("gated_linear_attention", "lightning_attention", "ssd_chunk_scan"), "SymInt"),
@@ -75,6 +76,15 @@ def test_max_pooling_is_drafted_though_its_decomposition_needs_a_module_that_nob
     assert (written.outcome, "@triton.jit" in written.source) == (Outcome.CORRECT, True), written.reason
     report = traced(of, written.source)
     assert report.outcome is Outcome.CORRECT, report.reason
+
+
+def test_a_size_that_the_reference_computes_with_is_not_made_one_number():
+    reference = "import math\n\n\ndef scale(x, w):\n    return x * w * math.log(x.shape[1])\n"
+    several = [{"dims": {"M": 4, "N": size}} for size in (128, 64)]
+    refused = drafted(operator(reference=reference, shapes=several))
+    assert (refused.outcome, refused.source) == (Outcome.FORBIDDEN_OP, "")
+    assert "the size 'N'" in refused.reason
+    assert drafted(operator(reference=reference, shapes=several[:1])).outcome is Outcome.CORRECT
 
 
 CONVOLVED = {

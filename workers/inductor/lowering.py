@@ -148,8 +148,19 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
             for item in operator.inputs
         ]
         traced = make_fx(call, decomposition_table=table)(*inputs)
+    for name, size in dims.items():
+        if size.node.expr.is_number and len(set(_values(operator, str(name)))) > 1:
+            reason = (
+                f"the reference computes with the size '{name}' as a number of Python's, and a draft would hold for one"
+            )
+            raise Refused(Outcome.FORBIDDEN_OP, reason)
     _move(traced, inputs)
     return traced, inputs
+
+
+def _values(operator: Operator, dimension: str) -> list[int]:
+    """Values of a dimension that an operator's shapes have, and the ends of its range."""
+    return [*(shape.dims[dimension] for shape in operator.shapes), *operator.ranges.get(dimension, ())]
 
 
 def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
