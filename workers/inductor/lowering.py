@@ -148,10 +148,10 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
             for item in operator.inputs
         ]
         traced = make_fx(call, decomposition_table=table)(*inputs)
-    for name, size in dims.items():
-        if size.node.expr.is_number and len(set(_values(operator, str(name)))) > 1:
+    for name in operator.dimensions:
+        if dims[name].node.expr.is_number and len(set(_values(operator, name))) > 1:
             reason = (
-                f"the reference computes with the size '{name}' as a number of Python's, and a draft would hold for one"
+                f"its reference computes with the size '{name}' as a number of Python's: a draft would hold for one"
             )
             raise Refused(Outcome.FORBIDDEN_OP, reason)
     _move(traced, inputs)
