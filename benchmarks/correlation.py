@@ -19,7 +19,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.figures import Allowance, Figures, Row, device_of
 from service.emitters.rules import RULES
 from service.emitters.tune import write
 from service.operators.sources import digest
@@ -39,7 +39,6 @@ ATTEMPTS = 8
 """Moves tried for each kernel wanted."""
 FEWEST = 5
 """Points below which no correlation is given."""
-Row = dict[str, Any]
 
 
 def population(name: str, count: int, target: str = "sm_90") -> Iterator[Honest]:

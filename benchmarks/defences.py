@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.figures import Allowance, Figures, Row, device_of
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest
 from tests.gpu.judging import measure_job, trace_all
@@ -44,7 +43,6 @@ TURNS = 20
 WARM = 3
 """Times before that which do not count."""
 SEED = "5eed" * 8
-Row = dict[str, Any]
 
 
 def spread_of(values: Sequence[float]) -> Row:

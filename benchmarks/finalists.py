@@ -16,9 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.figures import Allowance, Figures, Row, device_of
 from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES
 from service.judging.jobs import FINAL_TRACE_S
 from service.operators.shapes import random_shapes
@@ -33,7 +32,6 @@ SPARE_CORES = 2
 REWRITES = 10
 """Rewritings, spread evenly over all there are."""
 _FIELD = re.compile(r"^(operator|caught by): (.+)$", re.MULTILINE)
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.card import over_pacer
 from benchmarks.correlation import spearman
-from benchmarks.figures import Allowance, Figures, device_of
+from benchmarks.figures import Allowance, Figures, Row, device_of
 from tests.gpu.benches import Served, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
@@ -39,7 +39,6 @@ BISECTIONS = 40
 TAIL = 0.025
 PROMOTED = 1.005
 """What the lower end of a challenger's ratio must exceed (docs/measuring.md)."""
-Row = dict[str, Any]
 
 
 def sit(

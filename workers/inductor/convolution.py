@@ -7,11 +7,15 @@ multiplied with zeros. Where every filter has channels of its own there is nothi
 """
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from textwrap import indent
 
 from workers.inductor.folding import fold
+from workers.inductor.products import SHORTEST
+from workers.inductor.spelling import count_blocks
 from workers.protocol import Outcome
 from workers.tracer.refusal import Refused
 
@@ -21,8 +25,19 @@ PRODUCT_OPTIONS: Mapping[str, int] = {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 
 """Where a search begins: places, filters and taps of a program, warps and stages."""
 SUM_OPTIONS: Mapping[str, int] = {"BLOCK": 256, "num_warps": 4, "num_stages": 1}
 """The same where every filter has channels of its own: numbers of the output."""
-LEAST_COLUMNS = 16
-"""Least extent of a product's tile."""
+_PARTS = {
+    "CUT": """\
+if MET_{0} * PHASES_{0} > TAPS_{0}:
+    is_tap = is_tap & (filter_{1} < TAPS_{0})
+""",
+    "CLOSE_GAPS": """\
+if GAP_{0} > 1:
+    is_input = is_input & ({1} % GAP_{0} == 0)
+    {1} = {1} // GAP_{0}
+""",
+}
+"""What both kernels have in places of these names, once for each axis: a phase may meet fewer taps than another, and
+where inputs are spread with both steps and gaps, only some of the places have one."""
 
 _PRODUCT = """
 @triton.jit
@@ -74,12 +89,7 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
         filter_h = (phase_h + PADDING_H) % PHASES_H + tap_h * PHASES_H
         filter_d = (phase_d + PADDING_D) % PHASES_D + tap_d * PHASES_D
         is_tap = channel < channels
-        if MET_W * PHASES_W > TAPS_W:
-            is_tap = is_tap & (filter_w < TAPS_W)
-        if MET_H * PHASES_H > TAPS_H:
-            is_tap = is_tap & (filter_h < TAPS_H)
-        if MET_D * PHASES_D > TAPS_D:
-            is_tap = is_tap & (filter_d < TAPS_D)
+        CUT
         is_input = is_place[:, None] & is_tap[None, :]
         if TRANSPOSED:
             w = start_w[:, None] - (tap_w * DILATION_W)[None, :]
@@ -90,15 +100,7 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
             h = start_h[:, None] + (tap_h * DILATION_H)[None, :]
             d = start_d[:, None] + (tap_d * DILATION_D)[None, :]
         is_input = is_input & (w >= 0) & (h >= 0) & (d >= 0)
-        if GAP_W > 1:
-            is_input = is_input & (w % GAP_W == 0)
-            w = w // GAP_W
-        if GAP_H > 1:
-            is_input = is_input & (h % GAP_H == 0)
-            h = h // GAP_H
-        if GAP_D > 1:
-            is_input = is_input & (d % GAP_D == 0)
-            d = d // GAP_D
+        CLOSE_GAPS
         is_input = is_input & (w < width) & (h < height) & (d < depth)
         values = tl.load(image_ptr + (((channel[None, :] * depth + d) * height + h) * width + w), is_input, other=0.0)
         if TRANSPOSED:
@@ -144,12 +146,7 @@ def add_up(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, out
                     filter_h = (out_h + PADDING_H) % PHASES_H + tap_h * PHASES_H
                     filter_d = (out_d + PADDING_D) % PHASES_D + tap_d * PHASES_D
                     is_tap = is_item
-                    if MET_W * PHASES_W > TAPS_W:
-                        is_tap = is_tap & (filter_w < TAPS_W)
-                    if MET_H * PHASES_H > TAPS_H:
-                        is_tap = is_tap & (filter_h < TAPS_H)
-                    if MET_D * PHASES_D > TAPS_D:
-                        is_tap = is_tap & (filter_d < TAPS_D)
+                    CUT
                     if TRANSPOSED:
                         w = start_w - tap_w * DILATION_W
                         h = start_h - tap_h * DILATION_H
@@ -159,15 +156,7 @@ def add_up(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, out
                         h = start_h + tap_h * DILATION_H
                         d = start_d + tap_d * DILATION_D
                     is_input = is_tap & (w >= 0) & (h >= 0) & (d >= 0)
-                    if GAP_W > 1:
-                        is_input = is_input & (w % GAP_W == 0)
-                        w = w // GAP_W
-                    if GAP_H > 1:
-                        is_input = is_input & (h % GAP_H == 0)
-                        h = h // GAP_H
-                    if GAP_D > 1:
-                        is_input = is_input & (d % GAP_D == 0)
-                        d = d // GAP_D
+                    CLOSE_GAPS
                     is_input = is_input & (w < width) & (h < height) & (d < depth)
                     spot = (((plane * channels + channel) * depth + d) * height + h) * width + w
                     value = tl.load(x_ptr + spot, is_input, other=0.0)
@@ -251,7 +240,7 @@ class Convolution:
             return dict(SUM_OPTIONS)
         most = PRODUCT_OPTIONS["BLOCK_N"]
         columns = most if self.filters is None else 1 << (self.filters - 1).bit_length()
-        return {**PRODUCT_OPTIONS, "BLOCK_N": min(most, max(LEAST_COLUMNS, columns))}
+        return {**PRODUCT_OPTIONS, "BLOCK_N": min(most, max(SHORTEST, columns))}
 
     def arguments(self, x: Sequence[str], weight: Sequence[str], y: Sequence[str]) -> list[str]:
         """What the kernel is passed after its tensors, as code.
@@ -262,28 +251,32 @@ class Convolution:
             y: Extents of the output.
         """
         channels = _part(x[1], self.groups) if self.transposed else weight[1]
-        filters = weight[1] if self.transposed else _part(y[1], self.groups)
-        return [x[0], channels, *x[2:], *(() if self.is_separate else (filters,)), *y[2:]]
+        filters = () if self.is_separate else (self._columns(weight, y),)
+        return [x[0], channels, *x[2:], *filters, *y[2:]]
 
     def grid(self, x: Sequence[str], weight: Sequence[str], y: Sequence[str]) -> str:
         """The grid of a launch, as code. Extents are as for `arguments`."""
         if self.is_separate:
-            return f"({_count(_product_of(y), self.options['BLOCK'])},)"
+            return f"({count_blocks(_product_of(y), self.options['BLOCK'])},)"
         phases = [self._phases(axis) for axis in self.axes]
-        steps = [place if kinds == 1 else _count(place, kinds) for place, kinds in zip(y[2:], phases, strict=True)]
-        rows = _count(_product_of([y[0], *steps]), self.options["BLOCK_M"])
-        filters = weight[1] if self.transposed else _part(y[1], self.groups)
+        steps = [count_blocks(place, kinds) for place, kinds in zip(y[2:], phases, strict=True)]
+        rows = count_blocks(_product_of([y[0], *steps]), self.options["BLOCK_M"])
+        columns = count_blocks(self._columns(weight, y), self.options["BLOCK_N"])
         parts = self.groups * prod(phases)
-        return f"({rows}, {_count(filters, self.options['BLOCK_N'])}{f', {parts}' if parts > 1 else ''})"
+        return f"({rows}, {columns}{f', {parts}' if parts > 1 else ''})"
 
     def kernel(self) -> ast.FunctionDef:
         """The kernel. Its first three parameters are pointers to the input, the filters and the output."""
-        text = _SUM if self.is_separate else _PRODUCT
+        text = _complete(_SUM if self.is_separate else _PRODUCT)
         told = "" if self.precision is None else f", input_precision={self.precision!r}"
         function = ast.parse(text.replace(", PRECISION", told)).body[0]
         assert isinstance(function, ast.FunctionDef)
         fold(function, self._numbers())
         return function
+
+    def _columns(self, weight: Sequence[str], y: Sequence[str]) -> str:
+        """Filters of a group, as code."""
+        return weight[1] if self.transposed else _part(y[1], self.groups)
 
     def _phases(self, axis: Axis) -> int:
         """Kinds of places that meet different taps."""
@@ -310,8 +303,13 @@ class Convolution:
         return numbers
 
 
-def _count(extent: str, block: int) -> str:
-    return str(-(-int(extent) // block)) if extent.isdecimal() else f"triton.cdiv({extent}, {block})"
+def _complete(text: str) -> str:
+    """A kernel's text with the parts that both have."""
+
+    def part(found: re.Match[str]) -> str:
+        return indent("".join(_PARTS[found[2]].format(letter, letter.lower()) for letter in LETTERS[::-1]), found[1])
+
+    return re.sub(rf"^( *)({'|'.join(_PARTS)})\n", part, text, flags=re.MULTILINE)
 
 
 def _part(extent: str, groups: int) -> str:

@@ -10,14 +10,16 @@ FAR = 2**31
 """Elements from which on the number of an element needs more than 32 bits."""
 
 
+def values_of(operator: Operator, dimension: str) -> list[int]:
+    """Values of a dimension that an operator's shapes have, and the ends of its range."""
+    return [*(shape.dims[dimension] for shape in operator.shapes), *operator.ranges.get(dimension, ())]
+
+
 class Extremes:
     """What is known of the host's names, noted in the order of its lines."""
 
     def __init__(self, operator: Operator) -> None:
-        self._largest = {
-            name: max(operator.ranges.get(name, (0, 0))[1], *(shape.dims[name] for shape in operator.shapes))
-            for name in operator.dimensions
-        }
+        self._largest = {name: max(values_of(operator, name)) for name in operator.dimensions}
         self._numbers: dict[str, int | None] = {}
         self._small: set[str] = set()
         self.dtypes: dict[str, str] = {}

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from workers.inductor.decomposing import thin_products
+from workers.inductor.extremes import values_of
 from workers.inductor.operations import CONVOLUTION, DECOMPOSITIONS, NAMESPACE
 from workers.protocol import Operator, Outcome
 from workers.targets import Target
@@ -149,18 +150,13 @@ def _trace(operator: Operator) -> tuple[fx.GraphModule, list[FakeTensor]]:
         ]
         traced = make_fx(call, decomposition_table=table)(*inputs)
     for name in operator.dimensions:
-        if dims[name].node.expr.is_number and len(set(_values(operator, name))) > 1:
+        if dims[name].node.expr.is_number and len(set(values_of(operator, name))) > 1:
             reason = (
                 f"its reference computes with the size '{name}' as a number of Python's: a draft would hold for one"
             )
             raise Refused(Outcome.FORBIDDEN_OP, reason)
     _move(traced, inputs)
     return traced, inputs
-
-
-def _values(operator: Operator, dimension: str) -> list[int]:
-    """Values of a dimension that an operator's shapes have, and the ends of its range."""
-    return [*(shape.dims[dimension] for shape in operator.shapes), *operator.ranges.get(dimension, ())]
 
 
 def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:

@@ -30,6 +30,9 @@ from workers.inductor.spelling import dotted
 TILES = {"y": "rows", "x": "cols", "r": "inner"}
 """What the one-dimensional range along an axis is called."""
 
+SHORTEST = 16
+"""The smallest extent of a tile of a product (`tl.dot` needs it)."""
+
 _FLOAT = "tl.float32"
 
 

@@ -100,6 +100,11 @@ def dotted(node: ast.AST) -> str:
     return ""
 
 
+def count_blocks(extent: str, block: int) -> str:
+    """How many blocks an extent has, as host code. The block stays a number there that is one with the launch's."""
+    return extent if block == 1 else f"triton.cdiv({extent}, {block})"
+
+
 class _Spelling(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         """Assertions on the device are for those who debug."""

@@ -11,8 +11,8 @@ from workers.inductor.extremes import Extremes
 from workers.inductor.lowering import Draft, Lowered
 from workers.inductor.naming import KNOWN, TILED, Names, name_locals, rename
 from workers.inductor.operations import CONVOLUTION
-from workers.inductor.products import Use, flatten
-from workers.inductor.spelling import COMBINE, dotted, respell
+from workers.inductor.products import SHORTEST, Use, flatten
+from workers.inductor.spelling import COMBINE, count_blocks, dotted, respell
 from workers.inductor.tidying import bound, tidy
 from workers.protocol import Operator, Outcome
 from workers.tracer.refusal import Refused
@@ -29,13 +29,11 @@ GRIDS: Mapping[str, str] = {
 LONGEST = 65535
 """Programs along the second and the third axis of a grid: CUDA programming guide, compute capabilities table."""
 
-SHORTEST = 16
-"""The smallest extent of a tile of a product (`tl.dot` needs it)."""
-
 _EMPTY = "empty_strided_cuda"
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
 """What code of sizes and strides calls."""
-_SILENT = ("args.clear", "assert_size_stride", "torch.cuda.set_device", "assert_alignment")
+_ASSERTED = "assert_size_stride"
+_SILENT = (_ASSERTED, "args.clear", "torch.cuda.set_device", "assert_alignment")
 _HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
@@ -85,7 +83,7 @@ def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
     found: dict[str, tuple[ast.expr, ast.expr]] = {}
     for line in reversed(lines):  # What an operation of ours makes is told under another name, later.
         match line:
-            case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) in _SILENT:
+            case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) == _ASSERTED:
                 found[ast.unparse(tensor)] = (size, stride)
             case ast.Assign(value=ast.Call(func=func, args=[size, stride, _])) if dotted(func) == _EMPTY:
                 found[bound(line)] = (size, stride)
@@ -214,7 +212,7 @@ class _Host:
         tidy(function)
         blocks = {name: value for name, value in draft.options.items() if name in parameters}
         counts = {
-            axis: _count(passed[extent], blocks[block])
+            axis: count_blocks(passed[extent], blocks[block])
             for axis, extent, block in (("x", "xnumel", "XBLOCK"), ("y", "ynumel", "YBLOCK"), ("z", "znumel", "ZBLOCK"))
             if extent in passed and block in blocks
         }
@@ -226,7 +224,7 @@ class _Host:
             name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
         )
         rename(function, renamed)
-        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        self._keep(function)
         positional = [passed[item] for item in parameters if item in used and item in passed]
         keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
         options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
@@ -253,7 +251,7 @@ class _Host:
         function = convolution.kernel()
         tidy(function)
         function.name = self._names.give(f"{self.operator.entry}_{function.name}")
-        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        self._keep(function)
         arguments = [*given, made, *convolution.arguments(*extents)]
         arguments += [f"{option}={value}" for option, value in convolution.options.items()]
         self.lines.append(f"{function.name}[{convolution.grid(*extents)}]({', '.join(arguments)})")
@@ -267,6 +265,9 @@ class _Host:
                 return size, stride
         raise Refused(Outcome.FORBIDDEN_OP, f"nothing is known of `{ast.unparse(tensor)[:200]}`, which is convolved")
 
+    def _keep(self, function: ast.FunctionDef) -> None:
+        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+
     def _helpers(self, draft: Draft) -> dict[str, str]:
         """Write the functions that a kernel folds or scans with; their names by Inductor's."""
         found: dict[str, str] = {}
@@ -278,7 +279,7 @@ class _Host:
             short = [f"{'ab'[item.startswith('arg1')]}{item.rpartition('_')[2]}" for item in given]
             names = dict(zip(given, short if len(given) > 2 else "ab", strict=False))
             rename(function, name_locals(function, names) | {function.name: found[function.name]})
-            self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+            self._keep(function)
         return found
 
     def _use(self, passed: Mapping[str, str]) -> Use:
@@ -303,10 +304,6 @@ class _Host:
                 )
             found[item.arg] = names.give(wish)
         return found
-
-
-def _count(extent: str, block: int) -> str:
-    return extent if block == 1 else f"triton.cdiv({extent}, {block})"
 
 
 def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:

@@ -16,6 +16,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import ast
 
 import torch
+import triton
 
 from workers.inductor.convolution import Axis, Convolution
 
@@ -44,7 +45,7 @@ def distance(case, folder):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    grid = eval(of.grid(*sizes))
+    grid = eval(of.grid(*sizes), {"triton": triton})
     blocks = {name: value for name, value in of.options.items() if name.startswith("BLOCK")}
     getattr(module, kernel.name)[grid](x, weight, y, *map(int, of.arguments(*sizes)), **blocks)
     return float((y - expected).abs().nan_to_num(torch.inf).max())

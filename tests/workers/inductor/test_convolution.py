@@ -86,7 +86,14 @@ def test_what_has_one_part_has_a_grid_of_two_axes():
         of = Convolution((Axis(3, 2),), transposed=False, groups=groups, filters=None, precision=None)
         return of.grid(["N", "6", "W"], ["F", "C", "3"], ["N", "F", "P"])
 
+    def of_numbers() -> str:
+        of = Convolution((Axis(3, 2),), transposed=False, groups=1, filters=48, precision=None)
+        return of.grid(["24", "6", "W"], ["48", "6", "3"], ["24", "48", "P"])
+
     assert grid(1) == "(triton.cdiv(N * P, 128), triton.cdiv(F, 64))"
+    assert of_numbers() == "(triton.cdiv(24 * P, 128), triton.cdiv(48, 64))", (
+        "whoever tunes a block needs to find it here"
+    )
     assert grid(2) == "(triton.cdiv(N * P, 128), triton.cdiv((F) // 2, 64), 2)"
 
 
