@@ -44,6 +44,7 @@ from service.coordinator import Coordinator
 from service.errors import Conflict, ServiceError
 from service.judging.reports import reports_on
 from service.logs import configure
+from service.metrics import METRICS
 from service.settings import Settings, usable_cores
 from service.steering.requests import SearchRequest
 from service.telling.kernelbench import speedups_of
@@ -165,7 +166,7 @@ class Lane:
 
     async def _row(self, entry: Entry, search: Search, seconds: float, started: float) -> float:
         """Search for one entry, and compare what was found; the seconds that the search took."""
-        running = time.monotonic()
+        running, before = time.monotonic(), spent()
         while search.state is SearchState.RUNNING and time.monotonic() - running < seconds:
             await asyncio.sleep(POLL_S)
             search = await self._coordinator.store.searches.get(search.id)
@@ -179,6 +180,7 @@ class Lane:
             search = search if prepared else replace(search, reason="its seed was not judged in time")
         row, best = await self._found(search)
         row |= {"ready_s": round(running - started, 1), "search_s": round(searched, 1)}
+        row["spent"] = {name: round(sum_ - before.get(name, 0.0), 2) for name, sum_ in spent().items()}
         self._note(entry, row)
         if best is not None and self._compare is not None:
             compared = time.monotonic()
@@ -268,6 +270,17 @@ def figures(entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: De
         "skipped": baseline.skipped,
         "floor_us": least,
         "floor_share": least / baseline.pacer_us,
+    }
+
+
+def spent() -> dict[str, float]:
+    """Seconds of all jobs so far and how many there were, by kind and stage."""
+    samples = (sample for metric in METRICS.registry.collect() for sample in metric.samples)
+    known = ("reef_stage_seconds_sum", "reef_stage_seconds_count")
+    return {
+        f"{each.labels['kind']} {each.labels['stage']} {each.name.rpartition('_')[2]}": each.value
+        for each in samples
+        if each.name in known
     }
 
 

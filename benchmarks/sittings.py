@@ -33,12 +33,19 @@ from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Traces, measure_job, trace_all
 from workers.options import cache_home
-from workers.protocol import MEASURED_DEADLINE_S, Answer, ConfirmJob, Device, MeasureJob, Report, ShapeRole
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    PRACTICAL_MARGIN,
+    Answer,
+    ConfirmJob,
+    Device,
+    MeasureJob,
+    Report,
+    ShapeRole,
+)
 
 BISECTIONS = 40
 TAIL = 0.025
-PROMOTED = 1.005
-"""What the lower end of a challenger's ratio must exceed (docs/measuring.md)."""
 
 
 def sit(
@@ -105,7 +112,7 @@ def challenge(jobs: Iterable[ConfirmJob], command: Sequence[str], figures: Figur
             answer = bench.ask(job)
             row: Row = {"confirm": job.id, "wall_s": time.perf_counter() - started, "rival": None}
             if isinstance(answer, Report) and answer.rival is not None:
-                row |= {"rival": answer.rival.model_dump(), "promoted": answer.rival.low > PROMOTED}
+                row |= {"rival": answer.rival.model_dump(), "promoted": answer.rival.low > 1 + PRACTICAL_MARGIN}
             else:
                 row["reason"] = str(getattr(answer, "reason", "") or getattr(answer, "error", ""))[:200]
             rows.append(row)

@@ -31,7 +31,7 @@ WORTHWHILE = {
 """Values that are recorded, by the end of a parameter's name: of a ladder's rungs those that are not hopeless."""
 ROW_TILES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 DOT_TILES = (32, 64, 128, 256)
-POINTS_A_TEMPLATE = 128
+POINTS_A_TEMPLATE = 256
 """Most points of one template, so that no large one crowds out the others."""
 
 

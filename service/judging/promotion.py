@@ -19,10 +19,7 @@ from archive.store import Store
 from service.judging.jobs import Case, incumbent_of
 from service.judging.ledger import Ledger
 from service.judging.reports import doubtful
-from workers.protocol import Outcome, Ratio, Report, Shape, ShapeRole, Trust
-
-PRACTICAL_MARGIN = 0.005
-"""A challenger must be faster than the incumbent by more than this, for sure (evaluation protocol 3.4)."""
+from workers.protocol import PRACTICAL_MARGIN, Outcome, Ratio, Report, Shape, ShapeRole, Trust
 
 log = structlog.get_logger(__name__)
 

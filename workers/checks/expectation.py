@@ -115,7 +115,10 @@ class Expectation:
 
 
 def _rounded_at_random(step: float, generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
-    return _moves(values.shape, generator).mul_(step).add_(1).mul_(values)
+    """Moved up or down, by at least half of the step: where one value decides, no draw may leave it where it is."""
+    moves = _moves(values.shape, generator)
+    moves += moves.sgn()
+    return moves.mul_(step / 2).add_(1).mul_(values)
 
 
 def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:

@@ -5,7 +5,7 @@ The bench that holds this device never opens the card itself: the crew does, in 
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,8 +39,8 @@ from workers.targets import TARGETS
 
 PAIRS = 16
 """Pairs a shape when a variant is judged: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
-CONFIRM_PAIRS = 64
-"""Pairs a shape before a promotion."""
+RIVAL_PAIRS = 64
+"""Most pairs a shape against the incumbent, before a promotion."""
 BRIEF_PAIRS = 4
 """Pairs a shape of a brief measurement: the fewest that have an interval."""
 JOBS_A_SEED = 500
@@ -117,7 +117,7 @@ class CudaDevice(DeviceBench):
             related=job.related,
             controls=self._controls_of(job.operator),
         )
-        return self._judge(job, measurement, None, PAIRS)
+        return self._judge(job, measurement, PAIRS)
 
     def measure_briefly(self, job: MeasureJob) -> Report:
         """The same as `measure` with as few pairs as there can be, for recording thousands of variants in minutes.
@@ -139,21 +139,20 @@ class CudaDevice(DeviceBench):
             briefly=True,
             controls=self._controls_of(job.operator),
         )
-        return self._judge(job, measurement, None, BRIEF_PAIRS)
+        return self._judge(job, measurement, BRIEF_PAIRS)
 
     def confirm(self, job: ConfirmJob) -> Report:
-        """Check the challenger anew and time it against the pacer and against the incumbent, longer.
+        """Check the challenger anew, time it against the pacer, and against the incumbent until it is clear who wins.
 
         Both races run on content that nobody has met before: what the archive keeps cannot come out of a memory that
-        outlasts a job.
+        outlasts a job. The controls, whose plans are ours, get what they always get.
 
         Raises:
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        setting = replace(self._setting, seed=fresh_seed)
-        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, setting)
-        return self._judge(job, measurement, job.incumbent, CONFIRM_PAIRS)
+        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting, seed=fresh_seed)
+        return self._judge(job, measurement, PAIRS, job.incumbent)
 
     def examine(self, job: FinalJob) -> Report:
         """Run the finalist on random shapes and under the sanitizer.
@@ -186,11 +185,11 @@ class CudaDevice(DeviceBench):
         self._crew.close()
         self._assemblers.close()
 
-    def _judge(self, job: Job, measurement: Measurement, incumbent: Bundle | None, pairs: int) -> Report:
+    def _judge(self, job: Job, measurement: Measurement, pairs: int, incumbent: Bundle | None = None) -> Report:
         report = self._report(job, measurement.bundle)
         found: dict[str, object] = {}
         try:
-            found |= measurement.run(incumbent, pairs)
+            found |= measurement.run(pairs, incumbent, RIVAL_PAIRS)
         except Ended as ended:
             found |= ended.found
         self._count_job(job.operator, measurement)

@@ -11,7 +11,7 @@ from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
 from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import Race, Track, reject_below_floor
+from workers.devices.race import LOOK_CONFIDENCE, Race, Track, reject_below_floor
 from workers.devices.trial import Trial, benchmarks
 from workers.devices.verdict import Ended, timed
 from workers.orders import Side
@@ -69,6 +69,7 @@ class Measurement:
         pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
         setting: What measurements have in common.
         related: Whether to relate the pacer to the baselines.
+        seed: Secret of the content that the candidate gets, of an operator at a shape; the setting's if it is None.
         briefly: Whether plans that are timed are not run apart from that.
         controls: What the controls gave; tried before the candidate is judged if they are None.
         checks: What the checks found so far.
@@ -81,18 +82,20 @@ class Measurement:
     pacer: Bundle | None
     setting: Setting
     related: bool = True
+    seed: Callable[[Operator, str], str] | None = None
     briefly: bool = False
     controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
     _codes: dict[str, MachineCode] = field(default_factory=dict, init=False)
 
-    def run(self, incumbent: Bundle | None, pairs: int) -> dict[str, object]:
+    def run(self, pairs: int, incumbent: Bundle | None = None, rival_pairs: int = 0) -> dict[str, object]:
         """Judge; the fields of a report about a correct variant.
 
         Args:
+            pairs: Paired samples a shape against the pacer.
             incumbent: What a challenger must beat, timed against it directly.
-            pairs: Paired samples a shape.
+            rival_pairs: Most paired samples a shape against the incumbent, if it stays open who is faster.
 
         Raises:
             Ended: If the variant is not correct.
@@ -106,15 +109,17 @@ class Measurement:
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)
-        races = self._races(pacer, pairs, checked=False)
+        races = self._races(pacer, pairs)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer) if self.related else {}
         shapes = tuple(_shape(race, baselines.get(race.shape), readings[race.shape]) for race in races)
         found: dict[str, object] = {"shapes": shapes, "speedup": joint_speedup(races, baselines, self._weights())}
         if incumbent is not None:
             self._assemble_judged(incumbent)
-            rivals = self._races(incumbent.reduced(), pairs, checked=True)
-            found["rival"] = _ratio(weighted([inverse(race.slowdown) for race in rivals], self._weights()))
+            rivals = self._races(incumbent.reduced(), rival_pairs, contest=True)
+            found["rival"] = _ratio(
+                weighted([inverse(race.slowdown) for race in rivals], self._weights()), LOOK_CONFIDENCE
+            )
             of_rivals = {race.shape: _samples(race) for race in rivals}
             found["shapes"] = tuple(
                 shape.model_copy(update={"rival_samples": of_rivals[shape.shape]}) for shape in shapes
@@ -142,19 +147,26 @@ class Measurement:
         except Ended as ended:
             raise CardFailed(f"a kernel to compare with cannot be assembled here: {ended}") from ended
 
-    def _races(self, against: Bundle, pairs: int, *, checked: bool) -> list[Race]:
-        """Race every benchmark shape against another bundle, after checking the candidate if that is still to do."""
+    def _races(self, against: Bundle, pairs: int, *, contest: bool = False) -> list[Race]:
+        """Check the candidate and race it against another bundle, at every benchmark shape.
+
+        Args:
+            against: The pacer, or the incumbent.
+            pairs: Most paired samples a shape.
+            contest: Whether it is the incumbent: the candidate is checked, and to know who is faster suffices.
+        """
         with timed(self.stages_s, "load"):
             bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
-            seed = partial(self.setting.seed, self.operator)
+            seed = partial(self.seed or self.setting.seed, self.operator)
             trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes, seed)
         try:
-            if not checked:
+            if not contest:
                 with timed(self.stages_s, "check"):
                     trial.check(briefly=self.briefly)
             with timed(self.stages_s, "time"):
-                pacer = against.identity
-                races = [self._race(trial, pacer, index, plan, pairs) for index, plan in benchmarks(self.bundle)]
+                suffices = Race.is_decided if contest else Race.is_hopeless
+                racing = partial(self._race, trial, against.identity, pairs=pairs, suffices=suffices)
+                races = [racing(index, plan) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
                 return races
         finally:
@@ -164,12 +176,14 @@ class Measurement:
         seed = partial(self.setting.seed, self.operator)
         return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, seed).run()
 
-    def _race(self, trial: Trial, pacer: str, index: int, plan: Plan, pairs: int) -> Race:
+    def _race(
+        self, trial: Trial, pacer: str, index: int, plan: Plan, *, pairs: int, suffices: Callable[[Race], bool]
+    ) -> Race:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
         plans = {Side.CANDIDATE: index, Side.PACER: other}
         track = Track(trial, plans, self.setting.paces.get((pacer, key)))
-        race = track.race(pairs)
+        race = track.race(pairs, suffices)
         if track.single_us is not None:
             self.setting.paces[pacer, key] = track.single_us
         floor_us = self.operator.input_bytes(plan.shape.dims) / self.setting.target.dram_bytes_per_s * 1e6
@@ -243,6 +257,6 @@ def inverse(estimate: Estimate) -> Estimate:
     return Estimate(-estimate.mean, estimate.error, estimate.freedom)
 
 
-def _ratio(estimate: Estimate) -> Ratio:
-    low, mid, high = estimate.bounds()
+def _ratio(estimate: Estimate, confidence: float = CONFIDENCE) -> Ratio:
+    low, mid, high = estimate.bounds(confidence)
     return Ratio(low=low, mid=mid, high=high)

@@ -1,6 +1,6 @@
 """Timing a candidate's plan against the pacer's: rounds of paired samples, every output of which is looked at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 from random import Random
@@ -21,7 +21,7 @@ from workers.orders import (
     TimeRound,
 )
 from workers.placement import SMALL_ZONE_BYTES, slot_bytes
-from workers.protocol import Outcome, Plan, Stage
+from workers.protocol import PRACTICAL_MARGIN, Outcome, Plan, Stage
 from workers.timing import CONFIDENCE, Estimate, estimate
 
 SAMPLE_US = 100.0
@@ -71,10 +71,14 @@ class Race:
         """Logarithm of candidate time over pacer time."""
         return estimate([log(mine / its) for mine, its in zip(self.candidate_us, self.pacer_us, strict=True)])
 
-    @property
     def is_hopeless(self) -> bool:
         """Whether more pairs would be wasted on the candidate."""
         return self.slowdown.bounds(LOOK_CONFIDENCE)[0] > HOPELESS
+
+    def is_decided(self) -> bool:
+        """Whether the candidate is faster by more than the practical margin for sure, or for sure is not."""
+        low, _, high = self.slowdown.bounds(LOOK_CONFIDENCE)
+        return high < 1 / (1 + PRACTICAL_MARGIN) or low > 1 / (1 + PRACTICAL_MARGIN)
 
 
 class Track:
@@ -98,8 +102,8 @@ class Track:
         self._clocks_mhz: list[float] = []
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
-    def race(self, pairs: int) -> Race:
-        """Time until there are `pairs` pairs, or the candidate is seen to be hopelessly slow.
+    def race(self, pairs: int, suffices: Callable[[Race], bool] = Race.is_hopeless) -> Race:
+        """Time until there are `pairs` pairs, or what came out at a look suffices.
 
         Raises:
             Ended: If a timed output is wrong, or the candidate fails otherwise.
@@ -116,7 +120,7 @@ class Track:
                 mine += times[Side.CANDIDATE]
                 its += times[Side.PACER]
             race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls, tuple(self._clocks_mhz))
-            if race.is_hopeless:
+            if suffices(race):
                 break
         return race
 

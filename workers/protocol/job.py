@@ -13,6 +13,8 @@ from workers.protocol.plan import Bundle, Digest
 MAX_SOURCE_BYTES = 256 * 1024
 """Bytes of a candidate's source; the longest kernel files seen in the field are under 100 KB."""
 
+PRACTICAL_MARGIN = 0.005
+"""A challenger must be faster than the incumbent by more than this, for sure (evaluation protocol 3.4)."""
 MEASURED_DEADLINE_S = 900.0
 """Seconds for a job on a card. The first one for an operator also times the baselines, and torch.compile with
 max-autotune may take minutes over all benchmark shapes; all others take seconds."""

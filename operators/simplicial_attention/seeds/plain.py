@@ -57,8 +57,10 @@ def simplicial_kernel(
             v1 = tl.load(v1_ptr + head + cols[:, None] * D + dims[None, :], mask=mask, other=0.0)
             behind = rows[:, None] - cols[None, :]
             seen = is_there[:, None] & (behind >= 0) & (behind < window1)
-            scores = tl.dot(rest, tl.trans(k1), tl.dot(coarse, tl.trans(k1))) * scale
-            scores = tl.where(seen, scores, -float("inf"))
+            scores = tl.dot(coarse, tl.trans(k1))
+            # Where an input is infinite the first number says all, and the second one would make it NaN.
+            scores = tl.where(tl.abs(scores) < float("inf"), scores + tl.dot(rest, tl.trans(k1)), scores)
+            scores = tl.where(seen, scores * scale, -float("inf"))
             new_peak = tl.maximum(peak, tl.max(scores, axis=1))
             # A row may have seen nothing yet.
             shift = tl.where(new_peak == -float("inf"), 0.0, new_peak)

@@ -26,6 +26,7 @@ from workers.checker.card import CudaCard
 from workers.checker.glance import Glance
 from workers.checker.memory import Memory
 from workers.checker.serving import demand_precision
+from workers.checker.sight import outputs
 from workers.checker.zones import describe_damage
 from workers.children import Child
 from workers.inputs import DRAWS
@@ -138,8 +139,8 @@ def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
     for slot in slots:
         scene.play(HONEST["softmax"], slot, content)
     yield "repeated", scene.ask(scene.order(content, *slots, compared=True))
-    place = slots[0].buffers[-1]
-    scene.card.arena[place : place + 2].view(torch.bfloat16).mul_(1.02)
+    result = outputs(scene.card, [Run(scene.plan, slots[0], content)])[0][0].flatten()
+    result[result.argmax()] *= 1.02
     yield "not repeated", scene.ask(scene.order(content, *slots, compared=True))
 
 

@@ -5,7 +5,6 @@ import pytest
 from archive.records import EMPTY_CELL
 from service.judging.jobs import confirm_id
 from service.judging.promotion import (
-    PRACTICAL_MARGIN,
     benchmark_weights,
     first_benchmark,
     gain,
@@ -14,7 +13,7 @@ from service.judging.promotion import (
     times_us,
 )
 from tests.service import records
-from workers.protocol import Device, Outcome, Ratio, Report, ShapeResult, Trust
+from workers.protocol import PRACTICAL_MARGIN, Device, Outcome, Ratio, Report, ShapeResult, Trust
 
 H200 = Device.parse("h200")
 BASELINE_US = {"N=1024": 10.0, "N=4096": 10.0}

@@ -59,9 +59,9 @@ def test_a_race_says_how_much_slower_the_candidate_is() -> None:
 
 
 def test_only_who_is_surely_far_behind_is_hopeless() -> None:
-    assert Race("N=8", (40.0, 41.0, 40.0, 39.5), (20.0,) * 4, 5).is_hopeless
-    assert not Race("N=8", (40.0, 20.0, 60.0, 39.5), (20.0,) * 4, 5).is_hopeless
-    assert not Race("N=8", (29.9, 29.0, 29.5, 29.2), (20.0,) * 4, 5).is_hopeless
+    assert Race("N=8", (40.0, 41.0, 40.0, 39.5), (20.0,) * 4, 5).is_hopeless()
+    assert not Race("N=8", (40.0, 20.0, 60.0, 39.5), (20.0,) * 4, 5).is_hopeless()
+    assert not Race("N=8", (29.9, 29.0, 29.5, 29.2), (20.0,) * 4, 5).is_hopeless()
 
 
 def test_looking_at_every_stage_condemns_no_more_than_one_in_twenty() -> None:
@@ -69,7 +69,7 @@ def test_looking_at_every_stage_condemns_no_more_than_one_in_twenty() -> None:
     condemned = 0
     for _ in range(400):
         times = [20.0 * HOPELESS * exp(random.gauss(0.0, 0.03)) for _ in range(64)]
-        condemned += any(Race("N=8", tuple(times[:n]), (20.0,) * n, 5).is_hopeless for n in STAGES if n <= 64)
+        condemned += any(Race("N=8", tuple(times[:n]), (20.0,) * n, 5).is_hopeless() for n in STAGES if n <= 64)
     assert condemned / 400 <= 0.05
 
 
