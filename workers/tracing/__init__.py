@@ -162,10 +162,12 @@ def _ended(result: JailResult) -> Ended:
     """What the end of a child amounts to; the first candidate line in its last words is the innermost."""
     where = re.search(rf'File "{re.escape(SOURCE_NAME)}", line (\d{{1,6}})', result.detail)
     said = result.detail.splitlines() or [""]
+    crashed = re.search(r'File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', result.detail)
+    place = f" in {crashed[3]} ({crashed[1]}, line {crashed[2]})" if crashed else ""
     raised = result.ending is Ending.RAISED
     return Ended(
         outcome=_ENDINGS[result.ending],
-        reason=tidy(said[-1] if raised else f"the process that traces it {said[0]}"),
+        reason=tidy(said[-1] if raised else f"the process that traces it {said[0]}{place}"),
         stage=Stage.TRACE,
         line=int(where[1]) if where else None,
     )
