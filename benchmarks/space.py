@@ -20,9 +20,9 @@ from workers.protocol import Operator
 DEPTH = 2
 """Rules one after the other that lead from a seed to a template."""
 WORTHWHILE = {
-    "num_warps": (2, 4, 8, 16),
+    "num_warps": (1, 2, 4, 8, 16, 32),
     "num_stages": (1, 2, 3, 4),
-    "maxnreg": (64, 128, 255),
+    "maxnreg": (64, 80, 96, 128, 168, 255),
     "programs_per_sm": (1, 2, 4, 8, 16),
     "ROWS": (1, 2, 4, 8, 16),
     "RUN": (1, 2, 4, 8, 16),

@@ -4,6 +4,7 @@ import torch
 
 from tests.workers.checks.cases import graph_of, operator
 from workers.checks import Expectation
+from workers.checks.expectation import INTERMEDIATE_ROUNDOFFS
 from workers.protocol import Graph, InputRef, Operator, Shape
 
 SHAPE = Shape(dims={"M": 4, "N": 64})
@@ -93,3 +94,21 @@ def test_gradients_are_as_sensitive_as_the_terms_that_cancel_in_them():
     }
     assert not moved[False].any(), "both terms move together with the input"
     assert 1e-8 < float(moved[True].mean()) < 1e-6
+
+
+def test_no_intermediate_of_a_gradient_stays_where_it_is_by_luck():
+    x = torch.rand(100_000) + 1
+    values = {"name": "f", "entry": "f", "reference": "def f(x): ...", "shapes": ({"dims": {"N": 100_000}},)}
+    given = {"name": "x", "shape": ("N",), "dtype": "float32"}
+    told = {"name": "y", "dtype": "float32", "shape": ("N",)}
+    graph = Graph(
+        shape=Shape(dims={"N": 100_000}),
+        nodes=({"op": "aten.div.Tensor", "args": ({"input": 0}, {"input": 0})},),
+        outputs=({"node": 0},),
+        output_shapes=((100_000,),),
+        output_dtypes=("float32",),
+    )
+    judged = Operator(**values, inputs=(given,), outputs=(told,), backward=True)
+    moved = Expectation(judged, graph, [x], "normal").sensitivity[0]
+    step = INTERMEDIATE_ROUNDOFFS * 2.0**-24
+    assert step / 2 * 0.999 < float(moved.min()) <= float(moved.max()) <= step * 1.001

@@ -9,8 +9,10 @@ import pytest
 
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.devices.crew import CardFailed
+from workers.devices.measurement import inverse
 from workers.devices.race import (
     HOPELESS,
+    LOOK_CONFIDENCE,
     MAX_CALLS,
     STAGES,
     Race,
@@ -23,7 +25,7 @@ from workers.devices.race import (
 from workers.devices.trial import benchmarks
 from workers.devices.verdict import Ended
 from workers.orders import Round, Side, Slot, Timed
-from workers.protocol import Outcome
+from workers.protocol import PRACTICAL_MARGIN, Outcome
 
 
 @pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
@@ -71,6 +73,30 @@ def test_looking_at_every_stage_condemns_no_more_than_one_in_twenty() -> None:
         times = [20.0 * HOPELESS * exp(random.gauss(0.0, 0.03)) for _ in range(64)]
         condemned += any(Race("N=8", tuple(times[:n]), (20.0,) * n, 5).is_hopeless() for n in STAGES if n <= 64)
     assert condemned / 400 <= 0.05
+
+
+def noisy(random: Random, factor: float, pairs: int = 64) -> Race:
+    times = [20.0 * factor * exp(random.gauss(0.0, 0.02)) for _ in range(pairs)]
+    return Race("N=8", tuple(times), (20.0,) * pairs, 5)
+
+
+def first(race: Race, pairs: int) -> Race:
+    return Race(race.shape, race.candidate_us[:pairs], race.pacer_us[:pairs], race.calls)
+
+
+@pytest.mark.parametrize(("factor", "decided"), [(0.9, True), (1.1, True), (0.995, False), (1 / 1.005, False)])
+def test_a_contest_is_decided_where_it_is_clear_who_is_faster_by_the_margin(factor: float, decided: bool) -> None:
+    assert noisy(Random(3), factor).is_decided() is decided
+
+
+def test_equal_kernels_are_not_taken_for_faster_ones_by_looking_at_every_stage() -> None:
+    random, taken = Random(11), 0
+    for _ in range(400):
+        race = noisy(random, 1 / (1 + PRACTICAL_MARGIN))
+        looks = (first(race, pairs) for pairs in STAGES if pairs <= 64)
+        ended = next((look for look in looks if look.is_decided()), race)
+        taken += inverse(ended.slowdown).bounds(LOOK_CONFIDENCE)[0] > 1 + PRACTICAL_MARGIN
+    assert taken / 400 <= 0.025
 
 
 def test_a_round_cannot_be_shorter_than_its_samples() -> None:
