@@ -180,7 +180,7 @@ class Lane:
             search = search if prepared else replace(search, reason="its seed was not judged in time")
         row, best = await self._found(search)
         row |= {"ready_s": round(running - started, 1), "search_s": round(searched, 1)}
-        row["spent"] = {name: round(sum_ - before.get(name, 0.0), 2) for name, sum_ in spent().items()}
+        row["spent"] = {name: round(total - before.get(name, 0.0), 2) for name, total in spent().items()}
         self._note(entry, row)
         if best is not None and self._compare is not None:
             compared = time.monotonic()

@@ -39,8 +39,6 @@ from workers.targets import TARGETS
 
 PAIRS = 16
 """Pairs a shape when a variant is judged: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
-RIVAL_PAIRS = 64
-"""Most pairs a shape against the incumbent, before a promotion."""
 BRIEF_PAIRS = 4
 """Pairs a shape of a brief measurement: the fewest that have an interval."""
 JOBS_A_SEED = 500
@@ -189,7 +187,7 @@ class CudaDevice(DeviceBench):
         report = self._report(job, measurement.bundle)
         found: dict[str, object] = {}
         try:
-            found |= measurement.run(pairs, incumbent, RIVAL_PAIRS)
+            found |= measurement.run(pairs, incumbent)
         except Ended as ended:
             found |= ended.found
         self._count_job(job.operator, measurement)

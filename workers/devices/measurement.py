@@ -31,6 +31,8 @@ from workers.protocol import (
 from workers.targets import Target
 from workers.timing import CONFIDENCE, Estimate, weighted
 
+RIVAL_PAIRS = 64
+"""Most pairs a shape against the incumbent, if it stays open who is faster."""
 SAMPLE_DIGITS = 4
 """Decimals of a microsecond that raw samples keep: thousands of times finer than events resolve."""
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -89,13 +91,12 @@ class Measurement:
     stages_s: dict[str, float] = field(default_factory=dict)
     _codes: dict[str, MachineCode] = field(default_factory=dict, init=False)
 
-    def run(self, pairs: int, incumbent: Bundle | None = None, rival_pairs: int = 0) -> dict[str, object]:
+    def run(self, pairs: int, incumbent: Bundle | None = None) -> dict[str, object]:
         """Judge; the fields of a report about a correct variant.
 
         Args:
             pairs: Paired samples a shape against the pacer.
             incumbent: What a challenger must beat, timed against it directly.
-            rival_pairs: Most paired samples a shape against the incumbent, if it stays open who is faster.
 
         Raises:
             Ended: If the variant is not correct.
@@ -116,7 +117,7 @@ class Measurement:
         found: dict[str, object] = {"shapes": shapes, "speedup": joint_speedup(races, baselines, self._weights())}
         if incumbent is not None:
             self._assemble_judged(incumbent)
-            rivals = self._races(incumbent.reduced(), rival_pairs, contest=True)
+            rivals = self._races(incumbent.reduced(), RIVAL_PAIRS, contest=True)
             found["rival"] = _ratio(
                 weighted([inverse(race.slowdown) for race in rivals], self._weights()), LOOK_CONFIDENCE
             )

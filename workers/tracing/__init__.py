@@ -162,8 +162,8 @@ def _ended(result: JailResult) -> Ended:
     """What the end of a child amounts to; the first candidate line in its last words is the innermost."""
     where = re.search(rf'File "{re.escape(SOURCE_NAME)}", line (\d{{1,6}})', result.detail)
     said = result.detail.splitlines() or [""]
-    crashed = re.search(r'File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', result.detail)
-    place = f" in {crashed[3]} ({crashed[1]}, line {crashed[2]})" if crashed else ""
+    frame = re.search(r'File "(?:.*/)?([^"/]+)", line (\d+) in (\S+)', result.detail)
+    place = f" in {frame[3]} ({frame[1]}, line {frame[2]})" if frame else ""
     raised = result.ending is Ending.RAISED
     return Ended(
         outcome=_ENDINGS[result.ending],

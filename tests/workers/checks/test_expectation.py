@@ -72,43 +72,39 @@ def test_a_single_number_can_be_nudged():
     assert moved.shape == () and 0 < moved < 1e-5
 
 
-def test_gradients_are_as_sensitive_as_the_terms_that_cancel_in_them():
-    values = {"name": "f", "entry": "f", "reference": "def f(x): ...", "shapes": ({"dims": {"N": 64}},)}
-    given = {"name": "x", "shape": ("N",), "dtype": "float32"}
-    told = {"name": "y", "dtype": "float32", "shape": ("N",)}
-    x = torch.rand(64) + 1
-    half = {"op": "aten.mul.Tensor", "args": ({"input": 0}, 0.5)}
-    rest = {"op": "aten.sub.Tensor", "args": ({"node": 0}, {"node": 1})}
+def movement(x, *nodes, backward):
+    """How far the last of a graph's nodes moves, which all have the shape of their input `x`."""
+    shape = {"dims": {"N": len(x)}}
     graph = Graph(
-        shape=Shape(dims={"N": 64}),
-        nodes=(half, half, rest),
-        outputs=({"node": 2},),
-        output_shapes=((64,),),
+        shape=shape,
+        nodes=nodes,
+        outputs=({"node": len(nodes) - 1},),
+        output_shapes=((len(x),),),
         output_dtypes=("float32",),
     )
-    moved = {
-        backward: Expectation(
-            Operator(**values, inputs=(given,), outputs=(told,), backward=backward), graph, [x], "normal"
-        ).sensitivity[0]
-        for backward in (False, True)
-    }
+    judged = Operator(
+        name="f",
+        entry="f",
+        reference="def f(x): ...",
+        shapes=(shape,),
+        inputs=({"name": "x", "shape": ("N",), "dtype": "float32"},),
+        outputs=({"name": "y", "dtype": "float32", "shape": ("N",)},),
+        backward=backward,
+    )
+    return Expectation(judged, graph, [x], "normal").sensitivity[0]
+
+
+def test_gradients_are_as_sensitive_as_the_terms_that_cancel_in_them():
+    half = {"op": "aten.mul.Tensor", "args": ({"input": 0}, 0.5)}
+    rest = {"op": "aten.sub.Tensor", "args": ({"node": 0}, {"node": 1})}
+    x = torch.rand(64) + 1
+    moved = {backward: movement(x, half, half, rest, backward=backward) for backward in (False, True)}
     assert not moved[False].any(), "both terms move together with the input"
     assert 1e-8 < float(moved[True].mean()) < 1e-6
 
 
 def test_no_intermediate_of_a_gradient_stays_where_it_is_by_luck():
-    x = torch.rand(100_000) + 1
-    values = {"name": "f", "entry": "f", "reference": "def f(x): ...", "shapes": ({"dims": {"N": 100_000}},)}
-    given = {"name": "x", "shape": ("N",), "dtype": "float32"}
-    told = {"name": "y", "dtype": "float32", "shape": ("N",)}
-    graph = Graph(
-        shape=Shape(dims={"N": 100_000}),
-        nodes=({"op": "aten.div.Tensor", "args": ({"input": 0}, {"input": 0})},),
-        outputs=({"node": 0},),
-        output_shapes=((100_000,),),
-        output_dtypes=("float32",),
-    )
-    judged = Operator(**values, inputs=(given,), outputs=(told,), backward=True)
-    moved = Expectation(judged, graph, [x], "normal").sensitivity[0]
+    one = {"op": "aten.div.Tensor", "args": ({"input": 0}, {"input": 0})}
+    moved = movement(torch.rand(100_000) + 1, one, backward=True)
     step = INTERMEDIATE_ROUNDOFFS * 2.0**-24
     assert step / 2 * 0.999 < float(moved.min()) <= float(moved.max()) <= step * 1.001
