@@ -12,6 +12,10 @@ RECENT = 4
 """Subjects after which an answer that none of them asked for may be forgotten: refused candidates ask for few, and when
 secrets change the former answers should make room soon."""
 
+ENTRY_SHARE = 16
+"""An entry may take this part of the memory at most. What is larger would crowd out a whole race, and the checks need
+the room themselves: beside six contents of 4.6 GB those in float64 do not fit on a card of 141 GB."""
+
 
 class Key(NamedTuple):
     """What a content, and so its answer, depends on: the operator's digest, and what the bench chose."""
@@ -71,16 +75,17 @@ class Memory:
         return entry
 
     def keep(self, key: Key, entry: Entry) -> None:
-        """Remember this in place of what was known of the content, if there is room, or can be."""
+        """Remember this in place of what was known of the content, if it is small and there is room, or can be."""
         self._forget(key)
+        if entry.bytes * ENTRY_SHARE > self._capacity_bytes:
+            return
         while self._entries and self._held_bytes + entry.bytes > self._capacity_bytes:
             oldest, (_, turn) = next(iter(self._entries.items()))
             if self._turn - turn < RECENT:
                 return
             self._forget(oldest)
-        if entry.bytes <= self._capacity_bytes:
-            self._entries[key] = entry, self._turn
-            self._held_bytes += entry.bytes
+        self._entries[key] = entry, self._turn
+        self._held_bytes += entry.bytes
 
     def clear(self) -> None:
         """Forget everything."""

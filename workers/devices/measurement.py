@@ -14,6 +14,7 @@ from workers.devices.crew import CardFailed, Crew
 from workers.devices.race import LOOK_CONFIDENCE, Race, Track, reject_below_floor
 from workers.devices.trial import Trial, benchmarks
 from workers.devices.verdict import Ended, timed
+from workers.floors import floor_bytes
 from workers.orders import Side
 from workers.protocol import (
     Bundle,
@@ -187,7 +188,8 @@ class Measurement:
         race = track.race(pairs, suffices)
         if track.single_us is not None:
             self.setting.paces[pacer, key] = track.single_us
-        floor_us = self.operator.input_bytes(plan.shape.dims) / self.setting.target.dram_bytes_per_s * 1e6
+        graph = next(graph for graph in self.graphs if graph.shape.key == key)
+        floor_us = floor_bytes(self.operator, graph) / self.setting.target.dram_bytes_per_s * 1e6
         reject_below_floor(race, median(race.candidate_us), floor_us)
         return race
 

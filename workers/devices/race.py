@@ -237,7 +237,7 @@ def reject_below_floor(race: Race, time_us: float, floor_us: float) -> None:
     """
     if time_us < FLOOR_SHARE * floor_us:
         reason = (
-            f"{time_us:.2f} us at {race.shape} is less than the {floor_us:.2f} us that reading the inputs once takes: "
+            f"{time_us:.2f} us at {race.shape} is less than the {floor_us:.2f} us that reading its inputs once takes: "
             "it cannot have done the work"
         )
         raise Ended(Stage.TIME, Outcome.BELOW_FLOOR, reason)

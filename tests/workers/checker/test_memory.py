@@ -3,7 +3,7 @@
 import torch
 
 from workers.checker.answers import Exact
-from workers.checker.memory import RECENT, Entry, Key, Memory
+from workers.checker.memory import ENTRY_SHARE, RECENT, Entry, Key, Memory
 
 
 def key(stream: int) -> Key:
@@ -16,7 +16,7 @@ def entry(size: int, inputs: int = 0, *, widened: bool = False) -> Entry:
 
 
 def test_answers_are_recalled_by_content():
-    memory = Memory(100)
+    memory = Memory(10 * ENTRY_SHARE)
     kept = entry(10)
     memory.keep(key(1), kept)
     assert memory.recall(key(1), widened=False) is kept
@@ -25,43 +25,42 @@ def test_answers_are_recalled_by_content():
 
 
 def test_what_recent_subjects_asked_for_stays_and_then_the_oldest_goes_first():
-    memory = Memory(30)
-    for stream in (1, 2, 3):
+    memory, last = Memory(10 * ENTRY_SHARE), ENTRY_SHARE + 1
+    for stream in range(1, last):
         memory.keep(key(stream), entry(10))
-    memory.keep(key(4), entry(10))
-    assert recalled(memory) == [1, 2, 3]
+    memory.keep(key(last), entry(10))
+    assert recalled(memory) == list(range(1, last))
     for _ in range(RECENT - 1):
         memory.begin()
     assert memory.recall(key(1), widened=False)
-    memory.keep(key(4), entry(10))
-    assert memory.recall(key(4), widened=False) is None
+    memory.keep(key(last), entry(10))
+    assert memory.recall(key(last), widened=False) is None
     memory.begin()
-    memory.keep(key(4), entry(10))
-    assert recalled(memory) == [1, 3, 4]
+    memory.keep(key(last), entry(10))
+    assert recalled(memory) == [1, *range(3, last + 1)]
 
 
 def test_more_than_fits_is_found_again_as_far_as_it_fits():
-    memory, found = Memory(80), []
+    memory, found = Memory(10 * ENTRY_SHARE), []
     for _ in range(3 * RECENT):
         memory.begin()
-        known = [memory.recall(key(stream), widened=False) for stream in range(10) if keep_unknown(memory, stream)]
-        found.append(len(known))
-    assert found[0] == 0 and set(found[1:]) == {8}
+        found.append(sum(not keep_unknown(memory, stream) for stream in range(ENTRY_SHARE + 2)))
+    assert found[0] == 0 and set(found[1:]) == {ENTRY_SHARE}
 
 
 def keep_unknown(memory: Memory, stream: int) -> bool:
-    known = memory.recall(key(stream), widened=False) is not None
-    if not known:
+    unknown = memory.recall(key(stream), widened=False) is None
+    if unknown:
         memory.keep(key(stream), entry(10))
-    return known
+    return unknown
 
 
 def recalled(memory: Memory) -> list[int]:
-    return [stream for stream in (1, 2, 3, 4) if memory.recall(key(stream), widened=False)]
+    return [stream for stream in range(1, ENTRY_SHARE + 2) if memory.recall(key(stream), widened=False)]
 
 
 def test_what_is_too_large_is_not_kept():
-    memory = Memory(30)
+    memory = Memory(30 * ENTRY_SHARE)
     memory.keep(key(1), entry(31))
     assert memory.recall(key(1), widened=False) is None
     memory.keep(key(1), entry(30))
@@ -69,13 +68,13 @@ def test_what_is_too_large_is_not_kept():
 
 
 def test_inputs_take_room_too():
-    memory = Memory(30)
+    memory = Memory(30 * ENTRY_SHARE)
     memory.keep(key(1), entry(10, inputs=21))
     assert memory.recall(key(1), widened=False) is None
 
 
 def test_widened_answers_replace_the_others():
-    memory = Memory(30)
+    memory = Memory(30 * ENTRY_SHARE)
     memory.keep(key(1), entry(20))
     assert memory.recall(key(1), widened=True) is None
     wide = entry(20, widened=True)
