@@ -2,15 +2,18 @@
 
 import base64
 import json
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from workers.jail.base import CommandResult, Ending, JailResult
+from workers.jail.kernel import fix_addresses
 
+_TOOLS = ".tools"
+# Where the program is found under its own name, which some look at.
 _STREAM_BYTES = 64 * 1024
 # First bytes of standard output and of standard error that are kept.
 
@@ -18,6 +21,9 @@ _STREAM_BYTES = 64 * 1024
 @dataclass(frozen=True)
 class Command:
     """A program to run, as a function that a jail can run.
+
+    It is started with the same name, environment and addresses on every machine that allows it: what ptxas makes of some
+    kernels depends on where its own objects lie.
 
     Attributes:
         argv: The program's path and arguments.
@@ -33,9 +39,20 @@ class Command:
         """Run it in the current directory; the request is not used. Returns what `read` takes."""
         for name, content in self.files.items():
             Path(name).write_bytes(content)
+        path, *arguments = self.argv
+        program = Path(_TOOLS) / Path(path).name
+        program.parent.mkdir()
+        program.symlink_to(path)
+        with suppress(OSError):
+            fix_addresses()
         with Path(".stdout").open("w+b") as stdout, Path(".stderr").open("w+b") as stderr:
             done = subprocess.run(
-                self.argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=dict(os.environ), check=False
+                [f"./{program}", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env={"HOME": ".", "TMPDIR": "."},
+                check=False,
             )
             streams = [_first_bytes(stream) for stream in (stdout, stderr)]
         files = {name: Path(name).read_bytes() for name in self.collect if Path(name).is_file()}

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import warnings
+from contextlib import suppress
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -35,9 +36,19 @@ _SYS_MOUNT_SETATTR = 442
 # linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP = 22
+_PR_SET_SECUREBITS = 28
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
+
+# linux/securebits.h
+_NO_ROOT_FOR_GOOD = 0b11
+
+# sys/personality.h
+_ADDR_NO_RANDOMIZE = 0x0040000
+_PERSONALITY_AS_IT_IS = 0xFFFFFFFF
+
+# linux/capability.h
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -156,12 +167,27 @@ def filter_calls(program: ctypes.Structure) -> None:
 def drop_capabilities() -> None:
     """Give up every capability, for good once new privileges are forbidden.
 
+    A root's programs would otherwise be started as if they got them back: without, but with random addresses again.
+
     Raises:
         OSError: If the kernel refuses.
     """
+    with suppress(OSError):  # Only who may change capabilities can be such a root.
+        _prctl(_PR_SET_SECUREBITS, _NO_ROOT_FOR_GOOD)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     _checked(_libc.capset(header, nothing), "capset")
+
+
+def fix_addresses() -> None:
+    """Give every program that this process starts the same addresses each time, not random ones.
+
+    Raises:
+        OSError: If the kernel, or a container's filter, refuses.
+    """
+    now = _libc.personality(ctypes.c_ulong(_PERSONALITY_AS_IT_IS))
+    _checked(min(now, 0), "personality")
+    _checked(min(_libc.personality(ctypes.c_ulong(now | _ADDR_NO_RANDOMIZE)), 0), "personality")
 
 
 def fork() -> int:

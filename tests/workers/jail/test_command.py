@@ -45,3 +45,13 @@ def test_a_program_that_is_missing_is_told():
 
 def test_files_that_are_too_long_to_bring_back_flood():
     assert python("open('out', 'wb').write(bytes(2 * 2**20))", (), ["out"]).ending is Ending.FLOODED
+
+
+def test_a_program_lies_at_the_same_addresses_every_time():
+    program = "print(id(object()), open('/proc/self/stat').read().split()[27], __import__('sys').argv[0])"
+    assert len({python(program).stdout for _ in range(4)}) == 1
+
+
+def test_a_program_has_its_own_name():
+    result = jail.run_command(["/bin/sh", "-c", "echo $0 $HOME"], {}, [], LIMITS)
+    assert result.stdout == b"./.tools/sh .\n"
