@@ -84,7 +84,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     errors = Errors.of(evidence, number)
     bounds = bounds_without_sensitivity(evidence, errors)
     if widened:
-        bounds = widen_by_sensitivity(bounds, evidence, number)
+        bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
     values = torch.where(readable(native).isfinite(), expected, native.double()).reshape(errors.value.shape)
     return Near(

@@ -55,15 +55,22 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
     bounds = bounds_without_sensitivity(evidence, errors)
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
-        bounds = widen_by_sensitivity(bounds, evidence, number)
+        bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
+        weighed = _weigh(errors, bounds)
+    if weighed.measure > 1 and _is_coarse(errors, bounds):
+        bounds = widen_by_sensitivity(bounds, evidence.reference.full_sensitivity[number])
         weighed = _weigh(errors, bounds)
     if weighed.measure <= 1:
         return Finding(weighed.measure)
-    limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
-    coarse = bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
-    outcome = Outcome.PRECISION if coarse else Outcome.WRONG_RESULT
+    outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
     wrong = (weighed.elements > 0.5) | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
     return Finding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
+
+
+def _is_coarse(errors: Errors, bounds: Bounds) -> bool:
+    """Whether no row is further off than arithmetic of too few bits would make it."""
+    limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
+    return bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
 
 
 def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:

@@ -120,9 +120,9 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * info.eps / 2)
 
 
-def widen_by_sensitivity(bounds: Bounds, evidence: Evidence, number: int) -> Bounds:
+def widen_by_sensitivity(bounds: Bounds, sensitivity: torch.Tensor) -> Bounds:
     """Bounds that also allow what nudged inputs do to the result."""
-    moved = evidence.reference.sensitivity[number].nan_to_num(0.0, 0.0, 0.0).reshape(len(bounds.worst), -1)
+    moved = sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(len(bounds.worst), -1)
     return Bounds(
         torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
         torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),

@@ -140,7 +140,7 @@ def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
         scene.play(HONEST["softmax"], slot, content)
     yield "repeated", scene.ask(scene.order(content, *slots, compared=True))
     result = outputs(scene.card, [Run(scene.plan, slots[0], content)])[0][0].flatten()
-    result[result.argmin()] *= 1.02
+    result[(result - result.mean()).abs().argmin()] *= 1.02
     yield "not repeated", scene.ask(scene.order(content, *slots, compared=True))
 
 

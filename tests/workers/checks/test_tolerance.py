@@ -31,7 +31,7 @@ def test_bounds_are_positive_and_the_worst_element_may_miss_more_than_the_mean()
 
 def test_sensitivity_only_widens():
     bounds, evidence = _bounds("float32", "shifted")
-    wider = widen_by_sensitivity(bounds, evidence, 0)
+    wider = widen_by_sensitivity(bounds, evidence.reference.sensitivity[0])
     assert (wider.rms >= bounds.rms).all() and (wider.worst >= bounds.worst).all()
 
 
