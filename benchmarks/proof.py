@@ -22,6 +22,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
 from benchmarks.contenders import BestOfN, Contender, HillClimbing, Ours
 from benchmarks.curves import draw
+from benchmarks.efforts import efforts
 from benchmarks.peers import OpenEvolve, Ribs, installed
 from benchmarks.record import RESULTS, write
 from benchmarks.recorded_space import Kernel, Space, load
@@ -216,7 +217,9 @@ def main() -> None:
     for row in summaries(rows):
         print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
     sizes = {name: {"kernels": len(space.kernels), "templates": len(space.templates)} for name, space in found.items()}
-    write("proof", rows, chosen.out, summaries=summaries(rows), spaces=sizes)
+    budgets = (chosen.evaluations // 2, chosen.evaluations)
+    compared = [row for budget in budgets for row in efforts(rows, BASIS, budget)]
+    write("proof", rows, chosen.out, summaries=summaries(rows), efforts=compared, spaces=sizes)
     pictures(rows, chosen.out)
 
 

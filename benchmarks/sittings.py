@@ -88,14 +88,14 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
                 times[f"{operator_of[job]} {shape}"].append((ratio, second[job]["over_pacer"][shape]))
     ranks = {key: spearman(*zip(*pairs, strict=True)) for key, pairs in times.items()}
     known = [rank for rank in ranks.values() if rank is not None]
-    moved = [abs(one / other - 1) for pairs in times.values() for one, other in pairs]
+    both = [pair for pairs in times.values() for pair in pairs]
+    moved = [abs(one / other - 1) for one, other in both]
     return {
         "kernels": len(first),
         "same_verdict": same / len(first) if first else None,
         "spearman": ranks,
-        "median_spearman": statistics.median(known)
-        if (known := [r for r in ranks.values() if r is not None])
-        else None,
+        "median_spearman": statistics.median(known) if known else None,
+        "spearman_of_all": spearman(*zip(*both, strict=True)) if both else None,
         "median_change": statistics.median(moved) if moved else None,
         "p90_change": sorted(moved)[int(0.9 * len(moved))] if moved else None,
     }

@@ -1,8 +1,8 @@
 """The least that any kernel must read, by the reference's graph: what a time is held against that is too good.
 
 An input counts if the result cannot be worked out without all of its elements, whatever the values are. Where a
-reference picks elements by index, leaves some to a mask, or multiplies by what may be exactly zero, an honest kernel may
-read less, as one that walks through a page table does; such inputs do not count at all.
+reference picks elements by index, leaves some to a mask, or multiplies by what may be exactly zero, an honest kernel
+may read less, as one that walks through a page table does; such inputs do not count at all.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,30 +16,31 @@ from workers.protocol import DTYPE_BYTES, Graph, InputRef, Node, NodeRef, Operat
 Reference: TypeAlias = NodeRef | InputRef
 """A value of a graph."""
 
-_WHOLE = frozenset(
-    """
-    abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
-    atan erf erfc sigmoid relu silu gelu elu leaky_relu hardtanh hardswish hardsigmoid softplus mish floor ceil round trunc
-    frac isnan isinf isfinite logical_not bitwise_not add sub rsub maximum minimum fmax fmin atan2 hypot clamp clamp_min
-    clamp_max eq ne lt le gt ge __lshift__ __rshift__ log_sigmoid_forward
-    sum mean amax amin max min argmax argmin var std var_mean logsumexp cumsum norm linalg_vector_norm sort topk _softmax
-    _safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
-    view _unsafe_view expand permute transpose t squeeze unsqueeze cat stack repeat flip roll _to_copy clone copy
-    contiguous alias detach lift_fresh lift_fresh_copy
-    """.split()
-)
+_VIEWS = """
+view _unsafe_view expand permute transpose t squeeze unsqueeze repeat flip roll _to_copy clone copy contiguous alias
+detach lift_fresh lift_fresh_copy
+"""
+_ELEMENTWISE = """
+abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
+atan erf erfc sigmoid relu silu gelu elu leaky_relu hardtanh hardswish hardsigmoid softplus mish floor ceil round trunc
+frac isnan isinf isfinite logical_not bitwise_not add sub rsub maximum minimum fmax fmin atan2 hypot clamp clamp_min
+clamp_max eq ne lt le gt ge __lshift__ __rshift__ log_sigmoid_forward
+"""
+_REDUCTIONS = """
+sum mean amax amin max min argmax argmin var std var_mean logsumexp cumsum norm linalg_vector_norm sort topk _softmax
+_safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm cat stack
+"""
+_WHOLE = frozenset("".join((_VIEWS, _ELEMENTWISE, _REDUCTIONS)).split())
 """Operations that use every element of every tensor that they are given, whatever it holds."""
-_TIMES = frozenset("mul pow addcmul addcdiv mm bmm addmm baddbmm mv dot lerp".split())
+_PRODUCTS = "mul pow addcmul addcdiv mm bmm addmm baddbmm mv dot lerp"
+_TIMES = frozenset(_PRODUCTS.split())
 """Operations that do so unless a factor is zero."""
-_NEVER_ZERO = frozenset(
-    """
-    neg reciprocal sqrt rsqrt square sigmoid softplus mish silu gelu log log2 log1p tanh erf add sub rsub mul div
-    sum mean var std var_mean logsumexp norm linalg_vector_norm _log_softmax native_layer_norm _fused_rms_norm cumsum
-    amax amin max min mm bmm addmm baddbmm
-    view _unsafe_view expand permute transpose t squeeze unsqueeze repeat flip roll _to_copy clone copy contiguous alias
-    detach lift_fresh lift_fresh_copy
-    """.split()
-)
+_HARDLY_ZERO = """
+neg reciprocal sqrt rsqrt square sigmoid softplus mish silu gelu log log2 log1p tanh erf add sub rsub mul div
+sum mean var std var_mean logsumexp norm linalg_vector_norm _log_softmax native_layer_norm _fused_rms_norm cumsum
+amax amin max min mm bmm addmm baddbmm
+"""
+_NEVER_ZERO = frozenset("".join((_VIEWS, _HARDLY_ZERO)).split())
 """Operations whose result is zero by coincidence only, if that holds of the tensors that they are given."""
 
 

@@ -27,13 +27,28 @@ TOO_LARGE = frozenset(
     {
         "attention/rewrite/pipeline_loop",
         "attention/tune/1",
+        "decode_attention/tune/1",
+        "depthwise_conv_large/tune/0",
+        "dora_compose/tune/2",
+        "gate_up_swiglu/tune/1",
+        "gated_linear_attention/tune/0",
+        "gated_linear_attention/tune/1",
+        "gated_linear_attention/tune/2",
         "gelu/tune/0",
         "layernorm_backward/tune/0",
+        "lightning_attention/rewrite/pipeline_loop",
+        "lightning_attention/tune/2",
+        "lm_head_sparse/rewrite/pipeline_loop",
+        "rational_activation/tune/1",
+        "softmax_backward/rewrite/rows_tile",
         "swiglu/tune/0",
     }
 )
-"""What chance made of a seed that no program has the shared memory for, that ptxas takes minutes over, or that
-Triton 3.6 does not compile."""
+"""What chance made of a seed that no program has the shared memory for, that Triton or ptxas takes too long over, or
+that Triton 3.6 does not compile."""
+MISCOMPILED = frozenset({"lightning_attention/tune/0"})
+"""What is right as it is written, and as Triton interprets it, and wrong as Triton 3.6 compiles it: with chunks of 256,
+an H200 gets every chunk but the first wrong in some heads. That the judge refuses it is as it should be."""
 _OPERATOR = re.compile(r"^operator: (\w+)$", re.MULTILINE)
 
 
@@ -58,7 +73,7 @@ def honest_kernels() -> dict[str, Honest]:
     found: dict[str, Honest] = {}
     seen: set[str] = set()
     for kernel in (*_seeds(), *_by_hand(), *_rewritten(), *_tuned(), *_from_liger()):
-        if digest(kernel.source) not in seen and kernel.name not in TOO_LARGE:
+        if digest(kernel.source) not in seen and kernel.name not in TOO_LARGE | MISCOMPILED:
             seen.add(digest(kernel.source))
             found[kernel.name] = kernel
     return found

@@ -11,8 +11,8 @@ _jit: Callable[[Callable[..., None]], Any] = triton.jit
 WORDS = tl.constexpr(2048)
 """Words of eight bytes that a program of `differences` compares."""
 ROWS, COLUMNS = tl.constexpr(8), tl.constexpr(128)
-"""Tile of `measure`: 8 elements a thread, with five sums for each in registers. With 16, 33 MB of bfloat16 took 42 us on an
-H200 in place of 26."""
+"""Tile of `measure`: 8 elements a thread, with five sums for each in registers. With 16, 33 MB of bfloat16 took 42 us
+on an H200 in place of 26."""
 SPAN = tl.constexpr(8192)
 """Columns a program of `measure`: longer rows are shared among programs."""
 

@@ -22,8 +22,8 @@ _STREAM_BYTES = 64 * 1024
 class Command:
     """A program to run, as a function that a jail can run.
 
-    It is started with the same name, environment and addresses on every machine that allows it: what ptxas makes of some
-    kernels depends on where its own objects lie.
+    It is started with the same name, environment and addresses on every machine that allows it: what ptxas makes of
+    some kernels depends on where its own objects lie.
 
     Attributes:
         argv: The program's path and arguments.

@@ -1,0 +1,66 @@
+"""What it takes each contender of the proof to come as far as another one did: evaluations, and how sure that is."""
+
+import random
+import statistics
+from collections.abc import Sequence
+from math import exp, log
+from typing import Any
+
+RESAMPLES = 4000
+"""Of runs, for the interval of a ratio; 95 % of what they give lies in it."""
+NEVER = 2
+"""A run that did not get there counts as this many times its budget."""
+Row = dict[str, Any]
+
+
+def efforts(rows: Sequence[Row], basis: str, budget: int) -> list[Row]:
+    """By contender, over all operators and seeds: evaluations to the basis' final best, the median of its seeds.
+
+    Args:
+        rows: Runs; curves are looked at as far as the budget goes.
+        basis: Who sets the goal.
+        budget: Evaluations.
+    """
+    operators = sorted({row["operator"] for row in rows})
+    goals = {name: statistics.median(_final(row, budget) for row in _of(rows, name, basis)) for name in operators}
+    spent = {
+        contender: [_needed(row, goals[name], budget) for name in operators for row in _of(rows, name, contender)]
+        for contender in dict.fromkeys(row["contender"] for row in rows)
+    }
+    return [
+        {
+            "contender": contender,
+            "budget": budget,
+            "mean_evaluations": statistics.fmean(mine),
+            "never": sum(each == NEVER * budget for each in mine),
+            "final_best": statistics.fmean(
+                _final(row, budget) / row["best_known"] for row in rows if row["contender"] == contender
+            ),
+            **_ratio(mine, spent[basis]),
+        }
+        for contender, mine in spent.items()
+    ]
+
+
+def _of(rows: Sequence[Row], operator: str, contender: str) -> list[Row]:
+    found = [row for row in rows if (row["operator"], row["contender"]) == (operator, contender)]
+    return sorted(found, key=lambda row: int(row["seed"]))
+
+
+def _final(row: Row, budget: int) -> float:
+    curve: list[float] = row["curve"]
+    return curve[min(budget, len(curve)) - 1]
+
+
+def _needed(row: Row, goal: float, budget: int) -> int:
+    there = (place for place, best in enumerate(row["curve"][:budget], 1) if best >= goal)
+    return next(there, NEVER * budget)
+
+
+def _ratio(mine: Sequence[int], others: Sequence[int]) -> Row:
+    """Geometric mean of evaluations over the basis', with the interval that resampled runs give."""
+    logs = [log(one / other) for one, other in zip(mine, others, strict=True)]
+    rng = random.Random(0)
+    means = sorted(statistics.fmean(rng.choices(logs, k=len(logs))) for _ in range(RESAMPLES))
+    low, high = means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES)]
+    return {"of_basis": {"low": exp(low), "mid": exp(statistics.fmean(logs)), "high": exp(high)}}
