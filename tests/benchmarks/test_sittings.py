@@ -20,6 +20,7 @@ def test_agreement_is_of_verdicts_and_of_ranks_by_operator_and_shape():
     found = compare(first, second, dict.fromkeys(first, "softmax"))
     assert found["same_verdict"] == 5 / 6
     assert found["spearman"] == {"softmax a": 1.0} and found["median_spearman"] == 1.0
+    assert found["spearman_of_all"] == 1.0
     assert 0.4 < found["median_change"] < 0.5
 
 
@@ -58,6 +59,7 @@ def test_nothing_that_was_timed_twice_is_no_rank():
         "same_verdict": 1.0,
         "spearman": {},
         "median_spearman": None,
+        "spearman_of_all": None,
         "median_change": None,
         "p90_change": None,
     }
