@@ -16,9 +16,9 @@ from workers.protocol import DTYPE_BYTES, Graph, InputRef, Node, NodeRef, Operat
 Reference: TypeAlias = NodeRef | InputRef
 """A value of a graph."""
 
-_VIEWS = """
-view _unsafe_view expand permute transpose t squeeze unsqueeze repeat flip roll _to_copy clone copy contiguous alias
-detach lift_fresh lift_fresh_copy
+_MOVES = """
+view _unsafe_view expand permute transpose t squeeze unsqueeze repeat flip roll cat stack _to_copy clone copy contiguous
+alias detach lift_fresh lift_fresh_copy
 """
 _ELEMENTWISE = """
 abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
@@ -28,9 +28,9 @@ clamp_max eq ne lt le gt ge __lshift__ __rshift__ log_sigmoid_forward
 """
 _REDUCTIONS = """
 sum mean amax amin max min argmax argmin var std var_mean logsumexp cumsum norm linalg_vector_norm sort topk _softmax
-_safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm cat stack
+_safe_softmax _log_softmax native_layer_norm native_group_norm native_batch_norm _fused_rms_norm
 """
-_WHOLE = frozenset("".join((_VIEWS, _ELEMENTWISE, _REDUCTIONS)).split())
+_WHOLE = frozenset("".join((_MOVES, _ELEMENTWISE, _REDUCTIONS)).split())
 """Operations that use every element of every tensor that they are given, whatever it holds."""
 _PRODUCTS = "mul pow addcmul addcdiv mm bmm addmm baddbmm mv dot lerp"
 _TIMES = frozenset(_PRODUCTS.split())
@@ -40,7 +40,7 @@ neg reciprocal sqrt rsqrt square sigmoid softplus mish silu gelu log log2 log1p 
 sum mean var std var_mean logsumexp norm linalg_vector_norm _log_softmax native_layer_norm _fused_rms_norm cumsum
 amax amin max min mm bmm addmm baddbmm
 """
-_NEVER_ZERO = frozenset("".join((_VIEWS, _HARDLY_ZERO)).split())
+_NEVER_ZERO = frozenset("".join((_MOVES, _HARDLY_ZERO)).split())
 """Operations whose result is zero by coincidence only, if that holds of the tensors that they are given."""
 
 
