@@ -36,10 +36,15 @@ def efforts(rows: Sequence[Row], basis: str, budget: int) -> list[Row]:
             "final_best": statistics.fmean(
                 _final(row, budget) / row["best_known"] for row in rows if row["contender"] == contender
             ),
-            **_ratio(mine, spent[basis]),
+            "of_basis": _ratio(mine, spent[basis]),
         }
         for contender, mine in spent.items()
     ]
+
+
+def evaluations_to(curve: Sequence[float], level: float) -> int | None:
+    """Evaluations until the best reaches a level; None if it never does."""
+    return next((place for place, best in enumerate(curve, 1) if best >= level), None)
 
 
 def _of(rows: Sequence[Row], operator: str, contender: str) -> list[Row]:
@@ -53,14 +58,13 @@ def _final(row: Row, budget: int) -> float:
 
 
 def _needed(row: Row, goal: float, budget: int) -> int:
-    there = (place for place, best in enumerate(row["curve"][:budget], 1) if best >= goal)
-    return next(there, NEVER * budget)
+    return evaluations_to(row["curve"][:budget], goal) or NEVER * budget
 
 
-def _ratio(mine: Sequence[int], others: Sequence[int]) -> Row:
+def _ratio(mine: Sequence[int], others: Sequence[int]) -> dict[str, float]:
     """Geometric mean of evaluations over the basis', with the interval that resampled runs give."""
     logs = [log(one / other) for one, other in zip(mine, others, strict=True)]
     rng = random.Random(0)
     means = sorted(statistics.fmean(rng.choices(logs, k=len(logs))) for _ in range(RESAMPLES))
     low, high = means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES)]
-    return {"of_basis": {"low": exp(low), "mid": exp(statistics.fmean(logs)), "high": exp(high)}}
+    return {"low": exp(low), "mid": exp(statistics.fmean(logs)), "high": exp(high)}

@@ -22,7 +22,7 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
 from benchmarks.contenders import BestOfN, Contender, HillClimbing, Ours
 from benchmarks.curves import draw
-from benchmarks.efforts import efforts
+from benchmarks.efforts import NEVER, efforts, evaluations_to
 from benchmarks.peers import OpenEvolve, Ribs, installed
 from benchmarks.record import RESULTS, write
 from benchmarks.recorded_space import Kernel, Space, load
@@ -65,11 +65,6 @@ def compete(contender: Contender, evaluations: int) -> tuple[list[Kernel], list[
             if len(curve) == evaluations:
                 break
     return list(judged.values()), curve
-
-
-def evaluations_to(curve: Sequence[float], level: float) -> int | None:
-    """Evaluations until the best reaches a level; None if it never does."""
-    return next((place for place, best in enumerate(curve, 1) if best >= level), None)
 
 
 def qd_score(space: Space, judged: Iterable[Kernel]) -> tuple[float, float]:
@@ -136,7 +131,7 @@ def _summary(operator: str, name: str, group: Sequence[Row], level: float | None
         "median_best": _median([row["best"] for row in group]),
         "best_known": group[0]["best_known"],
         **{
-            f"median_{key}": _median([budget * 2 if row[key] is None else row[key] for row in group])
+            f"median_{key}": _median([budget * NEVER if row[key] is None else row[key] for row in group])
             if sum(row[key] is not None for row in group) * 2 > len(group)
             else None
             for key in (f"to_{share:.0%}" for share in SHARES_OF_BEST)
@@ -145,7 +140,7 @@ def _summary(operator: str, name: str, group: Sequence[Row], level: float | None
         "median_coverage": _median([row["coverage"] for row in group]),
         "median_portfolio_gain": _median([row["portfolio_gain"] or 1.0 for row in group]),
         "runs_that_reached_basis": sum(item is not None for item in reached),
-        "median_evaluations_to_basis": _median([budget * 2 if item is None else item for item in reached])
+        "median_evaluations_to_basis": _median([budget * NEVER if item is None else item for item in reached])
         if sum(item is not None for item in reached) * 2 > len(group)
         else None,
         "hit_rate": sum(row.get("hits", 0) for row in group) / aimed

@@ -5,16 +5,12 @@ reference picks elements by index, leaves some to a mask, or multiplies by what 
 may read less, as one that walks through a page table does; such inputs do not count at all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import TypeAlias
 
 import torch
 
-from workers.protocol import DTYPE_BYTES, Graph, InputRef, Node, NodeRef, Operator
-
-Reference: TypeAlias = NodeRef | InputRef
-"""A value of a graph."""
+from workers.protocol import DTYPE_BYTES, Graph, InputRef, Node, NodeRef, Operator, Reference
 
 _MOVES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze repeat flip roll cat stack _to_copy clone copy contiguous
@@ -85,21 +81,21 @@ def _dense(graph: Graph, floats: frozenset[int]) -> Callable[[Reference], bool]:
         return value.input in floats if isinstance(value, InputRef) else nodes[value.node]
 
     for node in graph.nodes:
-        nodes.append(_name(node) in _NEVER_ZERO and any(_tensors(node)) and all(map(is_dense, _tensors(node))))
+        nodes.append(_name(node) in _NEVER_ZERO and bool(node.uses) and all(map(is_dense, node.uses)))
     return is_dense
 
 
 def _read(node: Node, is_dense: Callable[[Reference], bool]) -> Sequence[Reference]:
     """What must be read in full if all of a node's result is needed."""
     if _name(node) in _WHOLE:
-        return _tensors(node)
+        return node.uses
     if _name(node) == "div":
-        over, *under = _tensors(node)
+        over, *under = node.uses
         return (over, *under) if is_dense(over) else (over,)
     if _name(node) not in _TIMES:
         return ()
-    sparse = [each for each in _tensors(node) if not is_dense(each)]
-    return () if len(sparse) > 1 else sparse or _tensors(node)
+    sparse = [each for each in node.uses if not is_dense(each)]
+    return () if len(sparse) > 1 else sparse or node.uses
 
 
 def _name(node: Node) -> str:
@@ -108,15 +104,3 @@ def _name(node: Node) -> str:
 
 def _is_in_place(node: Node) -> bool:
     return _name(node).endswith("_") and not _name(node).endswith("__")
-
-
-def _tensors(node: Node) -> tuple[Reference, ...]:
-    return tuple(_references((*node.args, *node.kwargs.values())))
-
-
-def _references(value: object) -> Iterator[Reference]:
-    if isinstance(value, NodeRef | InputRef):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _references(item)

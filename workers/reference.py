@@ -235,19 +235,10 @@ def _spent_after(graph: Graph) -> dict[int, list[int]]:
     """Nodes whose value nobody needs after a node, by that node's index."""
     last: dict[int, int] = {}
     for index, node in enumerate(graph.nodes):
-        for used in _nodes_in((*node.args, *node.kwargs.values())):
-            last[used] = index
-    kept = set(_nodes_in(graph.outputs))
+        last |= {used.node: index for used in node.uses if isinstance(used, NodeRef)}
+    kept = {output.node for output in graph.outputs if isinstance(output, NodeRef)}
     spent: dict[int, list[int]] = {}
     for used, index in last.items():
         if used not in kept:
             spent.setdefault(index, []).append(used)
     return spent
-
-
-def _nodes_in(value: object) -> Iterator[int]:
-    if isinstance(value, NodeRef):
-        yield value.node
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _nodes_in(item)

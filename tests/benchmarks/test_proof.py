@@ -8,12 +8,12 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
 from benchmarks.contenders import HillClimbing, Ours, embed
 from benchmarks.curves import draw
+from benchmarks.efforts import evaluations_to
 from benchmarks.proof import (
     BASIS,
     CONTENDERS,
     NEEDS,
     compete,
-    evaluations_to,
     portfolio_gain,
     qd_score,
     run,

@@ -1,17 +1,15 @@
 """Drafts: a reference graph rewritten node by node into another graph, with references kept in order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import torch
 
-from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef
+from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.graph import Value
 from workers.reference import evaluate
-
-Ref: TypeAlias = NodeRef | InputRef
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Sketch:
     """
 
     graph: Graph
-    forms: dict[Ref, Form]
+    forms: dict[Reference, Form]
 
     @cached_property
     def results(self) -> dict[int, list[NodeRef]]:
@@ -60,7 +58,7 @@ class Sketch:
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[torch.Tensor]) -> "Sketch":
         """Evaluate the graph once, in its own dtypes, to see what its values look like."""
-        used = dict.fromkeys([*_references([(n.args, tuple(n.kwargs.values())) for n in graph.nodes]), *graph.outputs])
+        used = dict.fromkeys([*(used for node in graph.nodes for used in node.uses), *graph.outputs])
         results = evaluate(graph.model_copy(update={"outputs": tuple(used)}), inputs, double=False)
         forms = {ref: _form(result) for ref, result in zip(used, results, strict=True)}
         return cls(graph, {**{InputRef(input=i): _form(tensor) for i, tensor in enumerate(inputs)}, **forms})
@@ -70,22 +68,14 @@ def _form(tensor: torch.Tensor) -> Form:
     return Form(tuple(tensor.shape), tensor.dtype)
 
 
-def _references(value: object) -> Iterator[Ref]:
-    if isinstance(value, NodeRef | InputRef):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _references(item)
-
-
 class Draft:
     """A graph in the making. Nodes are appended; forms are known for values that the sketch has, too."""
 
     def __init__(self, sketch: Sketch) -> None:
         self.nodes: list[Node] = []
         self._sketch = sketch
-        self._values: dict[Ref, Value] = {}
-        self._forms: dict[Ref, Form] = {}
+        self._values: dict[Reference, Value] = {}
+        self._forms: dict[Reference, Form] = {}
         for ref, form in sketch.forms.items():
             if isinstance(ref, InputRef):
                 self._values[ref], self._forms[ref] = ref, form

@@ -7,7 +7,7 @@ order.
 from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
 from workers.protocol.device import DEVICE_TARGETS, Device, device_of_card
-from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef
+from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.job import (
     JOB,
     MAX_SOURCE_BYTES,
@@ -116,6 +116,7 @@ __all__ = [
     "Ratio",
     "Readings",
     "Ready",
+    "Reference",
     "Report",
     "Samples",
     "Scalar",

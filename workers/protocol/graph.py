@@ -1,7 +1,7 @@
 """The reference graph: an operator's reference as data, so that no judge ever runs the submitter's Python."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 from typing_extensions import TypeAliasType
@@ -30,6 +30,10 @@ class InputRef(Wire):
     input: int = Field(ge=0, lt=32)
 
 
+Reference: TypeAlias = NodeRef | InputRef
+"""A value of a graph."""
+
+
 class DtypeRef(Wire):
     """A dtype passed to an operation."""
 
@@ -48,13 +52,18 @@ class Node(Wire):
     args: tuple[Value, ...] = ()
     kwargs: dict[str, Value] = {}
 
+    @property
+    def uses(self) -> tuple[Reference, ...]:
+        """The values that it is given, in order, as often as it is."""
+        return tuple(_references((self.args, tuple(self.kwargs.values()))))
+
 
 class Graph(Wire):
     """The reference for one shape: nodes in order, and which values are the results (in the operator's order)."""
 
     shape: Shape
     nodes: tuple[Node, ...] = Field(max_length=MAX_NODES)
-    outputs: tuple[NodeRef | InputRef, ...] = Field(min_length=1, max_length=16)
+    outputs: tuple[Reference, ...] = Field(min_length=1, max_length=16)
     output_shapes: tuple[tuple[Annotated[int, Field(ge=0, le=2**40)], ...], ...]
     output_dtypes: tuple[DtypeName, ...]
     matrix_flops: Annotated[float | None, Field(ge=0, le=MOST_FLOPS)] = None
@@ -65,17 +74,17 @@ class Graph(Wire):
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
         for index, node in enumerate(self.nodes):
-            if any(reference.node >= index for reference in _references((node.args, tuple(node.kwargs.values())))):
+            if any(isinstance(used, NodeRef) and used.node >= index for used in node.uses):
                 raise ValueError(f"node {index} ({node.op}) uses a value that does not exist before it")
-        if any(reference.node >= len(self.nodes) for reference in _references(self.outputs)):
+        if any(isinstance(output, NodeRef) and output.node >= len(self.nodes) for output in self.outputs):
             raise ValueError("an output is a node that does not exist")
         if not len(self.outputs) == len(self.output_shapes) == len(self.output_dtypes):
             raise ValueError("every output needs one shape and one dtype")
         return self
 
 
-def _references(value: object) -> Iterator[NodeRef]:
-    if isinstance(value, NodeRef):
+def _references(value: object) -> Iterator[Reference]:
+    if isinstance(value, NodeRef | InputRef):
         yield value
     elif isinstance(value, tuple):
         for item in value:
