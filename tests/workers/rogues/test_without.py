@@ -17,7 +17,7 @@ from workers.assembler.ptx.lint import RULES
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.checks import CHECKS
 from workers.devices import ModelDevice
-from workers.protocol import Device, MeasureJob, Outcome, Report, TraceReport
+from workers.protocol import Device, Graph, MeasureJob, Operator, Outcome, Report, Shape, TraceReport
 from workers.targets import TARGETS
 from workers.tracer.source import ALLOWED_IMPORTS
 from workers.tracing.claims import CLAIMS
@@ -26,6 +26,8 @@ HOST = Path(__file__).parent / "host"
 DEVICE = Device.parse("model:sm_90")
 FEW = 4
 """The smallest shapes of an operator, on which rogues of the device are judged here."""
+DRAWN_AGAIN = 12
+"""Times that content is drawn: at shapes so few and small one check by itself misses some rogues once in three."""
 
 
 def traced(name: str, **how: object) -> TraceReport:
@@ -73,8 +75,9 @@ def measured(name: str) -> MeasureJob:
     """A rogue of the device with its plans for a few small shapes."""
     rogue = load_rogues()[name]
     operator = operators()[rogue.operator]
-    few = tuple(sorted(shapes_of(operator), key=lambda shape: prod(shape.dims.values()))[:FEW])
-    report = tracing.trace(trace_job(name, rogue.operator, rogue.source).model_copy(update={"shapes": few}), "tester")
+    count = without.SHAPES.get(name, FEW)
+    asked = trace_job(name, rogue.operator, rogue.source).model_copy(update={"shapes": smallest(operator, count)})
+    report = tracing.trace(asked, "tester")
     assert report.variants and report.variants[0].bundle is not None, report.reason
     return MeasureJob(
         id=name,
@@ -83,16 +86,20 @@ def measured(name: str) -> MeasureJob:
         variant=0,
         bundle=report.variants[0].bundle,
         operator=operator,
-        graphs=graphs(rogue.operator),
+        graphs=graphs(rogue.operator, count),
         device=DEVICE,
         source=rogue.source,
     )
 
 
+def smallest(operator: Operator, count: int) -> tuple[Shape, ...]:
+    return tuple(sorted(shapes_of(operator), key=lambda shape: prod(shape.dims.values()))[:count])
+
+
 @cache
-def graphs(operator: str):
-    few = tuple(sorted(shapes_of(operators()[operator]), key=lambda shape: prod(shape.dims.values()))[:FEW])
-    return tracing.trace(trace_job(operator, operator, None).model_copy(update={"shapes": few}), "tester").graphs
+def graphs(name: str, count: int) -> tuple[Graph, ...]:
+    few = smallest(operators()[name], count)
+    return tracing.trace(trace_job(name, name, None).model_copy(update={"shapes": few}), "tester").graphs
 
 
 def judged(name: str, left_out: set[str]) -> Report:
@@ -101,13 +108,13 @@ def judged(name: str, left_out: set[str]) -> Report:
 
 
 def check_lines(name: str, lines: set[str]) -> None:
-    """Without all of the lines it passes, and each of them alone stops it."""
+    """Without all of the lines it passes, and each of them alone stops it, unless the draw is lucky."""
     report = judged(name, lines)
     assert report.outcome is Outcome.CORRECT, report.reason
     for line in lines:
-        report = judged(name, lines - {line})
-        assert report.outcome is not Outcome.CORRECT
-        assert [check.name for check in report.checks if check.verdict == "failed"] == [line]
+        reports = (judged(name, lines - {line}) for _ in range(DRAWN_AGAIN))
+        stopped = next(report for report in reports if report.outcome is not Outcome.CORRECT)
+        assert [check.name for check in stopped.checks if check.verdict == "failed"] == [line]
 
 
 @pytest.mark.parametrize("name", without.CHECKS)

@@ -59,3 +59,7 @@ MORE_CHECKS = {
     "uninitialised_read": {"special_values", "error_ratio"},
 }
 """More of them, which take longer."""
+
+SHAPES = {"skips_zeros": 6}
+"""How many of the smallest shapes a rogue is judged at, where a few of them do not do: the structured draw has all its
+patterns where there are rows enough."""
