@@ -233,7 +233,8 @@ class Flow:
         self._ready: dict[str, deque[Pending]] = defaultdict(deque)
         self._begun: dict[str, float] = {}
         self._known = {row["bundle"] for row in lines.rows if row["kind"] == "verdict"}
-        self._texts = {row["digest"] for row in lines.rows if row["kind"] == "trace" and row["phase"] == "both"}
+        # What `trace` traced and nobody measured is traced again: plans are not kept from run to run.
+        self._texts = {row["digest"] for row in lines.rows if row["kind"] == "trace" and row["phase"] != "trace"}
 
     def run(self, stretch: Stretch, supply: Iterator[Written]) -> None:
         """Do a phase until its time is over or there is nothing left; then finish what is under way."""
