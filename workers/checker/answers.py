@@ -10,7 +10,7 @@ import torch
 
 from workers.checks import Evidence
 from workers.checks.bias import gain_limit
-from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, widen_by_sensitivity
+from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, rms, widen_by_sensitivity
 from workers.float8 import readable
 
 
@@ -86,7 +86,9 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     if widened:
         bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
-    values = torch.where(readable(native).isfinite(), expected, native.double()).reshape(errors.value.shape)
+    values = errors.value
+    if not errors.complete:
+        values = torch.where(readable(native).isfinite(), expected, native.double()).reshape(values.shape)
     return Near(
         kind=(native.dtype, native.shape),
         values=values.to(kept),
@@ -94,10 +96,10 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
         gains=_slopes(errors, bounds).float(),
         own=bounds.own,
-        gain_limit=gain_limit(evidence, number),
+        gain_limit=gain_limit(evidence, errors),
     )
 
 
 def _slopes(errors: Errors, bounds: Bounds) -> torch.Tensor:
-    power = (errors.value / bounds.worst).square().sum(1)
+    power = (rms(errors.value) / bounds.worst).square()[:, 0] * errors.value.shape[1]
     return torch.where(power > 0, 1 / power, 0.0)

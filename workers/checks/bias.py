@@ -3,8 +3,7 @@
 import torch
 
 from workers.checks.base import Check, Evidence, Finding
-from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, group_size, rms, summation_roundoff
-from workers.float8 import readable
+from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, Errors, rms, summation_roundoff
 from workers.protocol import Outcome
 
 DRAWS = ("normal", "heavy", "shifted", "timed")
@@ -35,9 +34,10 @@ class Bias(Check):
             got = evidence.outputs[number]
             if evidence.draw not in DRAWS or not got.is_floating_point() or got.numel() == 0:
                 continue
-            gain, measure = _lean(evidence, number)
+            errors = Errors.of(evidence, number)
+            gain, measure = _lean(evidence, errors)
             if measure > 1:
-                gain, measure = _lean(evidence, number, _steady(evidence, number))
+                gain, measure = _lean(evidence, errors, _steady(errors, evidence.reference.sensitivity[number]))
             if measure > 1:
                 reason = (
                     f"output '{output.name}' is too {'large' if gain > 0 else 'small'} by {abs(gain):.2%} throughout "
@@ -49,28 +49,26 @@ class Bias(Check):
         return Finding(worst)
 
 
-def gain_limit(evidence: Evidence, number: int, rows: torch.Tensor | None = None) -> float:
-    """Mean slope up to which the bias of an output, by its number, is nobody's concern; over some of its rows."""
-    native, expected = evidence.reference.native[number], evidence.reference.expected[number]
-    return max(_floor(evidence, native.dtype), NATIVE_GAINS * abs(float(_gains(native, expected, rows).mean())))
+def gain_limit(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) -> float:
+    """Mean slope up to which the bias of an output, by its errors, is nobody's concern; over some of its rows."""
+    native = float(_gains(errors.native, errors.value, rows).mean())
+    return max(_floor(evidence, errors.dtype), NATIVE_GAINS * abs(native))
 
 
-def _lean(evidence: Evidence, number: int, rows: torch.Tensor | None = None) -> tuple[float, float]:
+def _lean(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) -> tuple[float, float]:
     """Mean slope of an output over some of its rows, and how near it is to a bias; zeros if they are too few."""
-    gains = _gains(evidence.outputs[number], evidence.reference.expected[number], rows)
+    gains = _gains(errors.error, errors.value, rows)
     if len(gains) < ROWS:
         return 0.0, 0.0
     gain = float(gains.mean())
     chance = DEVIATIONS * float(gains.std()) / len(gains) ** 0.5
-    return gain, abs(gain) / max(gain_limit(evidence, number, rows), chance)
+    return gain, abs(gain) / max(gain_limit(evidence, errors, rows), chance)
 
 
-def _steady(evidence: Evidence, number: int) -> torch.Tensor:
+def _steady(errors: Errors, sensitivity: torch.Tensor) -> torch.Tensor:
     """Which rows of an output keep nearly where they are when inputs are nudged, (rows,) bool."""
-    expected, moved = evidence.reference.expected[number], evidence.reference.sensitivity[number]
-    columns = group_size(expected.shape)
-    values, moves = (each.nan_to_num(0.0, 0.0, 0.0).reshape(-1, columns) for each in (expected.double(), moved))
-    return (rms(moves) <= MOVED * rms(values))[:, 0]
+    moved = sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(errors.value.shape)
+    return (rms(moved) <= MOVED * rms(errors.value))[:, 0]
 
 
 def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
@@ -79,12 +77,8 @@ def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
     return max(GAIN_ROUNDOFFS * torch.finfo(dtype).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))
 
 
-def _gains(got: torch.Tensor, expected: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+def _gains(errors: torch.Tensor, values: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Slope of errors over values in each row that has any, of some of the rows; zero is no bias."""
-    usable = readable(got).isfinite() & expected.isfinite()
-    columns = group_size(expected.shape)
-    values = torch.where(usable, expected, 0.0).reshape(-1, columns)
-    errors = torch.where(usable, got.double() - expected, 0.0).reshape(-1, columns)
-    power = values.square().sum(1)
+    power = rms(values)[:, 0].square() * values.shape[1]
     counted = power > 0 if rows is None else (power > 0) & rows
     return ((values * errors).sum(1) / power)[counted]

@@ -1,6 +1,7 @@
 """How much results may differ from the reference in float64, by contract and conditioning."""
 
 from dataclasses import dataclass
+from math import inf
 
 import torch
 
@@ -65,23 +66,28 @@ class Errors:
         error: Of the candidate.
         native: Of the reference in the operator's own dtypes.
         value: Expected values.
+        complete: Whether nothing was left out.
     """
 
     dtype: torch.dtype
     error: torch.Tensor
     native: torch.Tensor
     value: torch.Tensor
+    complete: bool
 
     @classmethod
     def of(cls, evidence: Evidence, number: int) -> "Errors":
         """The errors of an output, by its number."""
         expected, native = evidence.reference.expected[number], evidence.reference.native[number]
         got = evidence.outputs[number]
-        usable = expected.isfinite() & readable(got).isfinite()
-        columns = group_size(expected.shape)
-        natively = torch.where(readable(native).isfinite(), native.double() - expected, 0.0)
-        differences = (got.double() - expected, natively, expected)
-        return cls(got.dtype, *(torch.where(usable, values, 0.0).reshape(-1, columns) for values in differences))
+        error = readable(got) - expected.double()
+        natively = error if got is native else readable(native) - expected.double()
+        rows = [values.reshape(-1, group_size(expected.shape)) for values in (error, natively, expected.double())]
+        if complete := is_finite(got, native, expected):
+            return cls(got.dtype, *rows, complete)
+        usable = rows[0].isfinite() & rows[2].isfinite()
+        left = (torch.where(usable & values.isfinite(), values, 0.0) for values in rows)
+        return cls(got.dtype, *left, complete)
 
 
 @dataclass(frozen=True)
@@ -141,8 +147,14 @@ def group_size(shape: torch.Size) -> int:
 
 
 def rms(rows: torch.Tensor) -> torch.Tensor:
-    """Root mean square of each row, (rows, 1)."""
-    return rows.square().mean(1, keepdim=True).sqrt()
+    """Root mean square of each row, (rows, 1); in one pass."""
+    return torch.linalg.vector_norm(rows, dim=1, keepdim=True) / rows.shape[1] ** 0.5
+
+
+def is_finite(*tensors: torch.Tensor) -> bool:
+    """Whether tensors hold neither NaN nor infinities; one pass over each, and one wait for the card."""
+    most = [torch.linalg.vector_norm(readable(tensor), inf).double() for tensor in tensors if tensor.numel()]
+    return not most or bool(torch.stack(most).isfinite().all())
 
 
 def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[Allowance, float]:
@@ -173,7 +185,7 @@ def _largest_input(evidence: Evidence) -> float:
 
 
 def _most(rows: torch.Tensor) -> torch.Tensor:
-    return rows.abs().amax(1, keepdim=True)
+    return torch.linalg.vector_norm(rows, inf, dim=1, keepdim=True)
 
 
 def _robust(error: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from tests.workers.checks.cases import HONEST, gather, operator
@@ -9,6 +10,8 @@ from workers.checks.tolerance import (
     IN_A_ROW,
     Errors,
     bounds_without_sensitivity,
+    is_finite,
+    rms,
     summation_roundoff,
     widen_by_sensitivity,
 )
@@ -37,7 +40,34 @@ def test_sensitivity_only_widens():
 
 def test_errors_leave_out_what_is_not_finite():
     evidence = gather(operator("gelu"), "planted", 0, HONEST["gelu"])
-    assert torch.isfinite(Errors.of(evidence, 0).error).all()
+    errors = Errors.of(evidence, 0)
+    assert not errors.complete
+    assert all(torch.isfinite(each).all() for each in (errors.error, errors.native, errors.value))
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf])
+def test_one_odd_value_costs_its_own_place_alone(odd):
+    evidence = gather(operator("rmsnorm"), "normal", 0, HONEST["rmsnorm"])
+    got = evidence.outputs[0].clone()
+    got[3, 5] = odd
+    whole, holed = Errors.of(evidence, 0), Errors.of(replace(evidence, outputs=(got,)), 0)
+    assert (whole.complete, holed.complete) == (True, False)
+    for one, other in ((whole.error, holed.error), (whole.native, holed.native), (whole.value, holed.value)):
+        assert other[3, 5] == 0
+        assert (one != other).sum() <= 1, "all others are what they were"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn])
+def test_what_is_finite(dtype):
+    values = torch.tensor([0.0, -1.0, 2.0, 240.0]).to(dtype)
+    assert is_finite(values) and is_finite(values, torch.empty(0)) and is_finite()
+    assert not is_finite(values, torch.tensor([1.0, torch.nan]).to(dtype))
+    assert not is_finite(torch.tensor([torch.finfo(torch.float64).max, -torch.inf]), values)
+
+
+def test_a_row_s_root_mean_square():
+    rows = torch.tensor([[3.0, 4.0], [0.0, 0.0], [1e-30, 1e-30]], dtype=torch.float64)
+    assert rms(rows).flatten().tolist() == pytest.approx([12.5**0.5, 0.0, 1e-30], rel=1e-12, abs=0.0)
 
 
 def test_a_sum_over_a_whole_input_is_not_one_chain():
