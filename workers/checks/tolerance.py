@@ -1,7 +1,7 @@
 """How much results may differ from the reference in float64, by contract and conditioning."""
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
+from math import inf, sqrt
 
 import torch
 
@@ -73,7 +73,7 @@ class Errors:
     error: torch.Tensor
     native: torch.Tensor
     value: torch.Tensor
-    complete: bool
+    complete: bool = field(kw_only=True)
 
     @classmethod
     def of(cls, evidence: Evidence, number: int) -> "Errors":
@@ -84,10 +84,10 @@ class Errors:
         natively = error if got is native else readable(native) - expected.double()
         rows = [values.reshape(-1, group_size(expected.shape)) for values in (error, natively, expected.double())]
         if complete := is_finite(got, native, expected):
-            return cls(got.dtype, *rows, complete)
+            return cls(got.dtype, *rows, complete=complete)
         usable = rows[0].isfinite() & rows[2].isfinite()
         left = (torch.where(usable & values.isfinite(), values, 0.0) for values in rows)
-        return cls(got.dtype, *left, complete)
+        return cls(got.dtype, *left, complete=complete)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,8 @@ def group_size(shape: torch.Size) -> int:
 
 def rms(rows: torch.Tensor) -> torch.Tensor:
     """Root mean square of each row, (rows, 1); in one pass."""
-    return torch.linalg.vector_norm(rows, dim=1, keepdim=True) / rows.shape[1] ** 0.5
+    norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return norms / sqrt(rows.shape[1])
 
 
 def is_finite(*tensors: torch.Tensor) -> bool:
@@ -185,7 +186,8 @@ def _largest_input(evidence: Evidence) -> float:
 
 
 def _most(rows: torch.Tensor) -> torch.Tensor:
-    return torch.linalg.vector_norm(rows, inf, dim=1, keepdim=True)
+    most: torch.Tensor = torch.linalg.vector_norm(rows, inf, dim=1, keepdim=True)
+    return most
 
 
 def _robust(error: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
