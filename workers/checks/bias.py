@@ -19,7 +19,8 @@ NATIVE_GAINS = 3.0
 MOVED = 0.03
 """Rows that nudged inputs move by more than this share of their scale say nothing: where one value of a row outweighs
 all others, its gradient is less than a roundoff of the terms that cancel in it, and what is left of it is zero in one
-order of summation and noise in another. Of 4,096 such rows of a softmax 4 % were lost, and a correct kernel refused."""
+order of summation and noise in another. One row in twenty is such in timed content of a softmax, and a correct kernel
+was refused."""
 
 
 class Bias(Check):
