@@ -3,7 +3,7 @@
 import torch
 
 from workers.checks.base import Check, Evidence, Finding
-from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, Errors, rms, summation_roundoff
+from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, Errors, moves_in_rows, rms, summation_roundoff
 from workers.protocol import Outcome
 
 DRAWS = ("normal", "heavy", "shifted", "timed")
@@ -52,13 +52,13 @@ class Bias(Check):
 
 def gain_limit(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) -> float:
     """Mean slope up to which the bias of an output, by its errors, is nobody's concern; over some of its rows."""
-    native = float(_gains(errors.native, errors.value, rows).mean())
+    native = float(slopes(errors.native, errors.value, rows).mean())
     return max(_floor(evidence, errors.dtype), NATIVE_GAINS * abs(native))
 
 
 def _lean(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) -> tuple[float, float]:
     """Mean slope of an output over some of its rows, and how near it is to a bias; zeros if they are too few."""
-    gains = _gains(errors.error, errors.value, rows)
+    gains = slopes(errors.error, errors.value, rows)
     if len(gains) < ROWS:
         return 0.0, 0.0
     gain = float(gains.mean())
@@ -68,7 +68,7 @@ def _lean(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) 
 
 def _steady(errors: Errors, sensitivity: torch.Tensor) -> torch.Tensor:
     """Which rows of an output keep nearly where they are when inputs are nudged, (rows,) bool."""
-    moved = sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(errors.value.shape)
+    moved = moves_in_rows(sensitivity, len(errors.value))
     return (rms(moved) <= MOVED * rms(errors.value))[:, 0]
 
 
@@ -78,7 +78,7 @@ def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
     return max(GAIN_ROUNDOFFS * torch.finfo(dtype).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))
 
 
-def _gains(errors: torch.Tensor, values: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+def slopes(errors: torch.Tensor, values: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Slope of errors over values in each row that has any, of some of the rows; zero is no bias."""
     power = rms(values)[:, 0].square() * values.shape[1]
     counted = power > 0 if rows is None else (power > 0) & rows

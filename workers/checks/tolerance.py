@@ -80,9 +80,9 @@ class Errors:
         """The errors of an output, by its number."""
         expected, native = evidence.reference.expected[number], evidence.reference.native[number]
         got = evidence.outputs[number]
-        error = readable(got) - expected.double()
-        natively = error if got is native else readable(native) - expected.double()
-        rows = [values.reshape(-1, group_size(expected.shape)) for values in (error, natively, expected.double())]
+        error = readable(got) - expected
+        natively = error if got is native else readable(native) - expected
+        rows = [values.reshape(-1, group_size(expected.shape)) for values in (error, natively, expected)]
         if complete := is_finite(got, native, expected):
             return cls(got.dtype, *rows, complete=complete)
         usable = rows[0].isfinite() & rows[2].isfinite()
@@ -128,12 +128,17 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
 
 def widen_by_sensitivity(bounds: Bounds, sensitivity: torch.Tensor) -> Bounds:
     """Bounds that also allow what nudged inputs do to the result."""
-    moved = sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(len(bounds.worst), -1)
+    moved = moves_in_rows(sensitivity, len(bounds.worst))
     return Bounds(
         torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
         torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),
         bounds.own,
     )
+
+
+def moves_in_rows(sensitivity: torch.Tensor, rows: int) -> torch.Tensor:
+    """How far values move, (rows, columns); not at all where that is NaN or infinite."""
+    return sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(rows, -1)
 
 
 def group_size(shape: torch.Size) -> int:

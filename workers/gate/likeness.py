@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.checks.bias import DRAWS as VARIED
+from workers.checks.bias import slopes
 from workers.checks.tolerance import group_size, rms
 from workers.float8 import readable
 from workers.gate.cases import Case, Tensors
@@ -120,8 +121,7 @@ class _Miss:
     @property
     def gain(self) -> float:
         """How much larger or smaller rows are, on average; zero where there are too few."""
-        power = self.values.square().sum(1)
-        gains = ((self.values * self.errors).sum(1) / power)[power > 0]
+        gains = slopes(self.errors, self.values)
         return abs(float(gains.mean())) if gains.numel() >= ROWS else 0.0
 
 
