@@ -17,6 +17,10 @@ TIMED = "timed"
 """The draw of timed content: counter-based, by fused kernels of ours. All other draws are those of `workers.inputs`."""
 
 
+Stretch = tuple[int, int]
+"""A stretch of the arena, (start, end)."""
+
+
 class Side(StrEnum):
     """Whose plan is replayed: the candidate's, or the pacer's that it is paired with."""
 
@@ -123,6 +127,13 @@ class Scrub(Wire):
     order: Literal["scrub"] = "scrub"
 
 
+class Vacate(Wire):
+    """To the runner: overwrite memory that runs had their places in, and have no longer."""
+
+    order: Literal["vacate"] = "vacate"
+    stretches: tuple[Stretch, ...]
+
+
 class Attend(Wire):
     """To the checker: look into another arena from now on; the former one is let go."""
 
@@ -154,11 +165,10 @@ class Examine(Wire):
 
 
 class ExamineIdle(Wire):
-    """To the checker: memory that no run had a place in must be as the runner left it when it scrubbed."""
+    """To the checker: memory that no run has a place in must be as the runner left it when it overwrote it."""
 
     order: Literal["examine_idle"] = "examine_idle"
-    used: tuple[tuple[int, int], ...]
-    """Stretches of the arena, (start, end), that runs had since; in any order, they may overlap."""
+    stretches: tuple[Stretch, ...]
 
 
 class ExamineRound(Wire):
@@ -170,7 +180,7 @@ class ExamineRound(Wire):
 
 
 Order = Annotated[
-    Load | Execute | TimeRound | Scrub | Attend | Adopt | Examine | ExamineIdle | ExamineRound,
+    Load | Execute | TimeRound | Scrub | Vacate | Attend | Adopt | Examine | ExamineIdle | ExamineRound,
     Field(discriminator="order"),
 ]
 ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=Wire.model_config)

@@ -3,13 +3,13 @@
 Pure arithmetic on offsets; the bench places, the runner replays there, and the checker looks there.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import lcm, prod
 from random import Random
 
-from workers.orders import Slot
+from workers.orders import Slot, Stretch
 from workers.protocol import Bundle, Plan
 
 ALIGNMENT = 256
@@ -76,16 +76,10 @@ def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
     return sum(piece.bytes + piece.alignment + step for piece in needed) + zone_bytes + 2 * ALIGNMENT
 
 
-def idle_stretches(used: Iterable[tuple[int, int]], end: int) -> Iterator[tuple[int, int]]:
-    """What is left of memory up to byte `end`, (offset, bytes), beside stretches, (start, end); whole alignments only.
-
-    Stretches may overlap; they begin and end at multiples of `ALIGNMENT`, as slots do.
-    """
-    at = 0
-    for start, stop in sorted((*used, (end, end))):
-        if start > at:
-            yield at, (start - at) // ALIGNMENT * ALIGNMENT
-        at = max(at, stop)
+def outside(whole: Stretch, other: Stretch) -> tuple[Stretch, ...]:
+    """What of a stretch of memory does not lie in another one."""
+    parts = (whole[0], min(whole[1], other[0])), (max(whole[0], other[1]), whole[1])
+    return tuple((start, end) for start, end in parts if start < end)
 
 
 def _scratch(bundle: Bundle, plan: Plan) -> Iterator[tuple[Piece, Piece]]:

@@ -21,6 +21,7 @@ from workers.orders import (
     Slot,
     Timed,
     TimeRound,
+    Vacate,
 )
 from workers.protocol import CheckResult, Outcome
 
@@ -36,6 +37,7 @@ ORDERS = (
     Execute(side=Side.CANDIDATE, cases=(Case(plan=1, slot=SLOT, content=CONTENT),), zones="00ff"),
     TimeRound(round=ROUND),
     Scrub(),
+    Vacate(stretches=((0, 256), (512, 1024))),
     Attend(handle="ab", arena_bytes=1024),
 )
 REPLIES = (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.placement import ALIGNMENT, JITTER, ZONE_BYTES, NoRoom, Piece, idle_stretches, pieces_of, place, slot_bytes
+from workers.placement import ALIGNMENT, JITTER, ZONE_BYTES, NoRoom, Piece, outside, pieces_of, place, slot_bytes
 from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Plan, Shape
 
 
@@ -104,11 +104,19 @@ def test_scratch_that_is_not_taken_has_no_place() -> None:
     assert all(pair[1] > 0 for pair in slot.scratch)
 
 
-def test_what_no_slot_has_is_idle() -> None:
-    used = [(1024, 2048), (1536, 4096), (512, 768)]
-    assert list(idle_stretches(used, 8192)) == [(0, 512), (768, 256), (4096, 4096)]
-    assert list(idle_stretches([], 512)) == [(0, 512)]
-    assert list(idle_stretches([(0, 512)], 512)) == []
+@pytest.mark.parametrize(
+    ("other", "left"),
+    [
+        ((512, 768), ((256, 512), (768, 1024))),
+        ((0, 512), ((512, 1024),)),
+        ((768, 4096), ((256, 768),)),
+        ((0, 4096), ()),
+        ((0, 256), ((256, 1024),)),
+        ((2048, 4096), ((256, 1024),)),
+    ],
+)
+def test_what_of_a_stretch_lies_outside_of_another(other, left) -> None:
+    assert outside((256, 1024), other) == left
 
 
 def test_an_arena_may_be_too_small() -> None:

@@ -12,7 +12,7 @@ import torch
 
 from workers.checker.answers import Near
 from workers.checker.sieve import Measures
-from workers.orders import Content, Slot
+from workers.orders import Content, Slot, Stretch
 from workers.protocol import Graph, Operator, Plan, Shape, View
 
 Tensors = tuple[torch.Tensor, ...]
@@ -49,8 +49,8 @@ class Card(Protocol):
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
 
-    def is_poisoned(self, used: Sequence[tuple[int, int]]) -> bool:
-        """Whether every byte of the arena outside of stretches, (start, end), is 0xFF."""
+    def is_poisoned(self, stretches: Sequence[Stretch]) -> bool:
+        """Whether every byte of stretches of the arena is 0xFF; they begin and end at multiples of 16 bytes."""
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large contiguous tensors, (pairs,) int32: zero if they are equal bit for bit."""

@@ -12,7 +12,7 @@ from workers.checker.base import Tensors
 from workers.checker.compilation import CHECKER, measure_name
 from workers.checker.kernels import ROWS, SPAN, WORDS
 from workers.checker.sieve import Measures
-from workers.placement import idle_stretches
+from workers.orders import Stretch
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena
 from workers.support import SUPPORT, ContentJob, Support, SupportKernel, stream_seed, timed_content, zone_seed
@@ -21,8 +21,6 @@ SHARE = 0.4
 """Share of the card's memory that the checker may take: two runners hold a sixth each, baselines need the rest."""
 _ALIGNMENT = 16
 # Bytes that the kernels take addresses to be multiples of.
-_POISON = -1
-# Eight poisoned bytes as an integer.
 _WARP = 32
 
 
@@ -110,10 +108,12 @@ class CudaCard:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
         return self._support.zones_count(self._stream, self._opened_arena().pointer, zones, zone_seed(seed))
 
-    def is_poisoned(self, used: Sequence[tuple[int, int]]) -> bool:
-        """Whether every byte of the arena outside of stretches, (start, end), is 0xFF."""
-        arena = self._opened_arena()
-        return all(_is_poisoned(arena.tensor(start, size)) for start, size in idle_stretches(used, arena.bytes))
+    def is_poisoned(self, stretches: Sequence[Stretch]) -> bool:
+        """Whether every byte of stretches of the arena is 0xFF; they begin and end at multiples of 16 bytes."""
+        base = self._opened_arena().pointer
+        return not self._support.count_unpoisoned(
+            self._stream, [(base + start, end - start) for start, end in stretches]
+        )
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large tensors, (pairs,) int32: zero if they are equal bit for bit."""
@@ -158,11 +158,6 @@ class CudaCard:
         parameters = driver.Parameters([*arguments, *no_scratch])
         launch = driver.make_launcher(self._functions[name], grid, kernel.num_warps * _WARP, kernel.shared_bytes)
         launch(self._stream, parameters.address)
-
-
-def _is_poisoned(memory: torch.Tensor) -> bool:
-    least, most = torch.aminmax(memory.view(torch.int64))
-    return bool((least == _POISON) & (most == _POISON))
 
 
 def _measurable(output: torch.Tensor) -> torch.Tensor:

@@ -113,7 +113,7 @@ class Examiner:
         return self._conclude()
 
     def _examine_idle(self, order: ExamineIdle) -> Examined:
-        if self._card.is_poisoned(order.used):
+        if self._card.is_poisoned(order.stretches):
             return self._conclude()
         reason = "it writes to memory far from its buffers: mask what it stores, and compute addresses from arguments"
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)

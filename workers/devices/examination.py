@@ -80,6 +80,7 @@ class Examination:
         try:
             for index, _, draws in plans:
                 trial.run(Runs(index, name, 1) for name in draws)
+            trial.check_idle()
         except Ended as ended:
             reason = str(ended)
             self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="failed", detail=reason)

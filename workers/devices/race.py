@@ -145,12 +145,18 @@ class Track:
         return wanted
 
     def _lay_out(self, pairs: int, calls: int) -> dict[Side, tuple[Slot, ...]]:
-        """Places for the rounds of a race; all use the same, so that their graphs are captured once."""
-        slots, start = {}, self._trial.somewhere()
+        """Places for the rounds of a race; all use the same, so that their graphs are captured once.
+
+        Raises:
+            Ended: If the arena is too small for them, or something was written where they are to be.
+        """
+        slots, first = {}, self._trial.somewhere()
+        end = first
         for side in self._trial.random.sample(list(Side), 2):
-            placed = self._trial.slots(side, self._plan(side), pairs * calls, start, zone_bytes=SMALL_ZONE_BYTES)
+            placed = self._trial.slots(side, self._plan(side), pairs * calls, end, zone_bytes=SMALL_ZONE_BYTES)
             slots[side] = scatter(placed, self._trial.random)
-            start = placed[-1].end
+            end = placed[-1].end
+        self._trial.take(first, end, Stage.TIME)
         return slots
 
     def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:

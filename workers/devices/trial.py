@@ -14,8 +14,22 @@ from workers.assembler import MachineCode
 from workers.devices.crew import Crew
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
-from workers.orders import Adopt, Case, Content, Examine, Examined, ExamineIdle, Execute, Load, Scrub, Side, Slot
-from workers.placement import ALIGNMENT, NoRoom, place, slot_bytes
+from workers.orders import (
+    Adopt,
+    Case,
+    Content,
+    Examine,
+    Examined,
+    ExamineIdle,
+    Execute,
+    Load,
+    Scrub,
+    Side,
+    Slot,
+    Stretch,
+    Vacate,
+)
+from workers.placement import ALIGNMENT, NoRoom, outside, place, slot_bytes
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
 SECRET_BYTES = 16
@@ -28,6 +42,8 @@ REPEATED = "normal"
 EXECUTE_S = 5.0
 """Seconds for all runs of small plans with the loading of their kernels, and for each run of a large one; the slowest
 honest one takes under one."""
+NOWHERE = (0, 0)
+"""The stretch of runs that have no place yet."""
 START_STEPS = 4096
 """Most multiples of the alignment by which the first buffer is moved on."""
 
@@ -71,7 +87,7 @@ class Trial:
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
         self.seed = seed
-        self._used: list[tuple[int, int]] = []
+        self._held: Stretch = NOWHERE
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
@@ -113,13 +129,36 @@ class Trial:
         for batch in self._batches(runs):
             self._run_batch(batch)
 
+    def take(self, start: int, end: int, stage: Stage) -> None:
+        """Give up the memory where runs had their places, for another stretch.
+
+        Memory that no run has a place in holds one pattern: it is overwritten when it is given up, and looked at before
+        it is taken, or when all is done. So a write to it is seen, whoever has a place there later.
+
+        Args:
+            start: First byte of the stretch in the arena.
+            end: Its end.
+            stage: Where the candidate is.
+
+        Raises:
+            Ended: If something was written to memory that is taken now.
+        """
+        taken, former = (start, end), self._held
+        self._held = taken
+        if former != NOWHERE:
+            self._look_at(outside(taken, former), stage)
+            self.crew.replay(Vacate(stretches=outside(former, taken)), EXECUTE_S, stage)
+
     def check_idle(self) -> None:
-        """Have all memory looked at that no run had a place in.
+        """Have all memory looked at that no run has a place in.
 
         Raises:
             Ended: If something was written there.
         """
-        self.settle(self.crew.look(ExamineIdle(used=tuple(self._used))), Stage.TIME)
+        self._look_at(outside((0, self.crew.arena_bytes), self._held), Stage.TIME)
+
+    def _look_at(self, stretches: tuple[Stretch, ...], stage: Stage) -> None:
+        self.settle(self.crew.look(ExamineIdle(stretches=stretches)), stage)
 
     def slots(self, side: Side, plan: Plan, count: int, start: int, **options: int) -> tuple[Slot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
@@ -132,7 +171,6 @@ class Trial:
             slots = place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
         except NoRoom as error:
             raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, str(error)) from error
-        self._used.append((slots[0].start, slots[-1].end))
         return slots
 
     def somewhere(self) -> int:
@@ -170,15 +208,16 @@ class Trial:
         plans = self.bundles[Side.CANDIDATE].plans
         cases: list[Case] = []
         repeats: list[tuple[int, int]] = []
-        start = self.somewhere()
+        first = end = self.somewhere()
         for runs in batch:
             plan = plans[runs.plan]
-            slots = self.slots(Side.CANDIDATE, plan, runs.count, start)
-            start = slots[-1].end
+            slots = self.slots(Side.CANDIDATE, plan, runs.count, end)
+            end = slots[-1].end
             if runs.count > 1:
                 repeats.append((len(cases), len(cases) + 1))
             content = Content(draw=runs.draw, seed=self.seed(plan.shape.key))
             cases += [Case(plan=runs.plan, slot=slot, content=content) for slot in slots]
+        self.take(first, end, Stage.CHECK)
         zones = secrets.token_hex(SECRET_BYTES)
         slow = sum(is_large(plans[case.plan]) for case in cases)
         order = Execute(side=Side.CANDIDATE, cases=tuple(cases), zones=zones)

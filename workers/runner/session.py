@@ -1,6 +1,6 @@
 """The runner's loop: one order after the other, and last words when a run has cost it the card."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 import torch
@@ -8,7 +8,21 @@ import torch
 from workers import driver
 from workers.children import Channel
 from workers.errors import BadMessage
-from workers.orders import Broken, Done, Execute, Fault, Load, Opened, Order, Refused, Reply, Scrub, TimeRound
+from workers.orders import (
+    Broken,
+    Done,
+    Execute,
+    Fault,
+    Load,
+    Opened,
+    Order,
+    Refused,
+    Reply,
+    Scrub,
+    Stretch,
+    TimeRound,
+    Vacate,
+)
 from workers.runner.arena import Arena
 from workers.runner.errors import CannotRun
 from workers.runner.filling import Filler
@@ -64,6 +78,8 @@ class Session:
                     return self._time(order)
                 case Scrub():
                     self._scrub()
+                case Vacate():
+                    self._overwrite(order.stretches)
                 case _:
                     raise BadMessage(f"'{order.order}' is no order for a runner")
         except CannotRun as error:
@@ -86,7 +102,11 @@ class Session:
         """Overwrite the whole arena: what a kernel left outside of its slots must not be there for the next one."""
         self._rounds.forget()
         self._roster.clear()
-        self._support.poison(self._stream, [(self._arena.pointer, self._arena.bytes)])
+        self._overwrite([(0, self._arena.bytes)])
+
+    def _overwrite(self, stretches: Sequence[Stretch]) -> None:
+        base = self._arena.pointer
+        self._support.poison(self._stream, [(base + start, end - start) for start, end in stretches])
         driver.synchronise(self._stream)
 
 

@@ -19,6 +19,8 @@ CONTENT_BLOCK = 256
 """Counters a program of the content kernels; eight values each."""
 BYTES_BLOCK = 8192
 """Bytes a program of `poison`."""
+WORDS_BLOCK = 1024
+"""Words of 64 bits a program of `count_unpoisoned`."""
 ZONE_BLOCK = 1024
 """Bytes a program of the kernels for red zones."""
 FLUSH_BLOCK = 4096
@@ -80,6 +82,7 @@ def _recipes() -> Iterator[_Recipe]:
         yield _Recipe(f"fill_{name}", kernels.fill_integers, "*i64 i64 i64 i64", constants)
         yield _Recipe(f"count_{name}", kernels.count_integers, "*i64 i64 i64 i64", constants)
     yield _Recipe("poison", kernels.poison, "*i64", {"block": BYTES_BLOCK}, num_warps=8)
+    yield _Recipe("count_unpoisoned", kernels.count_unpoisoned, "*i64 *i64", {"block": WORDS_BLOCK}, num_warps=8)
     yield _Recipe("fill_zones", kernels.fill_zones, "*i64 i64", {"block": ZONE_BLOCK})
     yield _Recipe("count_zones", kernels.count_zones, "*i64 i64 *i64", {"block": ZONE_BLOCK})
     yield _Recipe("flush", kernels.flush, "*i32", {"block": FLUSH_BLOCK})

@@ -7,7 +7,15 @@ from itertools import chain
 
 from workers import driver
 from workers.errors import ToolMissing
-from workers.support.compilation import BYTES_BLOCK, CONTENT_BLOCK, FLUSH_BLOCK, INTEGERS, ZONE_BLOCK, SupportKernel
+from workers.support.compilation import (
+    BYTES_BLOCK,
+    CONTENT_BLOCK,
+    FLUSH_BLOCK,
+    INTEGERS,
+    WORDS_BLOCK,
+    ZONE_BLOCK,
+    SupportKernel,
+)
 from workers.support.contents import ContentJob, ContentSpec, Kind
 
 ROWS = 1024
@@ -81,6 +89,19 @@ class Support:
         by_size = sorted((item for item in ranges if item[1]), key=lambda item: item[1])
         for batch in _batches(by_size):
             self._enqueue_rows(stream, "poison", batch, -(-batch[-1][1] // BYTES_BLOCK))
+
+    def count_unpoisoned(self, stream: int, ranges: Sequence[tuple[int, int]]) -> int:
+        """How many words of 64 bits are not as `poison` leaves them. Waits for the card.
+
+        Args:
+            stream: Where.
+            ranges: (address, bytes) of each; addresses are multiples of 16, sizes of 8.
+        """
+        driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
+        by_size = sorted(((address, size // _WORD_BYTES) for address, size in ranges if size), key=lambda item: item[1])
+        for batch in _batches(by_size):
+            self._enqueue_rows(stream, "count_unpoisoned", batch, -(-batch[-1][1] // WORDS_BLOCK), [self._counter])
+        return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
 
     def flush(self, stream: int) -> None:
         """Enqueue reading and writing so much memory that nothing else stays in the L2 cache."""

@@ -171,7 +171,7 @@ def hold_against(
         rest = (lane >= vectors) & (lane < left)
         count += tl.sum((rest & (tl.load(target + start + lane, mask=rest, other=0) != values)).to(tl.int32), 0)
     if count > 0:
-        tl.atomic_add(counter, count)
+        tl.atomic_add(counter, count.to(counter.dtype.element_ty))
 
 
 @_jit
@@ -249,6 +249,14 @@ def poison(table: tl.tensor, block: tl.constexpr) -> None:
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.int8)), 16)
     put(target, tl.load(row + 1), tl.full((block,), -1, tl.int8), block)
+
+
+@_jit
+def count_unpoisoned(table: tl.tensor, differing: tl.tensor, block: tl.constexpr) -> None:
+    """Rows of (address, words of 64 bits): adds the words in which a byte is not 0xFF to a 64-bit counter."""
+    row = table + 2 * tl.program_id(1)
+    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.int64)), 16)
+    hold_against(target, tl.load(row + 1), tl.full((block,), -1, tl.int64), differing, block)
 
 
 @_jit

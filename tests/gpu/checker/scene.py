@@ -28,15 +28,18 @@ from workers.checker.memory import Memory
 from workers.checker.serving import demand_precision
 from workers.checker.sight import outputs
 from workers.checker.zones import describe_damage
+from workers.checks.tolerance import is_finite
 from workers.children import Child
 from workers.inputs import DRAWS
-from workers.orders import TIMED, Attend, Content, Examined, Order, Reply, Side
+from workers.orders import TIMED, Attend, Content, Examined, ExamineIdle, Order, Reply, Side
 from workers.protocol import Operator, Shape
 from workers.reference import evaluate
 from workers.runner.arena import Arena
 from workers.support import compile_support, zone_seed
 
 ARENA_BYTES = 16 * 2**30
+FAR = (0, 2**31 - 1, 2**31, 5 * 2**30 + 3, 2**33, ARENA_BYTES - 1)
+"""Places in the arena that are written to where no run has its own, beyond what 32 bits count among them."""
 ASK_S = 120.0
 SHAPES: dict[str, tuple[dict[str, int], int, int]] = {
     "rmsnorm M=64,N=1024": ({"M": 64, "N": 1024}, 64, 8),
@@ -87,6 +90,7 @@ def main() -> None:
     found: dict[str, object] = {"greeting": greeting.model_dump(mode="json"), "precision": precision()}
     found["kernels"] = list(disagreements(card))
     found["trials"] = {name: _said(reply) for name, reply in trials(stage)}
+    found["finite"] = finiteness(card.arena)
     if options.speed:
         found["speed"] = {name: speed(card, stage, name) for name in SHAPES}
     child.close()
@@ -112,10 +116,23 @@ def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
     yield "never written", scene.examine(lambda x: None, Content(draw="normal", seed=SEED))
     yield from _beside(stage(operator("softmax")))
     yield from _twice(stage(operator("softmax")))
+    yield from _far(stage(operator("softmax")))
     scene = stage(operator("attention"), H=64, M=16384, N=128)
     yield "too large", scene.examine(lambda q, k, v: None, Content(draw="normal", seed=SEED))
     scene = stage(operator("softmax"))
     yield "after too large", scene.examine(HONEST["softmax"], Content(draw="normal", seed=SEED))
+
+
+def finiteness(arena: torch.Tensor) -> dict[str, bool]:
+    """Whether all of an arena is taken for finite, with a NaN nowhere, and at one place after another."""
+    values = arena.view(torch.float32)
+    values.fill_(1.0)
+    found = {"nowhere": is_finite(values)}
+    for place in FAR:
+        values[place // 4] = torch.nan
+        found[str(place)] = is_finite(values)
+        values[place // 4] = 1.0
+    return found
 
 
 def _first_failure(scene: Stage, kernel: Kernel) -> Reply:
@@ -132,6 +149,16 @@ def _beside(scene: Stage) -> Iterator[tuple[str, Reply]]:
     scene.play(HONEST["softmax"], slot, content)
     scene.card.arena[slot.zones[1][0] + 5] ^= 1
     yield "beside a buffer", scene.ask(scene.order(content, slot))
+
+
+def _far(scene: Stage) -> Iterator[tuple[str, Reply]]:
+    scene.card.arena.fill_(0xFF)
+    look = ExamineIdle(stretches=((0, ARENA_BYTES),))
+    yield "nowhere", scene.ask(look)
+    for place in FAR:
+        scene.card.arena[place] = 7
+        yield f"far off, at {place}", scene.ask(look)
+        scene.card.arena[place] = 0xFF
 
 
 def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:

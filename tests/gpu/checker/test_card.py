@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.gpu.checker.scene import FAR
 from tests.workers.checks.cases import FAULTS
 
 pytestmark = pytest.mark.gpu
@@ -50,6 +51,8 @@ def test_faults_are_found(scene):
     [
         ("never written", "wrong_result"),
         ("beside a buffer", "out_of_bounds"),
+        ("nowhere", "correct"),
+        *((f"far off, at {place}", "out_of_bounds") for place in FAR),
         ("repeated", "correct"),
         ("not repeated", "nondeterministic"),
         ("after too large", "correct"),
@@ -57,6 +60,10 @@ def test_faults_are_found(scene):
 )
 def test_other_trials_end_as_they_should(scene, trial, outcome):
     assert scene["trials"][trial].partition(":")[0] == outcome
+
+
+def test_a_nan_is_found_wherever_it_is(scene):
+    assert scene["finite"] == {"nowhere": True, **{str(place): False for place in FAR}}
 
 
 def test_too_little_memory_is_no_verdict(scene):

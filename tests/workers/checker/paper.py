@@ -7,7 +7,6 @@ import torch
 from workers.checker.answers import Near
 from workers.checker.base import Run, Tensors
 from workers.checker.sieve import Measures
-from workers.placement import idle_stretches
 from workers.protocol import Operator, Shape, View
 from workers.support.contents import Kind, stream_seed, timed_content, zone_seed
 
@@ -64,9 +63,8 @@ class PaperCard:
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         return sum(int((self.arena[start : start + size] != pattern(start, size, seed)).sum()) for start, size in zones)
 
-    def is_poisoned(self, used: Sequence[tuple[int, int]]) -> bool:
-        stretches = idle_stretches(used, self.arena.numel())
-        return all(bool((self.arena[start : start + size] == 0xFF).all()) for start, size in stretches)
+    def is_poisoned(self, stretches: Sequence[tuple[int, int]]) -> bool:
+        return all(bool((self.arena[start:end] == 0xFF).all()) for start, end in stretches)
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         pairs = zip(left, right, strict=True)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.workers.devices.desk import opened_desk, trial_at
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.devices.crew import CardFailed
 from workers.devices.measurement import inverse
@@ -121,3 +122,16 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
     assert [Track(trial, plans, single_us)._calls() for single_us in (20.0, 19.9, 250.0, 0.1)] == [5, 6, 1, MAX_CALLS]
     trial.crew.arena_bytes = 2**20 + 2 * sum(Track(trial, plans)._room.values())
     assert Track(trial, plans, 20.0)._calls() == 2
+
+
+def test_the_places_of_a_race_are_memory_that_is_taken() -> None:
+    with opened_desk() as crew:
+        trial = trial_at(crew)
+        slots = Track(trial, dict.fromkeys(Side, 0))._lay_out(3, 2)
+        places = [slot for each in slots.values() for slot in each]
+        first, end = min(slot.start for slot in places), max(slot.end for slot in places)
+        crew.memory[first:end] = 7
+        trial.check_idle()
+        crew.memory[end] = 7
+        with pytest.raises(Ended, match="far from its buffers"):
+            trial.check_idle()

@@ -1,7 +1,19 @@
+"""Which content plans meet, and that writes to memory that no run has a place in are seen."""
+
+import pytest
+
 from tests.service import records
-from workers.devices.trial import LARGE_DRAWS, LARGE_PLAN_BYTES, benchmarks, draws_for, plan_bytes
+from tests.workers.devices.desk import opened_desk, trial_at
+from workers.devices.trial import LARGE_DRAWS, LARGE_PLAN_BYTES, Runs, benchmarks, draws_for, plan_bytes
+from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
-from workers.protocol import Buffer, ShapeRole
+from workers.protocol import Buffer, Outcome, ShapeRole, Stage
+
+
+@pytest.fixture
+def desk():
+    with opened_desk() as crew:
+        yield crew
 
 
 def sized(size):
@@ -21,3 +33,45 @@ def test_only_benchmark_shapes_are_timed():
     found = dict(benchmarks(bundle))
     assert found and all(plan.shape.role is ShapeRole.BENCHMARK for plan in found.values())
     assert all(bundle.plans[index] is plan for index, plan in found.items())
+
+
+@pytest.mark.parametrize("place", [0, 1023, 8192, 65535])
+def test_a_write_to_memory_that_nobody_has_is_seen_when_it_is_taken(desk, place):
+    trial = trial_at(desk)
+    trial.take(1024, 8192, Stage.CHECK)
+    desk.memory[place] = 7
+    with pytest.raises(Ended) as caught:
+        trial.take(0, 65536, Stage.TIME)
+    assert caught.value.found["outcome"] is Outcome.OUT_OF_BOUNDS
+    assert caught.value.found["stage"] is Stage.TIME
+
+
+@pytest.mark.parametrize("place", [0, 255, 4096, 2**22 - 1])
+def test_a_write_to_memory_that_nobody_had_is_seen_in_the_end(desk, place):
+    trial = trial_at(desk)
+    trial.take(256, 4096, Stage.CHECK)
+    trial.take(256, 2048, Stage.TIME)
+    trial.check_idle()
+    desk.memory[place] = 7
+    with pytest.raises(Ended, match="far from its buffers"):
+        trial.check_idle()
+
+
+def test_what_runs_leave_where_they_had_their_places_is_overwritten(desk):
+    trial = trial_at(desk)
+    trial.take(1024, 8192, Stage.CHECK)
+    desk.memory[1024:8192] = 7
+    trial.take(4096, 16384, Stage.TIME)
+    assert set(desk.memory[1024:4096].tolist()) == {0xFF}
+    desk.memory[4096:16384] = 8
+    trial.take(0, 512, Stage.TIME)
+    trial.check_idle()
+    assert set(desk.memory[512:].tolist()) == {0xFF}
+
+
+def test_runs_have_their_places_in_memory_that_is_taken(desk):
+    trial = trial_at(desk)
+    with pytest.raises(Ended, match="outside its buffers"):  # Red zones on paper have another pattern.
+        trial.run([Runs(0, "normal", 2)])
+    assert set(desk.memory.tolist()) > {0xFF}
+    trial.check_idle()

@@ -88,7 +88,7 @@ def arena(size: int = ARENA_BYTES) -> Arena:
 
 def support_kernels() -> dict[str, SupportKernel]:
     """Kernels of ours on paper: how many parameters each takes, and what it is called in the log."""
-    parameters = {"poison": 3, "fill_zones": 4, "count_zones": 5, "flush": 3, "delay": 4}
+    parameters = {"poison": 3, "count_unpoisoned": 4, "fill_zones": 4, "count_zones": 5, "flush": 3, "delay": 4}
     return {
         name: SupportKernel(
             code(parameters.get(name, 7 if "float" in name else 6), name), name, shared_bytes=0, num_warps=4

@@ -34,6 +34,7 @@ from workers.orders import (
     Side,
     Timed,
     TimeRound,
+    Vacate,
 )
 from workers.runner import serve
 from workers.runner.arena import Arena
@@ -133,6 +134,17 @@ def test_scrubbing_overwrites_the_whole_arena_and_forgets(opened) -> None:
     assert (paper.unloaded, paper.destroyed) == (1, 1)
     with pytest.raises(BadMessage, match="no plan"):
         session.obey(execute())
+
+
+def test_what_is_vacated_is_overwritten_and_no_more(opened) -> None:
+    _, memory, session = opened
+    session.obey(load())
+    memory.tensor(0, memory.bytes).fill_(7)
+    assert session.obey(Vacate(stretches=((256, 512), (1024, memory.bytes)))) == Done()
+    expected = torch.full((memory.bytes,), 0xFF, dtype=torch.uint8)
+    expected[:256] = expected[512:1024] = 7
+    assert torch.equal(memory.tensor(0, memory.bytes), expected)
+    assert session.obey(execute()) == Done()
 
 
 def test_loading_forgets_graphs_of_what_was_loaded_before(opened) -> None:

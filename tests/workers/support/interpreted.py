@@ -90,6 +90,20 @@ def ranges() -> dict[str, torch.Tensor]:
     return {"poisoned": memory}
 
 
+def unpoisoned() -> dict[str, torch.Tensor]:
+    """Words that are not as `poison` leaves them, with these bytes changed; what lies behind is nobody's."""
+    memory = torch.full((8 * 1000,), 0xFF, dtype=torch.uint8)
+    found = {}
+    changes = {"none": [], "two words": [0, 7, 8 * 900 + 3], "ends": [8 * 333 - 1], "behind": [8 * 333]}
+    for name, changed in changes.items():
+        copy, counter = memory.clone(), torch.zeros(1, dtype=torch.int64)
+        copy[changed] = 0xFE
+        rows = table([(copy.data_ptr(), 333), (copy.data_ptr() + 8 * 600, 400)])
+        kernels.count_unpoisoned[(4, 2)](rows, counter, 128)
+        found[f"unpoisoned_{name}"] = counter
+    return found
+
+
 def zones() -> dict[str, torch.Tensor]:
     memory = blank(torch.uint8, 4096)
     shifted = blank(torch.uint8, 4096)
@@ -110,4 +124,4 @@ def zones() -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    torch.save(floats() | integers() | counts() | ranges() | zones(), sys.argv[1])
+    torch.save(floats() | integers() | counts() | ranges() | unpoisoned() | zones(), sys.argv[1])

@@ -7,11 +7,13 @@ import pytest
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import support_kernels, supported
 from workers.errors import ToolMissing
-from workers.support import ContentJob, ContentSpec, Kind, Support
+from workers.support import SUPPORT, ContentJob, ContentSpec, Kind, Support
 
 NORMAL = ContentSpec("bfloat16", 10_000, Kind.NORMAL, -1.5, 2.0)
 EVEN = ContentSpec("float32", 20, Kind.UNIFORM, 0.0, 1e300)
 DICE = ContentSpec("int32", 10_000, Kind.INTEGERS, -3, 4)
+
+COUNTING = [name for name in SUPPORT if name.startswith("count_") and name != "count_unpoisoned"]
 
 
 class Watched:
@@ -25,7 +27,7 @@ class Watched:
             paper.deeds[name] = self._look
 
     def _look(self, launched: Launched) -> None:
-        words = 3 if launched.does == "fill_zones" or launched.does.startswith("count_") else 2
+        words = 3 if launched.does == "fill_zones" or launched.does in COUNTING else 2
         table = (ctypes.c_uint64 * (words * launched.grid[1])).from_address(launched.parameters[0])
         self.tables.append((launched, list(table)))
 
@@ -107,6 +109,18 @@ def test_damage_is_read_from_a_counter_that_starts_at_zero(watched: Watched) -> 
     zones = [(4096 * index, 8) for index in range(1500)]
     assert watched.support.zones_count(5, 0, zones, 99) == 80
     assert watched.support.zones_count(5, 0, zones[:1], 99) == 40
+
+
+def test_what_is_not_poisoned_is_counted_in_words(watched: Watched) -> None:
+    def differ(launched: Launched) -> None:
+        watched._look(launched)
+        ctypes.c_uint64.from_address(launched.parameters[1]).value += 5 * 2**32
+
+    watched.paper.deeds["count_unpoisoned"] = differ
+    assert watched.support.count_unpoisoned(5, [(4096, 17 * 2**30), (512, 0), (256, 8)]) == 5 * 2**32
+    ((launched, table),) = watched.tables
+    assert (launched.grid, table) == ((17 * 2**30 // 8192, 2, 1), [256, 1, 4096, 17 * 2**27])
+    assert watched.support.count_unpoisoned(5, []) == 0
 
 
 def test_twice_the_cache_is_flushed(watched: Watched) -> None:

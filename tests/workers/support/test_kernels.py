@@ -98,6 +98,11 @@ def test_nothing_is_written_behind_the_last_element(found, name: str) -> None:
     assert found[name][COUNT:].double().abs().max() == 0
 
 
+@pytest.mark.parametrize(("changed", "words"), [("none", 0), ("two words", 2), ("ends", 1), ("behind", 0)])
+def test_words_that_are_not_poisoned_are_counted(found, changed: str, words: int) -> None:
+    assert found[f"unpoisoned_{changed}"].tolist() == [words]
+
+
 def test_poison_covers_its_ranges_and_no_more(found) -> None:
     poisoned = found["poisoned"] == 0xFF
     expected = torch.zeros_like(poisoned)

@@ -3,7 +3,7 @@
 operator: matmul
 on a card: out_of_bounds, device_fault, wrong_result, input_mutated
 at: check, time
-stopped by: memory that no run had a place in, which is looked at when all is done; and content that is never repeated
+stopped by: memory that no run has a place in, looked at before it is taken and when all is done; fresh content
 on model: out_of_bounds
 """
 

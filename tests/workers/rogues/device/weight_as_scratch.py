@@ -1,7 +1,7 @@
 """Every program doubles the weight in place, reads it back and restores it, while others read it.
 
 operator: rmsnorm
-on a card: input_mutated, wrong_result, nondeterministic
+on a card: input_mutated, wrong_result, precision, nondeterministic
 at: check
 stopped by: untouched_inputs and error_ratio: programs see each other's doubled weights
 on model: correct
