@@ -367,7 +367,7 @@ def lane_options(options: argparse.ArgumentParser) -> None:
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--emitters", default="tune,rewrite,cross", help="names with commas")
+    options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
     options.add_argument("--card", type=int, default=0)
     options.add_argument(
         "--share", type=share_of, default=(0, 1), help="of the rows: 1/4 is every fourth from the second"

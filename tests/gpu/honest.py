@@ -46,9 +46,13 @@ TOO_LARGE = frozenset(
 )
 """What chance made of a seed that no program has the shared memory for, that Triton or ptxas takes too long over, or
 that Triton 3.6 does not compile."""
-MISCOMPILED = frozenset({"lightning_attention/tune/0"})
-"""What is right as it is written, and as Triton interprets it, and wrong as Triton 3.6 compiles it: with chunks of 256,
-an H200 gets every chunk but the first wrong in some heads. That the judge refuses it is as it should be."""
+MISCOMPILED = frozenset(
+    {"lightning_attention/tune/0", "ssd_chunk_scan/tune/2", "ssd_chunk_scan/rewrite/pipeline_loop"}
+)
+"""What is right as it is written, and as Triton interprets it, and wrong as Triton 3.6 compiles it. With chunks of 256 an
+H200 gets every chunk but the first of a linear attention wrong in some heads; started by Triton itself, one scan gives
+wrong values from 128 steps on, and the other reads beyond its shared memory, as compute-sanitizer says too. That the
+judge refuses them is as it should be."""
 _OPERATOR = re.compile(r"^operator: (\w+)$", re.MULTILINE)
 
 
