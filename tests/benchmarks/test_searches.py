@@ -55,11 +55,11 @@ def test_rows_with_figures_are_not_searched_again(tmp_path: Path):
 async def test_a_lane_searches_for_one_row_after_the_other_and_says_what_was_not_reached(tmp_path: Path):
     entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256}), *ANCHOR[:1]]
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
-    terms = Terms(Device.parse("model:sm_90"), 3, 60.0, 120.0, 0, ("tune",), time.monotonic() + 500.0)
+    terms = Terms(Device.parse("model:sm_90"), 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
     try:
         with closing(Lines(tmp_path / "rows.jsonl")) as lines:
             await Lane(coordinator, terms, lines, None).run(entries[:2])
-            late = Terms(terms.device, 3, 60.0, 120.0, 0, ("tune",), time.monotonic() + 1.0)
+            late = Terms(terms.device, 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 1.0)
             await Lane(coordinator, late, lines, None).run(entries[2:])
             rows = lines.rows
     finally:

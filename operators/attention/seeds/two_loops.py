@@ -1,7 +1,4 @@
-"""Powers of two, and the causal mask only on the diagonal: keys before it are read in a loop of their own.
-
-operator: attention
-"""
+"""Powers of two, and the causal mask only on the diagonal: keys before it are read in a loop of their own."""
 
 import torch
 import triton
@@ -9,7 +6,7 @@ import triton.language as tl
 
 
 @triton.jit
-def kernel(
+def attention_kernel(
     q_ptr,
     k_ptr,
     v_ptr,
@@ -18,19 +15,19 @@ def kernel(
     scale,
     causal: tl.constexpr,
     d: tl.constexpr,
-    block_m: tl.constexpr,
-    block_n: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):
     head = tl.program_id(1).to(tl.int64) * n_positions * d
-    rows = tl.program_id(0) * block_m + tl.arange(0, block_m)
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, d)
     q = tl.load(q_ptr + head + rows[:, None] * d + dims[None, :], mask=rows[:, None] < n_positions, other=0.0)
-    peak = tl.full((block_m,), -float("inf"), dtype=tl.float32)
-    total = tl.zeros((block_m,), dtype=tl.float32)
-    mixed = tl.zeros((block_m, d), dtype=tl.float32)
-    begin = tl.program_id(0) * block_m if causal else n_positions // block_n * block_n
-    for start in range(0, begin, block_n):
-        cols = start + tl.arange(0, block_n)
+    peak = tl.full((BLOCK_M,), -float("inf"), dtype=tl.float32)
+    total = tl.zeros((BLOCK_M,), dtype=tl.float32)
+    mixed = tl.zeros((BLOCK_M, d), dtype=tl.float32)
+    begin = tl.program_id(0) * BLOCK_M if causal else n_positions // BLOCK_N * BLOCK_N
+    for start in range(0, begin, BLOCK_N):
+        cols = start + tl.arange(0, BLOCK_N)
         k = tl.load(k_ptr + head + cols[None, :] * d + dims[:, None])
         v = tl.load(v_ptr + head + cols[:, None] * d + dims[None, :])
         scores = tl.dot(q, k) * scale
@@ -40,8 +37,8 @@ def kernel(
         total = total * shrink + tl.sum(weights, axis=1)
         mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
         peak = new_peak
-    for start in range(begin, tl.minimum(begin + block_m, n_positions), block_n):
-        cols = start + tl.arange(0, block_n)
+    for start in range(begin, tl.minimum(begin + BLOCK_M, n_positions), BLOCK_N):
+        cols = start + tl.arange(0, BLOCK_N)
         k = tl.load(k_ptr + head + cols[None, :] * d + dims[:, None], mask=cols[None, :] < n_positions, other=0.0)
         v = tl.load(v_ptr + head + cols[:, None] * d + dims[None, :], mask=cols[:, None] < n_positions, other=0.0)
         seen = cols[None, :] < n_positions
@@ -63,6 +60,7 @@ def attention(q, k, v, causal):
     y = torch.empty_like(q)
     grid = (triton.cdiv(n_positions, 128), batch * heads)
     scale = head_dim**-0.5 * 1.4426950408889634
-    options = {"d": head_dim, "block_m": 128, "block_n": 64, "num_warps": 8, "num_stages": 3}
-    kernel[grid](q, k, v, y, n_positions, scale, causal=causal, **options)
+    attention_kernel[grid](
+        q, k, v, y, n_positions, scale, causal=causal, d=head_dim, BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3
+    )
     return y

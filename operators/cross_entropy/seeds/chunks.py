@@ -1,7 +1,4 @@
-"""Chunks of a row by programs of their own, with powers of two, and their sums merged row by row.
-
-operator: cross_entropy
-"""
+"""Chunks of a row by programs of their own, with powers of two, and their sums merged row by row."""
 
 import torch
 import triton
@@ -9,9 +6,9 @@ import triton.language as tl
 
 
 @triton.jit
-def chunk_kernel(logits_ptr, peaks_ptr, sums_ptr, n_cols, block: tl.constexpr):
+def chunk_kernel(logits_ptr, peaks_ptr, sums_ptr, n_cols, BLOCK: tl.constexpr):
     row, chunk = tl.program_id(0), tl.program_id(1)
-    cols = chunk * block + tl.arange(0, block)
+    cols = chunk * BLOCK + tl.arange(0, BLOCK)
     place = logits_ptr + row.to(tl.int64) * n_cols + cols
     x = tl.load(place, mask=cols < n_cols, other=-float("inf")).to(tl.float32)
     peak = tl.max(x, axis=0)
@@ -21,9 +18,9 @@ def chunk_kernel(logits_ptr, peaks_ptr, sums_ptr, n_cols, block: tl.constexpr):
 
 
 @triton.jit
-def row_kernel(logits_ptr, target_ptr, peaks_ptr, sums_ptr, losses_ptr, n_cols, chunks, block: tl.constexpr):
+def row_kernel(logits_ptr, target_ptr, peaks_ptr, sums_ptr, losses_ptr, n_cols, chunks, BLOCK: tl.constexpr):
     row = tl.program_id(0)
-    chunk = tl.arange(0, block)
+    chunk = tl.arange(0, BLOCK)
     peaks = tl.load(peaks_ptr + row * chunks + chunk, mask=chunk < chunks, other=-float("inf"))
     sums = tl.load(sums_ptr + row * chunks + chunk, mask=chunk < chunks, other=0.0)
     peak = tl.max(peaks, axis=0)
@@ -34,10 +31,10 @@ def row_kernel(logits_ptr, target_ptr, peaks_ptr, sums_ptr, losses_ptr, n_cols, 
 
 
 @triton.jit
-def mean_kernel(losses_ptr, mean_ptr, n_rows, block: tl.constexpr):
-    partial = tl.zeros((block,), dtype=tl.float32)
-    for start in range(0, n_rows, block):
-        rows = start + tl.arange(0, block)
+def mean_kernel(losses_ptr, mean_ptr, n_rows, BLOCK: tl.constexpr):
+    partial = tl.zeros((BLOCK,), dtype=tl.float32)
+    for start in range(0, n_rows, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
         partial += tl.load(losses_ptr + rows, mask=rows < n_rows, other=0.0)
     tl.store(mean_ptr, tl.sum(partial, axis=0) / n_rows)
 
@@ -49,8 +46,9 @@ def cross_entropy(logits, target):
     sums = torch.empty((n_rows, chunks), dtype=torch.float32, device=logits.device)
     losses = torch.empty((n_rows,), dtype=torch.float32, device=logits.device)
     mean = torch.empty((), dtype=torch.float32, device=logits.device)
-    chunk_kernel[(n_rows, chunks)](logits, peaks, sums, n_cols, block=8192, num_warps=8)
-    block = triton.next_power_of_2(chunks)
-    row_kernel[(n_rows,)](logits, target, peaks, sums, losses, n_cols, chunks, block=block, num_warps=1)
-    mean_kernel[(1,)](losses, mean, n_rows, block=1024, num_warps=4)
+    chunk_kernel[(n_rows, chunks)](logits, peaks, sums, n_cols, BLOCK=8192, num_warps=8)
+    row_kernel[(n_rows,)](
+        logits, target, peaks, sums, losses, n_cols, chunks, BLOCK=triton.next_power_of_2(chunks), num_warps=1
+    )
+    mean_kernel[(1,)](losses, mean, n_rows, BLOCK=1024, num_warps=4)
     return mean

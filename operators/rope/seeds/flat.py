@@ -1,7 +1,4 @@
-"""Blocks of elements, whatever row they belong to, with offsets of 32 bits.
-
-operator: rope
-"""
+"""Blocks of elements, whatever row they belong to, with offsets of 32 bits."""
 
 import torch
 import triton
@@ -9,12 +6,12 @@ import triton.language as tl
 
 
 @triton.jit
-def kernel(q_ptr, cos_ptr, sin_ptr, y_ptr, n_elements, n_angles, n_cols: tl.constexpr, block: tl.constexpr):
-    offsets = tl.program_id(0) * block + tl.arange(0, block)
+def rope_kernel(q_ptr, cos_ptr, sin_ptr, y_ptr, n_elements, n_angles, N_COLS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n_elements
-    col = offsets % n_cols
-    first = col < n_cols // 2
-    partner = tl.where(first, offsets + n_cols // 2, offsets - n_cols // 2)
+    col = offsets % N_COLS
+    first = col < N_COLS // 2
+    partner = tl.where(first, offsets + N_COLS // 2, offsets - N_COLS // 2)
     q = tl.load(q_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     other = tl.load(q_ptr + partner, mask=mask, other=0.0).to(tl.float32)
     angle = offsets % n_angles
@@ -27,5 +24,5 @@ def rope(q, cos, sin):
     y = torch.empty_like(q)
     n_elements = q.numel()
     grid = (triton.cdiv(n_elements, 1024),)
-    kernel[grid](q, cos, sin, y, n_elements, cos.numel(), n_cols=q.shape[3], block=1024, num_warps=4)
+    rope_kernel[grid](q, cos, sin, y, n_elements, cos.numel(), N_COLS=q.shape[3], BLOCK=1024, num_warps=4)
     return y
