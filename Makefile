@@ -25,6 +25,8 @@ demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted 
 	$(BIN)/reef search rmsnorm --evaluations 80
 
 # Tests wait for servers, locks and timers a good part of their time: more processes than cores keep the cores busy.
+# Hundreds of processes import the same modules: whatever the environment says, only the first one compiles them.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow and not gpu"
 

@@ -15,7 +15,7 @@ from service.emitters.rules.kernels import Kernel, assigned_once, kernels, origi
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import calls, flat, is_call, text
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import Launch, decorators, jit_functions, launches
+from service.operators.sources import Launch, decorators, jit_functions, launches, walk
 
 Ladder = tuple[int, ...]
 
@@ -165,7 +165,7 @@ def _is_free(kernel: Kernel, launch: Launch, tile: str) -> bool:
 
 def _is_repeated(value: ast.expr, host: ast.FunctionDef) -> bool:
     """Whether the host writes a number again elsewhere, so that it must not change here alone."""
-    return isinstance(value, ast.Constant) and sum(text(node) == text(value) for node in ast.walk(host)) > 1
+    return isinstance(value, ast.Constant) and sum(text(node) == text(value) for node in walk(host)) > 1
 
 
 def _settled(host: ast.FunctionDef, node: ast.expr) -> ast.expr:
@@ -178,13 +178,13 @@ def _of_loops(function: ast.FunctionDef) -> Iterator[Parameter]:
     loops = [line for line in flat(function.body) if isinstance(line, ast.For) and is_call(line.iter, "tl.range")]
     ladders = {"num_stages": STAGES, "loop_unroll_factor": UNROLL}
     for loop in loops:
-        for option in (node for node in ast.walk(loop.iter) if isinstance(node, ast.keyword) and node.arg in ladders):
+        for option in (node for node in walk(loop.iter) if isinstance(node, ast.keyword) and node.arg in ladders):
             yield from _literals(f"{function.name}.loop {option.arg}", option.value, ladders[option.arg or ""])
 
 
 def _of_host(host: ast.FunctionDef) -> Iterator[Parameter]:
     """Programs a multiprocessor."""
-    for node in ast.walk(host):
+    for node in walk(host):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             for number, other in ((node.left, node.right), (node.right, node.left)):
                 if "multi_processor_count" in text(_settled(host, other)):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from service.emitters import Brief, Parent, Trial
@@ -16,10 +17,16 @@ from service.emitters.rules import RULES
 from service.emitters.tune import Tune
 from service.operators.sources import digest
 from tests.gpu.contracts import operators
-from tests.gpu.liger import liger_kernels
+from tests.gpu.liger import PACKAGE, liger_kernels
 from workers.protocol import Operator
 
 FOLDER = Path(__file__).parent / "kernels"
+NAMES = tuple(
+    name
+    for name in Path(__file__).with_name("honest.txt").read_text().split()
+    if "/liger/" not in name or find_spec(PACKAGE) is not None
+)
+"""Of all honest kernels, which take long to make: whoever only collects tests needs to know no more."""
 TARGET = "sm_90"
 TUNINGS = 3
 """Of each seed."""

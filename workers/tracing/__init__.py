@@ -26,7 +26,7 @@ from workers.tracer.refusal import SOURCE_NAME, tidy
 from workers.tracer.reply import Ended, Reply, TracedPlans, Written
 from workers.tracing.admission import admission
 from workers.tracing.claims import CLAIMS, Claim, Unfounded, check_bundle
-from workers.tracing.warmth import warm
+from workers.tracing.warmth import warm, warm_references
 
 __all__ = ["JUDGING", "Judging", "trace", "warm"]
 
@@ -125,6 +125,7 @@ def trace(job: TraceJob, worker: str, tracer_function: Trace = tracer.trace, jud
 
 
 def _without_source(job: TraceJob) -> Trace:
+    warm_references()
     return inductor.draft if job.drafts else reference.export
 
 
@@ -135,6 +136,7 @@ def _jailed(function: Trace, job: TraceJob) -> JailResult:
 
 def _with_references(traced: TraceReport, job: TraceJob) -> TraceReport:
     """Add the reference at the job's shapes; a machine that cannot export it now failed, for it has been exported."""
+    warm_references()
     result = _jailed(reference.export, job)
     stages_s = {**traced.stages_s, "references": result.wall_s}
     ended = _ended(result) if result.ending is not Ending.RETURNED else _exported(result, job)

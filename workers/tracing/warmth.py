@@ -1,11 +1,13 @@
 """Warmth: what every traced candidate needs is imported and run once here, so that its fork finds it ready."""
 
 import gc
+from functools import cache
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
+from torch._subclasses.fake_tensor import FakeTensorMode
 from triton.backends.compiler import BaseBackend
 from triton.compiler.compiler import ASTSource
 
@@ -39,6 +41,13 @@ def warm() -> None:
         _compile(name)
     _record()
     gc.collect()
+    gc.freeze()
+
+
+@cache
+def warm_references() -> None:
+    """Import what torch needs for tensors without data, which takes a second: before the first reference, and once."""
+    FakeTensorMode()
     gc.freeze()
 
 

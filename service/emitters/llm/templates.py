@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from service.emitters.llm.faults import Fault, Unusable
 from service.emitters.llm.fences import Fence
-from service.operators.sources import parse
+from service.operators.sources import parse, walk
 
 PARAMETERS, VALUES = 8, 32
 """Most parameters of a template, and most values of one."""
@@ -87,7 +87,7 @@ def _place(source: str, name: str) -> ast.expr:
         if isinstance(item, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in item.targets)
     ]
     stores = sum(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in ast.walk(module)
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in walk(module)
     )
     if len(values) != 1 or stores != 1 or not _is_literal(values[0]):
         raise Unusable(Fault.BAD_TEMPLATE, f"'{name[:64]}' is not a number that the module assigns once, at its top")

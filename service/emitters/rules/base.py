@@ -12,12 +12,15 @@ from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from service.emitters.rules.facts import ELEMENTWISE, HINTS, REDUCTIONS
-from service.operators.sources import dotted, parse, render, without_texts
+from service.operators.sources import dotted, parse, render, walk, without_texts
 
 Site = TypeVar("Site")
 
 REMEMBERED = 8192
 """Pairs of a rule and a source of which it is remembered whether the one applies to the other."""
+
+PARSED = 4
+"""Trees that are kept, each a megabyte or less: one source is shown to one rule after the other."""
 
 MAX_NODES = 6000
 """Nodes of the largest tree that is looked at; the catalogue's kernels have 195 to 1891."""
@@ -66,15 +69,22 @@ class Rule(ABC, Generic[Site]):
 def _applies(rule: Rule[Any], source: str) -> bool:
     """Whether a rule finds a place: most find none, and elites are parents again and again."""
     try:
-        module = parse(source)
-        return is_readable(module) and any(True for _ in rule.sites(module))
+        module = _readable(source)
+        return module is not None and any(True for _ in rule.sites(module))
     except (SyntaxError, RecursionError):
         return False
 
 
+@lru_cache(PARSED)
+def _readable(source: str) -> ast.Module | None:
+    """A source's tree for all rules to look at and none to change; None if there is no reading it."""
+    module = parse(source)
+    return module if is_readable(module) else None
+
+
 def is_readable(module: ast.Module) -> bool:
     """Whether a tree is small enough, and calls Triton in the usual way: operands first, by position."""
-    nodes = list(ast.walk(module))
+    nodes = list(walk(module))
     found = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) in OPERANDS]
     starred = any(isinstance(item, ast.Starred) for call in found for item in call.args)
     return len(nodes) <= MAX_NODES and not starred and all(len(c.args) >= OPERANDS[dotted(c.func)] for c in found)

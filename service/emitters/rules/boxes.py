@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.emitters.rules.kernels import Kernel
 from service.emitters.rules.patterns import flat, is_call, operand, text
+from service.operators.sources import walk
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def boxes(kernel: Kernel) -> Iterator[Box]:
     names = [line.targets[0].id if isinstance(line.targets[0], ast.Name) else "" for line in lines]
     values = {name: line.value for name, line in zip(names, lines, strict=True) if names.count(name) == 1}
     for line in lines:
-        for call in ast.walk(line.value):
+        for call in walk(line.value):
             if is_call(call, "tl.load") and (found := _box(call, values)):
                 yield found
 

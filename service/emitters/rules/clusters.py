@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import in_clusters
 from service.emitters.rules.patterns import calls
-from service.operators.sources import Launch, decorators, dotted, jit_functions, launches
+from service.operators.sources import Launch, decorators, dotted, jit_functions, launches, walk
 
 CTAS = (2, 4)
 """Thread blocks a program: what fits beside each other on most clusters of sm_90."""
@@ -43,7 +43,7 @@ class Clusters(Rule[Launch]):
 
 
 def _is_one_product(kernel: ast.FunctionDef, forbidden: frozenset[str]) -> bool:
-    nodes = list(ast.walk(kernel))
+    nodes = list(walk(kernel))
     functions = [item.func for item in nodes if isinstance(item, ast.Call)]
     called = {item.attr if isinstance(item, ast.Attribute) else dotted(item) for item in functions}
     wishes = {item.arg for item in nodes if isinstance(item, ast.keyword)}

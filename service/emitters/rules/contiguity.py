@@ -9,7 +9,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import HINTS
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import calls, expression, flat, is_call, replace, text
-from service.operators.sources import jit_functions
+from service.operators.sources import jit_functions, walk
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Contiguity(Rule[Offsets]):
 def _offsets(function: ast.FunctionDef) -> Iterator[Offsets]:
     starts = {(found.variable, found.step) for line in flat(function.body) if (found := sweep(line))}
     hinted = [call.args[0] for call in calls(function, *HINTS)]
-    sums = (node for node in ast.walk(function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add))
+    sums = (node for node in walk(function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add))
     for node in sums:
         width = text(node.right.args[1]) if is_call(node.right, "tl.arange") else ""
         if width and node not in hinted and ((text(node.left), width) in starts or _is_multiple(node.left, width)):

@@ -14,7 +14,7 @@ from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import expression, flat, is_call, receiver, replace, text
 from service.emitters.rules.programs import BACKWARD, FORWARD, Programs, programs
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import Launch
+from service.operators.sources import Launch, walk
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,9 @@ class EvenMask(Rule[Bounded]):
 
 def _bounded(kernel: Kernel) -> Iterator[Bounded]:
     view, found = _View.of(kernel), defaultdict(list)
-    unions = [
-        node for node in ast.walk(kernel.function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)
-    ]
+    unions = [node for node in walk(kernel.function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)]
     flagged = {id(node.left) for node in unions}
-    for node in ast.walk(kernel.function):
+    for node in walk(kernel.function):
         match node:
             case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Name(id=extent)]) if id(node) not in flagged:
                 block = _block(left, extent, view) if extent in kernel.parameters else ""

@@ -15,7 +15,7 @@ from service.emitters.rules.patterns import (
     text,
     unused,
 )
-from service.operators.sources import LAUNCH_OPTIONS, Launch, decorators, dotted, jit_functions, launches
+from service.operators.sources import LAUNCH_OPTIONS, Launch, decorators, dotted, jit_functions, launches, walk
 
 ALLOCATIONS = ("torch.empty", "torch.empty_like", "torch.zeros", "torch.zeros_like", "torch.full", "torch.full_like")
 """Host calls that return memory which no input shares."""
@@ -97,7 +97,7 @@ def kernels(module: ast.Module) -> Iterator[Kernel]:
     found = launches(module)
     for name, function in jit_functions(module).items():
         kernel = Kernel(module, function, tuple(item for item in found if item.kernel is function))
-        nodes = list(ast.walk(module))
+        nodes = list(walk(module))
         uses = sum(isinstance(node, ast.Name) and node.id == name for node in nodes)
         uses += sum(isinstance(node, ast.FunctionDef) and node.name == name for node in nodes) - 1
         if 0 < len(kernel.launches) == uses <= MAX_LAUNCHES and _is_plain(function) and _binds_all(kernel):
@@ -154,17 +154,17 @@ def declare(launch: Launch, wish: str, number: int) -> str:
 
 def assigned_once(host: ast.FunctionDef, name: str) -> ast.Assign | None:
     """The only assignment of a host variable, if it has only one and is no parameter."""
-    stores = sum(isinstance(node, ast.Name) and node.id == name and not _is_load(node) for node in ast.walk(host))
-    if stores != 1 or name in {node.arg for node in ast.walk(host) if isinstance(node, ast.arg)}:
+    stores = sum(isinstance(node, ast.Name) and node.id == name and not _is_load(node) for node in walk(host))
+    if stores != 1 or name in {node.arg for node in walk(host) if isinstance(node, ast.arg)}:
         return None
-    assignments = (node for node in ast.walk(host) if isinstance(node, ast.Assign) and len(node.targets) == 1)
+    assignments = (node for node in walk(host) if isinstance(node, ast.Assign) and len(node.targets) == 1)
     return next((node for node in assignments if dotted(node.targets[0]) == name), None)
 
 
 def is_settled(host: ast.FunctionDef, node: ast.expr) -> bool:
     """Whether an expression means the same wherever the host writes it: its names are bound once."""
-    stored = [item.id for item in ast.walk(host) if isinstance(item, ast.Name) and not _is_load(item)]
-    bound = [*stored, *(item.arg for item in ast.walk(host) if isinstance(item, ast.arg))]
+    stored = [item.id for item in walk(host) if isinstance(item, ast.Name) and not _is_load(item)]
+    bound = [*stored, *(item.arg for item in walk(host) if isinstance(item, ast.arg))]
     return all(bound.count(name) <= 1 for name in reads(node))
 
 
@@ -185,7 +185,7 @@ def writes_apart(kernel: Kernel) -> bool:
 
     Kernels with atomics or device functions of their own are not looked into.
     """
-    functions = [dotted(node.func) for node in ast.walk(kernel.function) if isinstance(node, ast.Call)]
+    functions = [dotted(node.func) for node in walk(kernel.function) if isinstance(node, ast.Call)]
     if any("atomic" in name or name in jit_functions(kernel.module) for name in functions):
         return False
     stored, loaded = _roots(kernel, "tl.store"), _roots(kernel, "tl.load")
@@ -204,14 +204,14 @@ def _is_apart(kernel: Kernel, launch: Launch, stored: set[str | None], loaded: s
 
 def origins(host: ast.FunctionDef, node: ast.AST) -> set[str]:
     """Names that a host expression's value may come from, through every assignment."""
-    return feeding([item for item in ast.walk(host) if isinstance(item, ast.Assign)], node)
+    return feeding([item for item in walk(host) if isinstance(item, ast.Assign)], node)
 
 
 def _roots(kernel: Kernel, *accesses: str) -> set[str | None]:
     """The parameters that the pointers of some accesses start from; None among them if one is not known."""
     values = {
         node.targets[0].id: node.value
-        for node in ast.walk(kernel.function)
+        for node in walk(kernel.function)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
     return {_root(call.args[0], kernel, values) for call in calls(kernel.function, *accesses)}
@@ -232,7 +232,7 @@ def _root(pointer: ast.expr, kernel: Kernel, values: Mapping[str, ast.expr]) -> 
 def _without_meta(node: ast.expr, meta: str, launch: Launch) -> ast.expr | None:
     """A grid expression with `meta["BLOCK"]` replaced by what the launch passes; None if it reads anything else."""
     holder = ast.Tuple([expression(text(node))], ast.Load())
-    for item in [item for item in ast.walk(holder) if isinstance(item, ast.Subscript) and text(item.value) == meta]:
+    for item in [item for item in walk(holder) if isinstance(item, ast.Subscript) and text(item.value) == meta]:
         key = item.slice.value if isinstance(item.slice, ast.Constant) else None
         if key not in launch.keywords:
             return None
@@ -263,12 +263,12 @@ def _binds(kernel: Kernel, launch: Launch) -> bool:
     given = kernel.parameters[: len(call.args)] + [name for name in launch.keywords if name not in LAUNCH_OPTIONS]
     starred = any(isinstance(item, ast.Starred) for item in call.args) or any(not item.arg for item in call.keywords)
     scopes = (ast.Lambda, ast.FunctionDef, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
-    inner = (node for node in ast.walk(launch.host) if isinstance(node, scopes) and node is not launch.host)
+    inner = (node for node in walk(launch.host) if isinstance(node, scopes) and node is not launch.host)
     return sorted(given) == sorted(kernel.parameters) and not starred and not any(_holds(node, call) for node in inner)
 
 
 def _holds(root: ast.AST, node: ast.AST) -> bool:
-    return any(item is node for item in ast.walk(root))
+    return any(item is node for item in walk(root))
 
 
 def _is_load(node: ast.Name) -> bool:

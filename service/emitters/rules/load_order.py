@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.patterns import bodies, calls, reads, writes
-from service.operators.sources import dotted, jit_functions
+from service.operators.sources import dotted, jit_functions, walk
 
 FARTHEST = 32
 """Lines that a load may be moved by."""
@@ -58,7 +58,7 @@ def _moves(body: list[ast.stmt], line: ast.stmt) -> Iterator[Movable]:
 def _commute(load: ast.stmt, other: ast.stmt) -> bool:
     """Whether a load may change places with its neighbour, which must be quiet: it assigns, and stores nothing."""
     apart = not writes(load) & (reads(other) | writes(other)) and not writes(other) & reads(load)
-    return apart and isinstance(other, ast.Assign | ast.AugAssign | ast.For) and all(map(_is_quiet, ast.walk(other)))
+    return apart and isinstance(other, ast.Assign | ast.AugAssign | ast.For) and all(map(_is_quiet, walk(other)))
 
 
 def _is_quiet(node: ast.AST) -> bool:

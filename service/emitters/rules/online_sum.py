@@ -21,7 +21,7 @@ from service.emitters.rules.patterns import (
     unused,
     writes,
 )
-from service.operators.sources import jit_functions
+from service.operators.sources import jit_functions, walk
 
 LOWEST = "-3.4028234663852886e+38"
 """The least finite float32: unlike minus infinity, it can be subtracted from minus infinity."""
@@ -176,7 +176,7 @@ def _written_out(node: ast.expr, lines: list[ast.stmt], names: dict[str, str]) -
     for line in lines:
         if isinstance(line, ast.Assign):
             value = values[text(line.targets[0])] = substitute(line.value, values)
-            if sum(1 for _ in ast.walk(value)) > MAX_WRITTEN:
+            if sum(1 for _ in walk(value)) > MAX_WRITTEN:
                 return None
     return substitute(node, values)
 
@@ -187,7 +187,7 @@ def _power(summand: ast.expr | None, element: ast.expr | None, reference: str) -
         return None
     holder = ast.Tuple([summand], ast.Load())
     distance = f"{text(element)} - {reference}"
-    for node in [node for node in ast.walk(holder) if text(node) == distance]:
+    for node in [node for node in walk(holder) if text(node) == distance]:
         replace(holder, node, expression(HOLE))
     found = holder.elts[0]
     if not is_call(found, "tl.exp", "tl.exp2") or len(found.args) != 1:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TypeGuard, TypeVar
 
-from service.operators.sources import dotted
+from service.operators.sources import dotted, walk
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -35,7 +35,7 @@ def is_call(node: ast.AST | None, *functions: str) -> TypeGuard[ast.Call]:
 
 def calls(root: ast.AST, *functions: str) -> list[ast.Call]:
     """Every call of one of these functions below a node."""
-    return [node for node in ast.walk(root) if is_call(node, *functions)]
+    return [node for node in walk(root) if is_call(node, *functions)]
 
 
 def operand(call: ast.Call, position: int, name: str) -> ast.expr | None:
@@ -56,14 +56,14 @@ def set_operand(call: ast.Call, position: int, name: str, code: str) -> None:
 
 def reads(*nodes: ast.AST) -> set[str]:
     """Names whose value is read below some nodes."""
-    found = [node for root in nodes for node in ast.walk(root)]
+    found = [node for root in nodes for node in walk(root)]
     updated = {text(node.target) for node in found if isinstance(node, ast.AugAssign)}
     return updated | {node.id for node in found if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def writes(*nodes: ast.AST) -> set[str]:
     """Names that are assigned below some nodes."""
-    found = (node for root in nodes for node in ast.walk(root))
+    found = (node for root in nodes for node in walk(root))
     return {node.id for node in found if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
 
 
@@ -86,15 +86,15 @@ def fed(lines: Sequence[ast.stmt], code: str) -> set[str]:
 
 def identifiers(root: ast.AST) -> set[str]:
     """Every name that a tree reads or binds: variables, parameters, functions."""
-    nodes = (node for node in ast.walk(root) if not isinstance(node, ast.keyword))
+    nodes = (node for node in walk(root) if not isinstance(node, ast.keyword))
     names = (getattr(node, field, None) for node in nodes for field in ("id", "arg", "name"))
     return {name for name in names if isinstance(name, str)}
 
 
 def only_inside(name: str, lines: Collection[ast.AST], *functions: str) -> bool:
     """Whether every mention of a name in some lines is inside a call of one of these functions."""
-    inside = {id(node) for line in lines for call in calls(line, *functions) for node in ast.walk(call)}
-    nodes = (node for line in lines for node in ast.walk(line))
+    inside = {id(node) for line in lines for call in calls(line, *functions) for node in walk(call)}
+    nodes = (node for line in lines for node in walk(line))
     return all(id(node) in inside for node in nodes if isinstance(node, ast.Name) and node.id == name)
 
 
@@ -130,7 +130,7 @@ def heads(statement: ast.stmt) -> list[ast.expr]:
 
 def bodies(root: ast.AST) -> Iterator[list[ast.stmt]]:
     """Every list of statements below a node, outermost first."""
-    for node in ast.walk(root):
+    for node in walk(root):
         for field in ("body", "orelse"):
             block = getattr(node, field, None)
             if isinstance(block, list) and block:
@@ -166,6 +166,6 @@ def substitute(node: Node, values: Mapping[str, ast.expr]) -> Node:
 
 def replace_name(root: ast.AST, old: str, new: str) -> None:
     """Give a variable another name below a node."""
-    for node in ast.walk(root):
+    for node in walk(root):
         if isinstance(node, ast.Name) and node.id == old:
             node.id = new

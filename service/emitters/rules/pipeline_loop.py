@@ -8,7 +8,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import in_clusters
 from service.emitters.rules.loops import Sweep, sweep
 from service.emitters.rules.patterns import expression, flat, set_operand
-from service.operators.sources import jit_functions
+from service.operators.sources import jit_functions, walk
 
 OPTIONS = {"num_stages": (2, 3, 4), "loop_unroll_factor": (2, 4)}
 """What to ask of the compiler, from a gentle to a strong dose."""
@@ -25,7 +25,7 @@ class PipelineLoop(Rule[Sweep]):
         functions = [item for item in jit_functions(module).values() if item not in in_clusters(module)]
         lines = (line for function in functions for line in flat(function.body))
         found = (site for line in lines if (site := sweep(line)))
-        return (site for site in found if not any(isinstance(node, ast.keyword) for node in ast.walk(site.loop.iter)))
+        return (site for site in found if not any(isinstance(node, ast.keyword) for node in walk(site.loop.iter)))
 
     def change(self, site: Sweep, rng: random.Random) -> None:
         """Turn the loop into one with a wish."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from service.emitters.rules.kernels import Kernel, grid, introduce, is_constexpr, set_grid
 from service.emitters.rules.patterns import calls, expression, flat, replace, statements, text, unused
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import Launch
+from service.operators.sources import Launch, walk
 
 PROGRAM = "tl.program_id(0)"
 PROGRAMS = "tl.num_programs(0)"
@@ -99,7 +99,7 @@ def shareable(kernel: Kernel) -> Programs | None:
     """The way a kernel finds its piece, if it has one piece a program, a grid of one axis and one way out."""
     found = programs(kernel)
     flat_grid = found and not found.loop and all(len(grid(launch) or []) == 1 for launch in kernel.launches)
-    leaves = any(isinstance(node, ast.Return) for node in ast.walk(kernel.function))
+    leaves = any(isinstance(node, ast.Return) for node in walk(kernel.function))
     return found if flat_grid and not leaves else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import Known, facts_of, infer
 from service.emitters.rules.patterns import expression, text
-from service.operators.sources import jit_functions
+from service.operators.sources import jit_functions, walk
 
 
 class Reciprocal(Rule[ast.BinOp]):
@@ -27,7 +27,7 @@ class Reciprocal(Rule[ast.BinOp]):
 
 def _divisions(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
     known = facts_of(function)
-    nodes = (node for node in ast.walk(function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
+    nodes = (node for node in walk(function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
     return (node for node in nodes if _pays(node, known))
 
 

@@ -37,6 +37,7 @@ from service.emitters.rules.patterns import (
 )
 from service.emitters.rules.programs import PROGRAM, PROGRAMS, Programs, programs
 from service.emitters.rules.tiles import tie_tiles
+from service.operators.sources import walk
 
 ROWS = (2, 4, 8, 16)
 """Rows a program to start from; `tune` varies the number."""
@@ -98,7 +99,7 @@ def _is_flat(function: ast.FunctionDef, known: Known) -> bool:
     """Whether no expression has two axes on the way to a value that has one."""
     folded = [infer(call.args[0], known) for call in calls(function, *REDUCTIONS)]
     made = [infer(call, known) for call in calls(function, *TILES)]
-    indexed = any(isinstance(node, ast.Subscript) for node in ast.walk(function))
+    indexed = any(isinstance(node, ast.Subscript) for node in walk(function))
     return not indexed and all(value and len(value.shape) < 2 for value in [*folded, *made])
 
 
@@ -156,7 +157,7 @@ def _widen_line(line: ast.stmt, rows: str) -> None:
         set_operand(call, 1, "axis", "1")
         set_operand(call, 99, "keep_dims", "True")
     hinted = [call for call in calls(line, *HINTS) if calls(call, "tl.arange")]
-    covered = [inner for call in hinted for inner in ast.walk(call) if inner is not call]
+    covered = [inner for call in hinted for inner in walk(call) if inner is not call]
     for call in [call for call in [*hinted, *calls(line, "tl.arange")] if call not in covered]:
         replace(line, call, expression(f"({text(call)})[None, :]"))
 

@@ -9,7 +9,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import Kernel, assigned_once, grid, kernels, set_grid, writes_apart
 from service.emitters.rules.loops import Sweep, exposed, sweep
 from service.emitters.rules.patterns import calls, expression, is_call, reads, replace, statements, text, unused, writes
-from service.operators.sources import Launch
+from service.operators.sources import Launch, walk
 
 PARTS = (2, 4, 8)
 """Parts to start from; `tune` varies the number where it can."""
@@ -67,7 +67,7 @@ class SplitK(Rule[Splittable]):
         assert isinstance(site.sweep.loop.iter, ast.Call)
         site.sweep.loop.iter.args[0] = expression(f"{axis} * {step}")
         site.sweep.loop.iter.args[2] = expression(f"{step} * {count}")
-        start = next(node for node in ast.walk(site.store.args[0]) if text(node) == site.output)
+        start = next(node for node in walk(site.store.args[0]) if text(node) == site.output)
         replace(site.store, start, expression(f"{site.output} + {axis}.to(tl.int64) * {size}"))
         self._add_up(site, launch, total, parts)
 
@@ -89,7 +89,7 @@ class SplitK(Rule[Splittable]):
 
 def _splittable(kernel: Kernel) -> Iterator[Splittable]:
     sweeps = [found for line in kernel.function.body if (found := sweep(line))]
-    loops = [node for node in ast.walk(kernel.function) if isinstance(node, ast.For | ast.While | ast.If)]
+    loops = [node for node in walk(kernel.function) if isinstance(node, ast.For | ast.While | ast.If)]
     stores = calls(kernel.function, "tl.store")
     if len(kernel.launches) != 1 or len(sweeps) != 1 or len(loops) != 1 or len(stores) != 1 or not writes_apart(kernel):
         return

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 from service.emitters.rules.facts import REDUCTIONS
 from service.emitters.rules.patterns import calls, expression, identifiers, is_call, reads, replace, text, untaken
+from service.operators.sources import walk
 
 FOLDS = {"tl.sum": "total", "tl.max": "peak", "tl.min": "lowest"}
 """What the result of a reduction is called where it had no name."""
@@ -101,7 +102,7 @@ def _plain(line: ast.stmt) -> ast.stmt | None:
 
 
 def _rename_reads(line: ast.stmt, names: dict[str, str]) -> None:
-    for node in ast.walk(line):
+    for node in walk(line):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             node.id = names.get(node.id, node.id)
 

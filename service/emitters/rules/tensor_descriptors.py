@@ -9,7 +9,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.boxes import Box, boxes, is_plain
 from service.emitters.rules.kernels import Kernel, kernels
 from service.emitters.rules.patterns import bodies, statements, text
-from service.operators.sources import Launch
+from service.operators.sources import Launch, walk
 
 ALIGNMENT_BYTES = 16
 """What addresses and strides of a tensor descriptor are multiples of; CUDA driver API, `cuTensorMapEncodeTiled`."""
@@ -55,7 +55,7 @@ class TensorDescriptors(Rule[Fetched]):
 
 def _fetched(kernel: Kernel) -> Iterator[Fetched]:
     found = {id(box.load): box for box in boxes(kernel) if is_plain(box, kernel)}
-    branches = (node for node in ast.walk(kernel.function) if isinstance(node, ast.If))
+    branches = (node for node in walk(kernel.function) if isinstance(node, ast.If))
     chosen = {id(line) for node in branches for line in (*node.body, *node.orelse)}
     for body in bodies(kernel.function):
         for line in body:

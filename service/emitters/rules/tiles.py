@@ -5,6 +5,7 @@ from typing import TypeGuard
 
 from service.emitters.rules.kernels import Kernel, declare, grid
 from service.emitters.rules.patterns import expression, fed, flat, is_call, reads, replace, text
+from service.operators.sources import walk
 
 
 def tie_tiles(kernel: Kernel) -> None:
@@ -34,7 +35,7 @@ def dealt_axis(kernel: Kernel, tile: str) -> int | None:
     """The axis of the grid along which a program's number is multiplied with a tile's extent."""
     lines = [line for line in flat(kernel.function.body) if isinstance(line, ast.Assign)]
     numbers = {axis: fed(lines, f"tl.program_id({axis})") for axis in (0, 1, 2)}
-    nodes = (node for node in ast.walk(kernel.function) if isinstance(node, ast.BinOp))
+    nodes = (node for node in walk(kernel.function) if isinstance(node, ast.BinOp))
     for node in nodes:
         if isinstance(node.op, ast.Mult) and tile in (text(node.left), text(node.right)):
             code, read = text(node), reads(node)

@@ -10,9 +10,9 @@ import triton.language as tl
 
 from workers.support import kernels
 
-BLOCK = 64
-COUNT = 8 * BLOCK * 40 + 5
-"""Elements: forty programs and a bit, the last vector incomplete."""
+BLOCK = 256
+COUNT = 8 * BLOCK * 10 + 5
+"""Elements: ten programs and a bit, the last vector incomplete."""
 ROOM = 64
 """Elements behind them that nobody may touch."""
 SEEDS = (1, 2**63 + 5)
