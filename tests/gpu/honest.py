@@ -6,6 +6,7 @@ What our emitters make of a seed is drawn with chance of a fixed seed, so that i
 import asyncio
 import random
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,8 @@ NAMES = tuple(
     for name in Path(__file__).with_name("honest.txt").read_text().split()
     if "/liger/" not in name or find_spec(PACKAGE) is not None
 )
-"""Of all honest kernels, which take long to make: whoever only collects tests needs to know no more."""
+"""Of all honest kernels, which take long to make: whoever only collects tests needs to know no more. The file is what
+`python -m tests.gpu.honest` prints."""
 TARGET = "sm_90"
 TUNINGS = 3
 """Of each seed."""
@@ -55,9 +57,9 @@ TOO_LARGE = frozenset(
 that Triton 3.6 does not compile."""
 MISCOMPILED = frozenset({"lightning_attention/tune/0", "ssd_chunk_scan/tune/2", "ssd_chunk_scan/rewrite/pipeline_loop"})
 """What is right as it is written, and as Triton interprets it, and wrong as Triton 3.6 compiles it. With chunks of 256
-an H200 gets every chunk but the first of a linear attention wrong in some heads; started by Triton itself, one scan gives
-wrong values from 128 steps on, and the other reads beyond its shared memory, as compute-sanitizer says too. That the
-judge refuses them is as it should be."""
+an H200 gets every chunk but the first of a linear attention wrong in some heads; started by Triton itself, one scan
+gives wrong values from 128 steps on, and the other reads beyond its shared memory, as compute-sanitizer says too. That
+the judge refuses them is as it should be."""
 _OPERATOR = re.compile(r"^operator: (\w+)$", re.MULTILINE)
 
 
@@ -136,3 +138,7 @@ def tunings(operator: Operator, source: str, count: int, chance: str) -> list[st
         trials = (Trial(proposal.note, "correct", 1.0, ()), *trials)
         found.append(proposal.source)
     return found
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{name}\n" for name in honest_kernels())
