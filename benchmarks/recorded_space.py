@@ -69,7 +69,12 @@ class Space:
         self._first = next(shape for shape in session.shapes if shape.role is ShapeRole.BENCHMARK)
         self._seed_us = _seed_us(landscape, self._weights)
         self.kernels: list[Kernel] = []
+        points = set()
         for source in landscape.sources.values():
+            point = (source.template, *sorted(source.parameters.items()))
+            if point in points:
+                continue  # One text has its numbers as they were in the template, the other as `tune` writes them.
+            points.add(point)
             bundles = [landscape.bundles.get(variant.bundle or "") for variant in source.variants]
             if source.variants and all(bundle is None for bundle in bundles) and source.outcome is Outcome.CORRECT:
                 continue

@@ -42,6 +42,12 @@ def test_a_point_is_written_with_its_values(space):
     assert found["num_warps"] == point.values["num_warps"] == text.parameters["num_warps"]
 
 
+def test_a_template_as_it_is_keeps_its_text():
+    for name in ("softmax", "swiglu"):
+        first = next(points(operators()[name], "sm_90"))
+        assert written(first, "sm_90").source == operators()[name].seeds[0]
+
+
 def test_a_parameter_keeps_its_own_value_among_those_recorded():
     for item in parameters_of(operators()["matmul"].seeds[0], "sm_90"):
         assert item.value in ladder(item) and set(ladder(item)) <= {*item.ladder, item.value}

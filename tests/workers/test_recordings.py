@@ -4,7 +4,7 @@ from service.operators.shapes import all_shapes
 from tests.gpu.contracts import operators
 from tests.imagined import FAILING, imagine
 from workers.protocol import Device, Outcome, ShapeRole, TraceJob
-from workers.recordings import NOTHING_READ, Recordings
+from workers.recordings import NOTHING_READ, SHIPPED, Recordings
 
 DEVICE = Device.parse("recorded:h200")
 OPERATOR = operators()["rmsnorm"]
@@ -27,6 +27,13 @@ def trace(folder, source, operator=OPERATOR):
         target="sm_90", device=DEVICE,
     )  # fmt: skip
     return job, Recordings(DEVICE, folder).trace(job, source, "w")
+
+
+@pytest.mark.parametrize("name", sorted(path.name.partition(".")[0] for path in (SHIPPED / "h200").iterdir()))
+def test_the_seed_of_every_shipped_recording_is_in_it(name):
+    operator = operators()[name]
+    _, report = trace(None, operator.seeds[0], operator)
+    assert (report.outcome, report.reason) == (Outcome.CORRECT, "")
 
 
 def test_a_recorded_source_has_a_bundle_that_says_which_it_stands_for(folder, landscape):
