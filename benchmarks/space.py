@@ -93,7 +93,7 @@ def points(operator: Operator, target: str) -> Iterator[Point]:
 
 
 def written(point: Point, target: str) -> Written:
-    """Write a point down; that takes some ten milliseconds. A template as it is keeps its text: it is looked up by it."""
+    """Write a point down, in some ten milliseconds. A template as it is keeps its text, and is looked up by it."""
     found = read(point.template.source, target)
     own = {item.name: item.value for item in found if item.value is not None}
     source = write(point.template.source, target, point.values) if point.values else point.template.source
