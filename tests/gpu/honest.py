@@ -6,11 +6,9 @@ What our emitters make of a seed is drawn with chance of a fixed seed, so that i
 import asyncio
 import random
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from service.emitters import Brief, Parent, Trial
@@ -18,17 +16,10 @@ from service.emitters.rules import RULES
 from service.emitters.tune import Tune
 from service.operators.sources import digest
 from tests.gpu.contracts import operators
-from tests.gpu.liger import PACKAGE, liger_kernels
+from tests.gpu.liger import liger_kernels
 from workers.protocol import Operator
 
 FOLDER = Path(__file__).parent / "kernels"
-NAMES = tuple(
-    name
-    for name in Path(__file__).with_name("honest.txt").read_text().split()
-    if "/liger/" not in name or find_spec(PACKAGE) is not None
-)
-"""Of all honest kernels, which take long to make: whoever only collects tests needs to know no more. The file is what
-`python -m tests.gpu.honest` prints."""
 TARGET = "sm_90"
 TUNINGS = 3
 """Of each seed."""
@@ -138,7 +129,3 @@ def tunings(operator: Operator, source: str, count: int, chance: str) -> list[st
         trials = (Trial(proposal.note, "correct", 1.0, ()), *trials)
         found.append(proposal.source)
     return found
-
-
-if __name__ == "__main__":
-    sys.stdout.writelines(f"{name}\n" for name in honest_kernels())

@@ -8,7 +8,7 @@ import pytest
 from service.operators.sources import digest
 from tests.gpu.benches import Served, answers
 from tests.gpu.contracts import operators, shapes_of
-from tests.gpu.honest import NAMES, Honest, honest_kernels
+from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import measure_job, trace_all, trace_job
 from workers import tracing
 from workers.devices import ModelDevice
@@ -17,7 +17,6 @@ from workers.protocol import Device, Failure, MeasureJob, Outcome, Report, Shape
 
 def test_there_are_many_honest_kernels_of_every_operator_and_no_two_are_alike():
     kernels = honest_kernels()
-    assert tuple(kernels) == NAMES, "tests/gpu/honest.txt names them"
     assert len(kernels) >= 180
     assert len({digest(kernel.source) for kernel in kernels.values()}) == len(kernels)
     assert set(Counter(kernel.operator for kernel in kernels.values())) == set(operators())
@@ -65,7 +64,7 @@ def test_a_job_names_a_pacer_only_where_times_are_measured():
 
 NOT_INTERPRETABLE: dict[str, str] = {}
 """Honest kernels that a `model` device cannot judge, and why: none so far."""
-QUICK = [name for name in NAMES if name.startswith(("gelu/hand/", "rmsnorm/liger/"))]
+QUICK = [name for name in honest_kernels() if name.startswith(("gelu/hand/", "rmsnorm/liger/"))]
 
 
 def judge_on_model(kernel: Honest, shapes: int | None = None) -> list[Report]:
@@ -109,7 +108,7 @@ def test_styles_of_a_simple_operator_are_accepted(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", honest_kernels())
 def test_every_honest_kernel_is_accepted(name: str) -> None:
     check_accepted(name, judge_on_model(honest_kernels()[name]))
 

@@ -157,9 +157,6 @@ class Trial:
         """
         self._look_at(outside((0, self.crew.arena_bytes), self._held), Stage.TIME)
 
-    def _look_at(self, stretches: tuple[Stretch, ...], stage: Stage) -> None:
-        self.settle(self.crew.look(ExamineIdle(stretches=stretches)), stage)
-
     def slots(self, side: Side, plan: Plan, count: int, start: int, **options: int) -> tuple[Slot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
 
@@ -186,6 +183,9 @@ class Trial:
         self.checks = examined.checks or self.checks
         if examined.outcome is not None:
             raise Ended(stage, examined.outcome, examined.reason)
+
+    def _look_at(self, stretches: tuple[Stretch, ...], stage: Stage) -> None:
+        self.settle(self.crew.look(ExamineIdle(stretches=stretches)), stage)
 
     def _batches(self, runs: Iterable[Runs]) -> Iterator[list[Runs]]:
         bundle = self.bundles[Side.CANDIDATE]
