@@ -27,7 +27,7 @@ demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted 
 # Tests wait for servers, locks and timers a good part of their time: more processes than cores keep the cores busy.
 # Hundreds of processes import the same modules: whatever the environment says, only the first one compiles them.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
-test: $(STAMP)   ## The test suite (under 15 minutes on 2 cores)
+test: $(STAMP)   ## The test suite (half an hour on 2 shared cores)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow and not gpu"
 
 # Whoever drives a browser keeps an event loop running, in which no other test could run its own.
