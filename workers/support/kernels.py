@@ -118,7 +118,7 @@ def line_up(one: tl.tensor, two: tl.tensor, three: tl.tensor, four: tl.tensor) -
 def put(target: tl.tensor, elements: tl.tensor, values: tl.tensor, block: tl.constexpr) -> None:
     """Store a program's share of the elements: whole vectors, then what is left over at the end."""
     start = tl.program_id(0).to(tl.int64) * block
-    left = tl.minimum(elements - start, block).to(tl.int32)
+    left = tl.maximum(tl.minimum(elements - start, block), 0).to(tl.int32)
     vectors = left // VECTOR * VECTOR
     lane = tl.arange(0, block)
     tl.store(target + start + lane, values, mask=lane < vectors)
@@ -162,7 +162,7 @@ def hold_against(
 ) -> None:
     """Add how many of a program's share of the elements differ from values: whole vectors, then what is left over."""
     start = tl.program_id(0).to(tl.int64) * block
-    left = tl.minimum(elements - start, block).to(tl.int32)
+    left = tl.maximum(tl.minimum(elements - start, block), 0).to(tl.int32)
     vectors = left // VECTOR * VECTOR
     lane = tl.arange(0, block)
     whole = lane < vectors

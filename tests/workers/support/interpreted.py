@@ -16,6 +16,8 @@ COUNT = 8 * BLOCK * 10 + 5
 ROOM = 64
 """Elements behind them that nobody may touch."""
 SEEDS = (1, 2**63 + 5)
+LONG_AGO = -(2**31) - 64
+"""What is left of a row that ended farther back than 32 bits count, as programs of a far larger row's grid see it."""
 
 
 def blank(dtype: torch.dtype, count: int = COUNT) -> torch.Tensor:
@@ -86,7 +88,8 @@ def count(kernel: object, filled: torch.Tensor, *arguments: object) -> torch.Ten
 def ranges() -> dict[str, torch.Tensor]:
     memory = blank(torch.uint8, 1024)
     base = memory.data_ptr()
-    kernels.poison[(4, 3)](table([(base, 17), (base + 256, 300), (base + 1024, 1)]), 128)
+    rows = table([(base, 17), (base + 256, 300), (base + 1024, 1), (base + 700, LONG_AGO)])
+    kernels.poison[(4, 4)](rows, 128)
     return {"poisoned": memory}
 
 
@@ -98,8 +101,8 @@ def unpoisoned() -> dict[str, torch.Tensor]:
     for name, changed in changes.items():
         copy, counter = memory.clone(), torch.zeros(1, dtype=torch.int64)
         copy[changed] = 0xFE
-        rows = table([(copy.data_ptr(), 333), (copy.data_ptr() + 8 * 600, 400)])
-        kernels.count_unpoisoned[(4, 2)](rows, counter, 128)
+        rows = table([(copy.data_ptr(), 333), (copy.data_ptr() + 8 * 600, 400), (copy.data_ptr() + 8 * 333, LONG_AGO)])
+        kernels.count_unpoisoned[(4, 3)](rows, counter, 128)
         found[f"unpoisoned_{name}"] = counter
     return found
 
