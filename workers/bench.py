@@ -100,7 +100,7 @@ def _failure(error: WorkerError) -> Failure:
 
 def _trace_bench(options: argparse.Namespace) -> tuple[Work, Foresee, Ready]:
     os.nice(TRACE_NICENESS)
-    # Autograd starts a thread for every card that it sees, and no jail lets one near a card.
+    # Nothing that traces has business with a card, and no jail lets it near one.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     recorded = options.device if options.device is not None and options.device.kind == "recorded" else None
     recordings = None if recorded is None else Recordings(recorded, options.data)

@@ -61,7 +61,7 @@ class Verdicts:
         elif report.gate is not None and report.gate.verdict == "failed":
             await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
         else:
-            await self._store.searches.set_graphs(search.id, [graph.model_dump(mode="json") for graph in report.graphs])
+            await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
 
     async def apply_trace(self, search: Search, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""

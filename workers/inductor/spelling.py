@@ -106,6 +106,10 @@ def count_blocks(extent: str, block: int) -> str:
 
 
 class _Spelling(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self._copies: set[str] = set()
+        # Locals that are a size: a mean divides by one. Inductor assigns each of its locals once.
+
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         """Assertions on the device are for those who debug."""
         if isinstance(node.value, ast.Call) and dotted(node.value.func) == "tl.device_assert":
@@ -116,6 +120,8 @@ class _Spelling(ast.NodeTransformer):
         """A scan of one tensor needs no tuples."""
         self.generic_visit(node)
         match node:
+            case ast.Assign(targets=[ast.Name() as name], value=ast.Name() as value) if _is_size(value):
+                self._copies.add(name.id)
             case ast.Assign(
                 targets=[ast.Tuple(elts=[name])], value=ast.Call(args=[ast.Tuple(elts=[value]), *_]) as scan
             ):
@@ -134,13 +140,21 @@ class _Spelling(ast.NodeTransformer):
         if name.startswith(_NAMESPACES):
             return self._function(node, name)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and len(node.args) == 1:
-            return _cast(node.func.value, node)
+            return self._cast(node.func.value, node)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if dotted(node).startswith("triton_helpers."):
             raise Refused(Outcome.FORBIDDEN_OP, f"TorchInductor's kernel needs {dotted(node)} of its own runtime")
+        return node
+
+    def _cast(self, value: ast.expr, node: ast.Call) -> ast.expr:
+        """Sizes may be constants of the compilation, which have no `to`."""
+        names = [item.id for item in ast.walk(value) if isinstance(item, ast.Name)]
+        calls = any(isinstance(item, ast.Call) for item in ast.walk(value))
+        if names and not calls and all(name.startswith("ks") or name in self._copies for name in names):
+            return _expression(f"tl.cast({ast.unparse(value)}, {ast.unparse(node.args[0])})")
         return node
 
     def _function(self, node: ast.Call, name: str) -> ast.expr:
@@ -153,15 +167,6 @@ class _Spelling(ast.NodeTransformer):
 
 def _is_size(value: ast.expr) -> bool:
     return all(item.id.startswith("ks") for item in ast.walk(value) if isinstance(item, ast.Name))
-
-
-def _cast(value: ast.expr, node: ast.Call) -> ast.expr:
-    """Sizes may be constants of the compilation, which have no `to`."""
-    names = [item.id for item in ast.walk(value) if isinstance(item, ast.Name)]
-    calls = any(isinstance(item, ast.Call) for item in ast.walk(value))
-    if names and not calls and all(name.startswith("ks") for name in names):
-        return _expression(f"tl.cast({ast.unparse(value)}, {ast.unparse(node.args[0])})")
-    return node
 
 
 def _expression(code: str) -> ast.expr:

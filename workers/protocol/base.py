@@ -1,6 +1,7 @@
 """What every wire type shares: frozen, closed to unknown fields, JSON only."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -15,6 +16,11 @@ class Wire(BaseModel):
     """A value that crosses a process border as JSON. Frozen; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON text of it parses to: infinities are spelled, where `model_dump` leaves numbers JSON has not."""
+        parsed: dict[str, Any] = json.loads(self.model_dump_json())
+        return parsed
 
 
 def _read_constant(value: object) -> object:

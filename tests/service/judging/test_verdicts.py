@@ -1,5 +1,6 @@
 """What a report means: variants, verdicts, baselines; a report may come twice and a bundle may be asked for twice."""
 
+import math
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant
 from tests.service.searching.test_evolution import TUNABLE
 from tests.service.workbench import Answers, Judging, Workbench, bundle_of
-from workers.protocol import ConfirmJob, Gate, MeasureJob, Outcome, TraceReport
+from workers.protocol import ConfirmJob, Gate, Graph, InputRef, MeasureJob, Node, Outcome, TraceReport
 
 FIRST, SECOND, THIRD, ELSEWHERE = 10, 15, 20, 11
 """Sizes of seeds: all but the last lie in one cell."""
@@ -105,6 +106,17 @@ async def test_an_operator_that_nothing_can_be_judged_by_ends_its_search(
     kept = await bench.store.operators.gate(search.operator)
     assert (kept.verdict, Gate.model_validate_json(kept.document)) == (verdict, gate)
     assert (search.reason == "the operator is not admitted: the checks take 'zeros' for right") == (state == "failed")
+
+
+async def test_a_reference_that_masks_with_infinities_is_kept_as_it_is(bench: Workbench) -> None:
+    search = await bench.begin(budget=3)
+    reference = bench.answers.to(reference_job(search, records.OPERATOR))
+    assert isinstance(reference, TraceReport)
+    masked = Node(op="aten.masked_fill.Scalar", args=(InputRef(input=0), InputRef(input=0), -math.inf))
+    graphs = tuple(graph.model_copy(update={"nodes": (*graph.nodes, masked)}) for graph in reference.graphs)
+    await bench.evolution.verdicts.apply_reference(search, reference.model_copy(update={"graphs": graphs}))
+    search = await bench.store.searches.get(search.id)
+    assert tuple(Graph.model_validate(graph) for graph in search.graphs) == graphs
 
 
 async def test_an_empty_cell_is_won_by_being_correct_twice(card: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

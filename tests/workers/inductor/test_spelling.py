@@ -41,6 +41,11 @@ def test_words(written, expected):
     assert respelled(written) == expected
 
 
+def test_a_local_that_is_a_size_is_cast_as_one():
+    function = ast.parse("def kernel(ks0):\n    tmp0 = ks0\n    tmp1 = tmp0.to(tl.float32)").body[0]
+    assert "tmp1 = tl.cast(tmp0, tl.float32)" in ast.unparse(respell(function))
+
+
 @pytest.mark.parametrize("written", ["a = triton_helpers.frexp(b)", "a = triton_helpers.rand_eager"])
 def test_what_has_no_counterpart_is_refused(written):
     with pytest.raises(Refused, match="its own runtime"):

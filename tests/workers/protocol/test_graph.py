@@ -80,3 +80,5 @@ def test_arguments_survive_json_with_their_types(args: tuple[Any, ...]) -> None:
 def test_infinities_stay_numbers() -> None:
     node = Node(op="aten.full_like.default", args=(math.inf, (-math.inf,)))
     assert Node.model_validate_json(node.model_dump_json()).args == (math.inf, (-math.inf,))
+    assert node.plain()["args"] == ["Infinity", ["-Infinity"]], "what is kept as JSON has no number that JSON has not"
+    assert Node.model_validate(node.plain()) == node
