@@ -24,8 +24,8 @@ def differentiate(
     Raises:
         NotDifferentiable: If an output's gradient has not the output's shape, or an input's does not exist.
     """
-    # Builds of torch for cards start autograd's threads without a card too, and all of them say at once how many threads
-    # torch uses: after a fork the first who says it makes torch's pool anew, and a second meanwhile would find none.
+    # Builds of torch for cards start autograd's threads where there is no card too, and all at once they say how many
+    # threads torch uses: after a fork the first to say it makes torch's pool anew, and a second meanwhile finds none.
     torch.set_num_threads(1)
     wanted = operator.differentiated
     count = len(operator.inputs)
