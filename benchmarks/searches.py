@@ -48,7 +48,7 @@ from service.metrics import METRICS
 from service.settings import Settings, usable_cores
 from service.steering.requests import SearchRequest
 from service.telling.kernelbench import speedups_of
-from workers.baselines import BaselinesFailed, measure_baselines
+from workers.baselines import BaselineProcess, BaselinesFailed, measure_baselines
 from workers.protocol import Bundle, Device, Graph, Operator, Ratio
 
 POLL_S = 0.5
@@ -243,7 +243,9 @@ class Lane:
         print(entry.key, json.dumps(shown), flush=True)
 
 
-def figures(entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: Device, rates: Rates) -> Row:
+def figures(
+    entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: Device, rates: Rates, process: BaselineProcess
+) -> Row:
     """Times of a kernel and of all baselines, interleaved in one run, and what of the floor it reaches.
 
     Raises:
@@ -251,7 +253,7 @@ def figures(entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: De
     """
     operator = Operator.model_validate(entry.contract())
     reduced = bundle.reduced()
-    found = measure_baselines(operator, graphs, reduced, device, 0, None, {})
+    found = measure_baselines(operator, graphs, reduced, device, process.ask, None, {})
     baseline = next(iter(found.values()))
     best, times = baseline.best(), {name: figure.time_us for name, figure in baseline.figures.items()}
     moved = moved_bytes(operator, dict(entry.dims), reduced.plans[0].outputs)
@@ -348,12 +350,12 @@ def main() -> None:
         return
     terms, (first, step) = terms_of(options), options.share
     entries = [entry for entry in suite(options.suite) if re.search(options.only, entry.key)][first::step]
-    with closing(Lines(options.out / f"{options.suite}.jsonl")) as known:
+    with closing(Lines(options.out / f"{options.suite}.jsonl")) as known, closing(BaselineProcess(0)) as process:
         options.compare = None
         if terms.device.measures:
             rates, said = measured_rates(0)
             known.add({"kind": "rates", "card": options.card, **said})
-            options.compare = partial(figures, device=terms.device, rates=rates)
+            options.compare = partial(figures, device=terms.device, rates=rates, process=process)
         asyncio.run(search_all(options, terms, left_of(entries, known, measured=terms.device.measures), known))
         rows = list(known.rows)
     conclude(rows, order, options.suite, Figures(options.out, options.suite), options.out)

@@ -1,16 +1,11 @@
 """The bench as the lease loop knows it: a process that takes one job a line and answers each with one line."""
 
-import os
-import selectors
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
 from workers.errors import BenchDied, ToolMissing
+from workers.lines import LineProcess
 from workers.protocol import (
     ANSWER,
     Answer,
@@ -25,9 +20,6 @@ from workers.protocol import (
 
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
-CHUNK_BYTES = 1 << 18
-"""Bytes moved at once: a socket's usual buffer."""
-
 INHERITED = (
     "PATH",
     "HOME",
@@ -44,22 +36,16 @@ INHERITED_PREFIXES = ("PYTHON", "TRITON_", "TORCH_", "CUDA_", "NVIDIA_", "OMP_",
 
 
 class Bench:
-    """A running bench process, in a session of its own, so that a Ctrl-C reaches its worker only."""
+    """A running bench process."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Start `command`, with a socket as its standard input and output."""
-        self._link, theirs = socket.socketpair()
-        with theirs:
-            end = theirs.fileno()
-            self._process = subprocess.Popen(command, stdin=end, stdout=end, start_new_session=True)
-        self._link.setblocking(False)
-        self._outgoing = b""
-        self._incoming = b""
+        """Start `command`."""
+        self._process = LineProcess(command)
 
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return self._process.alive
 
     def ready(self, timeout_s: float) -> Ready | None:
         """Wait until the bench takes jobs; None if it is not so far within `timeout_s` seconds.
@@ -93,53 +79,26 @@ class Bench:
         Raises:
             BenchDied: If the process ended, or said what is no answer; it is gone then.
         """
-        end = time.monotonic() + timeout_s
         try:
-            while b"\n" not in self._incoming:
-                left_s = end - time.monotonic()
-                if left_s <= 0:
-                    return None
-                self._exchange(left_s)
-            line, _, self._incoming = self._incoming.partition(b"\n")
-            return ANSWER.validate_json(line)
+            line = self._process.hear(timeout_s)
+            return None if line is None else ANSWER.validate_json(line)
         except (OSError, EOFError) as error:
             self.kill()
-            raise BenchDied(f"the bench ended with status {self._process.returncode}") from error
+            raise BenchDied(f"the bench ended with status {self._process.status}") from error
         except ValidationError as error:
             self.kill()
             raise BenchDied(f"the bench said what is no answer: {error}") from error
 
     def close(self) -> None:
         """Let an idle process end by itself; kill it if it does not. Idempotent."""
-        self._link.close()
-        try:
-            self._process.wait(FAREWELL_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        self._process.close(FAREWELL_S)
 
     def kill(self) -> None:
         """End the process at once, with everything in its session. Idempotent."""
-        self._link.close()
-        if self.alive:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()
 
     def _say(self, message: Wire) -> None:
-        self._outgoing += message.model_dump_json().encode() + b"\n"
-
-    def _exchange(self, timeout_s: float) -> None:
-        """Read and write once, as soon as the process is ready for either."""
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._link, wanted)
-            ready = sum(events for _, events in selector.select(timeout_s))
-        if ready & selectors.EVENT_READ:
-            chunk = self._link.recv(CHUNK_BYTES)
-            if not chunk:
-                raise EOFError
-            self._incoming += chunk
-        elif ready & selectors.EVENT_WRITE:
-            self._outgoing = self._outgoing[self._link.send(self._outgoing[:CHUNK_BYTES]) :]
+        self._process.say(message.model_dump_json().encode())
 
 
 def bench_environment(environment: Mapping[str, str], device: Device | None) -> dict[str, str]:

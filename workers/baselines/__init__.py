@@ -1,9 +1,10 @@
 """Baselines: what a user would run instead of a searched kernel, related to the pacer on one card.
 
-`measure_baselines` is the bench's call; it starts `python -m workers.baselines` for what is not in its cache.
+`measure_baselines` is the bench's call; what is not in its cache it asks a `BaselineProcess` for, which is
+`python -m workers.baselines`.
 """
 
-from workers.baselines.asking import BaselinesFailed, measure_baselines
+from workers.baselines.asking import BaselineProcess, BaselinesFailed, measure_baselines
 from workers.baselines.messages import Baseline, Figure
 
-__all__ = ["Baseline", "BaselinesFailed", "Figure", "measure_baselines"]
+__all__ = ["Baseline", "BaselineProcess", "BaselinesFailed", "Figure", "measure_baselines"]

@@ -1,7 +1,8 @@
-"""`python -m workers.baselines`: one request on standard input, one reply on standard output, then it ends."""
+"""`python -m workers.baselines`: a request a line on standard input, a reply a line on standard output."""
 
 import argparse
 import os
+import select
 import signal
 import sys
 
@@ -9,17 +10,24 @@ from workers.baselines.messages import Request
 from workers.baselines.serving import answer
 from workers.jail.kernel import die_with_parent
 
+IDLE_S = 600.0
+"""Seconds without a request after which the process ends: it holds memory of the host and of the card."""
+
 
 def main() -> int:
-    """Serve one request; whatever libraries write to standard output goes to standard error."""
+    """Serve requests one after the other; whatever libraries write to standard output goes to standard error."""
     parser = argparse.ArgumentParser(prog="python -m workers.baselines", description="Measure baselines.")
     parser.add_argument("--card", type=int, default=0, help="index of the card to measure on")
     options = parser.parse_args()
     die_with_parent(signal.SIGKILL)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as channel:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        request = Request.model_validate_json(sys.stdin.buffer.read())
-        channel.write(answer(request, options.card).model_dump_json().encode())
+        while select.select([sys.stdin], [], [], IDLE_S)[0]:
+            line = sys.stdin.buffer.readline()
+            if not line:
+                break
+            channel.write(answer(Request.model_validate_json(line), options.card).model_dump_json().encode() + b"\n")
+            channel.flush()
     return 0
 
 

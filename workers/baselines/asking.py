@@ -1,15 +1,13 @@
 """The bench's side: baselines out of the cache, or from a process that measures them. No CUDA here, and no torch."""
 
 import os
-import signal
-import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO
 
 from pydantic import ValidationError
@@ -18,10 +16,11 @@ from workers.assembler import assemble_kernel
 from workers.baselines.cache import Cache, Key
 from workers.baselines.messages import Baseline, Reply, Request
 from workers.errors import Transient
+from workers.lines import LineProcess
 from workers.protocol import Bundle, Device, Graph, Operator, Plan
 
 COMMAND = (sys.executable, "-m", "workers.baselines")
-"""The process; it takes `--card`, a request on standard input, and says a reply on standard output."""
+"""The process; it takes `--card`, a request a line on standard input, and says a reply a line on standard output."""
 START_S = 120.0
 """Seconds for it to start: importing torch and opening the card takes 6 s on an H200 host that is warm."""
 SHAPE_S = 180.0
@@ -39,7 +38,7 @@ def measure_baselines(
     graphs: Sequence[Graph],
     pacer: Bundle,
     device: Device,
-    card: int,
+    ask: Callable[[Request], Reply],
     folder: Path | None,
     versions: Mapping[str, str],
 ) -> dict[str, Baseline]:
@@ -50,7 +49,7 @@ def measure_baselines(
         graphs: The reference; at least at the pacer's benchmark shapes.
         pacer: An assembled bundle; plans of other shapes are left out.
         device: The hardware class that figures are kept for.
-        card: Index of the card to measure on; nobody else should use it meanwhile.
+        ask: Has figures measured that are not remembered (`BaselineProcess.ask`).
         folder: Where figures are remembered, in a folder of their own; None measures every time.
         versions: What figures depend on besides: of torch, triton, driver and cuda, and the card's name.
 
@@ -65,7 +64,7 @@ def measure_baselines(
     found = {shape: kept for shape, key in keys.items() if cache and (kept := cache.find(key))}
     missing = [plan for plan in pacer.benchmarks if plan.shape.key not in found]
     if missing:
-        for baseline in ask(request_for(operator, graphs, pacer, missing), card).baselines:
+        for baseline in ask(request_for(operator, graphs, pacer, missing)).baselines:
             found[baseline.shape] = baseline
             if cache:
                 _keep(cache, keys[baseline.shape], baseline)
@@ -86,29 +85,60 @@ def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plan
     )
 
 
-def ask(request: Request, card: int) -> Reply:
-    """Start the process, wait for its reply.
+class BaselineProcess:
+    """The process that measures baselines on one card: started by the first request, and kept for those that follow.
 
-    Raises:
-        BaselinesFailed: If it dies, takes too long, or says what is no reply.
+    Much of a first answer is importing TorchInductor, compiling our own kernels and opening the card. Whoever is not
+    asked for a while ends by itself (`workers.baselines.__main__`); it uses the card when it is asked, and not else.
+
+    Args:
+        card: Index of the card to measure on.
     """
-    timeout_s = START_S + SHAPE_S * len(request.graphs)
-    with TemporaryFile() as asked, TemporaryFile() as said, TemporaryFile() as complaints:
-        asked.write(request.model_dump_json().encode())
-        asked.seek(0)
-        process = subprocess.Popen(
-            (*COMMAND, "--card", str(card)), stdin=asked, stdout=said, stderr=complaints, start_new_session=True
-        )
+
+    def __init__(self, card: int) -> None:
+        self._card = card
+        self._process: LineProcess | None = None
+        self._complaints: IO[bytes] = BytesIO()
+        self._resources = ExitStack()
+
+    def ask(self, request: Request) -> Reply:
+        """Have baselines measured. Nobody else should use the card meanwhile.
+
+        Raises:
+            BaselinesFailed: If the process dies, takes too long, or says what is no reply; the next request starts
+                another.
+        """
+        process = self._started()
+        process.say(request.model_dump_json().encode())
+        timeout_s = START_S + SHAPE_S * len(request.graphs)
         try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise BaselinesFailed(f"baselines take more than {timeout_s:g} s: {_last_words(complaints)}") from None
-        finally:
-            _end(process)
-        if status != 0:
-            raise BaselinesFailed(f"baselines ended with status {status}: {_last_words(complaints)}")
-        said.seek(0)
-        return _read(said.read(), request)
+            answer = process.hear(timeout_s)
+            if answer is None:
+                raise BaselinesFailed(f"baselines took more than {timeout_s:g} s: {self._last_words()}")
+            return _read(answer, request)
+        except (EOFError, OSError) as error:
+            process.kill()
+            raise BaselinesFailed(f"baselines ended with status {process.status}: {self._last_words()}") from error
+        except BaselinesFailed:
+            process.kill()
+            raise
+
+    def close(self) -> None:
+        """End the process, with what it started. Idempotent."""
+        self._resources.close()
+        self._process = None
+
+    def _started(self) -> LineProcess:
+        if self._process is None or not self._process.alive:
+            self.close()
+            self._complaints = self._resources.enter_context(os.fdopen(os.memfd_create("complaints"), "w+b"))
+            self._process = LineProcess((*COMMAND, "--card", str(self._card)), self._complaints)
+            self._resources.callback(self._process.kill)
+        return self._process
+
+    def _last_words(self) -> str:
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace").strip()[-LAST_WORDS_CHARS:]
 
 
 def liger_version() -> str:
@@ -148,16 +178,3 @@ def _read(answer: bytes, request: Request) -> Reply:
     if [baseline.shape for baseline in reply.baselines] != [graph.shape.key for graph in request.graphs]:
         raise BaselinesFailed("baselines answered for other shapes than they were asked for")
     return reply
-
-
-def _last_words(complaints: IO[bytes]) -> str:
-    complaints.seek(0)
-    return complaints.read().decode(errors="replace").strip()[-LAST_WORDS_CHARS:]
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill it, with what it started, if it still runs."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

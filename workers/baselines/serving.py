@@ -4,7 +4,7 @@ import gc
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -38,16 +38,23 @@ def answer(request: Request, card: int) -> Reply:
     opened = driver.open_card(card)
     torch.cuda.set_device(card)
     demand_precision(request.operator.precision)
-    support = Support(compile_support(request.pacer.target))
+    support = _support(request.pacer.target)
     code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
     kernels = Kernels(request.pacer, code)
     baselines = []
     for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
         with closing(_Comparison(request, graph, plan, kernels, support)) as comparison:
             baselines.append(comparison.baseline())
+        torch.compiler.reset()
         gc.collect()
         torch.cuda.empty_cache()
     return Reply(baselines=tuple(baselines), versions=_versions(opened))
+
+
+@cache
+def _support(target: str) -> Support:
+    """Our kernels on the card; they stay there for whoever asks next."""
+    return Support(compile_support(target))
 
 
 def demand_precision(precision: Precision) -> None:

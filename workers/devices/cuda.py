@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers import jail
-from workers.baselines import Baseline, measure_baselines
+from workers.baselines import Baseline, BaselineProcess, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -84,6 +84,7 @@ class CudaDevice(DeviceBench):
         self._jobs = 0
         self._assemblers = Assemblers()
         self._crew = Crew(card, self._target, checks)
+        self._baseline_process = BaselineProcess(card)
         self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
@@ -179,8 +180,9 @@ class CudaDevice(DeviceBench):
         return self._assemblers.is_done(bundle)
 
     def close(self) -> None:
-        """End the crew and the assemblers."""
+        """End the crew, the assemblers and the process that measures baselines."""
         self._crew.close()
+        self._baseline_process.close()
         self._assemblers.close()
 
     def _judge(self, job: Job, measurement: Measurement, pairs: int, incumbent: Bundle | None = None) -> Report:
@@ -227,7 +229,8 @@ class CudaDevice(DeviceBench):
         return self._seeds.setdefault((operator.digest, shape), secrets.token_hex(SECRET_BYTES))
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        return measure_baselines(operator, graphs, pacer, self.device, self.card, self.folder, self.versions())
+        ask = self._baseline_process.ask
+        return measure_baselines(operator, graphs, pacer, self.device, ask, self.folder, self.versions())
 
 
 def fresh_seed(operator: Operator, shape: str) -> str:

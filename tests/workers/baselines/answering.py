@@ -1,6 +1,6 @@
-"""Stands in for `python -m workers.baselines`: answers after the word in BASELINES_ORDER. Needs the standard library.
+"""Stands in for `python -m workers.baselines`: answers each line after the word in BASELINES_ORDER, which a file holds.
 
-It counts its starts in the file named by BASELINES_COUNT.
+It needs the standard library. The file named by BASELINES_LOG gets a line when it starts and for every request.
 """
 
 import json
@@ -11,20 +11,32 @@ from pathlib import Path
 
 
 def main() -> int:
-    with Path(os.environ["BASELINES_COUNT"]).open("a") as file:
-        file.write(" ".join(sys.argv[1:]) + "\n")
-    request = json.load(sys.stdin)
-    order = os.environ["BASELINES_ORDER"]
-    if order == "die":
-        sys.stderr.write("warming up\nCUDA error: no kernel image\n")
-        return 3
-    if order == "sleep":
-        sys.stderr.write("tuning\n")
-        sys.stderr.flush()
-        time.sleep(600)
-    if order == "babble":
-        sys.stdout.write("hello")
-        return 0
+    note(" ".join(sys.argv[1:]))
+    for line in sys.stdin:
+        note("asked")
+        order = Path(os.environ["BASELINES_ORDER"]).read_text()
+        if order == "die":
+            sys.stderr.write("warming up\nCUDA error: no kernel image\n")
+            return 3
+        if order == "sleep":
+            sys.stderr.write("tuning\n")
+            sys.stderr.flush()
+            time.sleep(600)
+        if order == "leave":
+            note(f"{os.getpid()} leaves")
+        sys.stdout.write(("hello" if order == "babble" else json.dumps(reply(json.loads(line), order))) + "\n")
+        sys.stdout.flush()
+        if order == "leave":
+            return 0
+    return 0
+
+
+def note(text: str) -> None:
+    with Path(os.environ["BASELINES_LOG"]).open("a") as file:
+        file.write(text + "\n")
+
+
+def reply(request: dict, order: str) -> dict:
     shapes = [",".join(f"{k}={v}" for k, v in sorted(graph["shape"]["dims"].items())) for graph in request["graphs"]]
     if order == "elsewhere":
         shapes = ["M=1,N=1"]
@@ -33,8 +45,7 @@ def main() -> int:
         {"shape": shape, "pacer_us": 20.0, "pacer_half_width": 0.01, "figures": figures, "pairs": 40}
         for shape in shapes
     ]
-    json.dump({"baselines": baselines, "versions": {"torch": "2.11"}}, sys.stdout)
-    return 0
+    return {"baselines": baselines, "versions": {"torch": "2.11"}}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import sys
 import time
 from base64 import b64decode
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.workers.assembler.modules import kernel_of, module
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from tests.workers.baselines.catalogue import graph_of
 from workers.assembler import assemble_kernel
-from workers.baselines import BaselinesFailed, asking, measure_baselines
+from workers.baselines import BaselineProcess, BaselinesFailed, asking, measure_baselines
 from workers.baselines.asking import request_for
 from workers.errors import Transient
 from workers.protocol import Bundle, Device, Shape, ShapeRole
@@ -40,59 +41,87 @@ def pacer(*dims, held_out=None) -> Bundle:
 PTX = module("add.s64 %rd1, %rd1, 1;")
 
 
+class Process(BaselineProcess):
+    """The bench's side of the stand-in on card 1; a call sets what its process does with requests."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(1)
+        self.order, self.log = folder / "order", folder / "log"
+        self.log.touch()
+        self("answer")
+
+    def __call__(self, order: str) -> None:
+        self.order.write_text(order)
+
+    @property
+    def asked(self) -> int:
+        """How many requests there were."""
+        return self.log.read_text().count("asked")
+
+    @property
+    def starts(self) -> list[str]:
+        """The options of every process that was started."""
+        return [line for line in self.log.read_text().splitlines() if line.startswith("--card")]
+
+    def wait_until_it_left(self) -> None:
+        """Wait for the end of a process that was to leave when it had answered."""
+        pid = self.log.read_text().split(" leaves")[0].split()[-1]
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+
+
 @pytest.fixture
 def process(tmp_path, monkeypatch):
-    """Puts the stand-in in the process's place; a call sets its order, `starts` are the options it was started with."""
-
-    class Process:
-        def __call__(self, order: str) -> None:
-            monkeypatch.setenv("BASELINES_ORDER", order)
-
-        @property
-        def starts(self) -> list[str]:
-            return self.log.read_text().splitlines()
-
-        log = tmp_path / "starts"
-
-    started = Process()
-    started.log.touch()
-    started("answer")
-    monkeypatch.setenv("BASELINES_COUNT", str(started.log))
-    monkeypatch.setattr(asking, "COMMAND", (sys.executable, str(Path(__file__).with_name("answering.py"))))
-    return started
+    with closing(Process(tmp_path)) as process:
+        monkeypatch.setenv("BASELINES_ORDER", str(process.order))
+        monkeypatch.setenv("BASELINES_LOG", str(process.log))
+        monkeypatch.setattr(asking, "COMMAND", (sys.executable, str(Path(__file__).with_name("answering.py"))))
+        yield process
 
 
-def measure(bundle: Bundle, folder: Path | None, **versions: str):
-    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, 1, folder, VERSIONS | versions)
+def measure(process: BaselineProcess, bundle: Bundle, folder: Path | None, **versions: str):
+    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, folder, VERSIONS | versions)
 
 
 def test_every_benchmark_shape_is_measured_by_one_process_on_the_card(process):
-    found = measure(pacer(LARGE, SMALL, held_out={"M": 3, "N": 8}), None)
+    found = measure(process, pacer(LARGE, SMALL, held_out={"M": 3, "N": 8}), None)
     assert {shape: figure.pacer_us for shape, figure in found.items()} == {"M=4,N=8": 20.0, "M=2,N=8": 20.0}
     assert found["M=4,N=8"].best().over_pacer == 2.0
     assert process.starts == ["--card 1"]
 
 
-def test_without_a_folder_it_is_measured_every_time(process):
-    measure(pacer(LARGE), None)
-    measure(pacer(LARGE), None)
-    assert len(process.starts) == 2
+def test_without_a_folder_it_is_measured_every_time_by_one_process(process):
+    measure(process, pacer(LARGE), None)
+    measure(process, pacer(LARGE), None)
+    assert (process.asked, process.starts) == (2, ["--card 1"])
+
+
+@pytest.mark.parametrize("order", ["leave", "die", "elsewhere"])
+def test_a_process_that_left_died_or_lied_is_replaced(process, order):
+    process(order)
+    with suppress(BaselinesFailed):
+        measure(process, pacer(LARGE), None)
+    if order == "leave":
+        process.wait_until_it_left()
+    process("answer")
+    assert set(measure(process, pacer(LARGE), None)) == {"M=4,N=8"}
+    assert (process.asked, process.starts) == (2, ["--card 1"] * 2)
 
 
 def test_what_is_known_is_not_measured_again(process, tmp_path):
-    first = measure(pacer(LARGE), tmp_path)
-    again = measure(pacer(LARGE, held_out={"M": 3, "N": 8}), tmp_path)
-    assert (first, len(process.starts)) == (again, 1)
-    both = measure(pacer(LARGE, SMALL), tmp_path)
-    assert (set(both), len(process.starts)) == ({"M=4,N=8", "M=2,N=8"}, 2)
-    assert measure(pacer(SMALL, LARGE), tmp_path) == both
-    assert len(process.starts) == 2
+    first = measure(process, pacer(LARGE), tmp_path)
+    again = measure(process, pacer(LARGE, held_out={"M": 3, "N": 8}), tmp_path)
+    assert (first, process.asked) == (again, 1)
+    both = measure(process, pacer(LARGE, SMALL), tmp_path)
+    assert (set(both), process.asked) == ({"M=4,N=8", "M=2,N=8"}, 2)
+    assert measure(process, pacer(SMALL, LARGE), tmp_path) == both
+    assert process.asked == 2
 
 
 def test_another_driver_measures_again(process, tmp_path):
-    measure(pacer(LARGE), tmp_path)
-    measure(pacer(LARGE), tmp_path, driver="580.2")
-    assert len(process.starts) == 2
+    measure(process, pacer(LARGE), tmp_path)
+    measure(process, pacer(LARGE), tmp_path, driver="580.2")
+    assert process.asked == 2
 
 
 @pytest.mark.parametrize(
@@ -106,7 +135,7 @@ def test_another_driver_measures_again(process, tmp_path):
 def test_a_process_that_fails_is_transient_and_leaves_nothing(process, tmp_path, order, reason):
     process(order)
     with pytest.raises(BaselinesFailed, match=reason) as caught:
-        measure(pacer(LARGE), tmp_path)
+        measure(process, pacer(LARGE), tmp_path)
     assert isinstance(caught.value, Transient)
     assert not (tmp_path / "baselines").exists()
 
@@ -117,14 +146,14 @@ def test_a_process_that_takes_too_long_is_ended(process, monkeypatch):
     monkeypatch.setattr(asking, "SHAPE_S", 0.5)
     started = time.monotonic()
     with pytest.raises(BaselinesFailed, match=r"more than 1\.5 s: tuning"):
-        measure(pacer(LARGE), None)
+        measure(process, pacer(LARGE), None)
     assert time.monotonic() - started < 60
 
 
 def test_a_figure_that_cannot_be_kept_is_transient(process, tmp_path):
     (tmp_path / "baselines").touch()
     with pytest.raises(BaselinesFailed, match="cannot be kept"):
-        measure(pacer(LARGE), tmp_path)
+        measure(process, pacer(LARGE), tmp_path)
 
 
 def test_a_request_carries_machine_code_and_the_graphs_of_its_plans():
@@ -149,5 +178,8 @@ def test_a_request_leaves_out_kernels_that_only_other_plans_launch():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a card")
 def test_on_a_machine_without_a_card_the_process_says_so():
-    with pytest.raises(BaselinesFailed, match=r"status 1: (?s:.*)(cuda|CUDA)"):
-        measure(pacer(LARGE), None)
+    with (
+        closing(BaselineProcess(1)) as process,
+        pytest.raises(BaselinesFailed, match=r"status 1: (?s:.*)(cuda|CUDA)"),
+    ):
+        measure(process, pacer(LARGE), None)

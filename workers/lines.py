@@ -1,0 +1,89 @@
+"""A process that is told a line at a time and answers with lines, over a socket in place of its standard streams."""
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import IO
+
+CHUNK_BYTES = 1 << 18
+"""Bytes moved at once: a socket's usual buffer."""
+
+
+class LineProcess:
+    """A running process, in a session of its own, so that a Ctrl-C reaches only whoever started it."""
+
+    def __init__(self, command: Sequence[str], complaints: IO[bytes] | None = None) -> None:
+        """Start `command`; what it writes to standard error goes to `complaints`, or where ours goes."""
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            end = theirs.fileno()
+            self._process = subprocess.Popen(command, stdin=end, stdout=end, stderr=complaints, start_new_session=True)
+        self._link.setblocking(False)
+        self._outgoing = b""
+        self._incoming = b""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """With which status it ended, negative for a signal; None as long as that is not known."""
+        return self._process.returncode
+
+    def say(self, line: bytes) -> None:
+        """Give it a line; `hear` carries it over."""
+        self._outgoing += line + b"\n"
+
+    def hear(self, timeout_s: float) -> bytes | None:
+        """Exchange what can be exchanged within `timeout_s` seconds.
+
+        Returns:
+            The next line if one came, without its end; else None.
+
+        Raises:
+            EOFError: If the process hung up.
+            OSError: If it cannot be spoken to.
+        """
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self._incoming:
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return None
+            self._exchange(left_s)
+        line, _, self._incoming = self._incoming.partition(b"\n")
+        return line
+
+    def close(self, farewell_s: float) -> None:
+        """Hang up, so that it ends by itself; kill it if it has not within `farewell_s` seconds. Idempotent."""
+        self._link.close()
+        try:
+            self._process.wait(farewell_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process at once, with everything in its session. Idempotent."""
+        self._link.close()
+        if self.alive:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _exchange(self, timeout_s: float) -> None:
+        """Read and write once, as soon as the process is ready for either."""
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._link, wanted)
+            ready = sum(events for _, events in selector.select(timeout_s))
+        if ready & selectors.EVENT_READ:
+            chunk = self._link.recv(CHUNK_BYTES)
+            if not chunk:
+                raise EOFError
+            self._incoming += chunk
+        elif ready & selectors.EVENT_WRITE:
+            self._outgoing = self._outgoing[self._link.send(self._outgoing[:CHUNK_BYTES]) :]
