@@ -62,6 +62,6 @@ def attention(q, k, v, causal):
     grid = (triton.cdiv(n_positions, 128), batch * heads)
     scale = head_dim**-0.5 * 1.4426950408889634
     attention_kernel[grid](
-        q, k, v, y, n_positions, scale, causal=causal, d=head_dim, BLOCK_M=128, BLOCK_N=128, num_warps=8, num_stages=2
+        q, k, v, y, n_positions, scale, causal=causal, d=head_dim, BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3
     )
     return y

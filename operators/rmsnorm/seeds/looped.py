@@ -26,5 +26,5 @@ def rmsnorm_kernel(x_ptr, weight_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
 def rmsnorm(x, weight):
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
-    rmsnorm_kernel[(n_rows,)](x, weight, y, n_cols, BLOCK=8192, num_warps=16)
+    rmsnorm_kernel[(n_rows,)](x, weight, y, n_cols, BLOCK=8192, num_warps=32)
     return y
