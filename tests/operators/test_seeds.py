@@ -23,6 +23,9 @@ SEEDS = [
     for name, operator in OPERATORS.items()
     for number, source in enumerate(operator.seeds)
 ]
+YARDSTICKS = [each for each in SEEDS if OPERATORS[each.values[0]].seeds[0] == each.values[1]]
+"""The first seed of each operator, which all others are held against: it must run wherever we compile for. Later ones
+may ask for more shared memory than older cards have."""
 JUDGED = {"quantize_fp8", "gate_up_swiglu", "lm_head_sparse", "w4a16_matmul", "ternary_matmul", "linear_cross_entropy"}
 JUDGED |= {"qk_norm_rope", "sigmoid_attention", "sliding_window_attention", "decode_attention", "paged_decode"}
 """Operators whose seeds run on our interpreter alone: Triton's own, a second opinion on the others, takes minutes for
@@ -86,7 +89,7 @@ def test_seed_traces_at_its_benchmark_shapes_and_the_smallest(name, source):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("name", "source"), SEEDS)
+@pytest.mark.parametrize(("name", "source"), YARDSTICKS)
 def test_seed_traces_for_every_target_at_every_shape(name, source, target):
     report = traced(OPERATORS[name], source, all_shapes(OPERATORS[name], seed=0), target)
     assert (report.outcome, report.reason) == (Outcome.CORRECT, "")

@@ -78,10 +78,13 @@ def gate_up_swiglu(x, w_gate, w_up):
     N = w_gate.shape[0]
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     tiles = triton.cdiv(M, 128) * triton.cdiv(N, 128)
-    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3}
     if K % 8 == 0 and N % 8 == 0:
         programs = min(tiles, torch.cuda.get_device_properties(x.device).multi_processor_count)
-        bulk_kernel[(programs,)](x, w_gate, w_up, y, M, N, K, **sizes)
+        bulk_kernel[(programs,)](
+            x, w_gate, w_up, y, M, N, K, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=3
+        )
     else:
-        plain_kernel[(tiles,)](x, w_gate, w_up, y, M, N, K, **sizes)
+        plain_kernel[(tiles,)](
+            x, w_gate, w_up, y, M, N, K, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=3
+        )
     return y

@@ -69,9 +69,12 @@ def matmul(a, b):
     (m, k), n = a.shape, b.shape[1]
     c = torch.empty((m, n), dtype=a.dtype, device=a.device)
     tiles = triton.cdiv(m, 128) * triton.cdiv(n, 256)
-    sizes = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": 8, "num_warps": 8, "num_stages": 4}
     if k % 8 == 0 and n % 8 == 0:
-        bulk_kernel[(tiles,)](a, b, c, m, n, k, **sizes)
+        bulk_kernel[(tiles,)](
+            a, b, c, m, n, k, BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=4
+        )
     else:
-        plain_kernel[(tiles,)](a, b, c, m, n, k, **sizes)
+        plain_kernel[(tiles,)](
+            a, b, c, m, n, k, BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=4
+        )
     return c
