@@ -3,7 +3,7 @@
 It stands where a person, or a model behind an air gap, would: it waits for prompts, claims them, and answers each with
 the kernel that the prompt shows, changed by one of a few fixed rules. The same prompts get the same answers.
 
-    python answer.py --operator rmsnorm --budget 6
+    python answer.py --operator dora_compose --budget 6
     python answer.py --search ID
 """
 
@@ -67,7 +67,8 @@ def warps(times: float) -> Callable[[str], str | None]:
 
 def weights_stay_in_cache(source: str) -> str | None:
     """What every program reads again is kept in L2 longest."""
-    return re.sub(r"(tl\.load\(weight_ptr[^\n]*?)\)(\.to|\n)", r'\1, eviction_policy="evict_last")\2', source)
+    plain = r"(tl\.load\(weight_ptr(?:(?!eviction)[^\n])*?)\)(\.to|\n)"
+    return re.sub(plain, r'\1, eviction_policy="evict_last")\2', source)
 
 
 RULES = (sizes_known_when_compiled, warps(0.5), weights_stay_in_cache, warps(2))
@@ -154,7 +155,7 @@ def main() -> int:
         "--token", default=os.environ.get("REEF_TOKEN"), help="needs the scopes read, submit and steer"
     )
     options.add_argument("--search", help="id of a search that asks the backend 'manual'; else one is started")
-    options.add_argument("--operator", default="rmsnorm")
+    options.add_argument("--operator", default="dora_compose")
     options.add_argument("--device", default="model:sm_90")
     options.add_argument("--budget", type=int, default=6, help="candidates, the operator's seeds included")
     chosen = options.parse_args()

@@ -39,7 +39,7 @@ def attention_kernel(
         shrink = tl.exp2(peak - new_peak)
         weights = tl.exp2(scores * scale - new_peak[:, None])
         total = total * shrink + tl.sum(weights, axis=1)
-        mixed = tl.dot(weights.to(tl.bfloat16), v_tiles.load([start, 0]), mixed * shrink[:, None])
+        mixed = tl.dot(weights.to(v_tiles.dtype), v_tiles.load([start, 0]), mixed * shrink[:, None])
         peak = new_peak
     for start in range(begin, tl.minimum(begin + BLOCK_M, n_positions), BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
@@ -51,9 +51,9 @@ def attention_kernel(
         shrink = tl.exp2(peak - new_peak)
         weights = tl.exp2(scores * scale - new_peak[:, None])
         total = total * shrink + tl.sum(weights, axis=1)
-        mixed = tl.dot(weights.to(tl.bfloat16), v_tiles.load([start, 0]), mixed * shrink[:, None])
+        mixed = tl.dot(weights.to(v_tiles.dtype), v_tiles.load([start, 0]), mixed * shrink[:, None])
         peak = new_peak
-    y_tiles.store([block * BLOCK_M, 0], (mixed / total[:, None]).to(tl.bfloat16))
+    y_tiles.store([block * BLOCK_M, 0], (mixed / total[:, None]).to(y_tiles.dtype))
 
 
 def attention(q, k, v, causal):

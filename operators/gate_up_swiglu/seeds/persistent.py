@@ -1,4 +1,4 @@
-"""Both projections by a program an SM, which comes round for tile after tile; moved in bulk where rows are aligned."""
+"""Both projections by a program for each of 132 SMs, for tile after tile; moved in bulk where rows are aligned."""
 
 import torch
 import triton
@@ -35,7 +35,7 @@ def bulk_kernel(
             x = x_tiles.load([row, start])
             gate = tl.dot(x, gate_tiles.load([col, start]).T, gate)
             up = tl.dot(x, up_tiles.load([col, start]).T, up)
-        y_tiles.store([row, col], (gate * tl.sigmoid(gate) * up).to(tl.bfloat16))
+        y_tiles.store([row, col], (gate * tl.sigmoid(gate) * up).to(y_tiles.dtype))
 
 
 @triton.jit
@@ -79,8 +79,7 @@ def gate_up_swiglu(x, w_gate, w_up):
     y = torch.empty((M, N), dtype=x.dtype, device=x.device)
     tiles = triton.cdiv(M, 128) * triton.cdiv(N, 128)
     if K % 8 == 0 and N % 8 == 0:
-        programs = min(tiles, torch.cuda.get_device_properties(x.device).multi_processor_count)
-        bulk_kernel[(programs,)](
+        bulk_kernel[(min(tiles, 132),)](
             x, w_gate, w_up, y, M, N, K, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=3
         )
     else:

@@ -34,7 +34,7 @@ def bulk_kernel(
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, k_size, BLOCK_K):
         total = tl.dot(a_tiles.load([row, start]), b_tiles.load([start, col]), total)
-    c_tiles.store([row, col], total.to(tl.bfloat16))
+    c_tiles.store([row, col], total.to(c_tiles.dtype))
 
 
 @triton.jit

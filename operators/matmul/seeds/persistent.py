@@ -1,4 +1,4 @@
-"""A program an SM, which comes round for tile after tile; tiles are moved in bulk where rows are aligned for that."""
+"""A program for each of 132 SMs, which comes round for tile after tile, moved in bulk where rows are aligned for it."""
 
 import torch
 import triton
@@ -35,7 +35,7 @@ def bulk_kernel(
         total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
         for start in range(0, k_size, BLOCK_K):
             total = tl.dot(a_tiles.load([row, start]), b_tiles.load([start, col]), total)
-        c_tiles.store([row, col], total.to(tl.bfloat16))
+        c_tiles.store([row, col], total.to(c_tiles.dtype))
 
 
 @triton.jit
@@ -71,8 +71,7 @@ def matmul(a, b):
     c = torch.empty((m, n), dtype=a.dtype, device=a.device)
     tiles = triton.cdiv(m, 128) * triton.cdiv(n, 256)
     if k % 8 == 0 and n % 8 == 0:
-        programs = min(tiles, torch.cuda.get_device_properties(a.device).multi_processor_count)
-        bulk_kernel[(programs,)](
+        bulk_kernel[(min(tiles, 132),)](
             a, b, c, m, n, k, BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, GROUP=8, num_warps=8, num_stages=3
         )
     else:
