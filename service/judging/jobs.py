@@ -176,6 +176,7 @@ def draft_job(search: Search, operator: Operator) -> TraceJob:
         operator=operator,
         shapes=_shapes(search),
         target=target_of(search),
+        device=_recording(search),
         drafts=True,
         deadline_s=DRAFT_S,
     )

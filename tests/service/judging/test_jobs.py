@@ -10,6 +10,7 @@ from service.judging.jobs import (
     Case,
     confirm_id,
     confirm_job,
+    draft_job,
     incumbent_of,
     is_yardstick,
     measure_id,
@@ -43,7 +44,12 @@ def test_only_model_devices_are_sent_the_source() -> None:
 
 def test_a_recording_is_asked_for_what_others_compile() -> None:
     search = records.search(devices=("recorded:h200",))
-    for job in (reference_job(search, records.OPERATOR), trace_job(search, records.OPERATOR, records.candidate())):
+    jobs = (
+        reference_job(search, records.OPERATOR),
+        draft_job(search, records.OPERATOR),
+        trace_job(search, records.OPERATOR, records.candidate()),
+    )
+    for job in jobs:
         assert (job.target, job.device) == ("sm_90", Device.parse("recorded:h200"))
     assert (target_of(search), traced_at(search)) == ("sm_90", "recorded:h200")
     assert trace_job(records.search(), records.OPERATOR, records.candidate()).device is None
