@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.checks import Evidence
-from workers.checks.bias import gain_limit
+from workers.checks.bias import gain_limit, steady
 from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, rms, widen_by_sensitivity
 from workers.float8 import readable
 
@@ -45,9 +45,10 @@ class Near:
         inverse: (rows,), one over what the worst element of a row may miss; in the dtype of `values`.
         squares: (rows,) float32, what the squared errors of a row, times `inverse` squared, may add up to.
         gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
-            where the row has no scale.
+            where the row has no scale, or says nothing of a bias.
         own: Share of its own value that any element may miss.
         gain_limit: Mean slope that is nobody's concern.
+        widened: Whether bounds allow for what nudged inputs do, and rows that those move say nothing of a bias.
     """
 
     kind: tuple[torch.dtype, torch.Size]
@@ -57,6 +58,7 @@ class Near:
     gains: torch.Tensor
     own: float
     gain_limit: float
+    widened: bool
 
     @property
     def bytes(self) -> int:
@@ -72,7 +74,7 @@ def derive(evidence: Evidence, *, widened: bool) -> tuple[Answer, ...]:
 
     Args:
         evidence: Of a perfect kernel: its outputs are those of the reference in the operator's own dtypes.
-        widened: Also allow what nudged inputs do to the result, as `workers.checks.error_ratio` does in doubt.
+        widened: Also allow for what nudged inputs do to results, as `workers.checks` do in doubt.
     """
     return tuple(_derive(evidence, number, widened) for number in range(len(evidence.outputs)))
 
@@ -82,9 +84,10 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     if not native.is_floating_point() or not native.numel():
         return Exact(native)
     errors = Errors.of(evidence, number)
-    bounds = bounds_without_sensitivity(evidence, errors)
+    bounds, rows = bounds_without_sensitivity(evidence, errors), None
     if widened:
-        bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
+        sensitivity = evidence.reference.sensitivity[number]
+        bounds, rows = widen_by_sensitivity(bounds, sensitivity), steady(errors, sensitivity)
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
     values = errors.value
     if not errors.complete:
@@ -94,12 +97,14 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         values=values.to(kept),
         inverse=(1 / bounds.worst[:, 0]).to(kept),
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
-        gains=_slopes(errors, bounds).float(),
+        gains=_slopes(errors, bounds, rows).float(),
         own=bounds.own,
-        gain_limit=gain_limit(evidence, errors),
+        gain_limit=gain_limit(evidence, errors, rows),
+        widened=widened,
     )
 
 
-def _slopes(errors: Errors, bounds: Bounds) -> torch.Tensor:
+def _slopes(errors: Errors, bounds: Bounds, rows: torch.Tensor | None) -> torch.Tensor:
     power = (rms(errors.value) / bounds.worst).square()[:, 0] * errors.value.shape[1]
-    return torch.where(power > 0, 1 / power, 0.0)
+    counted = power > 0 if rows is None else (power > 0) & rows
+    return torch.where(counted, 1 / power, 0.0)

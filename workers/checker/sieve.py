@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.checker.answers import Near
-from workers.checks.bias import DEVIATIONS, ROWS
+from workers.checks.bias import DEVIATIONS, ROWS, SPREAD
 from workers.checks.error_ratio import FRACTION
 
 
@@ -42,13 +42,18 @@ def strains(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
 
 
 def _leanings(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
-    """How near the bias of each output is to what is nobody's concern; zero where there are too few rows to tell."""
+    """How near the bias of each output is to what is nobody's concern; zero where there are too few rows to tell.
+
+    Rows that differ much could hide one: with an answer that counts them all, that needs a closer look too.
+    """
     slopes = torch.stack([answer.gains for answer in answers])
     usable = slopes > 0
     count = usable.sum(1)
     slopes = slopes * measures.products
     mean = slopes.sum(1) / count
-    variance = torch.where(usable, slopes - mean[:, None], 0.0).square().sum(1) / (count - 1)
+    spread = (torch.where(usable, slopes - mean[:, None], 0.0).square().sum(1) / (count - 1)).sqrt()
     limits = torch.tensor([answer.gain_limit for answer in answers]).to(slopes.device, non_blocking=True)
-    leaning = mean.abs() / torch.maximum(limits, DEVIATIONS * (variance / count).sqrt())
+    widened = torch.tensor([answer.widened for answer in answers]).to(slopes.device, non_blocking=True)
+    settled = mean.abs() / torch.maximum(limits, DEVIATIONS * spread / count.sqrt())
+    leaning = torch.where(widened, settled, torch.maximum(mean.abs(), spread / SPREAD) / limits)
     return torch.where(count >= ROWS, leaning, 0.0).nan_to_num(0.0, torch.inf)

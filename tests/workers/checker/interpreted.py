@@ -61,6 +61,7 @@ def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
         gains=torch.ones(rows),
         own=0.01,
         gain_limit=1.0,
+        widened=False,
     )
 
 

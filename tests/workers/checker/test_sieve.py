@@ -56,6 +56,20 @@ def test_a_factor_is_suspect(scale):
     assert sift(scaled)
 
 
+def test_rows_that_say_nothing_hide_no_bias():
+    evidence = gathered("softmax", HONEST["softmax"], M=64)
+    (answer,) = derive(perfect(evidence), widened=False)
+    measures = measure_one(evidence.reference.native[0], answer)
+    slopes = torch.full((64,), 0.01)
+    slopes[::16] = -0.15
+    leaning = replace(Measures(*(each[None] for each in measures)), products=(slopes / answer.gains)[None])
+    assert abs(float(slopes.mean())) <= answer.gain_limit
+    assert float(strains(leaning, [answer])) > 1
+    assert float(strains(leaning, [replace(answer, widened=True)])) <= 1, "all rows count, and differ much"
+    without = replace(answer, widened=True, gains=answer.gains.where(slopes > 0, 0.0))
+    assert float(strains(leaning, [without])) > 1
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_one_special_value_is_suspect(value):
     evidence = gathered("gelu", HONEST["gelu"])
