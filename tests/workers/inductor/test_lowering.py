@@ -30,6 +30,25 @@ def ask_for_the_card():
     import_module("torch.utils._triton").has_triton()
 
 
+def keep_the_card_out_of_sight():
+    """What a build of torch for cards does in the jail, the first time that it makes up a tensor on one."""
+
+    def fail(_device):
+        raise RuntimeError("Found no NVIDIA driver on your system")
+
+    vars(import_module("torch._subclasses.fake_tensor"))["init_gpu_context"] = fail
+
+
+def test_convolutions_are_lowered_by_builds_of_torch_for_cards():
+    inputs = [
+        {"name": "x", "shape": ["M", 3, "N", "N"], "dtype": "float32"},
+        {"name": "w", "shape": [8, 3, 3, 3], "dtype": "float32"},
+    ]
+    reference = "import torch\n\n\ndef scale(x, w):\n    return torch.nn.functional.conv2d(x, w)\n"
+    of = operator(reference=reference, inputs=inputs, shapes=[{"dims": {"M": 4, "N": 32}}])
+    assert "kernelreef.convolution" in lowered(of, before=keep_the_card_out_of_sight)["host"]
+
+
 def test_sizes_stay_symbols_even_those_that_are_one():
     found = lowered(operator(shapes=[{"dims": {"M": 1, "N": 128}}]))
     ((name, text, grid, options),) = found["kernels"]
