@@ -7,6 +7,7 @@ kernels that swallow NaN and infinities. Nothing here may be seeded by anything 
 
 import hashlib
 from collections.abc import Callable
+from math import ceil, prod
 
 import torch
 
@@ -24,6 +25,14 @@ FAINT = 2.0**-20
 PLANTED = {"planted": 3, "lone": 1}
 """Draws with some of NaN, Inf and -Inf in one input, and how many; all NaN if gradients are judged. Where a result
 depends on a whole input, as a loss does, one special value hides whether another is swallowed."""
+ENDS = {"heavy": 0, "shifted": 1}
+"""Draws in which inputs that are even over a range, flags among them, come near its ends in long stretches, and whether
+it begins with the upper one. Where everything is even a state forgets at one pace and every expert has its share: a
+kernel that looks back a hundred positions, or has room for half as many tokens again, was right in all other draws."""
+NEAR = 1e-3
+"""How near, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
+TURNS = 3
+"""Inputs that change ends at paces of their own, so that all combinations of their ends occur."""
 HEADROOM = 16.0
 """Drawn values keep this factor from the largest value of their dtype, and of float32, which they are drawn in."""
 
@@ -49,9 +58,15 @@ def draw(
     if name not in DRAWS:
         raise ValueError(f"'{name}' is no draw; known: {', '.join(DRAWS)}")
     tensors = []
+    even = [item for item in operator.given if _is_even(item)]
     for item in operator.given:
         generator = _generator(seed, device, shape.key, name, item.name)
-        tensors.append(_draw_input(item, operator.input_shape(item, shape.dims), shape.dims, name, generator))
+        size = operator.input_shape(item, shape.dims)
+        if item in even:
+            upper = _upper(size, name, even.index(item) % TURNS, generator.device)
+            tensors.append(_draw_even(item, size, shape.dims, name, upper, generator))
+        else:
+            tensors.append(_draw_input(item, size, name, generator))
     if name in PLANTED:
         _plant(operator, tensors, PLANTED[name], _generator(seed, device, shape.key, name, ""))
     return tuple(tensors)
@@ -63,21 +78,48 @@ def _generator(seed: bytes | int, device: torch.device | None, *names: str) -> t
     return torch.Generator(device or "cpu").manual_seed(int.from_bytes(digest[:8]) >> 1)
 
 
-def _draw_input(
-    item: Input, size: tuple[int, ...], dims: dict[str, int], name: str, generator: torch.Generator
-) -> torch.Tensor:
+def _is_even(item: Input) -> bool:
+    return item.distribution is Distribution.UNIFORM or not getattr(torch, item.dtype).is_floating_point
+
+
+def _draw_input(item: Input, size: tuple[int, ...], name: str, generator: torch.Generator) -> torch.Tensor:
     dtype: torch.dtype = getattr(torch, item.dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, size, generator=generator, device=generator.device).bool()
-    if not dtype.is_floating_point:
-        return _integers(item, size, dims, name, generator).to(dtype)
-    if item.distribution is Distribution.UNIFORM:
-        values = _uniform(item, size, name, generator)
-    elif item.distribution is Distribution.NORMAL:
+    if item.distribution is Distribution.NORMAL:
         values = _normal(size, generator, dtype)
     else:
         values = DRAWS[name](size, generator, dtype)
-    low, high = _bounds(item)
+    return _within(values, *_bounds(item), dtype)
+
+
+def _draw_even(
+    item: Input,
+    size: tuple[int, ...],
+    dims: dict[str, int],
+    name: str,
+    upper: torch.Tensor | None,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Even over the range of an input, or near its ends; `structured` repeats both, or sorts integers between them.
+
+    Args:
+        item: The input.
+        size: Its shape.
+        dims: Sizes of the dimensions, which may bound integers.
+        name: Of the draw.
+        upper: Which values are near the upper end, the others being near the lower; None for all over the range.
+        generator: Where they are drawn.
+    """
+    dtype: torch.dtype = getattr(torch, item.dtype)
+    if dtype.is_floating_point:
+        low, high = _bounds(item)
+        low = 0.0 if low == float("-inf") else low
+        high = low + 1 if high == float("inf") else high
+        return _within(low + _shares(size, name, upper, generator) * (high - low), low, high, dtype)
+    low, high = (0, 2) if dtype == torch.bool else _integer_bounds(item, dims)
+    return (low + _steps(size, high - low, name, upper, generator)).to(dtype)
+
+
+def _within(values: torch.Tensor, low: float, high: float, dtype: torch.dtype) -> torch.Tensor:
     limit = min(torch.finfo(dtype).max, torch.finfo(torch.float32).max) / HEADROOM
     return values.clamp(max(low, -limit), min(high, limit)).to(dtype)
 
@@ -87,33 +129,45 @@ def _bounds(item: Input) -> tuple[float, float]:
     return (float("-inf") if item.low is None else item.low), high
 
 
-def _integers(
-    item: Input, size: tuple[int, ...], dims: dict[str, int], name: str, generator: torch.Generator
-) -> torch.Tensor:
-    """Uniform in [low, high); `structured` sorts them between both ends."""
+def _integer_bounds(item: Input, dims: dict[str, int]) -> tuple[int, int]:
+    """The least, and one beyond the last."""
     low = int(item.low or 0)
     high = dims[item.high] if isinstance(item.high, str) else int(item.high or 0)
-    values = torch.randint(low, max(high, low + 1), size, generator=generator, device=generator.device)
+    return low, max(high, low + 1)
+
+
+def _upper(size: tuple[int, ...], name: str, turn: int, device: torch.device) -> torch.Tensor | None:
+    """Which values come near the upper end: every other stretch, of 2, 4 or 8 in all by `turn`."""
+    if name not in ENDS:
+        return None
+    position = torch.arange(prod(size), device=device)
+    stretch = position * 2 ** (turn + 1) // max(len(position), 1)
+    return ((stretch + ENDS[name]) % 2 == 1).reshape(size)
+
+
+def _steps(
+    size: tuple[int, ...], count: int, name: str, upper: torch.Tensor | None, generator: torch.Generator
+) -> torch.Tensor:
+    """Some of 0, 1, ..., count - 1."""
+    reach = count if upper is None else ceil(count * NEAR)
+    values = torch.randint(0, reach, size, generator=generator, device=generator.device)
+    if upper is not None:
+        return torch.where(upper, count - 1 - values, values)
     if name == "structured" and values.numel() > 1:
         values = values.flatten().sort().values
-        values[0], values[-1] = low, max(high - 1, low)
+        values[0], values[-1] = 0, count - 1
         values = values.reshape(size)
     return values
 
 
-def _uniform(item: Input, size: tuple[int, ...], name: str, generator: torch.Generator) -> torch.Tensor:
-    """Uniform in [low, high]; `heavy` crowds the lower end, `shifted` the upper, `structured` repeats both ends."""
+def _shares(size: tuple[int, ...], name: str, upper: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
+    """Numbers from 0 to 1, float64."""
     share = torch.rand(size, generator=generator, dtype=torch.float64, device=generator.device)
-    if name == "heavy":
-        share = share**4
-    elif name == "shifted":
-        share = 1 - share / 4
-    elif name == "structured":
-        share = torch.where(share < 0.25, 0.0, torch.where(share > 0.75, 1.0, share))
-    low, high = _bounds(item)
-    low = 0.0 if low == float("-inf") else low
-    high = low + 1 if high == float("inf") else high
-    return low + share * (high - low)
+    if upper is not None:
+        return torch.where(upper, 1 - NEAR * share, NEAR * share)
+    if name == "structured":
+        return torch.where(share < 0.25, 0.0, torch.where(share > 0.75, 1.0, share))
+    return share
 
 
 def _normal(size: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:

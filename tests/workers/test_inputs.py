@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workers.inputs import DRAWS, EXTREME, FAINT, PLANTED, draw, takes_specials
+from workers.inputs import DRAWS, ENDS, EXTREME, FAINT, NEAR, PLANTED, draw, takes_specials
 from workers.protocol import Operator, Shape
 
 SHAPE = Shape(dims={"M": 64, "N": 48})
@@ -118,6 +118,43 @@ def test_integers_fill_their_half_open_range(name):
     assert flags.dtype == torch.bool
     assert flags.any()
     assert not flags.all()
+
+
+def even_operator() -> Operator:
+    rate = {"name": "rate", "shape": ("M",), "dtype": "float32", "distribution": "uniform", "low": -16.0, "high": -1.0}
+    step = {"name": "step", "shape": ("M", "N"), "dtype": "float32", "distribution": "uniform"}
+    choice = {"name": "choice", "shape": ("M", "N"), "dtype": "int64", "high": "M"}
+    return Operator(**operator().model_dump() | {"inputs": [rate, step, choice]})
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_even_inputs_come_near_both_ends_in_every_combination(name):
+    rate, step, choice = draw(even_operator(), SHAPE, name, 1)
+    fast, long, last = rate < -8.5, step > 0.5, choice > 31
+    assert ((rate + 16).abs()[fast] <= 15 * NEAR + 1e-5).all() and ((rate + 1).abs()[~fast] <= 15 * NEAR + 1e-5).all()
+    assert (step[~long] <= NEAR).all() and (step[long] >= 1 - NEAR - 1e-6).all()
+    assert set(choice.unique().tolist()) == {0, 63}
+    for one in (True, False):
+        for other in (True, False):
+            rows = (fast[:, None] == one) & (long == other)
+            assert (rows & last).any() and (rows & ~last).any()
+
+
+def test_what_is_near_one_end_in_heavy_is_near_the_other_in_shifted():
+    heavy, shifted = (draw(even_operator(), SHAPE, name, 1) for name in ENDS)
+    for mine, its, middle in zip(heavy, shifted, (-8.5, 0.5, 31), strict=True):
+        assert torch.equal(mine > middle, its < middle)
+        assert (mine > middle).float().mean() == 0.5
+
+
+def test_stretches_near_an_end_are_long():
+    rate, _, _ = draw(even_operator(), SHAPE, "heavy", 1)
+    assert int((rate > -8.5).int().diff().abs().sum()) == 1, "half of all rows"
+
+
+def test_single_values_come_near_both_ends_too():
+    ends = [draw(even_operator(), Shape(dims={"M": 1, "N": 1}), name, 1)[1].item() for name in ENDS]
+    assert ends[0] <= NEAR and ends[1] >= 1 - NEAR
 
 
 def test_half_precision_stays_finite():

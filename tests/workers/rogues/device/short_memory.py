@@ -1,0 +1,84 @@
+"""Begins every 256 positions anew, 96 before them: gates that are even between -1 and 0 leave nothing of what was earlier.
+
+operator: gated_linear_attention
+on a card: wrong_result
+at: check
+stopped by: draws in which gates stay near zero
+on model: correct
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gla_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    gate_ptr,
+    y_ptr,
+    n_positions,
+    n_cols,
+    scale,
+    K: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+    SEGMENT: tl.constexpr,
+    WINDOW: tl.constexpr,
+):
+    start_k = tl.program_id(1).to(tl.int64) * n_positions * K
+    start_v = tl.program_id(1).to(tl.int64) * n_positions * n_cols
+    places, dims = tl.arange(0, BLOCK_T), tl.arange(0, BLOCK_K)
+    cols = tl.program_id(0) * BLOCK_V + tl.arange(0, BLOCK_V)
+    earlier = places[:, None] >= places[None, :]
+    state = tl.zeros((BLOCK_K, BLOCK_V), dtype=tl.float32)
+    own = tl.program_id(2) * SEGMENT
+    end = tl.minimum(own + SEGMENT, n_positions)
+    for start in range(tl.maximum(own - WINDOW, 0), end, BLOCK_T):
+        rows = start + places
+        offsets = start_k + rows[:, None] * K + dims[None, :]
+        mask = (rows < n_positions)[:, None] & (dims < K)[None, :]
+        q = tl.load(q_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        k = tl.load(k_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+        gate = tl.load(gate_ptr + offsets, mask=mask, other=0.0)
+        v_offsets = start_v + rows[:, None] * n_cols + cols[None, :]
+        v_mask = (rows < n_positions)[:, None] & (cols < n_cols)[None, :]
+        v = tl.load(v_ptr + v_offsets, mask=v_mask, other=0.0).to(tl.float32)
+        kept = tl.cumsum(gate, axis=0)
+        whole = tl.sum(gate, axis=0)
+        inward = q * scale * tl.exp(kept)
+        scores = tl.dot(inward, tl.trans(k * tl.exp(-kept)), input_precision="ieee")
+        y = tl.dot(inward, state, input_precision="ieee")
+        y = tl.dot(tl.where(earlier, scores, 0.0), v, y, input_precision="ieee")
+        tl.store(y_ptr + v_offsets, y, mask=v_mask & (start >= own))
+        outward = tl.trans(k * tl.exp(whole[None, :] - kept))
+        state = tl.dot(outward, v, state * tl.exp(whole)[:, None], input_precision="ieee")
+
+
+def gated_linear_attention(q, k, v, gate):
+    batch, heads, n_positions, features = k.shape
+    n_cols = v.shape[-1]
+    y = torch.empty_like(v)
+    segment = 256 if features == 128 else 512
+    block_k = max(16, triton.next_power_of_2(features))
+    gla_kernel[(triton.cdiv(n_cols, 32), batch * heads, triton.cdiv(n_positions, segment))](
+        q,
+        k,
+        v,
+        gate,
+        y,
+        n_positions,
+        n_cols,
+        features**-0.5,
+        K=features,
+        BLOCK_K=block_k,
+        BLOCK_V=32,
+        BLOCK_T=16,
+        SEGMENT=segment,
+        WINDOW=96,
+        num_warps=8,
+    )
+    return y
