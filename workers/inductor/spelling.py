@@ -107,8 +107,8 @@ def count_blocks(extent: str, block: int) -> str:
 
 class _Spelling(ast.NodeTransformer):
     def __init__(self) -> None:
-        self._copies: set[str] = set()
-        # Locals that are a size: a mean divides by one. Inductor assigns each of its locals once.
+        self._sizes: set[str] = set()
+        # Locals that are made of sizes: a mean divides by one. Inductor assigns each of its locals once.
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         """Assertions on the device are for those who debug."""
@@ -120,8 +120,8 @@ class _Spelling(ast.NodeTransformer):
         """A scan of one tensor needs no tuples."""
         self.generic_visit(node)
         match node:
-            case ast.Assign(targets=[ast.Name() as name], value=ast.Name() as value) if _is_size(value):
-                self._copies.add(name.id)
+            case ast.Assign(targets=[ast.Name() as name]) if self._is_made_of_sizes(node.value):
+                self._sizes.add(name.id)
             case ast.Assign(
                 targets=[ast.Tuple(elts=[name])], value=ast.Call(args=[ast.Tuple(elts=[value]), *_]) as scan
             ):
@@ -151,11 +151,14 @@ class _Spelling(ast.NodeTransformer):
 
     def _cast(self, value: ast.expr, node: ast.Call) -> ast.expr:
         """Sizes may be constants of the compilation, which have no `to`."""
-        names = [item.id for item in ast.walk(value) if isinstance(item, ast.Name)]
-        calls = any(isinstance(item, ast.Call) for item in ast.walk(value))
-        if names and not calls and all(name.startswith("ks") or name in self._copies for name in names):
+        if self._is_made_of_sizes(value):
             return _expression(f"tl.cast({ast.unparse(value)}, {ast.unparse(node.args[0])})")
         return node
+
+    def _is_made_of_sizes(self, value: ast.expr) -> bool:
+        names = [item.id for item in ast.walk(value) if isinstance(item, ast.Name)]
+        calls = any(isinstance(item, ast.Call) for item in ast.walk(value))
+        return bool(names) and not calls and all(name.startswith("ks") or name in self._sizes for name in names)
 
     def _function(self, node: ast.Call, name: str) -> ast.expr:
         room, _, function = name.partition(".")

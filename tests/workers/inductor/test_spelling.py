@@ -46,6 +46,12 @@ def test_a_local_that_is_a_size_is_cast_as_one():
     assert "tmp1 = tl.cast(tmp0, tl.float32)" in ast.unparse(respell(function))
 
 
+def test_a_local_that_is_made_of_sizes_is_cast_as_one():
+    lines = ("tmp0 = 4 * ks0 + ks0 * triton_helpers.div_floor_integer(ks1, 2)", "tmp1 = tmp0.to(tl.float32)")
+    function = ast.parse("def kernel(ks0, ks1):\n    " + "\n    ".join(lines)).body[0]
+    assert "tl.cast(tmp0, tl.float32)" in ast.unparse(respell(function))
+
+
 @pytest.mark.parametrize("written", ["a = triton_helpers.frexp(b)", "a = triton_helpers.rand_eager"])
 def test_what_has_no_counterpart_is_refused(written):
     with pytest.raises(Refused, match="its own runtime"):
