@@ -97,6 +97,36 @@ async def test_a_killed_server_comes_back_at_the_same_address_with_its_streams(t
             assert client.xpending("stream", "group")["pending"] == 1
 
 
+async def test_what_it_answered_is_in_its_log(tmp_path: Path) -> None:
+    """A write that is answered first is lost with a server that is killed in between: long under a busy disk."""
+    async with EmbeddedServer(tmp_path) as server:
+        [path] = tmp_path.glob("appendonlydir/*.incr.aof")
+        until, late, written = time.monotonic() + 2.5, 0, path.stat().st_size
+        with redis.Redis.from_url(server.url) as client:
+            while time.monotonic() < until:
+                client.rpush("answered", "x")
+                before, written = written, path.stat().st_size
+                late += written == before
+    assert late == 0
+
+
+async def test_its_log_gets_to_the_disk_every_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = asyncio.Queue[str]()
+    loop = asyncio.get_running_loop()
+
+    def sync(descriptor: int) -> None:
+        path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+        loop.call_soon_threadsafe(synced.put_nowait, path)
+        raise OSError("a disk that is full")
+
+    monkeypatch.setattr(embedded, "SYNC_S", 0.05)
+    monkeypatch.setattr(os, "fdatasync", sync)
+    async with EmbeddedServer(tmp_path):
+        [path] = tmp_path.glob("appendonlydir/*.incr.aof")
+        for _ in range(3):  # one that fails is not the last
+            assert await asyncio.wait_for(synced.get(), 10.0) == str(path)
+
+
 def answers(client: "redis.Redis") -> bool:
     try:
         return bool(client.ping())
