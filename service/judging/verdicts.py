@@ -56,7 +56,9 @@ class Verdicts:
         """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
         if report.gate is not None:
             await self._store.operators.keep_gate(search.operator, report.gate.verdict, report.gate.model_dump_json())
-        if not report.graphs:
+        if report.outcome is Outcome.WORKER_LOST:
+            await self.fail(search, f"its reference could not be prepared: {report.reason}")
+        elif not report.graphs:
             await self.fail(search, f"the reference does not export: {report.reason}")
         elif report.gate is not None and report.gate.verdict == "failed":
             await self.fail(search, f"the operator is not admitted: {report.gate.reason}")

@@ -2,12 +2,13 @@
 
 What is known of a search's jobs in flight is in the memory of the coordinator that runs it, so that one alone applies
 the reports. A report is let go of only after the archive has committed what it says, and applying one twice changes
-nothing: none is lost and none counts twice, whoever dies in between.
+nothing: none is lost and none counts twice, whoever dies in between. One that cannot be applied is let go of as well,
+but its job is done again, and after some such reports counts as lost.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import structlog
@@ -20,10 +21,11 @@ from service.judging.verdicts import Verdicts
 from service.judging.vetting import Vetting
 from service.metrics import METRICS
 from service.proposing.drafts import Drafts
+from service.searching.refusals import Refusals
 from service.searching.roster import Roster
 from service.searching.tenure import Holdings
 from workers.protocol import AnyReport, TraceReport
-from workers.queue import Delivery, Dispatcher, Handed
+from workers.queue import Delivery, Dispatcher, Handed, QueueUnavailable
 
 COLLECT = 256
 """Reports taken at once, where there are fewer workers than that."""
@@ -32,6 +34,8 @@ BLOCK_MS = 100
 APPLIED_AT_ONCE = 128
 """Reports that share a transaction: enough that what each transaction costs hardly counts, and a fraction of a second's
 worth, so that none is delivered again before it is acknowledged."""
+REFUSAL_CHARS = 500
+"""Longest reason of a refusal that is told."""
 
 Each = TypeVar("Each", Delivery, Handed)
 
@@ -49,6 +53,18 @@ class Mail:
     def reports(self) -> list[AnyReport]:
         """What it says."""
         return [delivery.report for delivery in self.collected] + [each.report for each in self.handed]
+
+
+@dataclass
+class _Tried:
+    """What became of reports that share a transaction: those applied, those refused with the reason.
+
+    `broken` is why all of it failed, which may be the fault of one among them; empty if it did not.
+    """
+
+    applied: list[AnyReport] = field(default_factory=list)
+    refused: list[tuple[AnyReport, str]] = field(default_factory=list)
+    broken: str = ""
 
 
 class Intake:
@@ -71,6 +87,7 @@ class Intake:
         self._drafts = drafts
         self._roster = roster
         self._holdings = holdings
+        self._refusals = Refusals()
 
     async def collect(self) -> Mail:
         """Take reports, waiting a little if there are none. Those of hosts come as they may count, or not at all.
@@ -97,6 +114,7 @@ class Intake:
             QueueUnavailable: If Redis does not answer; likewise.
         """
         doubtful: set[str] = set()
+        self._refusals.retain(self._roster.marks)
         for handed in _chunks(mail.handed):
             doubtful |= await self._apply_all([each.report for each in handed])
             await self._dispatcher.handover.settle(handed)
@@ -113,49 +131,72 @@ class Intake:
 
     async def _apply_all(self, reports: Sequence[AnyReport]) -> set[str]:
         """Apply reports and commit what they lead to; the searches of which a sweep has to look what is in flight."""
-        applied = await self._try(reports)
-        if applied is None:
+        tried, doubtful = await self._try(reports), set[str]()
+        refused = tried.refused
+        if tried.broken:
             # One of them holds what the archive does not take; alone, it fails alone.
-            searches = {report.search for report in reports}
-            for search in searches:
+            doubtful = {report.search for report in reports}
+            for search in doubtful:
                 self._verdicts.forget(search)
-            applied = [report for report in reports if await self._try([report])]
-        else:
-            searches = set()
-        for report in applied:
-            METRICS.reported(report)
-            about = {"job": report.job, "search": report.search, "candidate": report.candidate}
-            log.debug("report applied", worker=report.worker, outcome=report.outcome.value, **about)
-        return searches
+            refused = [each for report in reports for each in await self._try_alone(report)]
+        for report, reason in refused:
+            await self._refuse(report, reason)
+        return doubtful | {report.search for report, _ in refused}
 
-    async def _try(self, reports: Sequence[AnyReport]) -> list[AnyReport] | None:
-        """Apply reports within one transaction; those that were applied, None if it failed as a whole."""
-        await self._verdicts.ledger.expect(reports)
-        applied = [report for report in reports if await self._is_applied(report)]
+    async def _refuse(self, report: AnyReport, reason: str) -> None:
+        """Leave the job of a report that cannot be applied to a sweep, which sends it again; or let it count as lost.
+
+        The search that cannot go on without it, or that takes not even that, fails and says so.
+        """
+        log.error("report cannot be applied", job=report.job, search=report.search, reason=reason)
+        if report.search not in self._roster.marks:
+            return  # It has ended, and waits for nothing.
+        instead = self._refusals.count(report, reason)
+        if instead is not None and await self._try_alone(instead):
+            told = f"it cannot go on without the job {report.job}: {instead.reason}"
+            await self._verdicts.fail(await self._roster.get(report.search), told)
+
+    async def _try_alone(self, report: AnyReport) -> list[tuple[AnyReport, str]]:
+        """Apply one report in a transaction of its own; what was refused."""
+        tried = await self._try([report])
+        return [(report, tried.broken)] if tried.broken else tried.refused
+
+    async def _try(self, reports: Sequence[AnyReport]) -> _Tried:
+        """Apply reports within one transaction."""
+        tried = _Tried()
         try:
+            await self._verdicts.ledger.expect(reports)
+            for report in reports:
+                await self._take(report, tried)
             await self._verdicts.ledger.commit()
         except Unavailable:
             raise
-        except ArchiveError as error:
-            log.error("reports cannot be applied", jobs=[each.job for each in reports][:4], reason=str(error)[:500])
-            return None
-        return applied
+        except (ArchiveError, ValueError) as error:
+            jobs = [report.job for report in reports]
+            log.error("reports cannot be applied", jobs=jobs[:4], of=len(jobs), reason=_said(error))
+            return _Tried(broken=_said(error))
+        for report in tried.applied:
+            self._refusals.settle(report)
+            METRICS.reported(report)
+            about = {"job": report.job, "search": report.search, "candidate": report.candidate}
+            log.debug("report applied", worker=report.worker, outcome=report.outcome.value, **about)
+        return tried
 
-    async def _is_applied(self, report: AnyReport) -> bool:
+    async def _take(self, report: AnyReport, tried: _Tried) -> None:
         # The event loop serves pages as well: one report's work is the longest that they wait for.
         await asyncio.sleep(0)
         try:
             await self._apply(report)
-        except Unavailable:
+        except (Unavailable, QueueUnavailable):
             raise
         except Gone:
             log.warning("report about nothing we know", job=report.job, search=report.search)
-        except (ArchiveError, ValueError, LookupError, ArithmeticError) as error:
+        except Exception as error:
             # It would fail again each time that it came, and hold up all others.
-            log.error("report cannot be applied", job=report.job, reason=str(error)[:500])
+            log.exception("report refused", job=report.job, search=report.search)
+            tried.refused.append((report, _said(error)))
         else:
-            return True
-        return False
+            tried.applied.append(report)
 
     async def _apply(self, report: AnyReport) -> None:
         search = await self._roster.get(report.search)
@@ -170,6 +211,12 @@ class Intake:
             await self._verdicts.apply_reference(search, report)
         else:
             await self._verdicts.apply_trace(search, operator, report)
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, for a person; never empty."""
+    said = str(error) if isinstance(error, ArchiveError) else f"{type(error).__name__}: {error}"
+    return said[:REFUSAL_CHARS] or type(error).__name__
 
 
 def _chunks(mail: Sequence[Each]) -> list[Sequence[Each]]:

@@ -1,18 +1,22 @@
 """Every report is applied by the coordinator that runs its search, and one that cannot be applied holds up no other."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from archive.records import SearchState
+from service.emitters import EMITTERS, Brief, Emitter, Proposal
+from service.judging.jobs import draft_id, reference_id
 from service.judging.reports import reports_on
+from service.searching.refusals import MOST_REFUSED
 from service.searching.tenure import Holdings
 from tests.service import records
 from tests.service.searching.test_evolution import TUNABLE
 from tests.service.workbench import Workbench
-from workers.protocol import Outcome, TraceReport
+from workers.protocol import MeasureJob, Outcome, TraceReport
 from workers.queue import Lessee
 
 
@@ -105,4 +109,73 @@ async def test_a_report_that_the_archive_does_not_take_fails_alone(tmp_path: Pat
     assert isinstance(honest, TraceReport) and await bench.store.candidates.variants(honest.candidate or "")
     ended = await bench.run(search)
     assert ended.state is SearchState.DONE, "the job of the hostile report was sent again"
+    await bench.close()
+
+
+def forbid(folder: Path, what: str) -> None:
+    """Have the archive refuse a kind of write, whoever asks for it."""
+    with sqlite3.connect(folder / "reef.db") as connection:
+        connection.execute(f"CREATE TRIGGER full BEFORE {what} BEGIN SELECT RAISE(ABORT, 'there is no room'); END")
+    connection.close()
+
+
+def sent(bench: Workbench, job: str) -> int:
+    """How often workers got a job."""
+    return sum(each.id == job for each in bench.answers.seen)
+
+
+async def test_a_search_whose_reference_cannot_be_kept_fails_with_the_reason(tmp_path: Path, redis_url: str) -> None:
+    bench = await Workbench.open(tmp_path, redis_url)
+    search = await bench.begin(budget=3)
+    forbid(tmp_path, "UPDATE OF graphs ON searches")
+    ended = await bench.run(search, rounds=20)
+    assert ended.state is SearchState.FAILED
+    assert "reference" in ended.reason and "there is no room" in ended.reason
+    assert sent(bench, reference_id(search.id)) == MOST_REFUSED
+    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    await bench.close()
+
+
+async def test_a_candidate_whose_reports_cannot_be_kept_is_lost_and_the_search_goes_on(
+    tmp_path: Path, redis_url: str
+) -> None:
+    bench = await Workbench.open(tmp_path, redis_url)
+    search = await bench.begin(budget=4)
+    while not (await bench.store.candidates.count(search.id)).judged:
+        await bench.evolution.tick()
+        await asyncio.to_thread(bench.work)
+    forbid(tmp_path, "INSERT ON reports WHEN NEW.outcome = 'correct'")
+    ended = await bench.run(search, rounds=60)
+    later = (await bench.store.candidates.list(search.id))[:-1]
+    assert (ended.state, len(later)) == (SearchState.DONE, 3)
+    assert {item.outcome for item in later} == {"worker_lost"} and all("no room" in item.reason for item in later)
+    measured = [job.id for job in bench.judged(MeasureJob) if job.candidate in {item.id for item in later}]
+    assert {measured.count(job) for job in measured} == {MOST_REFUSED}
+    await bench.close()
+
+
+class Broken(Emitter):
+    """One with a mistake in it."""
+
+    name = "broken"
+    plants = True
+
+    async def propose(self, brief: Brief) -> Proposal | None:
+        """Propose nothing."""
+        raise TypeError("a mistake of ours")
+
+
+async def test_a_search_that_takes_no_report_at_all_on_a_job_fails_and_others_go_on(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EMITTERS, "broken", Broken())
+    bench = await Workbench.open(tmp_path, redis_url)
+    search = await bench.begin(budget=4, emitters=("broken", "tune"))
+    other = await bench.begin(id="other", budget=4)
+    assert (await bench.run(other, rounds=40)).state is SearchState.DONE
+    ended = await bench.run(search, rounds=20)
+    assert ended.state is SearchState.FAILED
+    assert draft_id(search.id) in ended.reason and "a mistake of ours" in ended.reason
+    assert sent(bench, draft_id(search.id)) == MOST_REFUSED
+    assert await bench.dispatcher.vitals.reports_waiting() == 0
     await bench.close()
