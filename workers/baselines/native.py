@@ -58,6 +58,11 @@ def _band(q: torch.Tensor, window: int) -> torch.Tensor:
     return torch.ones((positions, positions), dtype=torch.bool, device=q.device).tril().triu(1 - window)
 
 
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A product of matrices in float32, of halves as they are where PyTorch has that: on cards."""
+    return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a.float(), b.float())
+
+
 _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
     ("rmsnorm", ("x", "weight")): lambda x, weight: functional.rms_norm(x, weight.shape, weight, 1e-6),
     # In the weights' dtype: PyTorch takes one dtype on a card, and autocast too goes to float32 for this function.
@@ -72,7 +77,7 @@ _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
         functional.silu(functional.linear(x, w_gate)) * functional.linear(x, w_up)
     ),
     ("linear_cross_entropy", ("x", "weight", "target")): lambda x, weight, target: functional.cross_entropy(
-        functional.linear(x, weight).float(), target, reduction="none"
+        _product(x, weight.t()), target, reduction="none"
     ),
     ("decode_attention", ("q", "k", "v")): functional.scaled_dot_product_attention,
     ("sliding_window_attention", ("q", "k", "v", "window")): lambda q, k, v, window: (
