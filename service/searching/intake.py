@@ -122,7 +122,8 @@ class Intake:
             away = self._roster.marks.keys() - self._holdings.held
             others = [delivery for delivery in chunk if not delivery.known and delivery.report.search in away]
             ours = [delivery for delivery in chunk if delivery.known or delivery.report.search not in away]
-            doubtful |= await self._apply_all([delivery.report for delivery in ours])
+            doubtful |= await self._apply_all([delivery.report for delivery in ours if not delivery.unread])
+            doubtful |= await self._refuse_all([(each.report, each.unread) for each in ours if each.unread])
             await self._dispatcher.acknowledge([delivery.receipt for delivery in ours])
             if others:
                 await self._dispatcher.handover.give([delivery.report for delivery in others])
@@ -139,9 +140,13 @@ class Intake:
             for search in doubtful:
                 self._verdicts.forget(search)
             refused = [each for report in reports for each in await self._try_alone(report)]
+        return doubtful | await self._refuse_all(refused)
+
+    async def _refuse_all(self, refused: Sequence[tuple[AnyReport, str]]) -> set[str]:
+        """See to reports that cannot be applied, each with the reason; the searches that they are about."""
         for report, reason in refused:
-            await self._refuse(report, reason)
-        return doubtful | {report.search for report, _ in refused}
+            await self._refuse(report, reason[:REFUSAL_CHARS])
+        return {report.search for report, _ in refused}
 
     async def _refuse(self, report: AnyReport, reason: str) -> None:
         """Leave the job of a report that cannot be applied to a sweep, which sends it again; or let it count as lost.

@@ -24,6 +24,7 @@ from workers.queue.addressing import answer_to
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
 from workers.queue.handover import Handover
 from workers.queue.keys import REPORT_GROUP, WORKERS, Lane, is_host, reports_key, worker_key, worker_of
+from workers.queue.loss import unread_report
 from workers.queue.status import WorkerStatus
 from workers.queue.vitals import Vitals, lanes_in
 
@@ -47,11 +48,13 @@ class Delivery:
         report: What the worker says.
         receipt: To acknowledge it by.
         known: What was known of the answer before, where the job was planted; such a report is for no search.
+        unread: Why what the worker says cannot be read; the report then says that its job is lost. Empty otherwise.
     """
 
     report: AnyReport
     receipt: str
     known: str = ""
+    unread: str = ""
 
 
 @dataclass(frozen=True)
@@ -175,8 +178,9 @@ class Dispatcher:
     async def collect(self, count: int = 64, block_ms: int = 1_000) -> list[Delivery]:
         """Take reports in, waiting for some if there are none. Each comes back until it is acknowledged.
 
-        Dropped are reports that cannot be read or that name another worker than the one whose stream they are in, and
-        those of hosts on jobs whose lease they do not hold; `refused` counts the latter.
+        Of one that cannot be read it is told which job it is about. Dropped are reports that do not even say that, or
+        that name another worker than the one whose stream they are in, and those of hosts that cannot be read, or on
+        jobs whose lease they do not hold; `refused` counts the hosts'.
 
         Args:
             count: How many reports to take; where there are more workers than that, one of each.
@@ -236,16 +240,9 @@ class Dispatcher:
         workers = await self._worker_ids()
         for worker in workers:
             if worker not in self._grouped:
-                await self._group(reports_key(worker))
+                await _group(self._redis, reports_key(worker))
                 self._grouped.add(worker)
         return workers
-
-    async def _group(self, stream: str) -> None:
-        try:
-            await self._redis.xgroup_create(stream, REPORT_GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if "BUSYGROUP" not in str(error):
-                raise
 
     async def _left_behind(self, workers: Sequence[str], count: int) -> list[_Entry]:
         """Reports that were delivered before and not acknowledged in time; looked for now and then only."""
@@ -295,8 +292,9 @@ class Dispatcher:
 
     async def _receive(self, entry: _Entry) -> Delivery | None:
         """Read a report; None, and the report dropped, if it must not count."""
+        text = entry.fields.get("report", "")
         try:
-            report = REPORT.validate_json(entry.fields.get("report", ""))
+            report = REPORT.validate_json(text)
             if report.worker != entry.worker:
                 raise ValueError(f"it names the worker {report.worker}")
             if not is_host(entry.worker):
@@ -305,9 +303,12 @@ class Dispatcher:
             answer_to(job, report)
             return Delivery(report, f"{entry.receipt}{report.job}", known)
         except ValueError as error:
-            log.error("report dropped", worker=entry.worker, entry=entry.id, reason=str(error)[:REASON_CHARS])
+            reason = str(error)[:REASON_CHARS]
+            log.error("report cannot be read", worker=entry.worker, entry=entry.id, reason=reason)
             if is_host(entry.worker):
                 self._refused[entry.worker] += 1
+            elif (told := unread_report(text, reason)) is not None and told.worker == entry.worker:
+                return Delivery(told, entry.receipt, unread=reason)
             await self._settle([entry.receipt])
             return None
 
@@ -317,6 +318,15 @@ class Dispatcher:
         if accepted is None:
             raise ValueError(f"its worker does not hold the job {report.job}")
         return JOB.validate_json(accepted[0]), str(accepted[1])
+
+
+async def _group(client: Redis, stream: str) -> None:
+    """Make a stream's consumer group, unless it is there."""
+    try:
+        await client.xgroup_create(stream, REPORT_GROUP, id="0", mkstream=True)
+    except ResponseError as error:
+        if "BUSYGROUP" not in str(error):
+            raise
 
 
 def _status(text: str | bytes) -> WorkerStatus | None:

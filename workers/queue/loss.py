@@ -1,7 +1,10 @@
-"""The report on a job that no worker brought back."""
+"""The report on a job that no worker brought back, or not in a form that we can read."""
+
+from pydantic_core import from_json
 
 from workers.protocol import (
     REASON_CHARS,
+    REPORT,
     AnyReport,
     ConfirmJob,
     Device,
@@ -15,6 +18,24 @@ from workers.protocol import (
     TraceReport,
 )
 from workers.queue.addressing import PROVENANCE
+
+NAMING = ("kind", "job", "search", "candidate", "variant", "bundle", "device", "worker", "provenance")
+"""What says which job a report is about, and whose it is."""
+
+
+def unread_report(text: str, reason: str) -> AnyReport | None:
+    """A report with the outcome `worker_lost` on the job of one that cannot be read; None if it names no job.
+
+    Args:
+        text: What was handed in, JSON as a rule.
+        reason: Why it cannot be read.
+    """
+    try:
+        said = from_json(text)
+        kept = {name: said[name] for name in NAMING if name in said} if isinstance(said, dict) else {}
+        return REPORT.validate_python({**kept, "outcome": Outcome.WORKER_LOST, "reason": reason[:REASON_CHARS]})
+    except ValueError:
+        return None
 
 
 def lost_report(job: Job, worker: str, reason: str) -> AnyReport:

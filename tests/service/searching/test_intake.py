@@ -136,6 +136,25 @@ async def test_a_search_whose_reference_cannot_be_kept_fails_with_the_reason(tmp
     await bench.close()
 
 
+async def test_a_search_whose_reference_nobody_reports_readably_fails_with_the_reason(
+    tmp_path: Path, redis_url: str
+) -> None:
+    bench = await Workbench.open(tmp_path, redis_url)
+    search = await bench.begin(budget=3)
+    lessee, answered = Lessee(redis_url, "w", target="sm_90"), 0
+    while (await bench.store.searches.get(search.id)).state is SearchState.PREPARING:
+        lease = lessee.lease(block_ms=100)
+        assert lease is not None
+        lessee.report(lease, bench.answers.to(lease.job).model_copy(update={"line": -1}))
+        answered += 1
+        await bench.evolution.tick()
+    ended = await bench.store.searches.get(search.id)
+    assert (ended.state, answered) == (SearchState.FAILED, MOST_REFUSED)
+    assert "reference" in ended.reason and "line" in ended.reason
+    assert await bench.dispatcher.vitals.reports_waiting() == 0
+    await bench.close()
+
+
 async def test_a_candidate_whose_reports_cannot_be_kept_is_lost_and_the_search_goes_on(
     tmp_path: Path, redis_url: str
 ) -> None:

@@ -157,6 +157,21 @@ async def test_a_report_that_cannot_be_read_is_dropped(dispatcher: Dispatcher, r
         assert client.xlen("reef:reports:w") == 1
 
 
+async def test_of_a_report_that_cannot_be_read_it_is_told_which_job_it_is_about(
+    dispatcher: Dispatcher, redis_url: str
+) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        client.sadd("reef:workers", "w")
+        told = '{"kind": "trace", "job": "job-1", "search": "search-1", "worker": "%s", "outcome": "of tomorrow"}'
+        client.xadd("reef:reports:w", {"report": told % "w"})
+        client.xadd("reef:reports:w", {"report": told % "somebody else"})
+    [delivery] = await dispatcher.collect(block_ms=0)
+    assert "of tomorrow" in delivery.unread and delivery.report.reason == delivery.unread
+    assert (delivery.report.job, delivery.report.outcome.value) == ("job-1", "worker_lost")
+    await dispatcher.acknowledge([delivery.receipt])
+    assert await dispatcher.vitals.reports_waiting() == 0
+
+
 async def test_a_worker_that_is_gone_is_forgotten_with_its_last_report(dispatcher: Dispatcher, redis_url: str) -> None:
     await dispatcher.submit(trace_job("job-1"))
     work(redis_url, "brief")

@@ -7,6 +7,7 @@ from workers.protocol import (
     REASON_CHARS,
     REPORT,
     Bundle,
+    Job,
     Kernel,
     Launch,
     Outcome,
@@ -16,6 +17,7 @@ from workers.protocol import (
     TraceReport,
 )
 from workers.queue import lost_report
+from workers.queue.loss import unread_report
 
 
 def test_a_lost_trace_says_why() -> None:
@@ -49,3 +51,17 @@ def test_a_bundle_that_was_never_assembled_has_no_name() -> None:
     bundle = Bundle(target="sm_90", operator=BUNDLE.operator, kernels={kernel.digest: kernel}, plans=(plan,))
     report = lost_report(measure_job("job-1").model_copy(update={"bundle": bundle}), "w", "never assembled")
     assert isinstance(report, Report) and report.bundle == ""
+
+
+@pytest.mark.parametrize("job", [trace_job("job-1"), measure_job("job-1"), confirm_job("job-1")])
+def test_what_cannot_be_read_is_told_of_by_its_job(job: Job) -> None:
+    lost = lost_report(job, "w", "of a version that we do not know")
+    text = lost.model_copy(update={"line": -1, "stages_s": {"trace": -1.0}}).model_dump_json()
+    with pytest.raises(ValueError, match="line"):
+        REPORT.validate_json(text)
+    assert unread_report(text, lost.reason) == lost
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"kind": "trace"}', '{"kind": 7, "job": "j"}', "[" * 10_000])
+def test_what_names_no_job_is_nothing(text: str) -> None:
+    assert unread_report(text, "unreadable") is None
