@@ -142,7 +142,8 @@ def _upper(size: tuple[int, ...], name: str, turn: int, device: torch.device) ->
         return None
     position = torch.arange(prod(size), device=device)
     stretch = position * 2 ** (turn + 1) // max(len(position), 1)
-    return ((stretch + ENDS[name]) % 2 == 1).reshape(size)
+    upper: torch.Tensor = (stretch + ENDS[name]) % 2 == 1
+    return upper.reshape(size)
 
 
 def _steps(

@@ -4,7 +4,7 @@ import pytest
 
 from tests.gpu.judging import measure_job
 from tests.gpu.rogues import MOST_GAIN, load_rogues
-from workers.protocol import MEASURED_DEADLINE_S, Outcome, Report
+from workers.protocol import MEASURED_DEADLINE_S, ConfirmJob, Outcome, Report, Stage
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(MEASURED_DEADLINE_S + 60)]
 
@@ -24,6 +24,17 @@ def test_a_rogue_gets_what_it_deserves(name, card, traces, device):
     assert report.outcome in rogue.outcomes, report.reason
     assert report.stage in rogue.stages or report.outcome is Outcome.CORRECT, report.reason
     assert gain_of(report) < MOST_GAIN, "the cheat pays"
+
+
+def test_what_is_careless_with_large_plans_is_refused_when_it_is_confirmed(card, traces, device):
+    rogue = load_rogues()["careless_when_large"]
+    (variant,) = traces.variants(rogue.name)
+    judged = measure_job(rogue, variant, traces, device)
+    common = judged.model_dump(exclude={"kind", "bundle", "source", "related", "seed"})
+    job = ConfirmJob(**common, challenger=judged.bundle)
+    report = card.ask(job)
+    assert isinstance(report, Report), report
+    assert (report.outcome, report.stage) == (Outcome.WRONG_RESULT, Stage.CHECK), report.reason
 
 
 def gain_of(report: Report) -> float:

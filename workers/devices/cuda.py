@@ -17,7 +17,7 @@ from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, Setting
-from workers.devices.trial import SECRET_BYTES
+from workers.devices.trial import SECRET_BYTES, Scrutiny
 from workers.devices.verdict import Ended
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import (
@@ -135,7 +135,7 @@ class CudaDevice(DeviceBench):
             job.pacer,
             self._setting,
             related=False,
-            briefly=True,
+            scrutiny=Scrutiny.BRIEF,
             controls=self._controls_of(job.operator),
         )
         return self._judge(job, measurement, BRIEF_PAIRS)
@@ -143,6 +143,7 @@ class CudaDevice(DeviceBench):
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew, time it against the pacer, and against the incumbent until it is clear who wins.
 
+        Large plans too are checked on all draws: whoever holds a cell has met them.
         Both races run on content that nobody has met before: what the archive keeps cannot come out of a memory that
         outlasts a job. The controls, whose plans are ours, get what they always get.
 
@@ -150,7 +151,15 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(job.operator, job.graphs, job.challenger, job.pacer, self._setting, seed=fresh_seed)
+        measurement = Measurement(
+            job.operator,
+            job.graphs,
+            job.challenger,
+            job.pacer,
+            self._setting,
+            seed=fresh_seed,
+            scrutiny=Scrutiny.THOROUGH,
+        )
         return self._judge(job, measurement, PAIRS, job.incumbent)
 
     def examine(self, job: FinalJob) -> Report:

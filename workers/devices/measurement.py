@@ -12,7 +12,7 @@ from workers.devices.assembling import Assemblers
 from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
 from workers.devices.race import LOOK_CONFIDENCE, Race, Track, reject_below_floor
-from workers.devices.trial import Trial, benchmarks
+from workers.devices.trial import Scrutiny, Trial, benchmarks
 from workers.devices.verdict import Ended, timed
 from workers.floors import floor_bytes
 from workers.orders import Side
@@ -73,7 +73,7 @@ class Measurement:
         setting: What measurements have in common.
         related: Whether to relate the pacer to the baselines.
         seed: Secret of the content that the candidate gets, of an operator at a shape; the setting's if it is None.
-        briefly: Whether plans that are timed are not run apart from that.
+        scrutiny: How closely the candidate is looked at.
         controls: What the controls gave; tried before the candidate is judged if they are None.
         checks: What the checks found so far.
         stages_s: Seconds by stage so far.
@@ -86,7 +86,7 @@ class Measurement:
     setting: Setting
     related: bool = True
     seed: Callable[[Operator, str], str] | None = None
-    briefly: bool = False
+    scrutiny: Scrutiny = Scrutiny.USUAL
     controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class Measurement:
         try:
             if not contest:
                 with timed(self.stages_s, "check"):
-                    trial.check(briefly=self.briefly)
+                    trial.check(self.scrutiny)
             with timed(self.stages_s, "time"):
                 suffices = Race.is_decided if contest else Race.is_hopeless
                 racing = partial(self._race, trial, against.identity, pairs=pairs, suffices=suffices)

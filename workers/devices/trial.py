@@ -8,6 +8,7 @@ import secrets
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from random import SystemRandom
 
 from workers.assembler import MachineCode
@@ -35,7 +36,8 @@ from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan
 SECRET_BYTES = 16
 """Bytes of each secret that content and red zones are drawn from."""
 LARGE_PLAN_BYTES = 64 * 2**20
-"""Bytes of buffers from which a plan is run on `LARGE_DRAWS` only: float64 references of larger ones take 10 ms."""
+"""Bytes of buffers from which a plan is run on `LARGE_DRAWS` only, as a rule: float64 references of larger ones take
+10 ms."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
 REPEATED = "normal"
 """The draw on which two runs are compared."""
@@ -46,6 +48,17 @@ NOWHERE = (0, 0)
 """The stretch of runs that have no place yet."""
 START_STEPS = 4096
 """Most multiples of the alignment by which the first buffer is moved on."""
+
+
+class Scrutiny(StrEnum):
+    """How closely a candidate is looked at before it is timed."""
+
+    BRIEF = "brief"
+    """Plans that will be timed are not run apart from that: of those, only what a race puts out is looked at."""
+    USUAL = "usual"
+    """Every plan is run, large ones on few draws."""
+    THOROUGH = "thorough"
+    """Every plan is run on every draw."""
 
 
 @dataclass(frozen=True)
@@ -95,26 +108,26 @@ class Trial:
             order = Load(side=side, operator=operator, bundle=bundle, machine_code=code)
             crew.replay(order, EXECUTE_S, Stage.CHECK)
 
-    def check(self, *, briefly: bool = False) -> None:
+    def check(self, scrutiny: Scrutiny = Scrutiny.USUAL) -> None:
         """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.
 
         The cheapest plan and the first that is timed are run twice on equal content.
 
         Args:
-            briefly: Whether to leave out plans that will be timed: of those, only what a race puts out is looked at.
+            scrutiny: Which plans, and on which draws.
 
         Raises:
             Ended: At the first batch of runs in which one is not right.
         """
         bundle = self.bundles[Side.CANDIDATE]
-        timed = {index for index, _ in benchmarks(bundle)} if briefly else set()
+        timed = {index for index, _ in benchmarks(bundle)} if scrutiny is Scrutiny.BRIEF else set()
         checked = [index for index in range(len(bundle.plans)) if index not in timed]
         order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
         twice = {*order[:1], self._first_benchmark()}
         self.run(
             Runs(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order
-            for name in draws_for(bundle.plans[index])
+            for name in draws_for(bundle.plans[index], scrutiny)
         )
 
     def run(self, runs: Iterable[Runs]) -> None:
@@ -242,9 +255,9 @@ def plan_bytes(plan: Plan) -> int:
     return sum(buffer.bytes for buffer in plan.buffers)
 
 
-def draws_for(plan: Plan) -> tuple[str, ...]:
+def draws_for(plan: Plan, scrutiny: Scrutiny) -> tuple[str, ...]:
     """Which draws a plan is run on."""
-    return LARGE_DRAWS if is_large(plan) else tuple(DRAWS)
+    return LARGE_DRAWS if is_large(plan) and scrutiny is not Scrutiny.THOROUGH else tuple(DRAWS)
 
 
 def is_large(plan: Plan) -> bool:

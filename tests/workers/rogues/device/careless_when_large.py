@@ -2,7 +2,7 @@
 
 operator: softmax
 on a card: correct
-stopped by: nothing when it is judged: plans over 64 MiB meet three draws of six, and none of these has NaN
+stopped by: nothing when it is judged: plans over 64 MiB meet three draws of six; the others when it is confirmed
 on model: correct
 """
 
