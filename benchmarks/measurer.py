@@ -47,13 +47,10 @@ class Measurer:
             WorkerError: If it cannot be started.
         """
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-        if device.kind == "model":
-            os.environ["TRITON_INTERPRET"] = "1"
         context = get_context("spawn")
         self._link, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, device, card, briefly))
         self._process.start()
-        os.environ.pop("TRITON_INTERPRET", None)
         theirs.close()
         self.waiting = 0
         """Jobs that it has not answered."""

@@ -10,7 +10,6 @@ from workers.protocol import (
     ANSWER,
     Answer,
     Bundle,
-    Device,
     Failure,
     Foresight,
     Job,
@@ -101,13 +100,10 @@ class Bench:
         self._process.say(message.model_dump_json().encode())
 
 
-def bench_environment(environment: Mapping[str, str], device: Device | None) -> dict[str, str]:
-    """The environment of a bench: what it needs, no secret, and Triton's interpreter for `model` devices only."""
-    kept = {
+def bench_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a bench: what it needs, no secret, without Triton's own interpreter: all compile."""
+    return {
         name: value
         for name, value in environment.items()
         if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and name != "TRITON_INTERPRET"
     }
-    if device is not None and device.kind == "model":
-        kept["TRITON_INTERPRET"] = "1"
-    return kept

@@ -255,9 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "survey":
         os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], {**os.environ, **CARDS_IN_BUS_ORDER})
     if options.command == "kernelbench":
-        os.execve(
-            sys.executable, [sys.executable, "-m", "workers.kernelbench"], bench_environment(os.environ, device=None)
-        )
+        os.execve(sys.executable, [sys.executable, "-m", "workers.kernelbench"], bench_environment(os.environ))
     if options.command == "bench":
         _become_bench(options)
     configure(os.environ)
@@ -334,7 +332,7 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     if options.device is not None:
         arguments += ["--device", options.device.name]
     arguments += card_arguments(options)
-    environment = bench_environment(os.environ, options.device)
+    environment = bench_environment(os.environ)
     os.execve(sys.executable, arguments, {**environment, **CARDS_IN_BUS_ORDER})
 
 

@@ -21,8 +21,7 @@ def test_a_spread_is_a_median_and_a_high_percentile():
 
 
 @pytest.mark.slow
-def test_a_seed_is_judged_again_and_again_and_a_rogue_not_at_all(monkeypatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
+def test_a_seed_is_judged_again_and_again_and_a_rogue_not_at_all():
     seed, rogue = Honest("gelu/seed", "gelu", operators()["gelu"].seeds[0]), load_rogues()["flag_memo"]
     traces = trace_all([seed, rogue], "sm_90", 1)
     jobs = [measure_job(kernel, next(traces.variants(kernel.name)), traces, MODEL) for kernel in (seed, rogue)]

@@ -62,6 +62,7 @@ def interpret(
         Unusable: If no reply came back that makes sense.
         JailFailed: If the jail cannot be set up.
     """
+    launched = _launched(job, cases)
     request = InterpretRequest(
         source=job.source or "",
         target=job.bundle.target,
@@ -69,6 +70,8 @@ def interpret(
         plans=tuple(case.plan for case in cases),
         draws=tuple(len(case.draws) for case in cases),
         sampled=tuple(sampled),
+        launched=launched,
+        kernels=job.bundle.restricted(launched).kernels,
     )
     parts = [_to_bytes(tensor) for draws in drawn for inputs in draws for tensor in inputs]
     limits = jail.Limits(wall_s=wall_s, cpu_s=wall_s, memory_bytes=MEMORY_BYTES)
@@ -84,6 +87,13 @@ def interpret(
     if not done or (reply.outcome is not None and len(reply.finished) >= len(cases)):
         raise Unusable("the interpreter's reply makes no sense: its plans are not those of the request")
     return Interpretation(reply, results)
+
+
+def _launched(job: MeasureJob | FinalJob, cases: Sequence[Case]) -> tuple[Plan, ...]:
+    """What is executed, and where a time is predicted, what that is of."""
+    executed = tuple(case.plan for case in cases)
+    predicted = job.bundle.benchmarks if isinstance(job, MeasureJob) else ()
+    return (*executed, *(plan for plan in predicted if plan not in executed))
 
 
 def _explain(result: jail.JailResult, wall_s: float) -> str:

@@ -46,6 +46,7 @@ from workers.protocol import (
     Stage,
 )
 from workers.targets import TARGETS
+from workers.tracer.rehearsal import rehearse
 
 SEED_BYTES = 32
 """Bytes of the secret that input values are drawn from, new for every job."""
@@ -85,7 +86,7 @@ class ModelDevice(DeviceBench):
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
-        """Warm the interpreter up, so that forked children start with it.
+        """Warm the interpreter and the compiler up, so that forked children start with it.
 
         Raises:
             ToolMissing: If there is no sheet for the target.
@@ -95,6 +96,7 @@ class ModelDevice(DeviceBench):
             raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
         self._target = TARGETS[device.target]
         warm_up()
+        rehearse(self._target)
 
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a verdict or a prediction."""

@@ -1,5 +1,6 @@
 """The interpreter: executes a plan's steps with the source's jit functions on the CPU, inside the jail.
 
+What it executes is taken over from the source (`taking`) and must compile to the plan's kernels (`recompilation`).
 Read `execution` (steps), `launch` (programs), `builder` (instructions) and `memory`, in that order.
 """
 

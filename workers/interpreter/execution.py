@@ -14,6 +14,8 @@ from workers.interpreter.language import Language, bind
 from workers.interpreter.launch import run_launch, sample_launch
 from workers.interpreter.memory import Memory
 from workers.interpreter.message import InterpretReply, InterpretRequest, Traffic, pack, unpack
+from workers.interpreter.recompilation import recompile
+from workers.interpreter.taking import take_over
 from workers.interpreter.translation import Functions, may_wait, translate_candidate
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
 
@@ -33,8 +35,13 @@ def execute(request: bytes) -> bytes:
     The process is spent afterwards: Triton's front end stays bound to the interpreter.
     """
     order, parts = unpack(request, InterpretRequest)
+    try:
+        taken = take_over(order.source)
+        recompile(taken, order.target, order.launched, order.kernels)
+    except Fault as caught:
+        return pack(_stopped(caught, InterpretReply()), [])
     language = bind(_options(order.target))
-    functions = translate_candidate(order.source, FILENAME, language.provided)
+    functions = translate_candidate(taken, FILENAME, language.provided, language.replaced)
     finished: list[Traffic] = []
     results: list[bytes] = []
     fault: Fault | None = None
@@ -51,10 +58,12 @@ def execute(request: bytes) -> bytes:
             results += _results(plan, memory, draws)
         sampled = () if fault else tuple(_sample(plan, language, functions) for plan in order.sampled)
     reply = InterpretReply(finished=tuple(finished), sampled=sampled)
-    if fault is not None:
-        found = {"outcome": fault.outcome, "reason": fault.reason[:REASON_CHARS], "line": fault.line}
-        reply = reply.model_copy(update=found)
-    return pack(reply, results)
+    return pack(_stopped(fault, reply) if fault else reply, results)
+
+
+def _stopped(fault: Fault, reply: InterpretReply) -> InterpretReply:
+    found = {"outcome": fault.outcome, "reason": fault.reason[:REASON_CHARS], "line": fault.line}
+    return reply.model_copy(update=found)
 
 
 def _traffic(moved_bytes: float, dot_operations: float) -> Traffic:

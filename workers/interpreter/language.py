@@ -45,10 +45,12 @@ class Language:
     Attributes:
         builder: Executes what kernels call.
         provided: Names that translated functions see in place of Python's own.
+        replaced: What stands for objects of Triton's now, by identity of those.
     """
 
     builder: Builder
     provided: dict[str, object]
+    replaced: dict[int, object]
 
 
 def bind(options: Options) -> Language:
@@ -76,17 +78,20 @@ def bind(options: Options) -> Language:
     _substitute(replaced)
     for library in LIBRARIES:
         functions = translate_library(library, provided)
-        _substitute({id(getattr(library, name)): function for name, function in functions.items()})
+        own: dict[int, object] = {id(getattr(library, name)): function for name, function in functions.items()}
+        _substitute(own)
+        replaced |= own
         for name in functions.keys() & vars(core.tensor).keys():
             setattr(core.tensor, name, functions[name])
     for owner in (core.tensor, core.tensor_descriptor_base, core.constexpr):
         for name, member in inspect.getmembers(owner, core.is_builtin):
             setattr(owner, name, _bound(member, semantic))
     _replace_tensor_members()
-    for name in vars(portable_libdevice):
+    for name, value in list(vars(portable_libdevice).items()):
         if hasattr(libdevice, name):
+            replaced |= {id(value): getattr(libdevice, name)} if inspect.isfunction(value) else {}
             setattr(portable_libdevice, name, getattr(libdevice, name))
-    return Language(builder, provided)
+    return Language(builder, provided, replaced)
 
 
 def _bound_builtins(owner: ModuleType, semantic: TritonSemantic) -> dict[int, object]:

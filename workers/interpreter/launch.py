@@ -5,6 +5,7 @@ program takes its own way, while the usual kernel, whose control flow does not d
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -93,7 +94,7 @@ def bind_arguments(launch: Launch, functions: Functions) -> dict[str, object]:
             "and descriptors as arguments are not interpreted"
         )
     passed = dict(zip(launch.parameters, (_scalar(argument) for argument in launch.arguments), strict=True))
-    constants = {name: _constant(value, functions) for name, value in launch.constants.items()}
+    constants = {name: constant_of(value, partial(launchable, functions)) for name, value in launch.constants.items()}
     return {**constants, **passed}
 
 
@@ -109,8 +110,16 @@ def _scalar(argument: Pointer | Number) -> TritonType:
 _NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 
 
-def _constant(value: object, functions: Functions) -> object:
-    """A compile-time constant. Dtypes, functions and the numbers that JSON lacks travel as text."""
+def constant_of(value: object, named: Callable[[str], object]) -> object:
+    """A compile-time constant. Dtypes, functions and the numbers that JSON lacks travel as text.
+
+    Args:
+        value: As the launch has it.
+        named: Gives the function of a name.
+
+    Raises:
+        NotInterpretable: If there is no such function.
+    """
     if not isinstance(value, str):
         return value
     kind, _, name = value.partition(":")
@@ -119,7 +128,7 @@ def _constant(value: object, functions: Functions) -> object:
     if kind == "torch":
         return getattr(torch, name)
     if kind == "function":
-        return launchable(functions, name)
+        return named(name)
     return _NON_FINITE.get(value, value)
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from workers.protocol import REASON_CHARS, Outcome, Plan, Wire
+from workers.protocol import REASON_CHARS, Kernel, Outcome, Plan, Wire
+from workers.protocol.plan import Digest
 
 Header = TypeVar("Header", bound=Wire)
 
@@ -27,6 +28,8 @@ class InterpretRequest(Wire):
         plans: Plans of one variant, executed in this order until one fails.
         draws: Copies of the inputs, by plan.
         sampled: Plans that are too large to execute; a few programs on zeros tell how many bytes they move.
+        launched: Plans whose kernels must be those that the source gives when it is compiled again.
+        kernels: What these launch, by digest.
     """
 
     source: str
@@ -35,6 +38,8 @@ class InterpretRequest(Wire):
     plans: tuple[Plan, ...]
     draws: tuple[int, ...]
     sampled: tuple[Plan, ...] = ()
+    launched: tuple[Plan, ...] = ()
+    kernels: dict[Digest, Kernel] = {}
 
 
 class Traffic(Wire):

@@ -1,59 +1,47 @@
-"""Translation of jit functions to Python functions, from source text.
+"""Translation of jit functions to Python functions, from their syntax trees.
 
-Host code has said all it had to say: it is in the plan. So of a candidate only imports, functions and plain constants
-are taken over, decorators and annotations are dropped, and nothing but kernels is ever called.
+Decorators and annotations are dropped, and what means something else on the device than in Python is rewritten.
 """
 
 import ast
 import builtins
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 
+from triton.runtime.jit import ConstexprFunction, JITCallable
+
 from workers.interpreter.faults import NotInterpretable
-
-IMPORTS = {"torch", "triton", "math", "__future__"}
-"""Packages whose imports are taken over; a candidate may use no others."""
-
-CALLS = {"tl", "triton", "math", "constexpr", "float", "int", "bool", "min", "max", "abs", "len", "tuple"}
-"""First names of what the value of a constant may call."""
-
-_PURE = (
-    ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp, ast.BinOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Tuple,
-    ast.List, ast.Dict, ast.Subscript, ast.Slice, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop,
-    ast.boolop,
-)  # fmt: skip
-
-_UNDEFINED = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError)
-
-_WRAPPERS = ("jit", "autotune", "heuristics")
+from workers.interpreter.taking import MODULE_NAME, Taken
 
 Functions = dict[str, FunctionType]
 """Python functions by the global names of the jit functions they stand for."""
 
 
-def translate_candidate(source: str, filename: str, provided: Mapping[str, object]) -> Functions:
+def translate_candidate(
+    taken: Taken, filename: str, provided: Mapping[str, object], replaced: Mapping[int, object]
+) -> Functions:
     """The functions of a candidate's module, ready to be called as kernels.
 
     Args:
-        source: The candidate.
+        taken: The candidate.
         filename: Name its lines carry in tracebacks.
         provided: Names that its functions see in place of Python's own.
+        replaced: What they see in place of objects of Triton's, by identity of those.
     """
-    host: dict[str, object] = {"__name__": "candidate", "__builtins__": builtins}
-    device = {**host, **provided}
-    for statement in ast.parse(source, filename).body:
-        if not _is_kept(statement):
-            continue
-        on_device = isinstance(statement, ast.FunctionDef) and not _decorated(statement, "constexpr_function")
-        try:
-            exec(_compile(_rewrite(statement), filename), device if on_device else host)
-        except _UNDEFINED:  # it needs what host code made; a kernel that uses it will say so
-            continue
-        if on_device and isinstance(statement, ast.FunctionDef):
-            host[statement.name] = device[statement.name]
-        device |= {name: value for name, value in host.items() if device.get(name) is not value}
+    constants = {name: replaced.get(id(value), value) for name, value in taken.namespace.items() if name[:2] != "__"}
+    device: dict[str, object] = {"__name__": MODULE_NAME, "__builtins__": builtins, **provided, **constants}
+    functions: dict[object, FunctionType] = {}
+    for original, definition in taken.definitions.items():
+        made: dict[str, FunctionType] = {}
+        exec(_compile(_rewrite(deepcopy(definition)), filename), device, made)
+        functions[original] = made[definition.name]
+    for name, value in taken.namespace.items():
+        function: object = value.fn if isinstance(value, JITCallable) else value
+        if isinstance(function, FunctionType) and function in functions:
+            device[name] = function if isinstance(value, ConstexprFunction) else functions[function]
     return {name: value for name, value in device.items() if isinstance(value, FunctionType)}
 
 
@@ -104,81 +92,18 @@ def _compile(statement: ast.stmt, filename: str) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Module([statement], [])), filename, "exec", dont_inherit=True)
 
 
-def _is_kept(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Import(names=names):
-            return all(name.name.partition(".")[0] in IMPORTS for name in names)
-        case ast.ImportFrom(module=module):
-            return (module or "").partition(".")[0] in IMPORTS
-        case ast.Try(body=body, handlers=handlers):
-            inner = [*body, *(item for handler in handlers for item in handler.body)]
-            return all(isinstance(item, (ast.Import, ast.ImportFrom)) and _is_kept(item) for item in inner)
-        case ast.Assign(value=value):
-            return _wrapped(value) is not None or _is_pure(value)
-        case ast.AnnAssign(value=ast.expr() as value):
-            return _is_pure(value)
-    return isinstance(statement, ast.FunctionDef)
-
-
-def _is_pure(expression: ast.expr) -> bool:
-    """Whether an expression only names, calculates and calls what cannot surprise."""
-    for node in ast.walk(expression):
-        if isinstance(node, ast.Call):
-            if _root(node.func) not in CALLS:
-                return False
-        elif not isinstance(node, _PURE):
-            return False
-    return True
-
-
-def _root(expression: ast.expr) -> str:
-    while isinstance(expression, ast.Attribute):
-        expression = expression.value
-    return expression.id if isinstance(expression, ast.Name) else ""
-
-
-def _last_name(expression: ast.expr) -> str:
-    """`jit` for `jit`, `triton.jit` and `triton.jit(...)`."""
-    function = expression.func if isinstance(expression, ast.Call) else expression
-    return (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
-
-
 def _decorated(function: ast.FunctionDef, name: str) -> bool:
-    return any(_last_name(decorator) == name for decorator in function.decorator_list)
+    return any(ast.unparse(decorator).rpartition(".")[2] == name for decorator in function.decorator_list)
 
 
-def _wrapped(value: ast.expr) -> ast.Name | None:
-    """The function in `triton.jit(function)` and `triton.autotune(...)(triton.jit(function))`."""
-    if not isinstance(value, ast.Call) or _last_name(value.func) not in _WRAPPERS or len(value.args) != 1:
-        return None
-    (inner,) = value.args
-    return inner if isinstance(inner, ast.Name) else _wrapped(inner)
-
-
-def _rewrite(statement: ast.stmt) -> ast.stmt:
-    if isinstance(statement, ast.Assign):
-        statement.value = _wrapped(statement.value) or statement.value
-    if isinstance(statement, ast.FunctionDef):
-        if not _decorated(statement, "constexpr_function"):
-            _DeviceCode().visit(statement)
-        statement.decorator_list = []
-        _drop_host_values(statement)
-    return statement
-
-
-def _drop_host_values(function: ast.FunctionDef) -> None:
-    """Annotations, and defaults that host code would compute: a launch brings all its arguments along."""
+def _rewrite(function: ast.FunctionDef) -> ast.FunctionDef:
+    _DeviceCode().visit(function)
     arguments = function.args
-    function.returns = None
-    every: Iterable[ast.arg | None] = (
-        *arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg
-    )  # fmt: skip
-    for argument in every:
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
         if argument is not None:
             argument.annotation = None
-    arguments.defaults = [value if _is_pure(value) else ast.Constant(None) for value in arguments.defaults]
+    function.decorator_list, function.returns = [], None
+    return function
 
 
 class _DeviceCode(ast.NodeTransformer):

@@ -50,8 +50,13 @@ def pretend(target: Target) -> None:
     torch.version.hip = None if target.vendor == "nvidia" else _HIP_VERSION
     for module, name, advice in _REFUSED_CALLS:
         setattr(module, name, _refuse(Outcome.FORBIDDEN_OP, f"host code uses {name}: {advice}"))
-    driver.set_active(_TargetDriver(target))
+    drive(target)
     triton.set_allocator = _always(None)
+
+
+def drive(target: Target) -> None:
+    """Let `triton.runtime.driver` alone answer for a target, which is what compiling needs."""
+    driver.set_active(_TargetDriver(target))
 
 
 def gpu_target(target: Target) -> GPUTarget:

@@ -2,31 +2,18 @@
 
 import gc
 from functools import cache
-from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 from torch._subclasses.fake_tensor import FakeTensorMode
-from triton.backends.compiler import BaseBackend
-from triton.compiler.compiler import ASTSource
 
 from workers import jail
 from workers.protocol import Policy
 from workers.targets import TARGETS
-from workers.tracer.compiler import Compiler
-from workers.tracer.pretence import gpu_target
 from workers.tracer.recorder import Recorder
+from workers.tracer.rehearsal import rehearse
 
 _TARGETS = ("sm_90", "sm_100", "gfx942")
 # One for each way that Triton goes: NVIDIA's assembler, the one that Blackwell has of its own, AMD.
-
-
-def _scale(source: tl.tensor, target: tl.tensor, count: tl.tensor, block: tl.constexpr) -> None:
-    offsets = tl.program_id(0) * block + tl.arange(0, block)
-    inside = offsets < count
-    total = tl.sum(tl.load(source + offsets, inside, 0.0).to(tl.float32), 0)
-    tl.store(target + offsets, tl.exp(total) * offsets, inside)
 
 
 def warm() -> None:
@@ -38,7 +25,7 @@ def warm() -> None:
     torch.set_num_threads(1)
     jail.probe()
     for name in _TARGETS:
-        _compile(name)
+        rehearse(TARGETS[name])
     _record()
     gc.collect()
     gc.freeze()
@@ -49,13 +36,6 @@ def warm_references() -> None:
     """Import what torch needs for tensors without data, which takes a second: before the first reference, and once."""
     FakeTensorMode()
     gc.freeze()
-
-
-def _compile(name: str) -> None:
-    signature = {"source": "*bf16", "target": "*fp32", "count": "i32", "block": "constexpr"}
-    attributes: dict[Any, Any] = {(0,): BaseBackend.parse_attr("D")}
-    source = ASTSource(triton.jit(_scale), signature, {(3,): 128}, attributes)
-    Compiler(TARGETS[name]).compile(source, gpu_target(TARGETS[name]), {"num_warps": 4})
 
 
 def _record() -> None:

@@ -1,15 +1,16 @@
-"""Of a candidate only kernels and plain constants are taken over; host code never runs."""
+"""Kernels become functions of Python."""
 
 import textwrap
 
 import pytest
 
 from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.taking import take_over
 from workers.interpreter.translation import launchable, translate_candidate
 
 
 def _translate(source: str):
-    return translate_candidate(textwrap.dedent(source), "<candidate>", {})
+    return translate_candidate(take_over(textwrap.dedent(source)), "<candidate>", {}, {})
 
 
 HEADER = """

@@ -1,0 +1,72 @@
+"""Of a candidate only kernels and plain constants are taken over; host code never runs."""
+
+import pytest
+import triton
+from triton.runtime.jit import JITFunction
+
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.taking import Taken, take_over
+
+HEADER = "import math\nimport torch\nimport triton\nimport triton.language as tl\n"
+
+
+def take(source: str) -> Taken:
+    return take_over(HEADER + source)
+
+
+def test_imports_constants_and_functions_are_taken_over():
+    taken = take(
+        "try:\n    from triton.language.extra import libdevice\nexcept ImportError:\n    libdevice = None\n"
+        "SIZE: int = 2 * math.prod((4, 8))\nSCALE = tl.constexpr(SIZE / 2)\nTABLE = {'a': [1, 2]}\n"
+        "@triton.autotune([triton.Config({})], key=[])\n@triton.jit(do_not_specialize=['n'])\n"
+        "def kernel(x, n, BLOCK: tl.constexpr = SIZE):\n    pass\n"
+        "def helper(x):\n    return x\n"
+        "wrapped = triton.heuristics({'N': lambda args: 1})(triton.jit(helper))\n"
+    )
+    assert (taken.namespace["SIZE"], taken.namespace["SCALE"].value) == (64, 32.0)
+    kernel, wrapped = taken.namespace["kernel"], taken.namespace["wrapped"]
+    assert type(kernel) is type(wrapped) is JITFunction and kernel.do_not_specialize == ["n"]
+    assert [each.name for each in taken.definitions.values()] == ["kernel", "helper"]
+    assert wrapped.fn is taken.namespace["helper"] and taken.left_out == {}
+
+
+HOST = {
+    "a call": "NAME = open('/nowhere/at/all')",
+    "a call in a table": "NAME = [print('host code ran')]",
+    "a call of what only looks plain": "float = tl.core.builtins.exec\nNAME = float('1 / 0')",
+    "a member of Triton": "tl.cdiv = NAME = 3",
+    "a condition": "NAME = 1\nif True:\n    NAME = 2",
+    "a loop": "NAME = 1\nfor NAME in (2, 3):\n    pass",
+    "a sum": "NAME = 1\nNAME += 1",
+    "a class": "class NAME:\n    pass",
+    "what follows an import": "try:\n    import math\nexcept:\n    pass\nelse:\n    NAME = open('/nowhere')",
+    "an import": "import os as NAME",
+    "a walrus": "NAME = 1\nprint(NAME := 2)",
+}
+
+
+@pytest.mark.parametrize("what", HOST)
+def test_a_name_that_host_code_binds_is_gone_and_its_line_known(what: str):
+    before = triton.language.cdiv
+    taken = take(HOST[what])
+    assert "NAME" not in taken.namespace and "NAME" in taken.left_out
+    assert triton.language.cdiv is before
+
+
+def test_what_host_code_only_calculates_with_stays():
+    taken = take("N = 1\nconfigs = [triton.Config({'N': N}) for N in (1, 2)]\nif __name__ == '__main__':\n    N = 3\n")
+    assert taken.namespace["N"] == 1 and list(taken.left_out) == ["configs"]
+
+
+def test_defaults_annotations_and_decorators_of_host_code_are_dropped():
+    taken = take(
+        "def host(*, x=print('host code ran')):\n    return 1 / 0\n"
+        "@host\ndef plain(x: host() = host(), *, y=host()):\n    return x\n"
+    )
+    assert taken.namespace["plain"]() is None
+
+
+def test_a_kernel_that_is_not_plain_stops_it_with_its_line():
+    with pytest.raises(NotInterpretable, match="'kernel' has a statement 'global'") as stopped:
+        take("@triton.jit\ndef kernel(a0):\n    global N\n    tl.store(a0, N)\n")
+    assert stopped.value.line == 7

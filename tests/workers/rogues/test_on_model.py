@@ -1,0 +1,39 @@
+"""Rogues of the host whose plans are in order: on `model`, whose verdict comes from the text, they get no better one."""
+
+import pytest
+
+from tests.workers.test_tracing import EXPECTED, ROGUES
+from tests.workers.tracer.jobs import job
+from workers import tracing
+from workers.devices import ModelDevice
+from workers.protocol import Device, MeasureJob, Outcome, Report
+
+DEVICE = Device.parse("model:sm_90")
+OTHER_TEXT = {"changes_its_kernel", "shows_another_constant"}
+"""Those whose text says something else than their machine code."""
+
+
+def judged(source: str) -> Report:
+    asked = job(source)
+    report = tracing.trace(asked, "tester")
+    graphs = tracing.trace(asked.model_copy(update={"source": None}), "tester").graphs
+    assert report.variants[0].bundle is not None, report.reason
+    return ModelDevice(DEVICE, "tester").measure(
+        MeasureJob(
+            id="j",
+            search="s",
+            candidate="c",
+            variant=0,
+            bundle=report.variants[0].bundle,
+            operator=asked.operator,
+            graphs=graphs,
+            device=DEVICE,
+            source=source,
+        )
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, (outcome, *_) in EXPECTED.items() if outcome is Outcome.CORRECT])
+def test_text_and_machine_code_are_the_same_kernel(name: str) -> None:
+    report = judged((ROGUES / f"{name}.py").read_text())
+    assert (report.outcome is Outcome.NOT_INTERPRETABLE) is (name in OTHER_TEXT), report.reason

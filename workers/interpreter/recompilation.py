@@ -1,0 +1,111 @@
+"""Recompilation: what is interpreted is compiled again, as the plan launches it, and must give the plan's kernels.
+
+Without it a candidate could show the interpreter another kernel than the compiler: host code can change what a kernel
+means after its text was written, and the compiler with it. Here nothing of it has run.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import torch
+from triton.runtime.jit import JITFunction
+
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.launch import constant_of
+from workers.interpreter.taking import Taken
+from workers.protocol import Kernel, Launch, Number, Plan, Pointer
+from workers.targets import TARGETS
+from workers.tracer.compiler import Compiled, Compiler
+from workers.tracer.pretence import drive
+from workers.tracer.refusal import Refused
+
+_BUFFER_BITS = 40
+# Buffers pretend to start 2**40 bytes apart, as while they were traced.
+_OPTIONS = {"num_warps": "num_warps", "num_stages": "num_stages", "num_ctas": "num_ctas", "maxnreg": "max_registers"}
+# Options of a launch, and what a compiled kernel calls them.
+_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+
+
+class _Pointer:
+    """A pointer as Triton's specialisation sees it: a dtype, an address, and how far it reaches."""
+
+    def __init__(self, pointer: Pointer, plan: Plan) -> None:
+        self.dtype = getattr(torch, pointer.dtype)
+        self._address = (pointer.buffer + 1 << _BUFFER_BITS) + pointer.offset_bytes
+        self._bytes = plan.buffers[pointer.buffer].bytes
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def ptr_range(self) -> int:
+        return self._bytes
+
+
+def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping[str, Kernel]) -> None:
+    """Compile every kernel that the plans launch, and hold it against theirs.
+
+    Args:
+        taken: The candidate.
+        target: What the plans are for.
+        plans: The plans.
+        kernels: What they launch, by digest.
+
+    Raises:
+        NotInterpretable: If a kernel does not come out as it is.
+    """
+    Compiler(TARGETS[target]).install()
+    drive(TARGETS[target])
+    for plan in plans:
+        for launch in plan.launches:
+            try:
+                compiled = _compile(taken, launch, plan, kernels[launch.kernel])
+                if compiled.digest != launch.kernel:
+                    raise NotInterpretable(_explain(taken, launch))
+            except NotInterpretable as stopped:
+                stopped.line = stopped.line or launch.line
+                raise
+
+
+def _compile(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> Compiled:
+    """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
+    kernel = _kernel(taken, launch.function)
+    constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
+    passed = {
+        name: argument.value if isinstance(argument, Number) else _Pointer(argument, plan)
+        for name, argument in zip(launch.parameters, launch.arguments, strict=False)
+    }
+    options = {name: getattr(expected, field) for name, field in _OPTIONS.items()}
+    given = {name: value for name, value in options.items() if name not in kernel.arg_names and value is not None}
+    try:
+        compiled: Compiled = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
+    except (Refused, *_ERRORS) as error:
+        said = str(error).partition("\n")[0]
+        raise NotInterpretable(f"{launch.function} does not compile without host code: {said}{_hint(taken)}") from error
+    return compiled
+
+
+def _kernel(taken: Taken, name: str) -> JITFunction:
+    kernel = taken.namespace.get(name.rpartition(".")[2])
+    if not isinstance(kernel, JITFunction):
+        raise NotInterpretable(
+            f"the launched kernel '{name}' is no function at the top level of the module; define it there to have it "
+            "interpreted"
+        )
+    return kernel
+
+
+def _explain(taken: Taken, launch: Launch) -> str:
+    return (
+        f"{launch.function} as it is written compiles to another kernel than the plan's: host code changed what it "
+        f"means, or the worker that traced it has another version of Triton{_hint(taken)}"
+    )
+
+
+def _hint(taken: Taken) -> str:
+    """What a kernel may use and does not find, because it is bound by more than an assignment."""
+    used = {node.id for item in taken.definitions.values() for node in ast.walk(item) if isinstance(node, ast.Name)}
+    lines = [f"'{name}' in line {line}" for name, line in taken.left_out.items() if name in used]
+    if not lines:
+        return ""
+    return f"; what kernels use must be bound once, by a plain assignment of a constant, unlike {', '.join(lines)}"
