@@ -166,7 +166,7 @@ class Batch:
         return self._readings[bundle]
 
     async def measures(self, about: About) -> list[str]:
-        """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
+        """Documents of the first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
         await self.look_up([], [about.bundle])
         if about not in self._measures:
             # A bundle that nobody kept before was never judged; most are such, and need no query.

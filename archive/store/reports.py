@@ -13,8 +13,8 @@ from archive.records import NewReport
 from archive.store.engine import Database, upsert
 from archive.tables import counters, reports
 
-LOST = "worker_lost"
-"""The outcome that says nothing about the bundle, so that it is never reused."""
+NO_WORD = ("worker_lost", "not_interpretable")
+"""Outcomes that say nothing about the bundle, so that they are never reused: the latter is about a source alone."""
 
 MEASURES = 16
 """Most reports on one bundle that are looked at for one to use again; a repeat comes right behind what it repeats."""
@@ -61,19 +61,19 @@ class Reports:
             return fresh
 
     async def measures(self, about: About) -> list[str]:
-        """Documents of the first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
+        """Documents of the first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
         statement = _on(about).where(reports.c.kind == "measure").limit(MEASURES)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def confirms(self, about: About) -> list[str]:
-        """Documents of the `confirm` reports on equal bundles, oldest first. Lost workers' reports do not count."""
+        """Documents of the `confirm` reports on equal bundles, oldest first, but for `NO_WORD`."""
         statement = _on(about).where(reports.c.kind == "confirm")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
     async def finals(self, about: About) -> list[str]:
-        """Documents of the `final` reports on equal bundles, oldest first. Lost workers' reports do not count."""
+        """Documents of the `final` reports on equal bundles, oldest first, but for `NO_WORD`."""
         statement = _on(about).where(reports.c.kind == "final")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
@@ -115,7 +115,7 @@ async def add_reports(connection: AsyncConnection, new: Iterable[NewReport], jud
 
 def is_reusable(new: NewReport) -> bool:
     """Whether a report says something about its bundle."""
-    return new.outcome != LOST
+    return new.outcome not in NO_WORD
 
 
 def _on(about: About) -> Select[Any]:
@@ -124,7 +124,7 @@ def _on(about: About) -> Select[Any]:
         select(reports.c.document)
         .where(
             *(reports.c[name] == value for name, value in vars(about).items()),
-            reports.c.outcome != LOST,
+            reports.c.outcome.not_in(NO_WORD),
         )
         .order_by(reports.c.seq)
     )

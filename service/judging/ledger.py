@@ -96,7 +96,7 @@ class Ledger:
         return self._reports[candidate]
 
     async def measures(self, about: About) -> list[Report]:
-        """The first `measure` reports on equal bundles, oldest first. Lost workers' do not count."""
+        """The first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
         return [Report.model_validate_json(document) for document in await self._batch.measures(about)]
 
     async def bundle(self, identity: str) -> Bundle:

@@ -19,6 +19,11 @@ def doubtful(report: Report) -> bool:
     return report.trust in (Trust.C, Trust.D)
 
 
+def is_about_source(report: Report) -> bool:
+    """Whether a report says nothing about its bundle: an equal one may come from a source that can be interpreted."""
+    return report.outcome is Outcome.NOT_INTERPRETABLE
+
+
 def addressed(report: Report, case: Case, errand: str | None) -> Report:
     """The same verdict, for a case with an equal bundle, as the answer to what is asked about that.
 

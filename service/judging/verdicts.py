@@ -15,7 +15,7 @@ from service.judging.assignments import Assignments
 from service.judging.jobs import AGAIN, Asked, Case, incumbent_of, is_yardstick, retrace_id
 from service.judging.ledger import Ledger
 from service.judging.promotion import Promotion, benchmark_weights, gain, outdoes
-from service.judging.reports import addressed, doubtful, last_words
+from service.judging.reports import addressed, doubtful, is_about_source, last_words
 from service.judging.retraces import Refused, Retraces
 from service.judging.traces import Traces
 from service.judging.yardstick import Yardstick
@@ -95,7 +95,9 @@ class Verdicts:
         asked = Case(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             # What others are held against takes a trusted worker's word: it is asked for when the case is gone on with.
-            if not (case.is_yardstick and doubtful(report)):
+            # Where the source stood in the way, everybody else needs a job of their own.
+            theirs = is_about_source(report) and not case.same(asked)
+            if not theirs and not (case.is_yardstick and doubtful(report)):
                 await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
 

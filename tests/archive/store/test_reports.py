@@ -65,7 +65,7 @@ async def test_a_report_is_reused_for_equal_things_only(
     assert await store.reports.measures(About(**{**KEY, field: other})) == []
 
 
-@pytest.mark.parametrize("changes", [{"outcome": "worker_lost"}, {"kind": "confirm"}])
+@pytest.mark.parametrize("changes", [{"outcome": "worker_lost"}, {"outcome": "not_interpretable"}, {"kind": "confirm"}])
 async def test_what_says_nothing_about_the_bundle_is_not_reused(
     store: Store, subject: tuple[str, str], changes: dict[str, Any]
 ) -> None:

@@ -84,6 +84,18 @@ async def test_on_a_model_the_first_seed_and_its_twin_are_judged_once(
     assert len(card.judged(MeasureJob)) == 1 and await outcomes(card, search) == ["correct"] * 2
 
 
+async def test_a_source_that_cannot_be_interpreted_says_nothing_of_its_twins(card: Workbench) -> None:
+    stopped = {seed(SECOND)}
+    card.devices = (records.DEVICE,)
+    card.answers = Answers(
+        bundle=bundle,
+        outcome=lambda job: Outcome.NOT_INTERPRETABLE if job.source in stopped else Outcome.CORRECT,
+    )
+    search = await card.run(await card.begin(budget=3))
+    assert await outcomes(card, search) == ["correct", "not_interpretable", "correct"]
+    assert [job.source for job in card.judged(MeasureJob)] == [seed(FIRST), seed(SECOND), seed(TWIN)]
+
+
 async def test_the_first_seed_waits_for_its_twins_job_but_takes_only_a_trusted_word(
     card: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
