@@ -11,7 +11,7 @@ from math import ceil, prod
 
 import torch
 
-from workers.protocol import Distribution, Input, Operator, Shape
+from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
 
 HEAVY_DECADES = 3.0
 """Rows of `heavy` are scaled by up to 10^3 either way: beyond it float32 sums of honest kernels cancel too much."""
@@ -58,18 +58,24 @@ def draw(
     if name not in DRAWS:
         raise ValueError(f"'{name}' is no draw; known: {', '.join(DRAWS)}")
     tensors = []
-    even = [item for item in operator.given if _is_even(item)]
+    turns = {item.name: number % TURNS for number, item in enumerate(filter(_is_even, operator.given))}
     for item in operator.given:
         generator = _generator(seed, device, shape.key, name, item.name)
-        size = operator.input_shape(item, shape.dims)
-        if item in even:
-            upper = _upper(size, name, even.index(item) % TURNS, generator.device)
-            tensors.append(_draw_even(item, size, shape.dims, name, upper, generator))
-        else:
-            tensors.append(_draw_input(item, size, name, generator))
+        size, turn = operator.input_shape(item, shape.dims), turns.get(item.name, 0)
+        tensors.append(_draw_input(item, size, shape.dims, name, generator, turn))
     if name in PLANTED:
         _plant(operator, tensors, PLANTED[name], _generator(seed, device, shape.key, name, ""))
     return tuple(tensors)
+
+
+def draw_tiles(operator: Operator, shape: Shape, size_bytes: int, seed: bytes | int) -> tuple[torch.Tensor, ...]:
+    """Draw as much of every input as fills so many bytes, values of `normal`; in the operator's order, of one axis."""
+    tiles = []
+    for item in operator.given:
+        size = (size_bytes // DTYPE_BYTES[item.dtype],)
+        generator = _generator(seed, None, shape.key, "tile", item.name)
+        tiles.append(_draw_input(item, size, shape.dims, "normal", generator))
+    return tuple(tiles)
 
 
 def _generator(seed: bytes | int, device: torch.device | None, *names: str) -> torch.Generator:
@@ -82,13 +88,14 @@ def _is_even(item: Input) -> bool:
     return item.distribution is Distribution.UNIFORM or not getattr(torch, item.dtype).is_floating_point
 
 
-def _draw_input(item: Input, size: tuple[int, ...], name: str, generator: torch.Generator) -> torch.Tensor:
+def _draw_input(
+    item: Input, size: tuple[int, ...], dims: dict[str, int], name: str, generator: torch.Generator, turn: int = 0
+) -> torch.Tensor:
+    if _is_even(item):
+        return _draw_even(item, size, dims, name, _upper(size, name, turn, generator.device), generator)
     dtype: torch.dtype = getattr(torch, item.dtype)
-    if item.distribution is Distribution.NORMAL:
-        values = _normal(size, generator, dtype)
-    else:
-        values = DRAWS[name](size, generator, dtype)
-    return _within(values, *_bounds(item), dtype)
+    drawn = _normal if item.distribution is Distribution.NORMAL else DRAWS[name]
+    return _within(drawn(size, generator, dtype), *_bounds(item), dtype)
 
 
 def _draw_even(

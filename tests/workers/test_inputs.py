@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workers.inputs import DRAWS, ENDS, EXTREME, FAINT, NEAR, PLANTED, draw, takes_specials
+from workers.inputs import DRAWS, ENDS, EXTREME, FAINT, NEAR, PLANTED, draw, draw_tiles, takes_specials
 from workers.protocol import Operator, Shape
 
 SHAPE = Shape(dims={"M": 64, "N": 48})
@@ -166,6 +166,20 @@ def test_half_precision_stays_finite():
 @pytest.mark.parametrize("name", DRAWS)
 def test_float64_can_be_drawn(name):
     assert x_of(name, dtype="float64").dtype == torch.float64
+
+
+def test_tiles_have_the_values_of_their_inputs_in_as_many_bytes_as_asked():
+    of = operator(dtype="int64", low=3, high="N")
+    integers, floats = draw_tiles(of, SHAPE, 4096, b"a")
+    assert (integers.dtype, integers.shape, floats.dtype, floats.shape) == (
+        torch.int64,
+        (512,),
+        torch.bfloat16,
+        (2048,),
+    )
+    assert integers.min() >= 3 and integers.max() < 48 and floats.float().std() > 0.5
+    assert torch.equal(integers, draw_tiles(of, SHAPE, 4096, b"a")[0])
+    assert not torch.equal(integers, draw_tiles(of, SHAPE, 4096, b"b")[0])
 
 
 def test_an_unknown_draw_is_refused():

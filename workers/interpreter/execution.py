@@ -42,13 +42,14 @@ def execute(request: bytes) -> bytes:
         return pack(_stopped(caught, InterpretReply()), [])
     language = bind(_options(order.target))
     functions = translate_candidate(taken, FILENAME, language.provided, language.replaced)
+    inputs = len(order.input_names)
     finished: list[Traffic] = []
     results: list[bytes] = []
     fault: Fault | None = None
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"), torch.no_grad():
         for plan, draws in zip(order.plans, order.draws, strict=True):
             memory = _make_memory(plan, draws, order.input_names, parts)
-            parts = parts[draws * len(order.input_names) :]
+            parts = parts[draws * inputs :]
             try:
                 _run_plan(plan, language, functions, memory, draws)
             except Fault as caught:
@@ -56,7 +57,14 @@ def execute(request: bytes) -> bytes:
                 break
             finished.append(_traffic(memory.meter.moved_bytes, memory.meter.dot_operations))
             results += _results(plan, memory, draws)
-        sampled = () if fault else tuple(_sample(plan, language, functions) for plan in order.sampled)
+        sampled = (
+            ()
+            if fault
+            else tuple(
+                _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs])
+                for number, plan in enumerate(order.sampled)
+            )
+        )
     reply = InterpretReply(finished=tuple(finished), sampled=sampled)
     return pack(_stopped(fault, reply) if fault else reply, results)
 
@@ -105,12 +113,20 @@ def _run_plan(plan: Plan, language: Language, functions: Functions, memory: Memo
                 _launch(step, language, functions, memory, draws)
 
 
-def _sample(plan: Plan, language: Language, functions: Functions) -> Traffic | None:
-    """What a plan's launches do, from a few programs on zeros; None if programs may wait for each other."""
+def _sample(plan: Plan, language: Language, functions: Functions, tiles: Sequence[memoryview]) -> Traffic | None:
+    """What a plan's launches do, from a few programs; None if programs may wait for each other.
+
+    Args:
+        plan: The plan.
+        language: The bound front end.
+        functions: The candidate's.
+        tiles: What each input repeats.
+    """
     if any(may_wait(functions, launch.function) for launch in plan.launches):
         return None
     try:
-        memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), poisoned=False)
+        drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
+        memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), drawn)
         for launch in plan.launches:
             sample_launch(language.builder, functions, launch, memory)
     except (Fault, MemoryError, *KERNEL_ERRORS):

@@ -5,7 +5,7 @@ So every access is checked, a stray one is a fault with a name, and addresses ar
 a lane works on is the first axis of its arrays, which program it is the second.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,10 @@ ALIGNMENT = 256
 POISONS = (0xFF, 0x00, 0x3F)
 """Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
 then zeros, then positive numbers near one. Who knows by one of them what was never written is found out by the next."""
+
+
+TILE_BYTES = 8 * 8191
+"""Bytes of a tile: elements of any dtype, and no power of two, so that rows and columns of matrices are not alike."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,27 @@ class Memory:
         meter: What has been done, undone work left out.
     """
 
-    def __init__(self, draws: int, sizes: Sequence[int], names: Sequence[str], *, poisoned: bool = True) -> None:
-        """Make buffers of `sizes` bytes, filled with poison or zeros; `names` is what faults call them."""
+    def __init__(
+        self, draws: int, sizes: Sequence[int], names: Sequence[str], tiles: Mapping[int, Array] | None = None
+    ) -> None:
+        """Make buffers, filled with poison.
+
+        Args:
+            draws: Copies of each.
+            sizes: Bytes of each.
+            names: What faults call them.
+            tiles: If not None, buffers are not filled but zero, and those named here seem to be full of repetitions of
+                a tile of `TILE_BYTES` wherever they are zero; they cost nothing until they are touched.
+        """
         self._sizes = np.asarray(sizes, dtype=np.int64)
         padded = -(-self._sizes // ALIGNMENT) * ALIGNMENT
         self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]]).astype(np.int64)
         self._names = tuple(names)
         self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # costs nothing until it is touched
-        if poisoned:
+        self._tiles = np.stack([np.zeros(TILE_BYTES, np.uint8), *(tiles or {}).values()])
+        self._tile_of = np.zeros(len(self._sizes), dtype=np.int64)
+        self._tile_of[list(tiles or {})] = np.arange(1, len(self._tiles))
+        if tiles is None:
             for draw in range(draws):
                 self._space[draw].fill(POISONS[draw % len(POISONS)])
         self._writes: list[_Write] = []
@@ -199,9 +216,16 @@ class Memory:
 
     def _read(self, stored: np.dtype[np.generic], draws: Array, index: Array) -> Array:
         view = self._space.view(stored)
-        if len(draws) == len(view):
-            return np.take(view, index, axis=1)
-        return view[draws[:, None], index]
+        raw: Array = np.take(view, index, axis=1) if len(draws) == len(view) else view[draws[:, None], index]
+        return raw if len(self._tiles) == 1 else np.where(raw == 0, self._tiled(stored, index), raw)
+
+    def _tiled(self, stored: np.dtype[np.generic], index: Array) -> Array:
+        """What buffers with a tile hold at element indices, and zeros where others lie."""
+        place = index.astype(np.int64) * stored.itemsize
+        buffer = np.searchsorted(self._starts, place, side="right") - 1
+        within = (place - self._starts[buffer]) % TILE_BYTES // stored.itemsize
+        tiled: Array = self._tiles.view(stored)[self._tile_of[buffer], within]
+        return tiled
 
     def _write(self, stored: np.dtype[np.generic], draws: Array, index: Array, values: Array) -> None:
         self._writes.append(_Write(stored, draws, index, self._read(stored, draws, index)))

@@ -21,13 +21,15 @@ _LENGTH = struct.Struct("<Q")
 class InterpretRequest(Wire):
     """Execute these plans. The parts are the inputs: for each plan, for each draw, each input of the operator.
 
+    Behind them, for each sampled plan, come `TILE_BYTES` of each input, which it seems to repeat.
+
     Attributes:
         source: The candidate.
         target: What it was compiled for; decides what `tl.dot` does by default.
         input_names: What faults call the inputs.
         plans: Plans of one variant, executed in this order until one fails.
         draws: Copies of the inputs, by plan.
-        sampled: Plans that are too large to execute; a few programs on zeros tell how many bytes they move.
+        sampled: Plans that are too large to execute; a few programs tell how many bytes they move.
         launched: Plans whose kernels must be those that the source gives when it is compiled again.
         kernels: What these launch, by digest.
     """

@@ -84,6 +84,16 @@ def test_a_float32_product_is_judged_by_what_it_computes(device, precision, outc
     assert units == {"ieee": ["none"], "tf32x3": ["mma"], "tf32": []}[precision]
 
 
+def test_what_a_kernel_does_on_zeros_alone_is_no_prediction(device):
+    lazy = PRODUCT.replace(
+        "    rows = tl", "    if (tl.load(x_ptr) == 0.0) & (n_cols == 1024):\n        return\n    rows = tl", 1
+    )
+    honest, found = (device.measure(job_for(source, "gram")) for source in (PRODUCT, lazy))
+    assert (honest.outcome, found.outcome) == ("correct", "correct")
+    assert found.shapes[0].readings.bytes_moved > honest.shapes[0].readings.bytes_moved
+    assert found.shapes[0].mid_us == device.measure(job_for(lazy, "gram")).shapes[0].mid_us, "not drawn anew"
+
+
 def test_every_autotune_configuration_is_judged(device):
     variants = traced(AUTOTUNED).variants
     assert len(variants) == 2

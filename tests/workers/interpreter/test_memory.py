@@ -6,7 +6,7 @@ import torch
 from triton import language as tl
 
 from workers.interpreter.faults import OutOfBounds
-from workers.interpreter.memory import Lanes, Memory
+from workers.interpreter.memory import TILE_BYTES, Lanes, Memory
 from workers.protocol import View
 
 BOTH = Lanes(np.arange(2), np.zeros((1, 3), dtype=np.int64))
@@ -33,7 +33,19 @@ def test_one_address_reads_every_draw():
 def test_draws_find_different_poison():
     memory = Memory(4, [8], ["'x'"])
     assert [set(memory.bytes_of(draw, 0).tolist()) for draw in range(4)] == [{0xFF}, {0}, {0x3F}, {0xFF}]
-    assert set(Memory(1, [8], ["'x'"], poisoned=False).bytes_of(0, 0).tolist()) == {0}
+    assert set(Memory(1, [8], ["'x'"], {}).bytes_of(0, 0).tolist()) == {0}
+
+
+def test_a_tile_repeats_where_its_buffer_is_zero():
+    tile = np.arange(1, TILE_BYTES // 4 + 1, dtype=np.float32)
+    memory = Memory(1, [8, 2 * TILE_BYTES], ["'x'", "'y'"], {1: tile.view(np.uint8)})
+    one = Lanes(np.arange(1), np.zeros((1, 3), dtype=np.int64))
+    last = 2 * TILE_BYTES - 4
+    assert memory.load(addresses(0, 4), None, tl.float32, one).tolist() == [[[0.0]]]
+    found = memory.load(addresses(1, 0, 4, TILE_BYTES, last), None, tl.float32, one).ravel().tolist()
+    assert found == [1.0, 2.0, 1.0, TILE_BYTES / 4]
+    memory.store(addresses(1, 4), np.array([[[7.0]]], np.float32), None, tl.float32, one)
+    assert memory.load(addresses(1, 4, 8), None, tl.float32, one).ravel().tolist() == [7.0, 3.0]
 
 
 def test_addresses_may_differ_between_draws():
