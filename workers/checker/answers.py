@@ -99,7 +99,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
         gains=_slopes(errors, bounds, rows).float(),
         own=bounds.own,
-        gain_limit=gain_limit(evidence, errors, rows),
+        gain_limit=gain_limit(evidence, Errors.to_average(evidence, number), rows),
         widened=widened,
     )
 

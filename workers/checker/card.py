@@ -133,7 +133,7 @@ class CudaCard:
         jobs = [(output, answer.values, answer.inverse) for output, answer in zip(seen, answers, strict=True)]
         found = torch.empty((len(Measures.__dataclass_fields__), len(jobs), spans, rows), device=self.device)
         arguments = [self._table(jobs).data_ptr(), found.data_ptr(), rows, columns, _float_bits(answers[0].own)]
-        name = measure_name(str(seen[0].dtype).removeprefix("torch."), columns)
+        name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
         self._launch(name, (-(-rows // ROWS.value), spans, len(jobs)), arguments)
         squares, products, worst, crowd, strange = found
         return Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))

@@ -1,13 +1,24 @@
 """Machine code of the checker's kernels for a target, made by Triton without a card. In the bench, before it forks."""
 
+from typing import Any
+
+import torch
 import triton.language as tl
 
 from workers.checker import kernels
+from workers.float8 import mantissa_bits
 from workers.support import SupportKernel
 from workers.support.compilation import compile_kernel, sheet_of
 
-MEASURED = {"float16": tl.float16, "bfloat16": tl.bfloat16, "float32": tl.float32, "float64": tl.float64}
-"""Dtypes of outputs that are measured as they are."""
+MEASURED = {
+    "float16": tl.float16,
+    "bfloat16": tl.bfloat16,
+    "float32": tl.float32,
+    "float64": tl.float64,
+    "float8_e4m3fn": tl.float16,
+    "float8_e5m2": tl.float16,
+}
+"""Dtypes of outputs, and in which they are measured: float16 holds every value of float8."""
 EVEN = 16
 """Rows whose length is a multiple of this many elements are read in whole vectors."""
 
@@ -15,6 +26,11 @@ EVEN = 16
 def measure_name(dtype: str, columns: int) -> str:
     """The kernel that measures outputs of a dtype in rows of so many columns."""
     return f"measure_{dtype}_{'even' if columns % EVEN == 0 else 'odd'}"
+
+
+def measure_constants(dtype: str) -> dict[str, Any]:
+    """Constants of the kernel that measures outputs of a dtype, by name."""
+    return {"dtype": MEASURED[dtype], "bits": mantissa_bits(getattr(torch, dtype))}
 
 
 CHECKER: tuple[str, ...] = (
@@ -32,11 +48,10 @@ def compile_checker(target: str) -> dict[str, SupportKernel]:
     """
     sheet = sheet_of(target)
     compiled = {"differences": compile_kernel(sheet, kernels.differences, "*i64 *i32 i64")}
-    for dtype, element in MEASURED.items():
+    for dtype in MEASURED:
         for columns in (EVEN, EVEN - 1):
             even = ("columns",) if columns == EVEN else ()
             name = measure_name(dtype, columns)
-            compiled[name] = compile_kernel(
-                sheet, kernels.measure, "*i64 *fp32 i32 i32 fp32", {"dtype": element}, even=even
-            )
+            constants = measure_constants(dtype)
+            compiled[name] = compile_kernel(sheet, kernels.measure, "*i64 *fp32 i32 i32 fp32", constants, even=even)
     return compiled

@@ -6,7 +6,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-_jit: Callable[[Callable[..., None]], Any] = triton.jit
+_jit: Callable[[Callable[..., object]], Any] = triton.jit
 
 WORDS = tl.constexpr(2048)
 """Words of eight bytes that a program of `differences` compares."""
@@ -41,6 +41,39 @@ def differences(table: tl.tensor, counts: tl.tensor, size: tl.tensor) -> None:
 
 
 @_jit
+def _beyond_rounding(got: tl.tensor, value: tl.tensor, bits: tl.constexpr) -> tl.tensor:
+    """How far float32 values are from the nearest ones that round to a float8; the sign says nothing.
+
+    `bits` is the length of its mantissa; the least of its values are as far apart as its exponents then begin.
+    """
+    least: tl.constexpr = 0.5 ** (2 ** (6 - bits) - 1 + bits)
+    size = tl.abs(got)
+    raw = size.to(tl.int32, bitcast=True)
+    power = (raw & 0x7F800000).to(tl.float32, bitcast=True)
+    above = tl.maximum(power * 0.5 ** (bits + 1), least)
+    # Values below a power of two are half as far apart as those above it.
+    below = tl.maximum(power * tl.where((raw & 0x7FFFFF) == 0, 0.5 ** (bits + 2), 0.5 ** (bits + 1)), least)
+    turned = tl.where(got < 0, -value, value)
+    return tl.minimum(tl.maximum(turned, size - below), size + above) - turned
+
+
+@_jit
+def _compared(
+    got: tl.tensor, value: tl.tensor, inverse: tl.tensor, own: tl.tensor, bits: tl.constexpr
+) -> tuple[tl.tensor, ...]:
+    """Of each element, times `inverse`: its error, that in products, its value; and whether it is strange."""
+    usable = (tl.abs(got) < float("inf")) & (tl.abs(value) < float("inf"))
+    alike = (got == value) | ((got != got) & (value != value))
+    error = tl.where(usable, (got - value) * inverse, 0.0).to(tl.float32)
+    scaled = tl.where(usable, value * inverse, 0.0).to(tl.float32)
+    missed = error
+    if bits > 0:
+        missed = tl.where(usable, _beyond_rounding(got, value, bits) * inverse, 0.0)
+        error = tl.where(tl.abs(missed) > 0.5 * own * tl.abs(scaled), error, 0.0)
+    return missed, error, scaled, (~(usable | alike)).to(tl.int32)
+
+
+@_jit
 def measure(
     table: tl.tensor,
     measures: tl.tensor,
@@ -48,6 +81,7 @@ def measure(
     columns: tl.tensor,
     own: tl.tensor,
     dtype: tl.constexpr,
+    bits: tl.constexpr,
 ) -> None:
     """Rows of (output, values, inverse), addresses that are multiples of 16: measures outputs against answers.
 
@@ -56,6 +90,9 @@ def measure(
     it writes, in this order, the sum of squared errors, the sum of errors x values, the largest error over what the
     element may miss, how many miss more than half of that, and how many are NaN or infinite where the answer is not, or
     otherwise than there: float32, (5, jobs, spans, rows). Errors and values are times `inverse`.
+
+    Where `bits` is not 0, outputs are of a float8 with so long a mantissa: errors are what its rounding does not
+    explain; those in products are whole, and zero where that is at most half of `own`.
     """
     job, span = tl.program_id(2), tl.program_id(1)
     kept: tl.constexpr = tl.float64 if dtype.primitive_bitwidth >= 32 else tl.float32
@@ -65,8 +102,7 @@ def measure(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inverse = tl.load(inverses + row, mask=row < rows, other=1.0)[:, None]
     squares = tl.zeros((ROWS, COLUMNS), tl.float32)
-    products = tl.zeros((ROWS, COLUMNS), tl.float32)
-    worst = tl.zeros((ROWS, COLUMNS), tl.float32)
+    products, worst = squares, squares
     crowd, strange = tl.zeros((ROWS, COLUMNS), tl.int32), tl.zeros((ROWS, COLUMNS), tl.int32)
     for start in range(span * SPAN, tl.minimum(span * SPAN + SPAN, columns), COLUMNS):
         column = start + tl.arange(0, COLUMNS)
@@ -74,16 +110,13 @@ def measure(
         place = row.to(tl.int64)[:, None] * columns + column[None, :]
         got = tl.load(outputs + place, mask=inside, other=0.0).to(kept)
         value = tl.load(values + place, mask=inside, other=0.0)
-        usable = (tl.abs(got) < float("inf")) & (tl.abs(value) < float("inf"))
-        alike = (got == value) | ((got != got) & (value != value))
-        error = tl.where(usable, (got - value) * inverse, 0.0).to(tl.float32)
-        scaled = tl.where(usable, value * inverse, 0.0).to(tl.float32)
-        ratio = tl.abs(error) / tl.maximum(own * tl.abs(scaled), 1.0)
-        squares += error * error
+        missed, error, scaled, odd = _compared(got, value, inverse, own, bits)
+        ratio = tl.abs(missed) / tl.maximum(own * tl.abs(scaled), 1.0)
+        squares += missed * missed
         products += error * scaled
         worst = tl.maximum(worst, ratio)
         crowd += (ratio > 0.5).to(tl.int32)
-        strange += (~(usable | alike)).to(tl.int32)
+        strange += odd
     plane = tl.num_programs(2).to(tl.int64) * tl.num_programs(1) * rows
     target = measures + (job.to(tl.int64) * tl.num_programs(1) + span) * rows + row
     tl.store(target, tl.sum(squares, 1), mask=row < rows)

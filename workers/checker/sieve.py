@@ -14,9 +14,11 @@ from workers.checks.error_ratio import FRACTION
 class Measures:
     """Errors of several outputs of one shape, all (outputs, rows) float32, each in units of the answer's `inverse`.
 
+    Errors are those of `workers.checks.tolerance.Errors`: of float8, what the last rounding does not explain.
+
     Attributes:
         squares: Sums of squared errors.
-        products: Sums of errors x values.
+        products: Sums of errors x values; of float8 those of `Errors.to_average`.
         worst: Largest error over what that element may miss.
         crowd: Number of elements that miss more than half of what they may.
         strange: Number of elements that are NaN or infinite where the answer is not, or otherwise than there.

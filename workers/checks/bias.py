@@ -6,6 +6,7 @@ import torch
 
 from workers.checks.base import Check, Evidence, Finding
 from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, Errors, moves_in_rows, rms, summation_roundoff
+from workers.float8 import carrier
 from workers.protocol import Outcome
 
 DRAWS = ("normal", "heavy", "shifted", "timed")
@@ -15,7 +16,8 @@ ROWS = 16
 DEVIATIONS = 6.0
 """Standard errors by which the mean row must be off."""
 GAIN_ROUNDOFFS = 1 / 8
-"""Common factor, in roundoffs of the output, below which a bias does not matter: 0.05% for bfloat16."""
+"""Common factor, in roundoffs of the output, or of what a float8 is rounded from, below which a bias does not matter:
+0.05% for float8 and bfloat16."""
 NATIVE_GAINS = 3.0
 """Times the native reference's own gain."""
 SPREAD = 8.0
@@ -43,7 +45,7 @@ class Bias(Check):
             got = evidence.outputs[number]
             if evidence.draw not in DRAWS or not got.is_floating_point() or got.numel() == 0:
                 continue
-            errors = Errors.of(evidence, number)
+            errors = Errors.to_average(evidence, number)
             lean = _Lean.of(evidence, errors)
             if lean.doubt > 1:
                 lean = _Lean.of(evidence, errors, steady(errors, evidence.reference.sensitivity[number]))
@@ -115,7 +117,7 @@ def steady(errors: Errors, sensitivity: torch.Tensor) -> torch.Tensor:
 def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
     if dtype == torch.float32 and evidence.operator.precision.allow_tf32:
         return TF32.scale_rms
-    return max(GAIN_ROUNDOFFS * torch.finfo(dtype).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))
+    return max(GAIN_ROUNDOFFS * torch.finfo(carrier(dtype)).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))
 
 
 def slopes(errors: torch.Tensor, values: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:

@@ -6,13 +6,13 @@ import torch
 
 from workers.checks.base import Check, Evidence, Finding
 from workers.checks.location import at, cluster
-from workers.float8 import readable
+from workers.float8 import carrier, readable
 from workers.inputs import PLANTED
 from workers.protocol import Outcome
 
 OVERFLOW_ROUNDOFFS = 4.0
 """How near to where rounding leaves the finite values, in roundoffs, a result may be rounded either way. Of float8 in
-roundoffs of bfloat16, as nothing before the last rounding is coarser: the largest value itself ends quantised rows."""
+roundoffs of what it is rounded from: the largest value itself ends quantised rows."""
 
 
 class SpecialValues(Check):
@@ -57,7 +57,7 @@ def _overflows(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Where rounding may or may not overflow the output's dtype."""
     info = torch.finfo(dtype)
     half_step = info.eps * 2 ** floor(log2(info.max)) / 2
-    near = OVERFLOW_ROUNDOFFS * min(info.eps, torch.finfo(torch.bfloat16).eps)
+    near = OVERFLOW_ROUNDOFFS * torch.finfo(carrier(dtype)).eps
     found: torch.Tensor = (expected.abs() / (info.max + half_step) - 1).abs() < near
     return found
 

@@ -1,12 +1,14 @@
 """How much results may differ from the reference in float64, by contract and conditioning."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, sqrt
+from typing import TypeAlias
 
 import torch
 
 from workers.checks.base import Evidence
-from workers.float8 import readable
+from workers.float8 import beyond_rounding, carrier, is_float8, readable
 from workers.protocol import Operator
 
 
@@ -34,7 +36,8 @@ SINGLE = Allowance(3.0, 4.0, 8.0, 32.0)
 """Float32 and float64 outputs; `scale_*` in roundoffs. Constants of this file: calibrated so that reference, compiled
 reference and independent correct kernels pass, and the mutants of `tests/workers/checks` fail."""
 HALF = Allowance(1.5, 2.0, 4.0, 8.0)
-"""Narrower outputs with a float32 accumulator; `scale_*` in roundoffs. A factor that is rounded to the output's dtype,
+"""Narrower outputs with a float32 accumulator; `scale_*` in roundoffs, of float8 in those of what it is rounded from:
+its errors are what the last rounding does not explain. A factor that is rounded to the output's dtype,
 as the probabilities of attention are, may cost a whole row one roundoff and the result another: with 1.5, rows of one
 large score in a million were refused whose exponent is a fused multiply-add away from zero."""
 TF32 = Allowance(3.0, 1.6e-3, 8.0, 1e-2)
@@ -61,6 +64,9 @@ GROUP = 32
 class Errors:
     """Errors of one output in rows that share a scale, float64; NaN and infinities left out as zeros.
 
+    Of float8, errors are what the last rounding does not explain: half a unit in the last place is 6 % of a value, and
+    where bounds allowed for it, small values could be zero and others lose a digit.
+
     Attributes:
         dtype: Of the output.
         error: Of the candidate.
@@ -78,16 +84,44 @@ class Errors:
     @classmethod
     def of(cls, evidence: Evidence, number: int) -> "Errors":
         """The errors of an output, by its number."""
+        return cls._of(evidence, number, _missed)
+
+    @classmethod
+    def to_average(cls, evidence: Evidence, number: int) -> "Errors":
+        """The same for what counts on the mean only: of float8 whole errors, where no roundoff before explains them.
+
+        What the last rounding makes alone leans: there are more small values than large ones. And where inputs take
+        few values, as in rows far from zero, a roundoff moves many results at once across a border, or none.
+        """
+        return cls._of(evidence, number, _missed_on_average)
+
+    @classmethod
+    def _of(cls, evidence: Evidence, number: int, missed: "_Missed") -> "Errors":
         expected, native = evidence.reference.expected[number], evidence.reference.native[number]
         got = evidence.outputs[number]
-        error = readable(got) - expected
-        natively = error if got is native else readable(native) - expected
+        error = missed(got, expected)
+        natively = error if got is native else missed(native, expected)
         rows = [values.reshape(-1, group_size(expected.shape)) for values in (error, natively, expected)]
         if complete := is_finite(got, native, expected):
             return cls(got.dtype, *rows, complete=complete)
         usable = rows[0].isfinite() & rows[2].isfinite()
         left = (torch.where(usable & values.isfinite(), values, 0.0) for values in rows)
         return cls(got.dtype, *left, complete=complete)
+
+
+_Missed: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def _missed(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    return beyond_rounding(got, expected) if is_float8(got.dtype) else got - expected
+
+
+def _missed_on_average(got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    error = readable(got) - expected
+    if not is_float8(got.dtype):
+        return error
+    explained = beyond_rounding(got, expected).abs() <= OWN_ROUNDOFFS / 2 * _roundoff(got.dtype) * expected.abs()
+    return error.masked_fill(explained, 0.0)
 
 
 @dataclass(frozen=True)
@@ -118,12 +152,12 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     rms_bound = torch.maximum(allowance.native_rms * native_rms, max(allowance.scale_rms * unit, sums) * scale)
     worst_floor = max(allowance.scale_worst * unit, 8 * sums) * scale
     worst_bound = torch.maximum(allowance.native_worst * native_worst, worst_floor)
-    info = torch.finfo(errors.dtype)
+    info = torch.finfo(carrier(errors.dtype))
     largest = _largest_input(evidence)
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
     cancelled = torch.finfo(torch.float64).eps * largest
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
-    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * info.eps / 2)
+    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * _roundoff(errors.dtype))
 
 
 def widen_by_sensitivity(bounds: Bounds, sensitivity: torch.Tensor) -> Bounds:
@@ -165,10 +199,15 @@ def is_finite(*tensors: torch.Tensor) -> bool:
 
 def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[Allowance, float]:
     if dtype.itemsize < 4:
-        return HALF, torch.finfo(dtype).eps / 2
+        return HALF, _roundoff(dtype)
     if dtype == torch.float32 and operator.precision.allow_tf32:
         return TF32, 1.0
-    return SINGLE, torch.finfo(dtype).eps / 2
+    return SINGLE, _roundoff(dtype)
+
+
+def _roundoff(dtype: torch.dtype) -> float:
+    """Relative error that is made before results are rounded to float8, or by rounding them to another dtype."""
+    return float(torch.finfo(carrier(dtype)).eps / 2)
 
 
 def summation_roundoff(evidence: Evidence) -> float:

@@ -13,7 +13,7 @@ import torch
 from workers.checks.bias import DRAWS as VARIED
 from workers.checks.bias import slopes
 from workers.checks.tolerance import group_size, rms
-from workers.float8 import readable
+from workers.float8 import carrier, readable
 from workers.gate.cases import Case, Tensors
 from workers.gate.drafting import Sketch
 from workers.gate.mutants.borders import last_rounding
@@ -27,7 +27,8 @@ CANCELLED = 1e-6
 left is noise, and the scale of the row is no measure."""
 ROUNDOFFS = 1.0
 """Roundoffs of the output, relative to the scale of each row, that its last rounding makes at most: half a unit in the
-last place. Root mean square over all rows, since in a few of them the scale is next to nothing."""
+last place. Of float8, roundoffs of what it is rounded from, as that rounding would hide too much. Root mean square over
+all rows, since in a few of them the scale is next to nothing."""
 SYSTEMATIC = 1 / 8
 """Roundoffs by which the rows of a case may be too large or too small on average, in draws whose values differ enough
 for that to mean something."""
@@ -98,7 +99,7 @@ def _roundoff(operator: Operator, dtype: torch.dtype) -> float:
         return 0.0
     if dtype == torch.float32 and operator.precision.allow_tf32:
         return TF32_ROUNDOFF
-    return float(torch.finfo(dtype).eps / 2)
+    return float(torch.finfo(carrier(dtype)).eps / 2)
 
 
 @dataclass(frozen=True)

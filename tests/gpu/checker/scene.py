@@ -171,14 +171,17 @@ def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
     yield "not repeated", scene.ask(scene.order(content, *slots, compared=True))
 
 
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
 def disagreements(card: HostCard) -> Iterator[str]:
     """Cases in which the kernels do not find what torch finds."""
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, *FLOAT8):
         for rows, columns in ((1, 1), (3, 40), (17, 130), (48, 96), (64, 4096), (2, 20001)):
             kept = torch.float32 if dtype.itemsize < 4 else torch.float64
             values = torch.randn(3, rows, columns, device=card.device).to(kept)
             values[0, 0, 0] = float("inf")
-            outputs = (values * (1 + 1e-3 * torch.randn_like(values))).to(dtype)
+            outputs = (values * (1 + (0.1 if dtype in FLOAT8 else 1e-3) * torch.randn_like(values))).to(dtype)
             outputs[1, -1, -1] = float("nan")
             with card.device:
                 answers = [answer(each, dtype) for each in values]

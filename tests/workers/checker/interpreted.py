@@ -8,8 +8,10 @@ import torch
 from tests.workers.checker.paper import measure_one
 from workers.checker import kernels
 from workers.checker.answers import Near
+from workers.checker.compilation import measure_constants
+from workers.float8 import is_float8
 
-TRITON = {"float16": "fp16", "float32": "fp32", "float64": "fp64"}
+DTYPES = ("float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
 
 def table(*rows: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -32,15 +34,17 @@ def compare_measures(dtype: str, rows: int, columns: int) -> None:
     output = getattr(torch, dtype)
     kept = torch.float32 if output.itemsize < 4 else torch.float64
     values = torch.randn(2, rows, columns).to(kept)
-    values[0, 0, 0] = float("inf")
-    outputs = (values * (1 + 1e-3 * torch.randn(2, rows, columns))).to(output)
+    values.flatten()[1::7] *= 2.0 ** torch.randint(-20, 7, values.flatten()[1::7].shape)
+    outputs = (values * (1 + (0.1 if is_float8(output) else 1e-3) * torch.randn(2, rows, columns))).to(output)
+    outputs[0, 0, 0] = values[0, 0, 0] = float("nan") if dtype == "float8_e4m3fn" else float("inf")
     outputs[1, -1, -1] = float("nan")
     answers = [answer(each, output) for each in values]
     spans = -(-columns // kernels.SPAN.value)
     found = torch.empty(5, 2, spans, rows)
-    jobs = ((one, other.values, other.inverse) for one, other in zip(outputs, answers, strict=True))
+    seen = outputs.half() if is_float8(output) else outputs
+    jobs = ((one, other.values, other.inverse) for one, other in zip(seen, answers, strict=True))
     grid = (-(-rows // kernels.ROWS.value), spans, 2)
-    kernels.measure[grid](table(*jobs), found, rows, columns, answers[0].own, kernels.tl.dtype(TRITON[dtype]))
+    kernels.measure[grid](table(*jobs), found, rows, columns, answers[0].own, **measure_constants(dtype))
     for index, (one, other) in enumerate(zip(outputs, answers, strict=True)):
         squares, products, worst, crowd, strange = measure_one(one, other)
         torch.testing.assert_close(found[0, index].sum(0), squares)
@@ -68,6 +72,6 @@ def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
 if __name__ == "__main__":
     for bytes_ in (1, 7, 8, 61, 4096, 20001):
         compare_differences(bytes_)
-    for name in TRITON:
+    for name in DTYPES:
         for sizes in ((1, 1), (3, 40), (17, 130), (2, 9000)):
             compare_measures(name, *sizes)

@@ -7,6 +7,7 @@ import torch
 from workers.checker.answers import Near
 from workers.checker.base import Run, Tensors
 from workers.checker.sieve import Measures
+from workers.float8 import beyond_rounding, is_float8
 from workers.protocol import Operator, Shape, View
 from workers.support.contents import Kind, stream_seed, timed_content, zone_seed
 
@@ -94,9 +95,14 @@ def measure_one(output: torch.Tensor, answer: Near) -> Tensors:
     alike = (got == values) | (got.isnan() & values.isnan())
     error = torch.where(usable, (got - values) * answer.inverse[:, None], 0.0).float()
     value = torch.where(usable, values * answer.inverse[:, None], 0.0).float()
-    ratio = error.abs() / (answer.own * value.abs()).clamp(min=1.0)
+    missed = error
+    if is_float8(output.dtype):
+        beyond = beyond_rounding(output.reshape(values.shape), values.double())
+        missed = torch.where(usable, beyond * answer.inverse[:, None], 0.0).float()
+        error = torch.where(missed.abs() > answer.own / 2 * value.abs(), error, 0.0)
+    ratio = missed.abs() / (answer.own * value.abs()).clamp(min=1.0)
     return (
-        error.square().sum(1),
+        missed.square().sum(1),
         (error * value).sum(1),
         ratio.amax(1),
         (ratio > 0.5).sum(1).float(),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from service.operators.catalogue import load_operator
 from tests.workers.checker.paper import measure_one
 from tests.workers.checks.cases import FAULTS, HONEST, examine, gather, operator
 from workers.checker.answers import derive
@@ -117,3 +118,33 @@ def test_every_output_is_judged_by_its_own_answer():
     rows = [measure_one(output, answer) for output in outputs]
     found = strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4)
     assert (found > 1).tolist() == [False, True, False, True]
+
+
+def float8_rows(spoil):
+    """Rows scaled by their largest value, as a kernel quantises them that multiplies by the reciprocal."""
+
+    def kernel(x):
+        scale = x.float().abs().amax(1) / 448
+        return spoil(x.float() * (1 / scale)[:, None]).to(torch.float8_e4m3fn), scale
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("spoil", "is_suspect"),
+    [
+        (lambda q: q, False),
+        (lambda q: q.bfloat16().float(), False),
+        (lambda q: q * 0.99, True),
+        (lambda q: q.masked_fill(q.abs() < 28, 0.0), True),
+        (lambda q: torch.where(q.abs() < 256, q.to(torch.float8_e5m2).float(), q), True),
+    ],
+    ids=["honest", "rounded to bfloat16 first", "too small", "small values lost", "a digit lost"],
+)
+@pytest.mark.parametrize("widened", [False, True])
+def test_float8_is_judged_by_what_its_rounding_does_not_explain(spoil, is_suspect, widened):
+    evidence = gather(load_operator("quantize_fp8"), "normal", 5, float8_rows(spoil), M=48, N=96)
+    answer = derive(perfect(evidence), widened=widened)[0]
+    measures = Measures(*(each[None] for each in measure_one(evidence.outputs[0], answer)))
+    assert (float(strains(measures, [answer])) > 1) == is_suspect
+    assert (examine(evidence)[1].outcome is not None) == is_suspect

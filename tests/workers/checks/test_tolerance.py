@@ -27,6 +27,23 @@ def test_a_narrower_dtype_may_miss_more():
     assert (narrow.rms > wide.rms).all() and (narrow.worst > wide.worst).all()
 
 
+def test_float8_may_miss_no_more_than_what_it_is_rounded_from():
+    reference = operator("rmsnorm")
+    narrow = reference.model_copy(
+        update={
+            "reference": reference.reference.replace(".to(x.dtype)", ".to(torch.float8_e4m3fn)"),
+            "outputs": tuple(each.model_copy(update={"dtype": "float8_e4m3fn"}) for each in reference.outputs),
+        }
+    )
+    evidence = gather(narrow, "normal", 0, lambda x, w: HONEST["rmsnorm"](x.float(), w.float()).to(torch.float8_e4m3fn))
+    errors, bounds = Errors.of(evidence, 0), bounds_without_sensitivity(evidence, Errors.of(evidence, 0))
+    half = _bounds("bfloat16")[0]
+    torch.testing.assert_close(bounds.rms, 2 * 2**-8 * rms(errors.value))
+    assert bounds.own == half.own and (bounds.worst <= half.worst).all()
+    assert errors.error.abs().max() < 1e-4 < (evidence.outputs[0].double() - evidence.reference.expected[0]).abs().max()
+    assert not Errors.to_average(evidence, 0).error.any(), "what the rounding makes leans, and is nobody's concern"
+
+
 def test_bounds_are_positive_and_the_worst_element_may_miss_more_than_the_mean():
     bounds, _ = _bounds("bfloat16")
     assert (bounds.rms > 0).all() and (bounds.worst >= bounds.rms).all()

@@ -35,6 +35,12 @@ REFERENCES = {
         ("bfloat16",),
     ),
     "variance": ("def f(x):\n    return x.var(-1), x.var((0, 1), keepdim=True)", MATRIX, ("float32", "float32")),
+    "quantised": (
+        "def f(x):\n    w = x.float()\n"
+        "    return (w / w.abs().amax(-1, keepdim=True).clamp_min(1e-9) * 448).to(torch.float8_e4m3fn)",
+        HALF,
+        ("float8_e4m3fn",),
+    ),
     "silu": ("def f(x):\n    return F.silu(x)", HALF, ("bfloat16",)),
     "gelu": ("def f(x):\n    return F.gelu(x, approximate='tanh')", HALF, ("bfloat16",)),
     "gelu_erf": ("def f(x):\n    return F.gelu(x)", MATRIX, ("float32",)),

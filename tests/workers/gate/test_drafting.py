@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.workers.gate.references import REFERENCES, operator, results, sketch_of
+from workers.float8 import readable
 from workers.gate.drafting import Draft, name_of, named, rewrite
 from workers.protocol import InputRef
 
@@ -12,7 +13,7 @@ from workers.protocol import InputRef
 def test_an_unchanged_graph_computes_the_same(name):
     sketch, inputs = sketch_of(operator(name))
     for got, right in zip(results(rewrite(sketch), inputs), results(sketch.graph, inputs), strict=True):
-        assert torch.equal(got.nan_to_num(), right.nan_to_num())
+        assert torch.equal(readable(got).nan_to_num(), readable(right).nan_to_num())
 
 
 def test_the_forms_of_values_are_known():

@@ -86,6 +86,13 @@ def test_rounding_in_between_is_lost_if_it_is_finer_than_the_output():
     assert not lost(wide, others, "mm: added up in float16", rounds=True)
 
 
+@pytest.mark.parametrize("name", ["small values of a row lost", "a digit fewer"])
+def test_float8_hides_no_more_than_what_it_is_rounded_from(name):
+    sketch, cases = written("quantised")
+    assert not lost(sketch, cases, f"output 'out0': {name}", rounds="digit" in name)
+    assert all(case.judge(case.reference.native) is None for case in cases)
+
+
 def test_integers_round_nothing_away():
     sketch, cases = written("largest")
     assert not lost(sketch, cases, "argmax: smallest for largest")

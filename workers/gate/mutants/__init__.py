@@ -3,7 +3,7 @@
 reductions   what a sum leaves out, runs along, or divides by
 arithmetic   operands, constants and operations left out or replaced by cheaper ones
 selections   masks, indices, the joining of parts
-roundings    sums in a half-precision dtype, operands cut to TF32
+roundings    sums in a half-precision dtype, operands cut to TF32, float8 with a digit fewer
 borders      elements of inputs and outputs not read, not written, moved or made harmless
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 
+from workers.float8 import is_float8
 from workers.gate.drafting import Draft, Sketch, name_of, rewrite
 from workers.gate.mutants import arithmetic, reductions, roundings, selections
 from workers.gate.mutants.base import Mutation
@@ -44,6 +45,9 @@ def mutants_of(operator: Operator, sketch: Sketch) -> Iterator[Mutant]:
         yield from starmap(Mutant, input_mutants(sketch, position, item))
     for number, output in enumerate(operator.results):
         yield from starmap(Mutant, output_mutants(sketch, number, output))
+        if is_float8(sketch.forms[sketch.graph.outputs[number]].dtype):
+            fewer = partial(roundings.with_fewer_digits, sketch, number)
+            yield Mutant(f"output '{output.name}': a digit fewer", fewer, rounds=True)
     yield from _node_mutants(operator, sketch)
     for name, dtype in roundings.HALVES.items():
         yield Mutant(f"all arithmetic in {name}", partial(roundings.all_in, sketch, dtype), rounds=True)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import torch
 
+from workers.float8 import is_float8
 from workers.gate.drafting import Draft, Form, Sketch, name_of, named, rewrite
 from workers.gate.mutants.reductions import TILE
 from workers.inputs import takes_specials
@@ -15,6 +16,10 @@ from workers.protocol.graph import Value
 
 SCALE = 1.001
 """A factor that rounding to bfloat16 hides in every single element, but not over many."""
+FLOAT8_SCALE = 1.01
+"""A factor that rounding to float8 hides in most elements, but not over many."""
+FADED = 1 / 16
+"""Share of its row's largest value below which a float8 is lost: a sixth of normal values, and half of its digits."""
 
 Spoiled: TypeAlias = Callable[[Draft, Value], Value]
 """Appends what spoils a tensor."""
@@ -44,7 +49,10 @@ def output_mutants(sketch: Sketch, number: int, item: Output) -> Iterator[tuple[
     for border in (*_moved(form), *_harmless(form), *_at_ends(form, 0.0), *(never_written if form.is_float else ())):
         yield f"output '{item.name}': {border.name}", partial(_with_output, sketch, number, border.spoil)
     if form.is_float:
-        yield f"output '{item.name}': scaled by {SCALE}", partial(_scaled, sketch, number)
+        scale = FLOAT8_SCALE if is_float8(form.dtype) else SCALE
+        yield f"output '{item.name}': scaled by {scale}", partial(_scaled, sketch, number, scale)
+    if is_float8(form.dtype) and form.shape:
+        yield f"output '{item.name}': small values of a row lost", partial(before_rounding, sketch, number, _faded)
 
 
 def _ignored(form: Form) -> Iterator[Border]:
@@ -106,11 +114,22 @@ def _replaced(graph: Graph, draft: Draft, number: int, value: Value) -> Graph:
     return graph.model_copy(update={"nodes": tuple(draft.nodes), "outputs": outputs})
 
 
-def _scaled(sketch: Sketch, number: int) -> Graph | None:
+def _scaled(sketch: Sketch, number: int, scale: float) -> Graph | None:
     """Scaled before the last rounding, if there is one: after it, the factor would be lost."""
     form = sketch.forms[sketch.graph.outputs[number]]
-    if not form.is_half:
-        return _with_output(sketch, number, lambda draft, value: draft.call("mul.Tensor", value, SCALE))
+    spoil = before_rounding if form.is_half else _with_output
+    return spoil(sketch, number, lambda draft, value: draft.call("mul.Tensor", value, scale))
+
+
+def _faded(draft: Draft, value: Value) -> NodeRef:
+    size = draft.call("abs.default", value)
+    least = draft.call("mul.Tensor", draft.call("amax.default", size, (-1,), True), FADED)
+    return draft.call("masked_fill.Scalar", value, draft.call("lt.Tensor", size, least), 0.0)
+
+
+def before_rounding(sketch: Sketch, number: int, spoil: Spoiled) -> Graph | None:
+    """A graph that spoils an output before its last rounding; None if there is none."""
+    form = sketch.forms[sketch.graph.outputs[number]]
     last = last_rounding(sketch, number)
     if last is None:
         return None
@@ -118,7 +137,7 @@ def _scaled(sketch: Sketch, number: int) -> Graph | None:
     def change(draft: Draft, node: Node, index: int) -> Value | None:
         if index != last:
             return None
-        return draft.cast(draft.call("mul.Tensor", node.args[0], SCALE), form.dtype)
+        return draft.cast(spoil(draft, node.args[0]), form.dtype)
 
     return rewrite(sketch, change)
 

@@ -1,12 +1,14 @@
-"""Mutations that only round: sums held in a half-precision dtype, operands cut to TF32.
+"""Mutations that only round: sums held in a half-precision dtype, operands cut to TF32, float8 with a digit fewer.
 
 In exact arithmetic they equal the reference, so what a contract's dtypes cannot tell from it is no fault of the checks.
 """
 
 import torch
 
+from workers.float8 import mantissa_bits
 from workers.gate.drafting import Draft, Form, Sketch, name_of, named, rewrite
 from workers.gate.mutants.base import Mutation, Spoil
+from workers.gate.mutants.borders import before_rounding
 from workers.gate.mutants.reductions import PRODUCTS, SUMS, Reduction
 from workers.protocol import Graph, Node, NodeRef
 from workers.protocol.graph import Value
@@ -15,6 +17,8 @@ STEPS = 32
 """Most steps of a sum; every one rounds. Kernels take one step a tile, and have more."""
 SPLIT = 2.0**13 + 1
 """Veltkamp's constant: leaves the 11 leading bits of a float32, as TF32 has them."""
+SINGLE_DIGITS = torch.finfo(torch.float32).bits - 8
+"""Binary digits of a float32."""
 HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -79,11 +83,12 @@ def _operands_in_tf32(draft: Draft, node: Node) -> Value | None:
     form = draft.form(node.args[0])
     if form is None or form.dtype != torch.float32:
         return None
-    return draft.call(node.op.removeprefix("aten."), *(_in_tf32(draft, value) for value in node.args))
+    return draft.call(node.op.removeprefix("aten."), *(_cut(draft, value, SPLIT) for value in node.args))
 
 
-def _in_tf32(draft: Draft, value: Value) -> NodeRef:
-    large = draft.call("mul.Tensor", value, SPLIT)
+def _cut(draft: Draft, value: Value, constant: float) -> NodeRef:
+    """The leading digits of a float32, by Veltkamp's constant."""
+    large = draft.call("mul.Tensor", value, constant)
     return draft.call("sub.Tensor", large, draft.call("sub.Tensor", large, value))
 
 
@@ -97,6 +102,12 @@ def all_in(sketch: Sketch, dtype: torch.dtype) -> Graph:
         return draft.rounded(draft.copy(node), dtype, form.dtype)
 
     return rewrite(sketch, change)
+
+
+def with_fewer_digits(sketch: Sketch, number: int) -> Graph | None:
+    """A graph whose float8 output has lost the last digit of its mantissa; None if it is not rounded from float32."""
+    digits = mantissa_bits(sketch.forms[sketch.graph.outputs[number]].dtype)
+    return before_rounding(sketch, number, lambda draft, value: _cut(draft, value, 2.0 ** (SINGLE_DIGITS - digits) + 1))
 
 
 def mutations(*, allow_tf32: bool) -> tuple[Mutation, ...]:

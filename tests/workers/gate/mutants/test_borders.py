@@ -6,7 +6,7 @@ from tests.workers.gate.mutants.spoiling import all_of
 from tests.workers.gate.references import operator, results, sketch_of
 from workers.gate.drafting import Sketch
 from workers.gate.formulas import written_out
-from workers.gate.mutants.borders import SCALE, last_rounding
+from workers.gate.mutants.borders import FLOAT8_SCALE, SCALE, last_rounding
 
 ADDED = operator("added")
 
@@ -81,3 +81,15 @@ def test_what_is_only_moved_is_never_rounded():
     sketch, _ = sketch_of(of)
     assert last_rounding(sketch, 0) is None
     assert all_of(of, sketch)[f"output 'out0': scaled by {SCALE}"].build() is None
+
+
+def test_float8_loses_small_values_and_is_scaled_by_more():
+    of = operator("quantised")
+    lost, inputs = mutant_of("output 'out0': small values of a row lost", of=of)
+    right = results(sketch_of(of)[0].graph, inputs)[0].float()
+    small = right.abs() < 26
+    assert small.any() and not lost().float()[small].any()
+    assert torch.equal(lost().float()[right.abs() > 28], right[right.abs() > 28])
+    assert f"output 'out0': scaled by {FLOAT8_SCALE}" in all_of(of, sketch_of(of)[0])
+    other = operator("silu")
+    assert "output 'out0': small values of a row lost" not in all_of(other, sketch_of(other)[0])

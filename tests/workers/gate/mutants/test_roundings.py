@@ -48,3 +48,12 @@ def test_steps_cover_an_axis():
         parts = steps(size)
         assert parts[0][0] == 0 and parts[-1][1] == size and len(parts) <= STEPS
         assert all(before[1] == after[0] for before, after in pairwise(parts))
+
+
+def test_float8_loses_a_digit():
+    of = operator("quantised")
+    sketch, inputs = sketch_of(of)
+    right = results(sketch.graph, inputs)[0].float()
+    got = results(spoiled(sketch, "output 'y': a digit fewer"), inputs)[0].float()
+    assert torch.equal(got, got.to(torch.float8_e5m2).float()) and not torch.equal(got, right)
+    assert ((got - right).abs() <= right.abs() / 8).all()
