@@ -320,7 +320,7 @@ def _join(options: argparse.Namespace) -> HostLessee:
 
 
 def _become_bench(options: argparse.Namespace) -> NoReturn:
-    """Become the bench, in its own environment: Triton reads TRITON_INTERPRET when it is imported.
+    """Become the bench, in its own environment, which Triton and the driver read when they are imported.
 
     Standard output moves to another descriptor, and what is written to it from now on goes to standard error.
     """
