@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import isclose
 
 from service.certificates.document import Certificate, Read
-from service.certificates.making import speedup_of, title_of, trust_of, words_of
+from service.certificates.making import speedup_of, speedup_shown, title_of, trust_of, words_of
 from service.judging.figures import in_words, provenance, relative_to
 from workers.protocol import Device, Outcome, Report, ShapeResult
 
@@ -61,6 +61,11 @@ class Verification:
         repeated = {step.name for step in self.steps if step.found is Found.REPEATED}
         return repeated.issuperset(NEEDED) and all(step.found is not Found.DIFFERS for step in self.steps)
 
+    @property
+    def untried(self) -> tuple[str, ...]:
+        """Names of the steps that could not be repeated here: of what they are about, nothing is known."""
+        return tuple(step.name for step in self.steps if step.found is Found.NOT_TRIED)
+
 
 def check_digests(read: Read) -> Step:
     """Whether the document is what its id says, and its parts are what their digests say."""
@@ -97,13 +102,40 @@ def check_claims(certificate: Certificate) -> Step:
         "device": said.device == certificate.device,
         "outcome": said.outcome is Outcome.CORRECT,
         "words": certificate.words == words_of(certificate.bundle, certificate.readings),
-        "speedup": certificate.speedup == speedup_of(said, certificate.baseline_us, certificate.shapes),
+        "speedup": certificate.speedup == speedup_of(said, certificate.baseline_us, certificate.shapes)
+        and _is_shown(certificate),
         "trust": (certificate.trust, certificate.trust_reasons) == (trust, reasons),
     }
     wrong = [name for name, holds in follows.items() if not holds]
     if wrong:
         return Step("claims", Found.DIFFERS, f"does not follow from the plans and reports: {', '.join(wrong)}")
     return Step("claims", Found.REPEATED, "words, speedup and trust follow from the plans and reports")
+
+
+def _is_shown(certificate: Certificate) -> bool:
+    """Whether a speedup that was measured is what its shapes say: medians of races and of baselines, each by itself."""
+    if certificate.speedup is None or not certificate.device.measures:
+        return True
+    shown = speedup_shown(certificate.verdict, certificate.shapes)
+    return shown is not None and isclose(certificate.speedup.mid, shown, rel_tol=TIMES_AGREE)
+
+
+def side_by_side(name: str, then: Mapping[str, float], now: Mapping[str, float], unit: str, allowed: float) -> Step:
+    """Figures by shape, which may differ by a share of themselves."""
+    figures = tuple(
+        Figure(shape, f"{then.get(shape, 0.0):.4g} {unit}", f"{time:.4g} {unit}") for shape, time in now.items()
+    )
+    if then.keys() == now.keys() and all(isclose(then[shape], now[shape], rel_tol=allowed) for shape in then):
+        return Step(name, Found.REPEATED, "", figures)
+    return Step(name, Found.DIFFERS, f"by more than {allowed:.2g} of the time", figures)
+
+
+def excused(step: Step, certificate: Certificate, versions: Mapping[str, str]) -> Step:
+    """A difference that other versions of the tools explain is none."""
+    others = other_versions(certificate.verdict.versions, versions)
+    if step.found is Found.DIFFERS and others:
+        return Step(step.name, Found.NOT_TRIED, f"other versions give other times: {others}", step.figures)
+    return step
 
 
 def correctness(certificate: Certificate, report: Report, *, on_its_inputs: bool) -> Step:
@@ -138,16 +170,8 @@ def times(certificate: Certificate, report: Report) -> Step:
     then = {shape.shape: _time(shape, measures) for shape in certificate.verdict.shapes}
     now = {shape.shape: _time(shape, measures) for shape in report.shapes}
     unit = "x the pacer" if measures else "us, predicted"
-    figures = tuple(
-        Figure(shape, f"{then.get(shape, 0.0):.4g} {unit}", f"{time:.4g} {unit}") for shape, time in now.items()
-    )
-    allowed = TIMES_AGREE if measures else PREDICTIONS_AGREE
-    if then.keys() == now.keys() and all(isclose(then[shape], now[shape], rel_tol=allowed) for shape in then):
-        return Step("times", Found.REPEATED, "", figures)
-    others = other_versions(certificate.verdict.versions, report.versions)
-    if others:
-        return Step("times", Found.NOT_TRIED, f"other versions give other times: {others}", figures)
-    return Step("times", Found.DIFFERS, f"by more than {allowed:.2g} of the time", figures)
+    step = side_by_side("times", then, now, unit, TIMES_AGREE if measures else PREDICTIONS_AGREE)
+    return excused(step, certificate, report.versions)
 
 
 def _time(shape: ShapeResult, measures: bool) -> float:

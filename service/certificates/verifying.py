@@ -23,9 +23,11 @@ from service.certificates.comparing import (
 )
 from service.certificates.document import Certificate, Read
 from service.certificates.making import graph_digests
+from service.certificates.yardsticks import NO_SEED, paced, pacer_of, pacers, predicted, related
 from service.judging.benches import COMMAND, Bench
 from workers.protocol import (
     MEASURED_DEADLINE_S,
+    Bundle,
     Device,
     Graph,
     MeasureJob,
@@ -68,7 +70,10 @@ class Verifier:
             done.steps.append(await self._trace(certificate, tracer))
             graphs, step = await self._reference(certificate, tracer)
             done.steps.append(step)
-        done.steps += await self._judge(certificate, device, graphs)
+            seed = await self._seed(certificate, tracer)
+        if certificate.device.measures:
+            done.steps.append(paced(certificate, seed))
+        done.steps += await self._judge(certificate, device, graphs, seed)
         return done
 
     def _device(self, certificate: Certificate) -> Device | None:
@@ -125,6 +130,13 @@ class Verifier:
         )
         return report.graphs, self._compared("reference", now == certificate.graphs, report, certificate, figures)
 
+    async def _seed(self, certificate: Certificate, tracer: Bench) -> TraceReport | None:
+        """Trace the operator's first seed, which figures are relative to; None if it brings none."""
+        if not certificate.operator.seeds:
+            return None
+        told = {"source": certificate.operator.seeds[0], "seed": certificate.origin.search_seed}
+        return await tracer.run(_trace_job(certificate).model_copy(update=told), TraceReport)
+
     def _compared(
         self, name: str, equal: bool, report: TraceReport, certificate: Certificate, figures: tuple[Figure, ...]
     ) -> Step:
@@ -136,9 +148,11 @@ class Verifier:
             return Step(name, Found.NOT_TRIED, f"other versions give other results: {others}", figures)
         return Step(name, Found.DIFFERS, "the same tools give something else here", figures)
 
-    async def _judge(self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...]) -> list[Step]:
-        """Run the plans on the certificate's own inputs and on new ones, and compare times."""
-        names = ("correctness", "fresh inputs", "times")
+    async def _judge(
+        self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...], seed: TraceReport | None
+    ) -> list[Step]:
+        """Run the plans on the certificate's own inputs and on new ones, and compare times and what they are over."""
+        names = ("correctness", "fresh inputs", "times", "baselines")
         if device is None:
             reason = f"there is no {certificate.device.name} here, and no source for the interpreter"
             return [Step(name, Found.NOT_TRIED, reason) for name in names]
@@ -146,16 +160,34 @@ class Verifier:
             return [Step(name, Found.NOT_TRIED, "there is no reference to hold it against") for name in names]
         card = self._cards.get(device.name, 0)
         async with Bench("measure", device=device, card=card, data=self._data, command=self._command) as bench:
-            job = _measure_job(certificate, device, graphs)
+            job = _measure_job(certificate, device, graphs, seed)
             fresh = await bench.run(job, Report)
             again = fresh
             if certificate.verdict.seed is not None and device == certificate.device:
                 again = await bench.run(job.model_copy(update={"seed": certificate.verdict.seed}), Report)
+            baselines = await self._baselines(certificate, bench, job, fresh, seed)
         return [
             correctness(certificate, again, on_its_inputs=again is not fresh),
             verdict("fresh inputs", fresh),
             times(certificate, again if again.device.kind == "model" else fresh),
+            baselines,
         ]
+
+    async def _baselines(
+        self, certificate: Certificate, bench: Bench, job: MeasureJob, fresh: Report, seed: TraceReport | None
+    ) -> Step:
+        """Compare what times are relative to: baselines that were timed here, or the seed's times, predicted anew."""
+        if job.device != certificate.device or job.device.measures:
+            return related(certificate, fresh)
+        if seed is None:
+            return Step("baselines", Found.NOT_TRIED, NO_SEED)
+        source = certificate.operator.seeds[0]
+        seeds = []
+        for variant in seed.variants:
+            if variant.bundle is not None:
+                told = {"bundle": variant.bundle, "source": source, "variant": variant.index}
+                seeds.append(await bench.run(job.model_copy(update=told), Report))
+        return predicted(certificate, seeds)
 
 
 def _trace_job(certificate: Certificate) -> TraceJob:
@@ -168,7 +200,9 @@ def _trace_job(certificate: Certificate) -> TraceJob:
     )
 
 
-def _measure_job(certificate: Certificate, device: Device, graphs: tuple[Graph, ...]) -> MeasureJob:
+def _measure_job(
+    certificate: Certificate, device: Device, graphs: tuple[Graph, ...], seed: TraceReport | None
+) -> MeasureJob:
     job = MeasureJob(
         id=HERE,
         search=HERE,
@@ -179,7 +213,12 @@ def _measure_job(certificate: Certificate, device: Device, graphs: tuple[Graph, 
         graphs=graphs,
         device=device,
         source=certificate.source if device.kind == "model" else None,
-        pacer=certificate.pacer if device.measures else None,
-        related=False,
+        pacer=_pacer(certificate, seed) if device.measures else None,
     )
     return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if device.measures else job
+
+
+def _pacer(certificate: Certificate, seed: TraceReport | None) -> Bundle | None:
+    """What to time beside: the seed as it was traced here, whatever the certificate says, if there is one."""
+    own = {} if seed is None else pacers(seed)
+    return own.get(pacer_of(certificate)) or next(iter(own.values()), certificate.pacer)

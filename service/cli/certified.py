@@ -20,6 +20,8 @@ from service.settings import Settings
 
 DOES_NOT_HOLD = 4
 """Exit status where something differs, or too little could be repeated."""
+IN_PART = 5
+"""Exit status where nothing differs, and something could not be repeated."""
 _COLOURS = {Found.REPEATED: "green", Found.DIFFERS: "red", Found.NOT_TRIED: "yellow"}
 
 
@@ -60,7 +62,7 @@ def verify(
         emit_json(_document(found, done))
     else:
         _print(found, done)
-    raise typer.Exit(0 if done.holds else DOES_NOT_HOLD)
+    raise typer.Exit(DOES_NOT_HOLD if not done.holds else IN_PART if done.untried else 0)
 
 
 def _verifier(certificate: Certificate) -> Verifier:
@@ -83,6 +85,7 @@ def _document(found: Read, done: Verification) -> dict[str, Any]:
         "certificate": found.digest,
         "title": found.certificate.title,
         "holds": done.holds,
+        "untried": list(done.untried),
         "device": done.device.name if done.device else None,
         "steps": [_step(step) for step in done.steps],
     }
@@ -105,6 +108,8 @@ def _print(found: Read, done: Verification) -> None:
                 table.add_row(Text("  ") + _plain(each.name), _plain(each.then), _plain(each.now))
             out.print(table, highlight=False)
     said = "it holds on this machine" if done.holds else "it does NOT hold on this machine"
+    if done.holds and done.untried:
+        said = f"nothing differs on this machine, but NOT everything was repeated: {', '.join(done.untried)}"
     out.print(f"certificate {found.digest[:16]}: {said}", highlight=False)
 
 

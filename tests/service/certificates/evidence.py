@@ -89,7 +89,7 @@ def evidence(report: Report, **changes: object) -> Evidence:
         verdict=report,
         reports=(report,),
         traced_alike=True,
-        pacer=records.bundle(3).reduced() if measures else None,
+        pacer=records.bundle(1 + len(records.SEED)).reduced() if measures else None,
         baseline_us={} if measures else dict.fromkeys(TIMES, 12.5),
         elite=records.elite(device=report.device.name, bundle=report.bundle),
     )

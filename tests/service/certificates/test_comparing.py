@@ -68,6 +68,15 @@ def test_what_does_not_follow_is_named(changes: dict[str, object], named: str) -
     assert "outcome" in check_claims(certificate().model_copy(update={"verdict": wrong})).reason
 
 
+def test_a_speedup_that_was_measured_follows_from_its_times_and_baselines() -> None:
+    for said in (Ratio(low=2.9, mid=3.4, high=3.9), Ratio(low=25.0, mid=30.0, high=35.0)):
+        step = check_claims(certificate(measured(speedup=said)))
+        assert step.found is Found.DIFFERS and "speedup" in step.reason
+    without = tuple(shape.model_copy(update={"baselines_us": {}}) for shape in measured().shapes)
+    assert "speedup" in check_claims(certificate(measured(shapes=without))).reason
+    assert check_claims(certificate(measured(shapes=without, speedup=None))).found is Found.REPEATED
+
+
 def test_checks_are_shown_side_by_side() -> None:
     step = correctness(certificate(), verdict(), on_its_inputs=True)
     assert step.found is Found.REPEATED and "very inputs" in step.reason
@@ -110,7 +119,8 @@ def test_only_versions_that_both_name_are_compared() -> None:
 @pytest.mark.parametrize("missing", ["digest", "rules", "correctness"])
 def test_it_holds_if_nothing_differs_and_what_matters_was_repeated(missing: str) -> None:
     steps = [Step(name, Found.REPEATED) for name in ("digest", "rules", "correctness")]
-    assert Verification(MODEL, [*steps, Step("times", Found.NOT_TRIED)]).holds
+    partly = Verification(MODEL, [*steps, Step("times", Found.NOT_TRIED)])
+    assert partly.holds and partly.untried == ("times",)
     assert not Verification(MODEL, [*steps, Step("times", Found.DIFFERS)]).holds
     fewer = [Step(missing, Found.NOT_TRIED) if step.name == missing else step for step in steps]
     assert not Verification(MODEL, fewer).holds

@@ -10,10 +10,12 @@ from service.certificates.document import Certificate, Read, sealed
 from service.certificates.making import certify
 from service.certificates.verifying import Verifier
 from tests.service import records
-from tests.service.certificates.evidence import certificate, evidence, measured, verdict
+from tests.service.certificates.evidence import TIMES, certificate, evidence, measured, verdict
 from workers.protocol import TraceReport
 
 ROOT = Path(__file__).parents[3]
+SEED = records.bundle(1 + len(records.SEED))
+"""What the stand-in traces the operator's first seed to."""
 
 
 @pytest.fixture
@@ -44,7 +46,9 @@ async def test_everything_is_repeated_where_everything_is_to_be_had(notes: Path)
         "correctness",
         "fresh inputs",
         "times",
+        "baselines",
     ]
+    assert done.untried == ()
 
 
 async def test_on_its_card_it_runs_beside_its_pacer(notes: Path) -> None:
@@ -52,14 +56,38 @@ async def test_on_its_card_it_runs_beside_its_pacer(notes: Path) -> None:
     assert done.device is not None and done.device.name == "h200"
     told = notes.read_text()
     assert "measure --device h200 --card cuda:3" in told
-    assert f"{records.bundle(16).identity} beside {records.bundle(3).reduced().identity} within 900" in told
-    assert found(done)["correctness"] == "REPEATED"
+    assert f"{records.bundle(16).identity} beside {SEED.reduced().identity} within 900" in told
+    assert (found(done)["correctness"], found(done)["pacer"]) == ("REPEATED", "REPEATED")
+    assert found(done)["baselines"] == "NOT_TRIED", "this bench times no baselines"
+
+
+async def test_an_invented_pacer_is_found_out_and_not_run(notes: Path) -> None:
+    slow = certificate(measured(), pacer=records.bundle(3).reduced())
+    for cards in ({"h200": 3}, {}):
+        done = await verified(slow, notes, **cards)
+        assert found(done)["pacer"] == "DIFFERS" and not done.holds
+    told = notes.read_text()
+    assert f"beside {SEED.reduced().identity}" in told and records.bundle(3).reduced().identity not in told
+
+
+async def test_invented_times_of_the_seed_are_found_out(notes: Path) -> None:
+    slow = certificate(baseline_us=dict.fromkeys(TIMES, 125.0))
+    assert slow.speedup is not None and slow.speedup.mid == pytest.approx(12.5)
+    done = await verified(slow, notes)
+    assert {name for name, said in found(done).items() if said == "DIFFERS"} == {"baselines"} and not done.holds
+
+
+async def test_without_a_seed_nobody_knows_what_figures_are_relative_to(notes: Path) -> None:
+    bare = certificate(measured(), operator=records.OPERATOR.model_copy(update={"seeds": ()}))
+    done = await verified(bare, notes, h200=3)
+    assert found(done)["pacer"] == "NOT_TRIED" and "pacer" in done.untried
 
 
 async def test_without_its_card_the_interpreter_runs_its_source(notes: Path) -> None:
     done = await verified(certificate(measured()), notes)
     assert done.device is not None and done.device.name == "model:sm_90"
     assert (found(done)["correctness"], found(done)["times"], done.holds) == ("REPEATED", "NOT_TRIED", True)
+    assert done.untried == ("times", "baselines") and found(done)["pacer"] == "REPEATED"
     assert "beside None" in notes.read_text(), "the interpreter times nothing"
 
 
@@ -71,6 +99,7 @@ async def test_without_card_and_source_nothing_can_be_run(notes: Path) -> None:
         "correctness",
         "fresh inputs",
         "times",
+        "baselines",
     }
     reasons = {step.name: step.reason for step in done.steps}
     assert reasons["trace"] == "the certificate carries no source"

@@ -86,10 +86,21 @@ def test_what_holds_ends_with_nothing_to_complain_about(reef: Reef, benches: Non
     path.write_text(certificate().text())
     done = reef("verify", str(path))
     assert done.exit_code == 0 and "it holds on this machine" in done.stdout, done.stdout
-    assert done.stdout.count("repeated") == 9 and "10 us, predicted" in done.stdout
+    assert done.stdout.count("repeated") == 10 and "10 us, predicted" in done.stdout
     told = json.loads(reef("verify", str(path), "--json").stdout)
     assert (told["holds"], told["device"], told["certificate"]) == (True, records.DEVICE, certificate().id)
-    assert [step["found"] for step in told["steps"]] == ["repeated"] * 9
+    assert [step["found"] for step in told["steps"]] == ["repeated"] * 10
+    assert told["untried"] == []
+
+
+def test_what_was_not_repeated_does_not_look_like_success(reef: Reef, benches: None, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_text(certificate(measured()).text())
+    done = reef("verify", str(path))
+    assert done.exit_code == 5 and "it holds" not in done.stdout
+    assert "NOT everything was repeated: times, baselines" in done.stdout
+    told = json.loads(reef("verify", str(path), "--json").stdout)
+    assert told["holds"] and told["untried"] == ["times", "baselines"]
 
 
 def test_what_differs_is_said_and_so_is_what_cannot_be_tried(reef: Reef, benches: None, tmp_path: Path) -> None:
