@@ -34,6 +34,7 @@ def execute(request: bytes) -> bytes:
 
     The process is spent afterwards: Triton's front end stays bound to the interpreter.
     """
+    warnings.simplefilter("ignore")
     order, parts = unpack(request, InterpretRequest)
     try:
         taken = take_over(order.source)
@@ -46,7 +47,7 @@ def execute(request: bytes) -> bytes:
     finished: list[Traffic] = []
     results: list[bytes] = []
     fault: Fault | None = None
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"), torch.no_grad():
+    with np.errstate(all="ignore"), torch.no_grad():
         for plan, draws in zip(order.plans, order.draws, strict=True):
             memory = _make_memory(plan, draws, order.input_names, parts)
             parts = parts[draws * inputs :]
