@@ -64,7 +64,9 @@ def test_a_job_names_a_pacer_only_where_times_are_measured():
 
 NOT_INTERPRETABLE: dict[str, str] = {}
 """Honest kernels that a `model` device cannot judge, and why: none so far."""
-QUICK = [name for name in honest_kernels() if name.startswith(("gelu/hand/", "rmsnorm/liger/"))]
+QUICK = [
+    name for name in honest_kernels() if name.startswith(("gelu/hand/", "rmsnorm/liger/", "rmsnorm/hand/clusters"))
+]
 
 
 def judge_on_model(kernel: Honest, shapes: int | None = None) -> list[Report]:

@@ -22,8 +22,13 @@ from workers.tracer.refusal import Refused
 
 _BUFFER_BITS = 40
 # Buffers pretend to start 2**40 bytes apart, as while they were traced.
-_OPTIONS = {"num_warps": "num_warps", "num_stages": "num_stages", "num_ctas": "num_ctas", "maxnreg": "max_registers"}
+_OPTIONS = {"num_stages": "num_stages", "num_ctas": "num_ctas", "maxnreg": "max_registers"}
 # Options of a launch, and what a compiled kernel calls them.
+_WARPS = (32, 16, 8, 4, 2, 1)
+# What a launch may ask for. Warps with a task of their own come on top, and a compiled kernel counts them all.
+_TRIES = 8
+# Times that a kernel is compiled while nothing but its text differs: where warps have tasks of their own, Triton 3.7
+# places some barriers one way or another, by chance.
 _ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 
 
@@ -59,29 +64,44 @@ def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping
     for plan in plans:
         for launch in plan.launches:
             try:
-                compiled = _compile(taken, launch, plan, kernels[launch.kernel])
-                if compiled.digest != launch.kernel:
-                    raise NotInterpretable(_explain(taken, launch))
+                _hold(taken, launch, plan, kernels[launch.kernel])
             except NotInterpretable as stopped:
                 stopped.line = stopped.line or launch.line
                 raise
 
 
-def _compile(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> Compiled:
+def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
+    """Compile a launch's kernel in every way that may have given the expected one, until one does."""
+    if expected.num_ctas > 1:
+        return  # Triton 3.7 gives another text almost every time, and sometimes none.
+    failure = _explain(taken, launch)
+    for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
+        for _ in range(_TRIES):
+            try:
+                compiled = _compile(taken, launch, plan, expected, warps)
+            except (Refused, *_ERRORS) as error:
+                said = str(error).partition("\n")[0]
+                failure = f"{launch.function} does not compile without host code: {said}{_hint(taken)}"
+                break
+            if compiled.digest == launch.kernel:
+                return
+            if compiled.kernel != expected.model_copy(update={"assembly": compiled.kernel.assembly}):
+                break
+    raise NotInterpretable(failure)
+
+
+def _compile(taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> Compiled:
     """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
     kernel = _kernel(taken, launch.function)
+    kernel.device_caches.clear()
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
         name: argument.value if isinstance(argument, Number) else _Pointer(argument, plan)
         for name, argument in zip(launch.parameters, launch.arguments, strict=False)
     }
-    options = {name: getattr(expected, field) for name, field in _OPTIONS.items()}
+    options = {"num_warps": warps, **{name: getattr(expected, field) for name, field in _OPTIONS.items()}}
     given = {name: value for name, value in options.items() if name not in kernel.arg_names and value is not None}
-    try:
-        compiled: Compiled = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
-    except (Refused, *_ERRORS) as error:
-        said = str(error).partition("\n")[0]
-        raise NotInterpretable(f"{launch.function} does not compile without host code: {said}{_hint(taken)}") from error
+    compiled: Compiled = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
     return compiled
 
 

@@ -46,6 +46,11 @@ def test_what_nobody_changed_compiles_to_the_plans_kernels(source: str):
     assert outcome(job_for(source)) == ""
 
 
+@pytest.mark.parametrize("given", ["num_warps=8", "maxnreg=64", "num_stages=1"])
+def test_options_of_a_launch_are_those_of_the_plans_kernels(given: str):
+    assert outcome(job_for(PLAIN.replace("BLOCK=", f"{given}, BLOCK="))) == ""
+
+
 @pytest.mark.parametrize("what", CHANGED)
 def test_what_host_code_changed_does_not(what: str):
     source, said = CHANGED[what]
