@@ -76,8 +76,10 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
         return  # Triton 3.7 gives another text almost every time, and sometimes none.
     failure = _explain(taken, launch)
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
-        for _ in range(_TRIES):
+        for again in range(_TRIES):
             try:
+                if again:
+                    _kernel(taken, launch.function).device_caches.clear()
                 compiled = _compile(taken, launch, plan, expected, warps)
             except (Refused, *_ERRORS) as error:
                 said = str(error).partition("\n")[0]
@@ -93,7 +95,6 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
 def _compile(taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> Compiled:
     """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
     kernel = _kernel(taken, launch.function)
-    kernel.device_caches.clear()
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
         name: argument.value if isinstance(argument, Number) else _Pointer(argument, plan)
