@@ -130,11 +130,11 @@ def side_by_side(name: str, then: Mapping[str, float], now: Mapping[str, float],
     return Step(name, Found.DIFFERS, f"by more than {allowed:.2g} of the time", figures)
 
 
-def excused(step: Step, certificate: Certificate, versions: Mapping[str, str]) -> Step:
-    """A difference that other versions of the tools explain is none."""
+def excused(step: Step, certificate: Certificate, versions: Mapping[str, str], what: str = "results") -> Step:
+    """A difference that other versions of the tools explain is none; `what` is what they give."""
     others = other_versions(certificate.verdict.versions, versions)
     if step.found is Found.DIFFERS and others:
-        return Step(step.name, Found.NOT_TRIED, f"other versions give other times: {others}", step.figures)
+        return Step(step.name, Found.NOT_TRIED, f"other versions give other {what}: {others}", step.figures)
     return step
 
 
@@ -171,7 +171,7 @@ def times(certificate: Certificate, report: Report) -> Step:
     now = {shape.shape: _time(shape, measures) for shape in report.shapes}
     unit = "x the pacer" if measures else "us, predicted"
     step = side_by_side("times", then, now, unit, TIMES_AGREE if measures else PREDICTIONS_AGREE)
-    return excused(step, certificate, report.versions)
+    return excused(step, certificate, report.versions, "times")
 
 
 def _time(shape: ShapeResult, measures: bool) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from archive.records import BundleRecord, Candidate, Elite, Search, Variant
 from service.certificates.document import Certificate, Origin, Place, sealed
 from service.judging.figures import in_words, provenance, relative_to
-from service.judging.promotion import gain, speedup
-from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, ShapeRole, Trust, label
+from service.judging.promotion import gain, speedup, weights_of
+from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, Trust, label
 from workers.protocol.words import describe
 
 SHARED_SECRET = (
@@ -115,19 +115,14 @@ def words_of(bundle: Bundle, readings: Mapping[str, Readings]) -> dict[str, tupl
 
 def speedup_of(verdict: Report, baseline_us: Mapping[str, float], shapes: Sequence[Shape]) -> Ratio | None:
     """What a verdict comes to."""
-    return gain(verdict, baseline_us, benchmark_weights(shapes))
+    return gain(verdict, baseline_us, weights_of(shapes))
 
 
 def speedup_shown(verdict: Report, shapes: Sequence[Shape]) -> float | None:
     """What times and baselines of a measured verdict come to by themselves; None where a shape has no baseline."""
     best = {shape.shape: min(shape.baselines_us.values()) for shape in verdict.shapes if shape.baselines_us}
-    found = speedup(verdict, best, benchmark_weights(shapes))
+    found = speedup(verdict, best, weights_of(shapes))
     return None if found is None else found.mid
-
-
-def benchmark_weights(shapes: Sequence[Shape]) -> dict[str, float]:
-    """Weight of each benchmark shape, by its key."""
-    return {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
 
 
 def trust_of(verdict: Report) -> tuple[Trust | None, tuple[str, ...]]:

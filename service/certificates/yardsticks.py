@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from service.certificates.comparing import PREDICTIONS_AGREE, Figure, Found, Step, excused, other_versions, side_by_side
+from service.certificates.comparing import PREDICTIONS_AGREE, Figure, Found, Step, excused, side_by_side
 from service.certificates.document import Certificate
 from service.judging.promotion import times_us
 from workers.protocol import Bundle, Outcome, Report, TraceReport
@@ -28,10 +28,8 @@ def paced(certificate: Certificate, seed: TraceReport | None) -> Step:
     figures = (Figure("pacer", then[:12], next(iter(now), "none")[:12]),)
     if then in now:
         return Step("pacer", Found.REPEATED, "it is the operator's first seed", figures)
-    others = other_versions(certificate.verdict.versions, seed.versions)
-    if others:
-        return Step("pacer", Found.NOT_TRIED, f"other versions give other results: {others}", figures)
-    return Step("pacer", Found.DIFFERS, "times are shares of a kernel's that is not the operator's first seed", figures)
+    reason = "times are shares of a kernel's that is not the operator's first seed"
+    return excused(Step("pacer", Found.DIFFERS, reason, figures), certificate, seed.versions)
 
 
 def pacer_of(certificate: Certificate) -> str:
@@ -58,7 +56,8 @@ def related(certificate: Certificate, report: Report) -> Step:
         return Step(
             "baselines", Found.NOT_TRIED, "no baseline was timed here; the speedup rests on the certificate's word"
         )
-    return excused(side_by_side("baselines", then, now, "x the pacer", BASELINES_AGREE), certificate, report.versions)
+    step = side_by_side("baselines", then, now, "x the pacer", BASELINES_AGREE)
+    return excused(step, certificate, report.versions, "times")
 
 
 def predicted(certificate: Certificate, seeds: Sequence[Report]) -> Step:
@@ -74,7 +73,7 @@ def predicted(certificate: Certificate, seeds: Sequence[Report]) -> Step:
     then = certificate.baseline_us
     steps = [side_by_side("baselines", then, times_us(each), "us, predicted", PREDICTIONS_AGREE) for each in right]
     step = next((step for step in steps if step.found is Found.REPEATED), steps[0])
-    return excused(step, certificate, right[0].versions)
+    return excused(step, certificate, right[0].versions, "times")
 
 
 def _over_pacer(report: Report) -> dict[str, float]:

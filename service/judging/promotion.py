@@ -5,7 +5,7 @@ without a confirm. On devices that measure, whoever would win its cell is judged
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,11 @@ def outdoes(confirm: Report) -> bool:
 
 def benchmark_weights(search: Search) -> dict[str, float]:
     """Weight of each benchmark shape of a search, by shape key."""
-    shapes = (Shape.model_validate(shape) for shape in search.shapes)
+    return weights_of(Shape.model_validate(shape) for shape in search.shapes)
+
+
+def weights_of(shapes: Iterable[Shape]) -> dict[str, float]:
+    """Weight of each benchmark shape, by its key."""
     return {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
 
 

@@ -7,7 +7,8 @@ another's, but what goes wrong each time is said to whoever waits for it.
 from collections import Counter
 from collections.abc import Container
 
-from workers.protocol import REASON_CHARS, AnyReport, Outcome, Report, TraceReport
+from workers.protocol import AnyReport
+from workers.queue import report_instead
 
 MOST_REFUSED = 3
 """Reports on one job that may be refused before it counts as lost: as many as workers may fail on it (DESIGN 5)."""
@@ -47,25 +48,4 @@ class Refusals:
 
 def lost(report: AnyReport, reason: str) -> AnyReport:
     """A report with the outcome `worker_lost`, on the job that another one is about; of that, nothing else is in it."""
-    if isinstance(report, TraceReport):
-        return TraceReport(
-            job=report.job,
-            search=report.search,
-            candidate=report.candidate,
-            worker=report.worker,
-            outcome=Outcome.WORKER_LOST,
-            reason=reason[:REASON_CHARS],
-        )
-    return Report(
-        kind=report.kind,
-        job=report.job,
-        search=report.search,
-        candidate=report.candidate,
-        variant=report.variant,
-        bundle=report.bundle,
-        device=report.device,
-        worker=report.worker,
-        outcome=Outcome.WORKER_LOST,
-        reason=reason[:REASON_CHARS],
-        provenance=report.provenance,
-    )
+    return report_instead(report.model_dump(), reason)

@@ -11,7 +11,7 @@ import torch
 from workers.checks import Evidence
 from workers.checks.bias import gain_limit, steady
 from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, rms, widen_by_sensitivity
-from workers.float8 import readable
+from workers.float8 import is_float8, readable
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     if not native.is_floating_point() or not native.numel():
         return Exact(native)
     errors = Errors.of(evidence, number)
+    averaged = Errors.to_average(evidence, number) if is_float8(native.dtype) else errors
     bounds, rows = bounds_without_sensitivity(evidence, errors), None
     if widened:
         sensitivity = evidence.reference.sensitivity[number]
@@ -99,7 +100,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
         gains=_slopes(errors, bounds, rows).float(),
         own=bounds.own,
-        gain_limit=gain_limit(evidence, Errors.to_average(evidence, number), rows),
+        gain_limit=gain_limit(evidence, averaged, rows),
         widened=widened,
     )
 

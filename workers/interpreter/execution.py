@@ -58,13 +58,9 @@ def execute(request: bytes) -> bytes:
                 break
             finished.append(_traffic(memory.meter.moved_bytes, memory.meter.dot_operations))
             results += _results(plan, memory, draws)
-        sampled = (
-            ()
-            if fault
-            else tuple(
-                _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs])
-                for number, plan in enumerate(order.sampled)
-            )
+        sampled = tuple(
+            _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs])
+            for number, plan in enumerate(() if fault else order.sampled)
         )
     reply = InterpretReply(finished=tuple(finished), sampled=sampled)
     return pack(_stopped(fault, reply) if fault else reply, results)

@@ -74,13 +74,13 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
     """Compile a launch's kernel in every way that may have given the expected one, until one does."""
     if expected.num_ctas > 1:
         return  # Triton 3.7 gives another text almost every time, and sometimes none.
-    failure = _explain(taken, launch)
+    kernel, failure = _kernel(taken, launch.function), _explain(taken, launch)
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
         for again in range(_TRIES):
             try:
                 if again:
-                    _kernel(taken, launch.function).device_caches.clear()
-                compiled = _compile(taken, launch, plan, expected, warps)
+                    kernel.device_caches.clear()
+                compiled = _compile(kernel, taken, launch, plan, expected, warps)
             except (Refused, *_ERRORS) as error:
                 said = str(error).partition("\n")[0]
                 failure = f"{launch.function} does not compile without host code: {said}{_hint(taken)}"
@@ -92,9 +92,8 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
     raise NotInterpretable(failure)
 
 
-def _compile(taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> Compiled:
+def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> Compiled:
     """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
-    kernel = _kernel(taken, launch.function)
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
         name: argument.value if isinstance(argument, Number) else _Pointer(argument, plan)

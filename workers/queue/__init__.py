@@ -43,7 +43,7 @@ from workers.queue.handover import Handed
 from workers.queue.hosted import DISMISSED, Credential, HostLessee
 from workers.queue.keys import Lane, is_host, lanes_of
 from workers.queue.lease import Lease, Lessee
-from workers.queue.loss import lost_report
+from workers.queue.loss import lost_report, report_instead
 from workers.queue.porter import Porter, Seat
 from workers.queue.status import WorkerStatus
 
@@ -65,4 +65,5 @@ __all__ = [
     "is_host",
     "lanes_of",
     "lost_report",
+    "report_instead",
 ]

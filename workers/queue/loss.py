@@ -1,5 +1,7 @@
 """The report on a job that no worker brought back, or not in a form that we can read."""
 
+from collections.abc import Mapping
+
 from pydantic_core import from_json
 
 from workers.protocol import (
@@ -32,10 +34,19 @@ def unread_report(text: str, reason: str) -> AnyReport | None:
     """
     try:
         said = from_json(text)
-        kept = {name: said[name] for name in NAMING if name in said} if isinstance(said, dict) else {}
-        return REPORT.validate_python({**kept, "outcome": Outcome.WORKER_LOST, "reason": reason[:REASON_CHARS]})
+        return report_instead(said if isinstance(said, dict) else {}, reason)
     except ValueError:
         return None
+
+
+def report_instead(said: Mapping[str, object], reason: str) -> AnyReport:
+    """A report with the outcome `worker_lost`, on the job that another one is about; of that, nothing else is in it.
+
+    Raises:
+        ValueError: If the other one does not say which job that is.
+    """
+    kept = {name: said[name] for name in NAMING if name in said}
+    return REPORT.validate_python({**kept, "outcome": Outcome.WORKER_LOST, "reason": reason[:REASON_CHARS]})
 
 
 def lost_report(job: Job, worker: str, reason: str) -> AnyReport:
