@@ -170,13 +170,19 @@ def test_what_daemons_it_leaves_dies_with_it():
     assert processes_named(mark) == []
 
 
-def test_a_killed_parent_takes_its_jails_along():
-    mark = f"inmate-{uuid.uuid4()}"
-    program = (
-        "import os, sys\nfrom workers import jail\n"
+@pytest.mark.parametrize(
+    "start",
+    [
         "def work(_):\n    os.execv(sys.executable, [sys.argv[1], '-c', 'import time; time.sleep(600)'])\n"
-        "jail.run(work, b'', jail.Limits(processes=8))\n"
-    )
+        "jail.run(work, b'', jail.Limits(processes=8))\n",
+        "argv = [sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]]\n"
+        "jail.run_command(argv, {}, [], jail.Limits(processes=8))\n",
+    ],
+    ids=["function", "command"],
+)
+def test_a_killed_parent_takes_its_jails_along(start):
+    mark = f"inmate-{uuid.uuid4()}"
+    program = f"import os, sys\nfrom workers import jail\n{start}"
     root = Path(jail.__file__).parents[2]
     parent = subprocess.Popen([sys.executable, "-c", program, mark], cwd=root)
     while len(processes_named(mark)) < 2:  # The parent itself, and the inmate after exec.

@@ -1,6 +1,7 @@
 """The jail: runs a function or a command in a disposable, killable, network-less child under limits.
 
-A run forks from the current process, so whatever is imported here is warm there:
+A function runs in a fork of the current process, so whatever is imported here is warm there; a command, which needs
+nothing of that, in a fork of a process that is small (`forkserver`):
 
     parent (`warden`)  reads the answer under a deadline
       └─ keeper        trusted; ends the whole tree when the inmate or the parent ends
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from workers.errors import JailFailed
 from workers.jail.base import CommandResult, Ending, JailResult, Limits
 from workers.jail.command import Command
+from workers.jail.forkserver import Order, fork_server
 from workers.jail.survey import strongest_walls
 from workers.jail.walls import LayerMissing
 from workers.jail.warden import execute
@@ -45,7 +47,7 @@ def run_command(
         JailUnsafe: If this machine cannot kill a jail as a tree.
     """
     command = Command(argv, files, collect)
-    return command.read(run(command, b"", limits))
+    return command.read(fork_server().run(Order(strongest_walls(), command, limits)))
 
 
 def probe() -> str:

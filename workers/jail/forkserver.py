@@ -1,0 +1,128 @@
+"""The fork server: commands are forked from a process that has nothing imported but the jail.
+
+A fork copies page tables. Of a process that has torch imported it takes longer than most commands run, twice a jail.
+"""
+
+import atexit
+import json
+import os
+import sys
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass
+from functools import cache
+from threading import Lock
+
+from workers.errors import JailFailed, JailUnsafe
+from workers.jail.base import Ending, JailResult, Limits
+from workers.jail.command import Command
+from workers.jail.walls import LayerMissing, Walls
+from workers.jail.warden import execute
+from workers.lines import LineProcess
+
+COMMAND = (sys.executable, "-m", "workers.jail")
+"""How it is started."""
+GRACE_S = 30.0
+"""Seconds beyond a run's own limit: it starts in 0.1 s, and a jail is given up within twenty."""
+FAREWELL_S = 1.0
+"""Seconds that it has to end by itself once nobody asks any more."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A command to run in a jail."""
+
+    walls: Walls
+    command: Command
+    limits: Limits
+
+    def carry_out(self) -> str:
+        """Run it; an `Answer` as JSON."""
+        try:
+            result = execute(self.walls, self.command, b"", self.limits)
+        except JailUnsafe as error:
+            return json.dumps({"unsafe": str(error)})
+        except (JailFailed, LayerMissing) as error:
+            return json.dumps({"failed": str(error)})
+        return json.dumps({**asdict(result), "reply": b64encode(result.reply).decode()})
+
+    def to_json(self) -> str:
+        """The same as text."""
+        walls = {"layers": sorted(self.walls.layers), "hidden": self.walls.hidden}
+        files = {name: b64encode(content).decode() for name, content in self.command.files.items()}
+        command = {"argv": self.command.argv, "files": files, "collect": self.command.collect}
+        return json.dumps({"walls": walls, "command": command, "limits": asdict(self.limits)})
+
+    @classmethod
+    def from_json(cls, text: bytes) -> "Order":
+        """What `to_json` made."""
+        told = json.loads(text)
+        walls, command = told["walls"], told["command"]
+        files = {name: b64decode(content) for name, content in command["files"].items()}
+        return cls(
+            Walls(frozenset(walls["layers"]), tuple(walls["hidden"])),
+            Command(command["argv"], files, command["collect"]),
+            Limits(**told["limits"]),
+        )
+
+
+class ForkServer:
+    """The process, as whoever has commands run knows it. Started when it is first needed, and when it is gone."""
+
+    def __init__(self) -> None:
+        self._process: LineProcess | None = None
+        self._lock = Lock()
+
+    def run(self, order: Order) -> JailResult:
+        """Have a command run, one at a time.
+
+        Raises:
+            JailFailed: If the jail cannot be set up, or the fork server is lost.
+            JailUnsafe: If something of the jail may be alive afterwards.
+        """
+        with self._lock:
+            try:
+                told = self._ask(order)
+            except JailFailed:  # It ends with the thread that started it; the next one finds out by asking.
+                told = self._ask(order)
+        answer = json.loads(told)
+        if "unsafe" in answer:
+            raise JailUnsafe(answer["unsafe"])
+        if "failed" in answer:
+            raise JailFailed(answer["failed"])
+        return JailResult(**{**answer, "ending": Ending(answer["ending"]), "reply": b64decode(answer["reply"])})
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        if self._process is not None:
+            self._process.close(FAREWELL_S)
+
+    def _ask(self, order: Order) -> bytes:
+        process = self._started()
+        process.say(order.to_json().encode())
+        try:
+            answer = process.hear(order.limits.wall_s + GRACE_S)
+        except (EOFError, OSError) as error:
+            process.kill()
+            raise JailFailed(f"the fork server ended with status {process.status}") from error
+        if answer is None:
+            process.kill()
+            raise JailUnsafe("the fork server does not answer")
+        return answer
+
+    def _started(self) -> LineProcess:
+        if self._process is None or not self._process.alive:
+            self.close()
+            self._process = LineProcess(COMMAND)
+        return self._process
+
+
+def fork_server() -> ForkServer:
+    """That of this process: one that was forked from another has its own."""
+    return _fork_server_of(os.getpid())
+
+
+@cache
+def _fork_server_of(_process: int) -> ForkServer:
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
