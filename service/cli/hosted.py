@@ -162,7 +162,7 @@ async def _queue(settings: Settings) -> str:
 async def _bench(kind: str, device: Device | None, card: int = 0) -> str:
     try:
         async with Bench(kind, device=device, card=card) as bench:
-            return f"ready; jail: {bench.ready.jail}"
+            return f"ready; jail: {(await bench.ready()).jail}"
     except ServiceError as error:
         return f"FAILED: {error.detail}"
 

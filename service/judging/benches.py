@@ -38,15 +38,10 @@ Kind = TypeVar("Kind", TraceReport, Report)
 
 
 class Bench:
-    """A warm process that takes one job at a time. Use as an async context.
+    """A warm process that takes one job at a time. Use as an async context: it gets warm while others do.
 
     Start it from the main thread: it ends with the thread that started it.
-
-    Attributes:
-        ready: What the bench said of itself when it was warm.
     """
-
-    ready: Ready
 
     def __init__(
         self,
@@ -71,27 +66,17 @@ class Bench:
             where += ("--card", f"cuda:{card}", *(() if data is None else ("--data", str(data))))
         self._command = (*command, kind, *where, "--with-parent", str(os.getpid()))
         self._process: asyncio.subprocess.Process | None = None
+        self._greeting: Ready | None = None
 
     async def __aenter__(self) -> Self:
-        """Start the process and wait until it is warm.
-
-        Raises:
-            Unavailable: If it did not get ready; says why.
-        """
-        async with contextlib.AsyncExitStack() as stack:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=MAX_LINE_BYTES,
-                start_new_session=True,
-            )
-            stack.push_async_callback(self._close)
-            answer = await self._hear(WARM_S)
-            if not isinstance(answer, Ready):
-                raise Unavailable(f"the bench is not ready: {_said(answer)}")
-            self.ready = answer
-            stack.pop_all()
+        """Start the process."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=MAX_LINE_BYTES,
+            start_new_session=True,
+        )
         return self
 
     async def __aexit__(
@@ -100,13 +85,27 @@ class Bench:
         """End the process."""
         await self._close()
 
+    async def ready(self) -> Ready:
+        """Wait until it is warm; what it said of itself then.
+
+        Raises:
+            Unavailable: If it did not get ready; says why.
+        """
+        if self._greeting is None:
+            answer = await self._hear(WARM_S)
+            if not isinstance(answer, Ready):
+                raise Unavailable(f"the bench is not ready: {_said(answer)}")
+            self._greeting = answer
+        return self._greeting
+
     async def run(self, job: Job, kind: type[Kind]) -> Kind:
-        """Have a job done; the report is of the type `kind`.
+        """Have a job done as soon as it is warm; the report is of the type `kind`.
 
         Raises:
             Unavailable: If the machine failed in a way that may pass.
             ServiceError: If it cannot do this job.
         """
+        await self.ready()
         process = self._process
         if process is None or process.stdin is None or process.returncode is not None:
             raise Unavailable("the bench is not running")
