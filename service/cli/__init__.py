@@ -1,13 +1,15 @@
 """The `reef` command. Each module holds the commands of one kind of user; this one puts them together."""
 
 import importlib
+import importlib.metadata
 import sys
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
 from archive.errors import ArchiveError
-from service.cli.console import complain
+from service.cli.console import complain, out
 from service.cli.loading import Place, group_of
 from service.errors import ServiceError
 from service.logs import configure
@@ -56,8 +58,18 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"kernelreef {importlib.metadata.version('kernelreef')}", highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
-def reef() -> None:
+def reef(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say the version and end.")
+    ] = False,
+) -> None:
     """Search for fast, verified Triton kernels."""
 
 

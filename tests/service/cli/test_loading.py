@@ -1,5 +1,6 @@
 """Commands are imported when they are called, and listed without."""
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -45,3 +46,8 @@ def test_a_command_reads_its_own_arguments() -> None:
 def say(word: str, times: int = 1) -> None:
     """Say a word."""
     typer.echo(" ".join([word] * times))
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    said = CliRunner().invoke(app, ["--version"])
+    assert (said.exit_code, said.stdout) == (0, f"kernelreef {importlib.metadata.version('kernelreef')}\n")
