@@ -1,0 +1,37 @@
+"""The bench that measures: `python -m workers.bench.measure`."""
+
+import argparse
+import sys
+from contextlib import ExitStack
+
+from workers import jail
+from workers.bench import Opened, main
+from workers.devices import open_device
+from workers.errors import BadMessage
+from workers.protocol import AnyReport, FinalJob, Job, MeasureJob, Ready, TraceJob
+
+
+def open_bench(options: argparse.Namespace, resources: ExitStack) -> Opened:
+    """Open the device, and close it in the end.
+
+    Raises:
+        ToolMissing: If this machine lacks what the device needs.
+    """
+    device = open_device(options.device, options.worker, options.card, options.data)
+    resources.callback(device.close)
+
+    def work(job: Job) -> AnyReport:
+        if isinstance(job, TraceJob):
+            raise BadMessage("this bench measures; it cannot trace")
+        match job:
+            case MeasureJob():
+                return device.measure(job)
+            case FinalJob():
+                return device.examine(job)
+        return device.confirm(job)
+
+    return Opened(Ready(jail=jail.probe(), versions=device.versions()), work, device.foresee)
+
+
+if __name__ == "__main__":
+    sys.exit(main("measure", open_bench))
