@@ -4,7 +4,7 @@
     python -m workers run --trace --device model:sm_90      trace and measure, one job at a time
     python -m workers run --device h200 --card cuda:0       measure on a card
     python -m workers run --join URL --trace …              the same as a host, with a token in REEF_TOKEN
-    python -m workers bench trace|measure …                 one bench, in the environment it needs
+    python -m workers bench trace|measure|both …            one bench, in the environment it needs
     python -m workers survey                                what this machine can do, as one JSON object
     python -m workers kernelbench                           look at problem files of KernelBench, in jails
 
@@ -80,14 +80,14 @@ class Worker:
 
         Args:
             lessee: Where jobs come from.
-            commands: What starts the bench of each kind, `trace` and `measure`.
+            commands: What starts the bench that does each kind of job, `trace` and `measure`; equal ones are one bench.
             pace: How patient to be.
             ahead: Where the next job is leased while one is worked on, for its bench to prepare; None does not.
         """
         self._lessee = lessee
-        self._commands = commands
+        self._commands = {kind: tuple(command) for kind, command in commands.items()}
         self._pace = pace
-        self._benches: dict[str, Bench] = {}
+        self._benches: dict[tuple[str, ...], Bench] = {}
         self._stop_at: float | None = None
         self._ahead = ahead
         self._next: Lease | None = None
@@ -121,17 +121,19 @@ class Worker:
 
     def _warm(self) -> None:
         """Start the benches that do not run, all at once, and wait until they are ready."""
-        started = {kind: Bench(command) for kind, command in self._commands.items() if not self._runs(kind)}
+        commands = dict.fromkeys(self._commands.values())
+        started = {command: Bench(command) for command in commands if not self._runs(command)}
         self._benches.update(started)
-        for kind, bench in started.items():
+        for command, bench in started.items():
             ready = self._await_ready(bench)
             if ready is not None:
+                kind = "+".join(kind for kind, other in self._commands.items() if other == command)
                 log.info("bench ready", worker=self._lessee.worker, kind=kind, jail=ready.jail)
                 with contextlib.suppress(QueueUnavailable):
                     self._lessee.announce(jail=ready.jail, versions=ready.versions)
 
-    def _runs(self, kind: str) -> bool:
-        return kind in self._benches and self._benches[kind].alive
+    def _runs(self, command: tuple[str, ...]) -> bool:
+        return command in self._benches and self._benches[command].alive
 
     def _await_ready(self, bench: Bench) -> Ready | None:
         give_up = time.monotonic() + WARM_S
@@ -150,7 +152,7 @@ class Worker:
             lease = self._lessee.lease(self._pace.block_ms)
         if lease is None:
             return
-        bench = self._benches["trace" if isinstance(lease.job, TraceJob) else "measure"]
+        bench = self._benches[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
         log.debug("job taken", worker=self._lessee.worker, **ids_of(lease.job))
         try:
             self._look_ahead(lease, bench)
@@ -274,22 +276,25 @@ def _run(options: argparse.Namespace) -> None:
     device = options.device
     lessee = _join(options) if options.join is not None else _lessee(options)
     common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
-    commands: dict[str, Sequence[str]] = {}
-    if options.trace:
-        asked = (
-            ("--device", device.name, *card_arguments(options))
-            if device is not None and device.kind == "recorded"
-            else ()
-        )
-        commands["trace"] = (sys.executable, "-m", "workers", "bench", "trace", *asked, *common)
-    if device is not None:
-        measure = ("measure", "--device", device.name, *card_arguments(options), *common)
-        commands["measure"] = (sys.executable, "-m", "workers", "bench", *measure)
+    start = (sys.executable, "-m", "workers", "bench")
+    commands = {kind: (*start, *bench, *common) for kind, bench in _benches(options).items()}
     prepares = device is not None and device.measures and not options.trace
     worker = Worker(lessee, commands, ahead=lessee if prepares and isinstance(lessee, Lessee) else None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
+
+
+def _benches(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """For each kind of job that is done here the bench that does it, with its options."""
+    device = options.device
+    where = () if device is None else ("--device", device.name, *card_arguments(options))
+    if options.trace and device is not None and not device.measures:
+        return dict.fromkeys(("trace", "measure"), ("both", *where))
+    return {
+        **({"trace": ("trace",)} if options.trace else {}),
+        **({"measure": ("measure", *where)} if device is not None else {}),
+    }
 
 
 def _lessee(options: argparse.Namespace) -> Lessee:

@@ -33,8 +33,10 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
         _complete(run, options)
         _complete_card(run, options)
     if options.command == "bench":
-        if options.kind == "measure" and options.device is None:
-            bench.error("measure needs --device")
+        if options.kind != "trace" and options.device is None:
+            bench.error(f"{options.kind} needs --device")
+        if options.kind == "both" and options.device.measures:
+            bench.error("both is for devices without a card; a card has a bench of its own")
         _complete_card(bench, options)
     return options
 
@@ -76,7 +78,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="serve one bench: jobs on standard input, reports on standard output")
-    bench.add_argument("kind", choices=("trace", "measure"))
+    bench.add_argument("kind", choices=("trace", "measure", "both"))
     bench.add_argument("--worker", default="bench", help="the id that reports carry")
     _add_device(bench)
     return bench

@@ -55,8 +55,8 @@ class Bench:
         """Prepare a bench.
 
         Args:
-            kind: `trace` or `measure`.
-            device: What to measure on; for `trace` only a recording, which is asked instead of a compiler.
+            kind: `trace`, `measure`, or `both`, which is for devices without a card.
+            device: What to measure on. With `both` a recording is asked in place of a compiler.
             card: Which card of this machine, on devices that measure.
             data: Folder for what measuring leaves; None for the worker's own.
             command: What starts a bench, without its options.

@@ -104,12 +104,9 @@ class Judge:
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> "Judge":
-        self._tracer = await self._resources.enter_async_context(
-            Bench("trace", device=self._recording, command=self._command)
-        )
-        self._measurer = await self._resources.enter_async_context(
-            Bench("measure", device=self._device, card=self._card, data=self._data, command=self._command)
-        )
+        benches = ("trace", "measure") if self._device.measures else ("both",)
+        opened = [await self._resources.enter_async_context(self._bench(kind)) for kind in benches]
+        self._tracer, self._measurer = opened[0], opened[-1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -159,6 +156,10 @@ class Judge:
             raise BadInput(f"the seed kernel is not correct ({failed.outcome}): {failed.reason}", "seeds")
         self._baseline_us = times_us(report)
         self._pacer = bundle.reduced() if self._device.measures else None
+
+    def _bench(self, kind: str) -> Bench:
+        device = None if kind == "trace" else self._device
+        return Bench(kind, device=device, card=self._card, data=self._data, command=self._command)
 
     async def _trace(self, source: str) -> TraceReport:
         return await self._tracer.run(self._trace_job(source), TraceReport)

@@ -54,6 +54,8 @@ def test_a_question_takes_no_options(command: str) -> None:
         (f"run {QUEUE} --device h200 --card 0", "the first one is cuda:0"),
         ("bench trace --card cuda:0", "--card needs a --device that measures"),
         ("bench measure", "measure needs --device"),
+        ("bench both", "both needs --device"),
+        ("bench both --device h200", "a card has a bench of its own"),
         (f"run {QUEUE} --join https://reef --token t --trace --target sm_90", "exclude each other"),
         ("run --join reef.example --token t --trace --target sm_90", "an address such as https://"),
     ],

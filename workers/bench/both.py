@@ -1,0 +1,31 @@
+"""The bench that traces, and measures on a device without a card: `python -m workers.bench.both`.
+
+A worker does one job at a time. Where nothing that measures touches a card, one process does both: libraries are
+imported once, and a kernel is assembled once.
+"""
+
+import argparse
+import sys
+from contextlib import ExitStack
+
+from workers.bench import Opened, main, measure, trace
+from workers.protocol import AnyReport, Job, Ready, TraceJob
+
+
+def open_bench(options: argparse.Namespace, resources: ExitStack) -> Opened:
+    """Open both.
+
+    Raises:
+        ToolMissing: If this machine lacks what the device needs.
+    """
+    tracer, measurer = trace.open_bench(options, resources), measure.open_bench(options, resources)
+
+    def work(job: Job) -> AnyReport:
+        return (tracer if isinstance(job, TraceJob) else measurer).work(job)
+
+    ready = Ready(jail=tracer.ready.jail, versions={**tracer.ready.versions, **measurer.ready.versions})
+    return Opened(ready, work, measurer.foresee)
+
+
+if __name__ == "__main__":
+    sys.exit(main("both", open_bench))
