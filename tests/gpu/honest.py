@@ -113,7 +113,8 @@ def _tuned() -> Iterator[Honest]:
 
 def _from_liger() -> Iterator[Honest]:
     for name, source in liger_kernels():
-        yield Honest(f"{name}/liger/0", name, source)
+        operator, _, style = name.partition("/")
+        yield Honest(f"{operator}/liger/{style or 0}", operator, source)
 
 
 def tunings(operator: Operator, source: str, count: int, chance: str) -> list[str]:

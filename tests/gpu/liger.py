@@ -43,19 +43,30 @@ class Cut:
     entry: str
 
 
-CUTS = {
-    "rmsnorm": Cut(
-        "rms_norm",
-        ("_CASTING_MODE_NONE", "_CASTING_MODE_LLAMA", "_CASTING_MODE_GEMMA", "_rms_norm_forward_kernel"),
-        """
+RMSNORM_NAMES = ("_CASTING_MODE_NONE", "_CASTING_MODE_LLAMA", "_CASTING_MODE_GEMMA", "_rms_norm_forward_kernel")
+RMSNORM = """
 def rmsnorm(x, weight):
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     scales = torch.empty((n_rows,), dtype=torch.float32, device=x.device)
     places = (y, n_cols, x, n_cols, weight, 1, scales, 1)
     _rms_norm_forward_kernel[(n_rows,)](
-        *places, n_cols, 1e-6, 0.0, casting_mode=1, elementwise_affine=True, **settings(n_cols)
+        *places, n_cols, 1e-6, 0.0, casting_mode={mode}, elementwise_affine=True, **settings(n_cols)
     )
+    return y
+"""
+
+CUTS = {
+    "rmsnorm": Cut("rms_norm", RMSNORM_NAMES, RMSNORM.format(mode=1)),
+    "rmsnorm/llama": Cut("rms_norm", RMSNORM_NAMES, RMSNORM.format(mode=0)),
+    "swiglu": Cut(
+        "swiglu",
+        ("silu", "_swiglu_forward_kernel"),
+        """
+def swiglu(gate, up):
+    n_rows, n_cols = gate.shape
+    y = torch.empty_like(gate)
+    _swiglu_forward_kernel[(n_rows,)](gate, up, y, n_cols, 1.0, n_cols=n_cols, **settings(n_cols))
     return y
 """,
     ),
@@ -104,20 +115,20 @@ def cross_entropy(logits, target):
 """,
     ),
 }
-"""By operator. Its softmax takes exponentials of bfloat16, which Triton does not have, and its gated product
-rounds the gate to bfloat16 before it multiplies, which our contract has in float32: both are refused, and rightly."""
+"""By operator, and style where there are several. Two of them round a factor to bfloat16 before they multiply, which
+contracts leave room for. Its softmax takes exponentials of bfloat16, which Triton does not have."""
 
 
 def liger_kernels() -> Iterator[tuple[str, str]]:
-    """Operator and source of each; none where the package is not installed, or has other names in it."""
+    """Name and source of each; none where the package is not installed, or has other names in it."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return
     folder = Path(spec.submodule_search_locations[0]) / "ops"
-    for operator, cut in CUTS.items():
+    for name, cut in CUTS.items():
         text = _taken(folder / f"{cut.module}.py", cut.names)
         if text:
-            yield operator, f"{IMPORTS}\n\n{text}\n{SETTINGS}\n{cut.entry}"
+            yield name, f"{IMPORTS}\n\n{text}\n{SETTINGS}\n{cut.entry}"
 
 
 def _taken(path: Path, names: tuple[str, ...]) -> str:

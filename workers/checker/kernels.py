@@ -88,8 +88,9 @@ def measure(
     Outputs and values are (rows, columns), contiguous; values and inverse are float32 where outputs are narrower than
     that, otherwise float64. A program takes ROWS rows along x, SPAN columns along y and one job along z. For each row
     it writes, in this order, the sum of squared errors, the sum of errors x values, the largest error over what the
-    element may miss, how many miss more than half of that, and how many are NaN or infinite where the answer is not, or
-    otherwise than there: float32, (5, jobs, spans, rows). Errors and values are times `inverse`.
+    element may miss, how many miss more than half of what the row's worst may and roundoffs of their own, and how many
+    are NaN or infinite where the answer is not, or otherwise than there: float32, (5, jobs, spans, rows). Errors and
+    values are times `inverse`.
 
     Where `bits` is not 0, outputs are of a float8 with so long a mantissa: errors are what its rounding does not
     explain; those in products are whole, and zero where that is at most half of `own`.
@@ -111,11 +112,10 @@ def measure(
         got = tl.load(outputs + place, mask=inside, other=0.0).to(kept)
         value = tl.load(values + place, mask=inside, other=0.0)
         missed, error, scaled, odd = _compared(got, value, inverse, own, bits)
-        ratio = tl.abs(missed) / tl.maximum(own * tl.abs(scaled), 1.0)
         squares += missed * missed
         products += error * scaled
-        worst = tl.maximum(worst, ratio)
-        crowd += (ratio > 0.5).to(tl.int32)
+        worst = tl.maximum(worst, tl.abs(missed) / tl.maximum(own * tl.abs(scaled), 1.0))
+        crowd += (tl.abs(missed) > tl.maximum(own * tl.abs(scaled), 0.5)).to(tl.int32)
         strange += odd
     plane = tl.num_programs(2).to(tl.int64) * tl.num_programs(1) * rows
     target = measures + (job.to(tl.int64) * tl.num_programs(1) + span) * rows + row

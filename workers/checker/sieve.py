@@ -20,7 +20,7 @@ class Measures:
         squares: Sums of squared errors.
         products: Sums of errors x values; of float8 those of `Errors.to_average`.
         worst: Largest error over what that element may miss.
-        crowd: Number of elements that miss more than half of what they may.
+        crowd: Number of elements that miss more than half of what the worst of the row may, and roundoffs of their own.
         strange: Number of elements that are NaN or infinite where the answer is not, or otherwise than there.
     """
 

@@ -11,7 +11,8 @@ from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity,
 from workers.protocol import Outcome
 
 FRACTION = 1e-3
-"""Share of elements that may miss more than half of the worst element's bound."""
+"""Share of elements that may miss more than half of what the worst of their row may, and more than roundoffs of their
+own: in short rows one in a hundred honest elements, rounded twice, does the former."""
 TYPICAL = 1 - 1e-6
 """Share of its row's root mean square from which on an error is named; less than 1, since all may be equal."""
 COARSE_HALF, COARSE_SINGLE = 0.03, 0.004
@@ -38,15 +39,16 @@ class ErrorRatio(Check):
 
 @dataclass(frozen=True)
 class _Weighed:
-    """Errors over bounds: 1 is the border, for rows, (rows, 1), and elements."""
+    """Errors over bounds: 1 is the border, for rows, (rows, 1), and elements; and which elements crowd near it."""
 
     rows: torch.Tensor
     elements: torch.Tensor
+    near: torch.Tensor
 
     @cached_property
     def measure(self) -> float:
         """The larger of the two; a little over 1 if only too many elements are near the border."""
-        crowded = int((self.elements > 0.5).sum()) > max(1.0, FRACTION * self.elements.numel())
+        crowded = int(self.near.sum()) > max(1.0, FRACTION * self.near.numel())
         return max(float(self.rows.max()), float(self.elements.max()), 1.0 + FRACTION if crowded else 0.0)
 
 
@@ -63,7 +65,7 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
     if weighed.measure <= 1:
         return Finding(weighed.measure)
     outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
-    wrong = (weighed.elements > 0.5) | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
+    wrong = weighed.near | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
     return Finding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
 
 
@@ -74,7 +76,9 @@ def _is_coarse(errors: Errors, bounds: Bounds) -> bool:
 
 
 def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:
-    return _Weighed(rms(errors.error) / bounds.rms, errors.error.abs() / bounds.elements(errors.value))
+    missed = errors.error.abs()
+    near = missed > torch.maximum(bounds.worst / 2, bounds.own * errors.value.abs())
+    return _Weighed(rms(errors.error) / bounds.rms, missed / bounds.elements(errors.value), near)
 
 
 def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:

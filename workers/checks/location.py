@@ -2,6 +2,9 @@
 
 import torch
 
+_SMALLEST_TILE = 16
+# From here on it may be a tile's end that what is right keeps to; before, only where it is most of the axis.
+
 
 def at(index: int, shape: torch.Size) -> str:
     """A flat index as a subscript, such as `[3, 17]`."""
@@ -24,7 +27,7 @@ def cluster(wrong: torch.Tensor) -> str:
         first, last = int(places[0]), int(places[-1])
         if first == last and size > 1:
             notes.append(f"all at index {first} of axis {axis}")
-        elif first > 0 and last == size - 1:
+        elif first > 0 and last == size - 1 and (first >= _SMALLEST_TILE or 2 * first >= size):
             notes.append(f"all from index {first} of axis {axis} on, which has {size}: is its tail masked?")
         elif first == 0 and last < size - 1:
             notes.append(f"all up to index {last} of axis {axis}, which has {size}")

@@ -71,5 +71,5 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
     if got.isnan() and native.isfinite():
         return ": an element that is never written, an overflow, or inf - inf"
     if native.isnan() and not got.isnan():
-        return ": a NaN in the inputs must reach the output"
+        return ": a NaN of the inputs, or one that infinities make (inf - inf, 0 * inf), must reach the output"
     return ""

@@ -49,6 +49,10 @@ SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
 UNDERFLOWS = 256.0
 """Smallest normal float32 values, times the largest input, that any element may miss: a factor that is flushed to zero
 on the way to it, a weight of a softmax for instance, takes its whole product away."""
+CANCELLED_ROUNDOFFS = 4.0
+"""Roundoffs of the accumulator, times the largest input, that any element of an output as wide as it may miss where
+inputs are narrower: a small difference of terms as large as they are, such as a loss near zero, keeps no more of
+either, and the inputs' own rounding is thousands of times as large."""
 OWN_ROUNDOFFS = 2.0
 """Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
 SUM_ROUNDOFFS = 0.5
@@ -155,7 +159,7 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     info = torch.finfo(carrier(errors.dtype))
     largest = _largest_input(evidence)
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
-    cancelled = torch.finfo(torch.float64).eps * largest
+    cancelled = largest * max(torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
     return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * _roundoff(errors.dtype))
 
@@ -221,6 +225,14 @@ def summation_roundoff(evidence: Evidence) -> float:
     results = max(1, max(tensor.numel() for tensor in evidence.outputs))
     longest = max((size for tensor in evidence.inputs for size in tensor.shape), default=1)
     return float(torch.finfo(accumulator).eps / 2 * max(longest, min(elements / results, IN_A_ROW)) ** 0.5)
+
+
+def _cancellation(evidence: Evidence, dtype: torch.dtype) -> float:
+    """What terms as large as the largest input may lose relative to it, in an output of a dtype."""
+    accumulator: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
+    widest = max((tensor.dtype.itemsize for tensor in evidence.inputs if tensor.is_floating_point()), default=8)
+    narrowed = widest < accumulator.itemsize <= dtype.itemsize
+    return CANCELLED_ROUNDOFFS * torch.finfo(accumulator).eps / 2 if narrowed else 0.0
 
 
 def _largest_input(evidence: Evidence) -> float:

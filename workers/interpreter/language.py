@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
 from types import ModuleType
+from typing import NoReturn
 
 import triton.language.core as core
 import triton.language.extra.libdevice as portable_libdevice
@@ -28,6 +29,11 @@ from workers.interpreter.translation import library_codes, translate_library
 
 LIBRARIES = (triton.language.standard, triton.language.math, triton.language.random)
 """Modules of Triton that are written in Triton."""
+_BINARY = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift",
+    "lt", "le", "gt", "ge", "eq", "ne",
+)  # fmt: skip
+_OPERATORS = {f"__{side}{name}__" for name in _BINARY for side in ("", "r")}
 SAMPLED_TURNS = 4
 """Turns that stand for a loop when only the traffic matters."""
 
@@ -87,6 +93,7 @@ def bind(options: Options) -> Language:
         for name, member in inspect.getmembers(owner, core.is_builtin):
             setattr(owner, name, _bound(member, semantic))
     _replace_tensor_members()
+    _yield_to_tensors()
     for name, value in list(vars(portable_libdevice).items()):
         if hasattr(libdevice, name):
             replaced |= {id(value): getattr(libdevice, name)} if inspect.isfunction(value) else {}
@@ -122,6 +129,20 @@ def _replace_tensor_members() -> None:
     core.tensor.T = property(lambda self: tl.trans(self))
     core.tensor.reduce = reductions.reduce
     core.tensor.associative_scan = reductions.scan
+
+
+def _yield_to_tensors() -> None:
+    """Compile-time numbers leave operations with tensors to these, as in compiled kernels; they would wrap them."""
+    for name in _OPERATORS & vars(core.constexpr).keys():
+        setattr(core.constexpr, name, _yielding(getattr(core.constexpr, name)))
+
+
+def _yielding(method: Callable[[object, object], object]) -> Callable[[object, object], object]:
+    @wraps(method)
+    def call(number: object, other: object) -> object:
+        return NotImplemented if isinstance(other, tl.tensor) else method(number, other)
+
+    return call
 
 
 def agreed(tensor: TritonType) -> int | bool:
@@ -218,6 +239,13 @@ def _map_elementwise(function: Callable[..., object], *tensors: object, pack: in
     return function(*tensors)
 
 
+def _unknown(name: str) -> Callable[..., NoReturn]:
+    def refuse(*args: object, **options: object) -> NoReturn:
+        raise NotInterpretable(f"the interpreter does not know {name}; on a card it is judged like everything else")
+
+    return refuse
+
+
 def _first(value: object, *hints: object, **options: object) -> object:
     return value
 
@@ -231,6 +259,7 @@ _REPLACED: dict[str, object] = {
     "associative_scan": reductions.scan,
     "map_elementwise": _map_elementwise,
     "static_range": _static_range,
+    "dot_scaled": _unknown("dot_scaled"),
     **dict.fromkeys(("condition", "multiple_of", "max_contiguous", "max_constancy"), _first),
     **dict.fromkeys(("static_assert", "static_print", "device_print", "device_assert"), _ignore),
 }

@@ -123,9 +123,19 @@ def _explain(taken: Taken, launch: Launch) -> str:
 
 
 def _hint(taken: Taken) -> str:
-    """What a kernel may use and does not find, because it is bound by more than an assignment."""
-    used = {node.id for item in taken.definitions.values() for node in ast.walk(item) if isinstance(node, ast.Name)}
+    """What a kernel may use and does not find, because host code binds it."""
+    used = {name for item in taken.definitions.values() for name in _free(item)}
     lines = [f"'{name}' in line {line}" for name, line in taken.left_out.items() if name in used]
     if not lines:
         return ""
-    return f"; what kernels use must be bound once, by a plain assignment of a constant, unlike {', '.join(lines)}"
+    return (
+        f"; left out is what only host code can work out: {', '.join(lines)}. Bind what kernels use once, at the top "
+        "level, to a literal or to arithmetic of constants"
+    )
+
+
+def _free(function: ast.FunctionDef) -> set[str]:
+    """Names that a function's body reads and does not bind."""
+    names = [node for statement in function.body for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    return {node.id for node in names} - bound - {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}

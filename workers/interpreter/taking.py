@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 
+import torch
 import triton
 import triton.language as tl
 from triton.runtime.jit import JITCallable
@@ -24,7 +25,8 @@ MODULE_NAME = "candidate"
 """What the module is called, as while it was traced: the names of its functions are in the machine code."""
 
 _CALLS = (
-    tl.constexpr, triton.cdiv, tl.cdiv, triton.next_power_of_2, float, int, bool, min, max, abs, len, tuple,
+    tl.constexpr, triton.cdiv, tl.cdiv, triton.next_power_of_2, torch.finfo, torch.iinfo,
+    float, int, bool, min, max, abs, len, tuple,
     *(value for name, value in vars(math).items() if not name.startswith("_") and callable(value)),
 )  # fmt: skip
 # What the value of a constant may call.

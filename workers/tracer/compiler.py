@@ -167,8 +167,11 @@ def _refuse_source(error: CompilationError, function: JITFunction) -> Refused:
     while isinstance(cause, CompilationError):
         place, cause = cause, cause.__cause__
     said = f"{type(cause).__name__}: {describe(cause)}" if cause else _unquoted(place.error_message)
-    number, source = getattr(place.node, "lineno", None), place.src or ""
-    line = source.split("\n")[number - 1].strip()[:_EXCERPT_CHARS] if number and source else ""
+    source = place.src or ""
+    lines, number = source.split("\n"), getattr(place.node, "lineno", None)
+    if number is not None and number > len(lines):
+        number = None  # Of a function that may not be inlined Triton gives the text of one and the place in another.
+    line = lines[number - 1].strip()[:_EXCERPT_CHARS] if number else ""
     reason = f"{said} in `{line}`" if line else said
     return Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, _file_line(function, source, number))
 

@@ -105,7 +105,7 @@ def measure_one(output: torch.Tensor, answer: Near) -> Tensors:
         missed.square().sum(1),
         (error * value).sum(1),
         ratio.amax(1),
-        (ratio > 0.5).sum(1).float(),
+        (missed.abs() > (answer.own * value.abs()).clamp(min=0.5)).sum(1).float(),
         (~usable & ~alike).sum(1).float(),
     )
 

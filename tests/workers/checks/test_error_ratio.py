@@ -1,10 +1,12 @@
 """Errors are held against those of honest arithmetic: noise of the dtype passes, a factor does not."""
 
+from dataclasses import replace
+
 import torch
 
-from tests.workers.checks.cases import HONEST, gather, operator
-from workers.checks import CHECKS
-from workers.protocol import Outcome
+from tests.workers.checks.cases import HONEST, gather, graph_of, operator
+from workers.checks import CHECKS, Expectation
+from workers.protocol import Outcome, Shape
 
 CHECK = CHECKS["error_ratio"]
 
@@ -43,3 +45,50 @@ def test_equal_errors_all_over_a_row_are_named_too():
 
     findings = [CHECK.examine(gather(operator("gelu"), "structured", seed, off, M=16, N=129)) for seed in (2, 3)]
     assert all(finding.outcome is Outcome.PRECISION and "129 of" in finding.reason for finding in findings)
+
+
+def test_a_factor_that_is_rounded_on_the_way_passes_in_short_rows_too():
+    """Two roundings move some large elements by more than one roundoff of their own, but none by more than two."""
+
+    def rounded_twice(gate, up):
+        return torch.nn.functional.silu(gate.float()).to(gate.dtype) * up
+
+    for rows, columns in ((17, 129), (149, 5), (64, 40)):
+        findings = [
+            CHECK.examine(gather(operator("swiglu"), "normal", seed, rounded_twice, M=rows, N=columns))
+            for seed in range(8)
+        ]
+        assert [finding.outcome for finding in findings] == [None] * 8
+
+
+def test_a_few_elements_too_far_off_pass_and_many_do_not():
+    def off(count):
+        def kernel(x):
+            result = HONEST["softmax"](x)
+            small = result.float().abs() < result.float().square().mean().sqrt() / 4
+            places = small.flatten().nonzero()[:count]
+            result.view(-1)[places] += 6 * 2**-8 * result.float().square().mean().sqrt().to(result.dtype)
+            return result
+
+        return CHECK.examine(gather(operator("softmax"), "normal", 0, kernel)).outcome
+
+    assert [off(1), off(400)] == [None, Outcome.PRECISION]
+
+
+def _loss(logits, factor=1.0):
+    """What is said of a loss that is a logarithm of a sum less a logit, both in float32."""
+    op, shape = operator("cross_entropy"), Shape(dims={"M": len(logits), "N": len(logits[0])})
+    inputs = torch.tensor(logits, dtype=torch.bfloat16), torch.zeros(len(logits), dtype=torch.int64)
+    wide = inputs[0].float()
+    outputs = ((torch.logsumexp(wide, -1) - wide[:, 0]).mean() * factor,)
+    reference = Expectation(op, graph_of(op, shape), inputs, "normal")
+    evidence = gather(op, "normal", 0, lambda *a: outputs, M=len(logits), N=len(logits[0]))
+    return CHECK.examine(replace(evidence, inputs=inputs, inputs_after=inputs, reference=reference))
+
+
+def test_a_loss_near_zero_has_the_digits_that_its_terms_have():
+    near_zero = [[57.75, 47.25]], [[18.0, 9.8125]], [[-5.8125, -14.8125]]
+    assert [_loss(logits).outcome for logits in near_zero] == [None] * 3
+    assert _loss([[57.75, 47.25]], factor=2.0).outcome is not None
+    assert _loss([[0.5, 1.5], [2.0, -1.0]]).outcome is None
+    assert _loss([[0.5, 1.5], [2.0, -1.0]], factor=1.0001).outcome is not None

@@ -24,4 +24,6 @@ def test_clusters():
     assert cluster(tail).startswith("8 of 32 elements, all from index 6 of axis 1 on, which has 8")
     assert cluster(head) == "16 of 32 elements, all up to index 1 of axis 0, which has 4"
     assert cluster(row) == "8 of 32 elements, all at index 2 of axis 0"
+    assert cluster(torch.arange(64) >= 16).endswith("which has 64: is its tail masked?")
+    assert cluster(torch.arange(64) >= 15) == "49 of 64 elements"
     assert cluster(torch.tensor(True)) == "1 of 1 elements"

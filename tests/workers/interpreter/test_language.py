@@ -78,9 +78,20 @@ def kernel(a0, a1, SIZE: tl.constexpr = twice(2)):
     i = tl.arange(0, twice(2))
     tl.store(a1 + i, libdevice.exp2(tl.load(a0 + i) * LOG2E) * HALF * ROOT)
 """
+    left = source.replace(
+        "libdevice.exp2(tl.load(a0 + i) * LOG2E) * HALF", "HALF * libdevice.exp2(LOG2E * tl.load(a0 + i))"
+    )
+    assert left != source
+    torch.testing.assert_close(interpret(left, X, Out((4,)), SIZE=4).only, torch.exp(X) * 4)
     torch.testing.assert_close(interpret(source, X, Out((4,)), SIZE=4).only, torch.exp(X) * 4)
 
 
 def test_jit_functions_wrapped_without_a_decorator_are_found_by_their_own_name():
     source = "def kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n\n\nwrapped = triton.jit(kernel)\n"
     assert interpret(source, X, Out((1,))).only == 0
+
+
+def test_what_the_interpreter_does_not_know_is_named():
+    source = BODY.format('y = tl.dot_scaled(x, None, "e4m3", x, None, "e4m3")')
+    with pytest.raises(AssertionError, match="does not know dot_scaled"):
+        assert interpret(source, X, Out((4,)), FLAG=True, SIZE=3).only is None

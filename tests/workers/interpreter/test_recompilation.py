@@ -83,3 +83,13 @@ def test_a_kernel_that_host_code_makes_is_told_to_move_to_the_top_level():
     )
     told = outcome(job_for(made))
     assert "define it there" in told, told
+
+
+def test_only_names_that_kernels_read_are_told():
+    source = (
+        FACTOR.replace("= tl.constexpr(1.0)", "= (lambda: tl.constexpr(1.0))()")
+        + "e = (lambda: 1)()\nCONFIGS = [triton.Config({})]\n"
+    )
+    told = outcome(job_for(source))
+    assert "left out is what only host code can work out: 'FACTOR' in line" in told
+    assert "'e'" not in told and "CONFIGS" not in told

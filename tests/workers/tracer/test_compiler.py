@@ -82,6 +82,13 @@ def test_errors_in_a_nested_function_are_told_there():
     assert line == 9
 
 
+def test_what_is_wrong_with_a_function_that_may_not_be_inlined_is_told_without_a_line():
+    apart = "@triton.jit(noinline=True)\ndef double(x):\n    return x * 2\n\n\n@triton.jit\ndef scale_kernel"
+    source = candidate().replace("@triton.jit\ndef scale_kernel", apart).replace("x * w, mask", "double(x) * w, mask")
+    reason, _ = error(source)
+    assert "noinline, but was called with non-scalar argument" in reason
+
+
 @pytest.mark.parametrize("options", ["num_warps=3", "num_warps=64", "num_warps=0"])
 def test_options_that_the_target_does_not_take(options):
     reason, _ = error(candidate().replace(", BLOCK=", f", {options}, BLOCK="))

@@ -39,7 +39,9 @@ _REFUSED = (
 )
 _HIDDEN = ("queue_ptr", "dispatch_ptr", "dispatch_id")
 _METADATA = re.compile(r"---|\.\.\.|[ -]*[\w.]+:? *[\w.' -]*")
-_HIDDEN_ARGUMENT = re.compile(r"hidden_(?!block_count_|group_size_|remainder_|global_offset_|grid_dims|none)")
+_HIDDEN_ARGUMENT = re.compile(
+    r"hidden_(?!block_count_|group_size_|remainder_|global_offset_|grid_dims|dynamic_lds_size|none)"
+)
 # Arguments that the runtime adds: sizes of the launch are allowed, buffers to talk to the host are not.
 
 

@@ -92,6 +92,26 @@ def test_system_scope_of_a_real_kernel_is_refused() -> None:
         lint_amdgcn(compiled("crossing", "gfx942"))
 
 
+@pytest.mark.parametrize("name", ["hidden_block_count_x", "hidden_dynamic_lds_size"])
+def test_sizes_of_the_launch_may_be_asked_for(name: str) -> None:
+    lint_amdgcn(asking(name))
+
+
+@pytest.mark.parametrize("name", ["hidden_hostcall_buffer", "hidden_heap_v1", "hidden_queue_ptr"])
+def test_ways_to_the_host_may_not(name: str) -> None:
+    with pytest.raises(Refused, match=f"{name}|device_print"):
+        lint_amdgcn(asking(name))
+
+
+def asking(name: str) -> Kernel:
+    """A kernel that the runtime is to give another argument."""
+    kernel = compiled("rmsnorm", "gfx942")
+    last = "        .offset:         40\n        .size:           8\n        .value_kind:     global_buffer\n"
+    more = f"      - .offset:         48\n        .size:           4\n        .value_kind:     {name}\n"
+    assert last in kernel.assembly
+    return kernel.model_copy(update={"assembly": kernel.assembly.replace(last, last + more)})
+
+
 def test_prints_and_asserts_are_refused() -> None:
     for name in ("printing", "asserting"):
         with pytest.raises(Refused, match="device_print"):
