@@ -92,3 +92,24 @@ def test_a_loss_near_zero_has_the_digits_that_its_terms_have():
     assert _loss([[57.75, 47.25]], factor=2.0).outcome is not None
     assert _loss([[0.5, 1.5], [2.0, -1.0]]).outcome is None
     assert _loss([[0.5, 1.5], [2.0, -1.0]], factor=1.0001).outcome is not None
+
+
+def _in_int8(values):
+    """Values of rows to int8 and back, with a scale for every 128 of a row."""
+    groups = values.float().reshape(len(values), -1, 128)
+    scale = groups.abs().amax(-1, keepdim=True) / 127
+    return ((groups / scale).round() * scale).reshape(values.shape)
+
+
+def test_products_in_int8_show_in_what_is_timed():
+    generator = torch.Generator().manual_seed(0)
+    op, shape = operator("matmul"), Shape(dims={"M": 32, "K": 2048, "N": 32})
+    a, b = (torch.randn(size, generator=generator).bfloat16() for size in ((32, 2048), (2048, 32)))
+    a[3, 5] = b[7, 9] = 40.0
+    evidence = gather(op, "normal", 0, HONEST["matmul"], **shape.dims)
+    outcomes = []
+    for result in (HONEST["matmul"](a, b), (_in_int8(a) @ _in_int8(b.t()).t()).bfloat16()):
+        reference = Expectation(op, graph_of(op, shape), (a, b), "timed")
+        found = replace(evidence, draw="timed", inputs=(a, b), outputs=(result,), reference=reference)
+        outcomes.append(CHECK.examine(found).outcome)
+    assert outcomes == [None, Outcome.PRECISION]
