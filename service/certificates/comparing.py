@@ -1,14 +1,16 @@
 """What a certificate says beside what was found here, step by step. Nothing runs in this module."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import version
 from math import isclose
 
 from service.certificates.document import Certificate, Read
 from service.certificates.making import speedup_of, speedup_shown, title_of, trust_of, words_of
 from service.judging.figures import in_words, provenance, relative_to
-from workers.protocol import Device, Outcome, Report, ShapeResult
+from service.operators.shapes import all_shapes
+from workers.protocol import Device, Outcome, Report, Shape, ShapeResult, ShapeRole
 
 TIMES_AGREE = 0.05
 """Share by which a candidate's time over its pacer's may differ between two cards of a class. Within one the paired
@@ -44,7 +46,7 @@ class Step:
     figures: tuple[Figure, ...] = ()
 
 
-NEEDED = ("digest", "rules", "correctness")
+NEEDED = ("digest", "shapes", "rules", "correctness")
 """Steps without which nothing counts as verified."""
 
 
@@ -110,6 +112,31 @@ def check_claims(certificate: Certificate) -> Step:
     if wrong:
         return Step("claims", Found.DIFFERS, f"does not follow from the plans and reports: {', '.join(wrong)}")
     return Step("claims", Found.REPEATED, "words, speedup and trust follow from the plans and reports")
+
+
+def check_shapes(certificate: Certificate) -> Step:
+    """Whether it was judged at the operator's own shapes, and at all of those where kernels break.
+
+    A forger could leave out whatever the interpreter gets to see. Held-out shapes are drawn, and may be any.
+    """
+    known, drawn = _by_role(certificate.shapes)
+    expected, count = _by_role(all_shapes(certificate.operator, seed=0))
+    figures = (
+        Figure("of the spec and its borders", str(len(known)), str(len(expected))),
+        Figure("held out", str(len(drawn)), str(len(count))),
+    )
+    if known == expected and len(drawn) == len(count):
+        return Step("shapes", Found.REPEATED, "", figures)
+    then, now = certificate.verdict.versions.get("kernelreef"), version("kernelreef")
+    if then != now:
+        return Step("shapes", Found.NOT_TRIED, f"kernelreef {then} may have had others than {now}", figures)
+    return Step("shapes", Found.DIFFERS, "these are not the shapes that the operator is judged at", figures)
+
+
+def _by_role(shapes: Sequence[Shape]) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    """Shapes that follow from an operator, and those that are drawn."""
+    known = tuple(shape for shape in shapes if shape.role is not ShapeRole.HELD_OUT)
+    return known, tuple(shape for shape in shapes if shape.role is ShapeRole.HELD_OUT)
 
 
 def _is_shown(certificate: Certificate) -> bool:

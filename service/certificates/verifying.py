@@ -16,6 +16,7 @@ from service.certificates.comparing import (
     Verification,
     check_claims,
     check_digests,
+    check_shapes,
     correctness,
     excused,
     times,
@@ -63,7 +64,7 @@ class Verifier:
         """
         certificate = read.certificate
         device = self._device(certificate)
-        done = Verification(device, [check_digests(read), check_claims(certificate)])
+        done = Verification(device, [check_digests(read), check_claims(certificate), check_shapes(certificate)])
         async with AsyncExitStack() as stack:
             tracer = await stack.enter_async_context(Bench("trace", command=self._command))
             done.steps += await self._assemble(certificate, tracer)

@@ -8,7 +8,9 @@ import re
 
 from service.security.credentials import PREFIX
 
-SECRETS = re.compile(rf"(?P<token>{PREFIX}[0-9A-Za-z]{{8}})[0-9A-Za-z]+|(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s@'\"]*@")
+_LETTER = rf"(?:(?!{PREFIX})[0-9A-Za-z])"
+# Of a token; another one may begin right behind what only looks like one.
+SECRETS = re.compile(rf"(?P<token>{PREFIX}{_LETTER}{{8}}){_LETTER}+|(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s@'\"]*@")
 """A token, of which the beginning says which it is, and the part of an address that says who asks."""
 
 

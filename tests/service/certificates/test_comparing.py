@@ -1,5 +1,7 @@
 """Steps of a verification, one by one."""
 
+from importlib.metadata import version
+
 import pytest
 
 from service.certificates.comparing import (
@@ -8,6 +10,7 @@ from service.certificates.comparing import (
     Verification,
     check_claims,
     check_digests,
+    check_shapes,
     correctness,
     other_versions,
     times,
@@ -68,6 +71,21 @@ def test_what_does_not_follow_is_named(changes: dict[str, object], named: str) -
     assert "outcome" in check_claims(certificate().model_copy(update={"verdict": wrong})).reason
 
 
+@pytest.mark.parametrize("left", [slice(1, None), slice(0, 2), slice(1, 2)])
+def test_shapes_that_are_left_out_are_missed(left: slice) -> None:
+    assert check_shapes(certificate()).found is Found.REPEATED
+    ours = certificate(verdict(versions={"kernelreef": version("kernelreef")}))
+    assert check_shapes(ours.model_copy(update={"shapes": ours.shapes[left]})).found is Found.DIFFERS
+    lighter = tuple(shape.model_copy(update={"weight": 1.0}) for shape in ours.shapes)
+    assert check_shapes(ours.model_copy(update={"shapes": lighter})).found is Found.DIFFERS
+
+
+def test_another_version_may_have_other_boundary_shapes() -> None:
+    elsewhere = certificate(verdict(versions={"kernelreef": "0.0.1"})).model_copy(update={"shapes": ()})
+    step = check_shapes(elsewhere)
+    assert step.found is Found.NOT_TRIED and "kernelreef 0.0.1" in step.reason
+
+
 def test_a_speedup_that_was_measured_follows_from_its_times_and_baselines() -> None:
     for said in (Ratio(low=2.9, mid=3.4, high=3.9), Ratio(low=25.0, mid=30.0, high=35.0)):
         step = check_claims(certificate(measured(speedup=said)))
@@ -116,9 +134,9 @@ def test_only_versions_that_both_name_are_compared() -> None:
     assert other_versions({"torch": "1"}, {"torch": "2"}) == "torch 2 instead of 1"
 
 
-@pytest.mark.parametrize("missing", ["digest", "rules", "correctness"])
+@pytest.mark.parametrize("missing", ["digest", "shapes", "rules", "correctness"])
 def test_it_holds_if_nothing_differs_and_what_matters_was_repeated(missing: str) -> None:
-    steps = [Step(name, Found.REPEATED) for name in ("digest", "rules", "correctness")]
+    steps = [Step(name, Found.REPEATED) for name in ("digest", "shapes", "rules", "correctness")]
     partly = Verification(MODEL, [*steps, Step("times", Found.NOT_TRIED)])
     assert partly.holds and partly.untried == ("times",)
     assert not Verification(MODEL, [*steps, Step("times", Found.DIFFERS)]).holds

@@ -39,6 +39,7 @@ async def test_everything_is_repeated_where_everything_is_to_be_had(notes: Path)
     assert list(found(done)) == [
         "digest",
         "claims",
+        "shapes",
         "rules",
         "machine code",
         "trace",

@@ -20,6 +20,8 @@ SIZES = (10, 11)
 
 @pytest.fixture
 async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+    wide = records.OPERATOR.model_copy(update={"ranges": {"N": (1, 8192)}})
+    monkeypatch.setattr(records, "OPERATOR", wide)
     plant(monkeypatch, *SIZES)
     bench = await Workbench.open(tmp_path, redis_url)
     bench.devices = (DEVICE,)

@@ -30,6 +30,12 @@ def test_passwords_in_addresses_go(text: str, left: str) -> None:
     assert redact(text) == left
 
 
+def test_what_only_looks_like_a_token_hides_none() -> None:
+    text, _ = mint(ID)
+    assert redact(f"reef_00000{text}") == f"reef_00000{text[:13]}…"
+    assert redact(f"{text}{text}") == f"{text[:13]}…{text[:13]}…"
+
+
 @given(before=st.text(max_size=20), after=st.text(max_size=20))
 def test_no_text_around_it_hides_a_token(before: str, after: str) -> None:
     text, _ = mint(ID)
