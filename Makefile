@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)   ## Search for a faster RMSNorm on this machine, with predicted times
-	$(BIN)/reef search rmsnorm --evaluations 80
+	$(BIN)/reef search rmsnorm --evaluations 50
 
 # Tests wait for servers, locks and timers a good part of their time: more processes than cores keep the cores busy.
 # Hundreds of processes import the same modules: whatever the environment says, only the first one compiles them.
