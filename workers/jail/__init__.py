@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from workers.errors import JailFailed
 from workers.jail.base import CommandResult, Ending, JailResult, Limits
 from workers.jail.command import Command
-from workers.jail.forkserver import Order, fork_server
+from workers.jail.forkserver import Errand, fork_server
 from workers.jail.survey import strongest_walls
 from workers.jail.walls import LayerMissing
 from workers.jail.warden import execute
@@ -47,7 +47,7 @@ def run_command(
         JailUnsafe: If this machine cannot kill a jail as a tree.
     """
     command = Command(argv, files, collect)
-    return command.read(fork_server().run(Order(strongest_walls(), command, limits)))
+    return command.read(fork_server().run(Errand(strongest_walls(), command, limits)))
 
 
 def probe() -> str:

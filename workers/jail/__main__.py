@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from workers.jail.forkserver import Order
+from workers.jail.forkserver import Errand
 from workers.jail.inmate import write
 from workers.jail.kernel import die_with_parent
 
@@ -15,7 +15,7 @@ def main() -> int:
     channel = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin.buffer:
-        write(channel, Order.from_json(line).carry_out().encode() + b"\n")
+        write(channel, Errand.from_json(line).carry_out().encode() + b"\n")
     return 0
 
 

@@ -28,7 +28,7 @@ FAREWELL_S = 1.0
 
 
 @dataclass(frozen=True)
-class Order:
+class Errand:
     """A command to run in a jail."""
 
     walls: Walls
@@ -53,7 +53,7 @@ class Order:
         return json.dumps({"walls": walls, "command": command, "limits": asdict(self.limits)})
 
     @classmethod
-    def from_json(cls, text: bytes) -> "Order":
+    def from_json(cls, text: bytes) -> "Errand":
         """What `to_json` made."""
         told = json.loads(text)
         walls, command = told["walls"], told["command"]
@@ -72,7 +72,7 @@ class ForkServer:
         self._process: LineProcess | None = None
         self._lock = Lock()
 
-    def run(self, order: Order) -> JailResult:
+    def run(self, errand: Errand) -> JailResult:
         """Have a command run, one at a time.
 
         Raises:
@@ -81,9 +81,9 @@ class ForkServer:
         """
         with self._lock:
             try:
-                told = self._ask(order)
+                told = self._ask(errand)
             except JailFailed:  # It ends with the thread that started it; the next one finds out by asking.
-                told = self._ask(order)
+                told = self._ask(errand)
         answer = json.loads(told)
         if "unsafe" in answer:
             raise JailUnsafe(answer["unsafe"])
@@ -96,11 +96,11 @@ class ForkServer:
         if self._process is not None:
             self._process.close(FAREWELL_S)
 
-    def _ask(self, order: Order) -> bytes:
+    def _ask(self, errand: Errand) -> bytes:
         process = self._started()
-        process.say(order.to_json().encode())
+        process.say(errand.to_json().encode())
         try:
-            answer = process.hear(order.limits.wall_s + GRACE_S)
+            answer = process.hear(errand.limits.wall_s + GRACE_S)
         except (EOFError, OSError) as error:
             process.kill()
             raise JailFailed(f"the fork server ended with status {process.status}") from error

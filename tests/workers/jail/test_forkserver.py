@@ -11,7 +11,7 @@ from workers import jail
 from workers.errors import JailFailed
 from workers.jail import Ending, Limits
 from workers.jail.command import Command
-from workers.jail.forkserver import ForkServer, Order, fork_server
+from workers.jail.forkserver import Errand, ForkServer, fork_server
 from workers.jail.survey import strongest_walls
 from workers.jail.walls import Walls
 
@@ -25,7 +25,7 @@ def server():
 
 
 def shell(program, walls=None, limits=LIMITS):
-    return Order(walls or strongest_walls(), Command(["/bin/sh", "-c", program], {}, []), limits)
+    return Errand(walls or strongest_walls(), Command(["/bin/sh", "-c", program], {}, []), limits)
 
 
 def children_of(process):
@@ -41,11 +41,11 @@ def read(path):
     return Path(path).read_bytes()
 
 
-def test_an_order_survives_being_told():
-    order = Order(
+def test_an_errand_survives_being_told():
+    errand = Errand(
         Walls(frozenset({"mount", "tmpfs"}), ("/root",)), Command(["/bin/ls", "-l"], {"in": b"\0\xff"}, ["out"]), LIMITS
     )
-    assert Order.from_json(order.to_json().encode()) == order
+    assert Errand.from_json(errand.to_json().encode()) == errand
 
 
 def test_nothing_of_the_asking_process_is_in_the_fork(server):
