@@ -120,12 +120,12 @@ def check_shapes(certificate: Certificate) -> Step:
     A forger could leave out whatever the interpreter gets to see. Held-out shapes are drawn, and may be any.
     """
     known, drawn = _by_role(certificate.shapes)
-    expected, count = _by_role(all_shapes(certificate.operator, seed=0))
+    expected, due = _by_role(all_shapes(certificate.operator, seed=0))
     figures = (
         Figure("of the spec and its borders", str(len(known)), str(len(expected))),
-        Figure("held out", str(len(drawn)), str(len(count))),
+        Figure("held out", str(len(drawn)), str(len(due))),
     )
-    if known == expected and len(drawn) == len(count):
+    if known == expected and len(drawn) == len(due):
         return Step("shapes", Found.REPEATED, "", figures)
     then, now = certificate.verdict.versions.get("kernelreef"), version("kernelreef")
     if then != now:

@@ -220,7 +220,7 @@ def summation_roundoff(evidence: Evidence) -> float:
     The number of summands is not known, but it is at most the longest axis, or what is reduced to one output element as
     far as that is added up one after another.
     """
-    accumulator: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
+    accumulator = _accumulator(evidence)
     elements = sum(tensor.numel() for tensor in evidence.inputs)
     results = max(1, max(tensor.numel() for tensor in evidence.outputs))
     longest = max((size for tensor in evidence.inputs for size in tensor.shape), default=1)
@@ -229,10 +229,15 @@ def summation_roundoff(evidence: Evidence) -> float:
 
 def _cancellation(evidence: Evidence, dtype: torch.dtype) -> float:
     """What terms as large as the largest input may lose relative to it, in an output of a dtype."""
-    accumulator: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
+    accumulator = _accumulator(evidence)
     widest = max((tensor.dtype.itemsize for tensor in evidence.inputs if tensor.is_floating_point()), default=8)
     narrowed = widest < accumulator.itemsize <= dtype.itemsize
     return CANCELLED_ROUNDOFFS * torch.finfo(accumulator).eps / 2 if narrowed else 0.0
+
+
+def _accumulator(evidence: Evidence) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
+    return dtype
 
 
 def _largest_input(evidence: Evidence) -> float:

@@ -74,7 +74,7 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
     """Compile a launch's kernel in every way that may have given the expected one, until one does."""
     if expected.num_ctas > 1:
         return  # Triton 3.7 gives another text almost every time, and sometimes none.
-    kernel, failure = _kernel(taken, launch.function), _explain(taken, launch)
+    kernel, failure = _kernel(taken, launch.function), ""
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
         for again in range(_TRIES):
             try:
@@ -89,7 +89,7 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
                 return
             if compiled.kernel != expected.model_copy(update={"assembly": compiled.kernel.assembly}):
                 break
-    raise NotInterpretable(failure)
+    raise NotInterpretable(failure or _explain(taken, launch))
 
 
 def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> Compiled:

@@ -29,14 +29,14 @@ FAREWELL_S = 1.0
 
 @dataclass(frozen=True)
 class Errand:
-    """A command to run in a jail."""
+    """A command to run in a jail, with its walls and limits."""
 
     walls: Walls
     command: Command
     limits: Limits
 
     def carry_out(self) -> str:
-        """Run it; an `Answer` as JSON."""
+        """Run it. Returns JSON: the fields of a `JailResult`, or in `failed` or `unsafe` why there is none."""
         try:
             result = execute(self.walls, self.command, b"", self.limits)
         except JailUnsafe as error:

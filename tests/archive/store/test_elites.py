@@ -282,14 +282,20 @@ class Offers(RuleBasedStateMachine):
 
 def test_any_sequence_of_offers_agrees_with_a_dictionary(database_url: str) -> None:
     checks: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+    made: list[list[tuple[Offer, Placement]]] = []
     with asyncio.Runner() as runner:
         store = runner.run(Store.open(database_url))
+
+        def begin() -> Offers:
+            machine = Offers(runner, store)
+            made.append(machine.made)
+            return machine
+
         try:
-            run_state_machine_as_test(
-                lambda: Offers(runner, store), settings=settings(max_examples=15, stateful_step_count=20, **checks)
-            )
+            run_state_machine_as_test(begin, settings=settings(max_examples=15, stateful_step_count=20, **checks))
         finally:
             runner.run(store.close())
+    assert any(made), "offers were made, and each was held against the dictionary"
 
 
 async def test_the_version_changes_with_every_promotion_and_only_then(store: Store) -> None:

@@ -6,6 +6,7 @@ at: time
 stopped by: error_ratio on what is timed
 on model: correct
 """
+
 import torch
 import triton
 import triton.language as tl
