@@ -47,6 +47,7 @@ class Near:
         gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
             where the row has no scale, or says nothing of a bias.
         own: Share of its own value that any element may miss.
+        leeway: (rows,) float32, times what any element may miss that few may.
         gain_limit: Mean slope that is nobody's concern.
         widened: Whether bounds allow for what nudged inputs do, and rows that those move say nothing of a bias.
     """
@@ -57,13 +58,14 @@ class Near:
     squares: torch.Tensor
     gains: torch.Tensor
     own: float
+    leeway: torch.Tensor
     gain_limit: float
     widened: bool
 
     @property
     def bytes(self) -> int:
         """What it takes on the card."""
-        return sum(each.nbytes for each in (self.values, self.inverse, self.squares, self.gains))
+        return sum(each.nbytes for each in (self.values, self.inverse, self.squares, self.gains, self.leeway))
 
 
 Answer = Exact | Near
@@ -88,7 +90,8 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     bounds, rows = bounds_without_sensitivity(evidence, errors), None
     if widened:
         sensitivity = evidence.reference.sensitivity[number]
-        bounds, rows = widen_by_sensitivity(bounds, sensitivity), steady(errors, sensitivity)
+        coarse = evidence.reference.coarse_sensitivity[number]
+        bounds, rows = widen_by_sensitivity(bounds, sensitivity, coarse), steady(errors, sensitivity)
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
     values = errors.value
     if not errors.complete:
@@ -100,6 +103,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
         gains=_slopes(errors, bounds, rows).float(),
         own=bounds.own,
+        leeway=bounds.leeway[:, 0].float(),
         gain_limit=gain_limit(evidence, averaged, rows),
         widened=widened,
     )

@@ -19,7 +19,7 @@ class Measures:
     Attributes:
         squares: Sums of squared errors.
         products: Sums of errors x values; of float8 those of `Errors.to_average`.
-        worst: Largest error over what that element may miss.
+        worst: Largest error over what any such element may miss.
         crowd: Number of elements that miss more than half of what the worst of the row may, and roundoffs of their own.
         strange: Number of elements that are NaN or infinite where the answer is not, or otherwise than there.
     """
@@ -37,7 +37,8 @@ def strains(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
     What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and `bias` too; they may forgive more.
     """
     allowed = torch.stack([answer.squares for answer in answers])
-    most = torch.maximum((measures.squares / allowed).sqrt(), measures.worst).amax(1)
+    leeway = torch.stack([answer.leeway for answer in answers])
+    most = torch.maximum((measures.squares / allowed).sqrt(), measures.worst / leeway).amax(1)
     crowded = measures.crowd.sum(1) > max(1.0, FRACTION * answers[0].values.numel())
     out = crowded | (measures.strange.sum(1) > 0) | ~most.isfinite()
     return torch.where(out, torch.inf, torch.maximum(most, _leanings(measures, answers)))

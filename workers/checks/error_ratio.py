@@ -57,10 +57,12 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
     bounds = bounds_without_sensitivity(evidence, errors)
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
-        bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
+        coarse = evidence.reference.coarse_sensitivity[number]
+        bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number], coarse)
         weighed = _weigh(errors, bounds)
     if weighed.measure > 1 and _is_coarse(errors, bounds):
-        bounds = widen_by_sensitivity(bounds, evidence.reference.full_sensitivity[number])
+        coarse = evidence.reference.coarse_sensitivity[number]
+        bounds = widen_by_sensitivity(bounds, evidence.reference.full_sensitivity[number], coarse)
         weighed = _weigh(errors, bounds)
     if weighed.measure <= 1:
         return Finding(weighed.measure)

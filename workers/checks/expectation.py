@@ -9,6 +9,7 @@ from functools import cached_property, partial
 import torch
 
 from workers.float8 import readable
+from workers.orders import TIMED
 from workers.protocol import Graph, Operator
 from workers.reference import evaluate
 
@@ -26,7 +27,8 @@ of its gradient is the rounding of that sum; with 1, correct kernels were refuse
 SINGULAR = "structured"
 """The draw in which whole rows cancel, so that intermediate values rounded to the inputs' dtype, as the probabilities
 of attention are, may change results beyond their scale. There, inputs are nudged by a roundoff of their own dtype. Not
-so where time counts: outliers tell timed content from what is checked, and int8 products would do for it."""
+so where time counts: outliers tell timed content from what is checked, and int8 products would do for it. What few
+elements of it may miss is said by `coarse_sensitivity`."""
 NUDGES = 4
 """Independent nudges: the movements of two large terms can cancel by luck, and among 100,000 rows those of two nudges
 do."""
@@ -66,13 +68,24 @@ class Expectation:
         Gradients are also moved by rounding every intermediate: they are differences of large terms, which nudged
         inputs move together.
         """
-        return self._movements(range(NUDGES))
+        return self._movements(range(NUDGES), coarse=self._draw == SINGULAR)
 
     @cached_property
     def full_sensitivity(self) -> Tensors:
         """The same from many more nudges: dear, and for the few cases that turn on it."""
-        further = self._movements(range(NUDGES, NUDGES + FURTHER_NUDGES))
+        further = self._movements(range(NUDGES, NUDGES + FURTHER_NUDGES), coarse=self._draw == SINGULAR)
         return tuple(map(torch.maximum, self.sensitivity, further))
+
+    @cached_property
+    def coarse_sensitivity(self) -> Tensors:
+        """How far `expected` moves on timed content when float inputs move by a roundoff of their own dtype.
+
+        Zero on other draws. Among millions of timed values there are a few that outliers make of large terms which
+        cancel; factors that are rounded to the inputs' dtype, as the probabilities of attention are, show there alone.
+        """
+        if self._draw != TIMED:
+            return tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
+        return self._movements(range(NUDGES), coarse=True)
 
     @cached_property
     def undecided(self) -> Tensors:
@@ -87,22 +100,22 @@ class Expectation:
         first, second = (evaluate(self._graph, self._stand_in(value), double=True) for value in STAND_INS)
         return tuple((a == b) & ~readable(c).isfinite() for a, b, c in zip(first, second, self.native, strict=True))
 
-    def _movements(self, seeds: Iterable[int]) -> Tensors:
+    def _movements(self, seeds: Iterable[int], *, coarse: bool) -> Tensors:
         """Largest distance from `expected` under the nudges of some seeds."""
         largest = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
         for seed in seeds:
-            for moved in self._moved(seed):
+            for moved in self._moved(seed, coarse):
                 largest = tuple(map(_further, largest, moved, self.expected))
         return largest
 
-    def _moved(self, seed: int) -> Iterator[Tensors]:
-        yield evaluate(self._graph, self._nudge(seed), double=True)
+    def _moved(self, seed: int, coarse: bool) -> Iterator[Tensors]:
+        yield evaluate(self._graph, self._nudge(seed, coarse), double=True)
         if self._operator.backward:
             step = INTERMEDIATE_ROUNDOFFS * self._roundoff
             rounding = partial(_rounded_at_random, step, self._generator(seed))
             yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
 
-    def _nudge(self, seed: int) -> list[torch.Tensor]:
+    def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
         """Every float input in float64, each element and each row moved up or down by at most a relative step.
 
         In place throughout: inputs of 5 GB take 18 GB in float64, of which there must not be five at once.
@@ -112,7 +125,7 @@ class Expectation:
         for tensor in self._inputs:
             if tensor.is_floating_point():
                 step = NUDGE_ROUNDOFFS * roundoff
-                if self._draw == SINGULAR:
+                if coarse:
                     step = max(step, torch.finfo(tensor.dtype).eps / 2)
                 factors = _moves(tensor.shape, generator).mul_(step)
                 if tensor.dim():

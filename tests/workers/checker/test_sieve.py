@@ -7,7 +7,7 @@ import torch
 
 from service.operators.catalogue import load_operator
 from tests.workers.checker.paper import measure_one
-from tests.workers.checks.cases import FAULTS, HONEST, examine, gather, operator
+from tests.workers.checks.cases import FAULTS, HONEST, as_timed, examine, gather, operator
 from workers.checker.answers import derive
 from workers.checker.sieve import Measures, strains
 from workers.checks import Evidence
@@ -55,6 +55,17 @@ def test_a_factor_is_suspect(scale):
     wide = HONEST["rmsnorm"]
     scaled = gathered("rmsnorm", lambda x, w: (wide(x.float(), w.float()) * scale).to(x.dtype))
     assert sift(scaled)
+
+
+def test_few_elements_may_miss_more_where_time_counts():
+    evidence = as_timed(gathered("attention", HONEST["attention"]))
+    far = evidence.outputs[0].flatten()[::4999]
+    far += 0.06 * evidence.reference.expected[0].square().mean().sqrt().to(far.dtype)
+    assert sift(evidence)
+    assert not sift(evidence, widened=True)
+    many = evidence.outputs[0].flatten()[::97]
+    many += 0.06 * evidence.reference.expected[0].square().mean().sqrt().to(far.dtype)
+    assert sift(evidence, widened=True)
 
 
 def test_rows_that_say_nothing_hide_no_bias():

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import torch
 
 from workers.checks import CHECKS, Evidence, Expectation, Finding
 from workers.inputs import draw
+from workers.orders import TIMED
 from workers.protocol import Graph, Operator, Shape, TraceJob
 from workers.tracer.reference import export
 
@@ -103,6 +105,12 @@ def _expect(operator_json: str, shape_json: str, name: str, seed: int) -> tuple[
     op, shape = Operator.model_validate_json(operator_json), Shape.model_validate_json(shape_json)
     inputs = draw(op, shape, name, seed)
     return inputs, Expectation(op, graph_of(op, shape), inputs, name)
+
+
+def as_timed(evidence: Evidence) -> Evidence:
+    """The same case as if it were timed."""
+    graph = graph_of(evidence.operator, evidence.shape)
+    return replace(evidence, draw=TIMED, reference=Expectation(evidence.operator, graph, evidence.inputs, TIMED))
 
 
 def examine(evidence: Evidence) -> tuple[str, Finding]:

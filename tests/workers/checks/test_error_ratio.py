@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from tests.workers.checks.cases import HONEST, gather, graph_of, operator
+from tests.workers.checks.cases import HONEST, as_timed, gather, graph_of, operator
 from workers.checks import CHECKS, Expectation
 from workers.protocol import Outcome, Shape
 
@@ -45,6 +45,21 @@ def test_equal_errors_all_over_a_row_are_named_too():
 
     findings = [CHECK.examine(gather(operator("gelu"), "structured", seed, off, M=16, N=129)) for seed in (2, 3)]
     assert all(finding.outcome is Outcome.PRECISION and "129 of" in finding.reason for finding in findings)
+
+
+def test_few_elements_may_miss_more_where_time_counts_and_there_alone():
+    def off(every):
+        def kernel(*inputs):
+            result = HONEST["attention"](*inputs)
+            row = result.flatten()[::every]
+            row += 0.045 * result.float().square().mean().sqrt()
+            return result
+
+        return gather(operator("attention"), "normal", 0, kernel)
+
+    assert CHECK.examine(off(4999)).outcome is not None
+    assert CHECK.examine(as_timed(off(4999))).outcome is None
+    assert CHECK.examine(as_timed(off(97))).outcome is not None
 
 
 def test_a_factor_that_is_rounded_on_the_way_passes_in_short_rows_too():

@@ -33,6 +33,14 @@ def test_only_the_singular_draw_is_nudged_by_roundoffs_of_the_inputs():
     assert torch.equal(timed, normal), "whoever tells what is timed by its outliers must be as exact there"
 
 
+def test_what_few_elements_may_miss_is_known_of_timed_content_alone():
+    x = torch.randn(4, 64).bfloat16()
+    draws = ("normal", "structured", "timed")
+    normal, structured, timed = (expectation("softmax", x, draw=draw) for draw in draws)
+    assert torch.equal(timed.coarse_sensitivity[0], structured.sensitivity[0])
+    assert not normal.coarse_sensitivity[0].any() and not structured.coarse_sensitivity[0].any()
+
+
 def test_integers_have_no_sensitivity():
     result = expectation("argmax", torch.randn(4, 64).bfloat16())
     assert not result.sensitivity[0].any()
