@@ -69,7 +69,9 @@ def kernel_times_us(
     rows = prod(output.shape) // columns
     ones = torch.ones(rows, device=card.device)
     values = torch.zeros((rows, columns), device=card.device)
-    answer = Near((output.dtype, output.shape), values, ones, ones, ones, 0.0, ones, 1.0, widened=False)
+    answer = Near(
+        (output.dtype, output.shape), values, ones, ones, ones, 0.0, torch.stack([ones, ones]), 1.0, widened=False
+    )
     seed64 = zone_seed(SEED)
     work: dict[str, Callable[[], object]] = {
         "refill inputs": lambda: support.fill_content(stream, jobs),

@@ -10,7 +10,7 @@ import torch
 
 from workers.checks import Evidence
 from workers.checks.bias import gain_limit, steady
-from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, rms, widen_by_sensitivity
+from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, leeway, rms, widen_by_sensitivity
 from workers.float8 import is_float8, readable
 
 
@@ -47,7 +47,7 @@ class Near:
         gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
             where the row has no scale, or says nothing of a bias.
         own: Share of its own value that any element may miss.
-        leeway: (rows,) float32, times what any element may miss that few may.
+        leeway: (2, rows) float32, how many times the root of `squares`, and what any element may miss, few may.
         gain_limit: Mean slope that is nobody's concern.
         widened: Whether bounds allow for what nudged inputs do, and rows that those move say nothing of a bias.
     """
@@ -90,8 +90,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     bounds, rows = bounds_without_sensitivity(evidence, errors), None
     if widened:
         sensitivity = evidence.reference.sensitivity[number]
-        coarse = evidence.reference.coarse_sensitivity[number]
-        bounds, rows = widen_by_sensitivity(bounds, sensitivity, coarse), steady(errors, sensitivity)
+        bounds, rows = widen_by_sensitivity(bounds, sensitivity), steady(errors, sensitivity)
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
     values = errors.value
     if not errors.complete:
@@ -103,10 +102,17 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
         gains=_slopes(errors, bounds, rows).float(),
         own=bounds.own,
-        leeway=bounds.leeway[:, 0].float(),
+        leeway=_leeway(evidence, number, bounds, widened),
         gain_limit=gain_limit(evidence, averaged, rows),
         widened=widened,
     )
+
+
+def _leeway(evidence: Evidence, number: int, bounds: Bounds, widened: bool) -> torch.Tensor:
+    if not widened:
+        return torch.ones((2, len(bounds.worst)), device=bounds.worst.device)
+    few = leeway(bounds, evidence.reference.coarse_sensitivity[number])
+    return torch.stack([few.rms[:, 0], few.worst[:, 0]]).float()
 
 
 def _slopes(errors: Errors, bounds: Bounds, rows: torch.Tensor | None) -> torch.Tensor:

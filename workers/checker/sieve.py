@@ -19,7 +19,7 @@ class Measures:
     Attributes:
         squares: Sums of squared errors.
         products: Sums of errors x values; of float8 those of `Errors.to_average`.
-        worst: Largest error over what any such element may miss.
+        worst: Largest error over what that element may miss.
         crowd: Number of elements that miss more than half of what the worst of the row may, and roundoffs of their own.
         strange: Number of elements that are NaN or infinite where the answer is not, or otherwise than there.
     """
@@ -37,9 +37,15 @@ def strains(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
     What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and `bias` too; they may forgive more.
     """
     allowed = torch.stack([answer.squares for answer in answers])
-    leeway = torch.stack([answer.leeway for answer in answers])
-    most = torch.maximum((measures.squares / allowed).sqrt(), measures.worst / leeway).amax(1)
-    crowded = measures.crowd.sum(1) > max(1.0, FRACTION * answers[0].values.numel())
+    rows, crowd, share = (
+        (measures.squares / allowed).sqrt(),
+        measures.crowd.sum(1),
+        FRACTION * answers[0].values.numel(),
+    )
+    few = (crowd <= share) & ((rows > 1).sum(1) <= FRACTION * rows.shape[1])
+    leeway = torch.stack([answer.leeway for answer in answers]).where(few[:, None, None], 1.0)
+    most = torch.maximum(rows / leeway[:, 0], measures.worst / leeway[:, 1]).amax(1)
+    crowded = crowd > max(1.0, share)
     out = crowded | (measures.strange.sum(1) > 0) | ~most.isfinite()
     return torch.where(out, torch.inf, torch.maximum(most, _leanings(measures, answers)))
 

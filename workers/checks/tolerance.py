@@ -47,9 +47,9 @@ products too small by 7e-4 on average."""
 SENSITIVITY_RMS, SENSITIVITY_WORST = 4.0, 16.0
 """Times the movement of the expected value under nudged inputs."""
 SENSITIVITY_FEW = 4.0
-"""Times its movement under inputs that are rounded once more, for few elements: of 16 million results of attention a
-dozen are larger than four of their row and lose a roundoff with a probability and another at the end. Without it, and
-with the roundoffs of `HALF` alone, attention was refused on an H200 on what is timed."""
+"""Times its movement under inputs that are rounded once more, for few elements and rows: of 16 million results of
+attention a dozen are larger than four of their row, and lose a roundoff with a probability and another at the end. With
+the roundoffs of `HALF` alone attention was refused on an H200 on what is timed."""
 UNDERFLOWS = 256.0
 """Smallest normal float32 values, times the largest input, that any element may miss: a factor that is flushed to zero
 on the way to it, a weight of a softmax for instance, takes its whole product away."""
@@ -140,17 +140,28 @@ class Bounds:
         rms: Root mean square of each row, (rows, 1).
         worst: Any element of each row, (rows, 1).
         own: Share of its own value that any element may miss, if that is more.
-        leeway: Times either that an element of each row may miss as long as only few do, (rows, 1); 1 or more.
     """
 
     rms: torch.Tensor
     worst: torch.Tensor
     own: float
-    leeway: torch.Tensor
 
     def elements(self, values: torch.Tensor) -> torch.Tensor:
         """What every element may miss, by the expected values in rows."""
-        return torch.maximum(self.worst, self.own * values.abs()) * self.leeway
+        return torch.maximum(self.worst, self.own * values.abs())
+
+
+@dataclass(frozen=True)
+class Leeway:
+    """How many times their bounds few rows and few elements may miss, 1 or more.
+
+    Attributes:
+        rms: Root mean square of each row, (rows, 1).
+        worst: Any element of each row, (rows, 1).
+    """
+
+    rms: torch.Tensor
+    worst: torch.Tensor
 
 
 def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
@@ -167,30 +178,25 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
     cancelled = largest * max(torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
+    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * _roundoff(errors.dtype))
+
+
+def widen_by_sensitivity(bounds: Bounds, sensitivity: torch.Tensor) -> Bounds:
+    """Bounds that also allow what nudged inputs do to the result."""
+    moved = moves_in_rows(sensitivity, len(bounds.worst))
     return Bounds(
-        rms=rms_bound.clamp(min=least),
-        worst=worst_bound.clamp(min=least),
-        own=OWN_ROUNDOFFS * _roundoff(errors.dtype),
-        leeway=torch.ones_like(rms_bound),
+        torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
+        torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),
+        bounds.own,
     )
 
 
-def widen_by_sensitivity(bounds: Bounds, sensitivity: torch.Tensor, coarse: torch.Tensor) -> Bounds:
-    """Bounds that also allow what nudged inputs do to the result.
-
-    Args:
-        bounds: Without that.
-        sensitivity: How far values move with inputs that are nudged a little, which any element may miss.
-        coarse: How far they move with inputs that are rounded once more, which few elements may miss.
-    """
-    moved = moves_in_rows(sensitivity, len(bounds.worst))
-    worst = torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved))
-    further = SENSITIVITY_FEW * _most(moves_in_rows(coarse, len(bounds.worst)))
-    return Bounds(
-        rms=torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
-        worst=worst,
-        own=bounds.own,
-        leeway=(further / worst).clamp(min=1.0),
+def leeway(bounds: Bounds, coarse_sensitivity: torch.Tensor) -> Leeway:
+    """What few may miss beyond their bounds: as much as inputs that are rounded once more do to the result."""
+    moved = moves_in_rows(coarse_sensitivity, len(bounds.worst))
+    return Leeway(
+        (SENSITIVITY_FEW * rms(moved) / bounds.rms).clamp(min=1.0),
+        (SENSITIVITY_FEW * _most(moved) / bounds.worst).clamp(min=1.0),
     )
 
 

@@ -19,7 +19,7 @@ import torch
 from tests.workers.checker.interpreted import answer
 from tests.workers.checker.paper import measure_one
 from tests.workers.checker.stage import SEED, Kernel, Stage
-from tests.workers.checks.cases import FAULTS, HONEST, operator
+from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
 from workers.checker import compile_checker, serve
 from workers.checker.base import Run, Subject
 from workers.checker.card import CudaCard
@@ -107,7 +107,7 @@ def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
             yield f"honest {name} {dtype} round", scene.examine_round(kernel, kernel)
     for fault, (name, kernel, outcomes) in FAULTS.items():
         if "wrong_output_type" not in outcomes:
-            yield f"fault {fault}", _first_failure(stage(operator(*name.split(":"))), kernel)
+            yield f"fault {fault}", _first_failure(stage(operator(*name.split(":")), **LONGER.get(fault, {})), kernel)
     for fault in ("zeros", "scaled by 1.001", "input changed", "sum for mean", "tf32"):
         name, kernel, _ = FAULTS[fault]
         scene = stage(operator(*name.split(":")))

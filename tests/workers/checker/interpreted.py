@@ -64,7 +64,7 @@ def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
         squares=torch.ones(rows),
         gains=torch.ones(rows),
         own=0.01,
-        leeway=torch.ones(rows),
+        leeway=torch.ones(2, rows),
         gain_limit=1.0,
         widened=False,
     )

@@ -53,4 +53,4 @@ def test_a_number_is_a_row_of_one():
     assert isinstance(answer, Near)
     assert answer.values.shape == (1, 1)
     assert answer.kind == (torch.float32, torch.Size([]))
-    assert answer.bytes == 8 + 8 + 4 + 4 + 4
+    assert answer.bytes == 8 + 8 + 4 + 4 + 2 * 4

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.workers.checker.stage import SEED, Stage
-from tests.workers.checks.cases import FAULTS, HONEST, operator
+from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
 from workers.checks import CHECKS
 from workers.errors import BadMessage
 from workers.inputs import DRAWS
@@ -15,16 +15,12 @@ from workers.protocol import Outcome
 NORMAL = Content(draw="normal", seed=SEED)
 RETYPED = {"float32 returned", "shape transposed"}
 """Faults that change the output's view, which a kernel alone cannot."""
-COARSE = "accumulated in bfloat16"
-"""Refused on drawn content, where it shows."""
 TIMED_FAULTS = {
     name: fault
     for name, fault in FAULTS.items()
-    if name not in {*RETYPED, "missing epsilon", "no maximum", "nan swallowed", "last index of a tie", COARSE}
+    if name not in {*RETYPED, "missing epsilon", "no maximum", "nan swallowed", "last index of a tie"}
 }
-"""Faults that show on normal values with rare large ones, where results may miss what rounding of inputs does."""
-LONGER = {"accumulated in bfloat16": {"K": 400}}
-"""Sums that must be longer for a fault to show."""
+"""Faults that show on normal values with rare large ones."""
 
 
 def examine(stage: Stage, kernel, content: Content = NORMAL) -> Examined:

@@ -277,3 +277,6 @@ FAULTS: dict[str, tuple[str, Implementation, set[str]]] = {
     "target off by one": ("cross_entropy", lambda x, t: cross_entropy(x, (t + 1) % x.shape[1]), {"wrong_result"}),
 }  # fmt: skip
 """Kernels with a planted fault: operator (and dtype), implementation, and the outcomes that describe it."""
+
+LONGER = {"accumulated in bfloat16": {"K": 400}}
+"""Sizes that must be larger for a fault to show: five roundings are few."""

@@ -62,6 +62,21 @@ def test_few_elements_may_miss_more_where_time_counts_and_there_alone():
     assert CHECK.examine(as_timed(off(97))).outcome is not None
 
 
+def test_few_rows_may_miss_more_where_time_counts_and_there_alone():
+    def off(every):
+        def kernel(*inputs):
+            result = HONEST["attention"](*inputs)
+            rows = result.view(-1, 96)[700::every]
+            rows += 0.01 * rows.float().square().mean(1, keepdim=True).sqrt() * (-1) ** torch.arange(96)
+            return result
+
+        return gather(operator("attention"), "normal", 0, kernel, M=1024)
+
+    assert CHECK.examine(off(4096)).outcome is Outcome.PRECISION
+    assert CHECK.examine(as_timed(off(4096))).outcome is None
+    assert CHECK.examine(as_timed(off(64))).outcome is Outcome.PRECISION
+
+
 def test_a_factor_that_is_rounded_on_the_way_passes_in_short_rows_too():
     """Two roundings move some large elements by more than one roundoff of their own, but none by more than two."""
 
