@@ -10,7 +10,6 @@ ready, and the seed timed against itself), `correlation` (predicted against meas
 """
 
 import argparse
-import json
 import math
 import statistics
 import time
@@ -134,6 +133,15 @@ def over_pacer(item: ShapeResult) -> Row | None:
     }
 
 
+def join(figures: Figures, paths: Iterable[Path], kinds: Sequence[str]) -> None:
+    """Join the judgements in files; of a kernel that was judged again the last ones count."""
+    for path in paths:
+        rows = [row for row in figures.adopt(path)["rows"] if row["kind"] in kinds]
+        again = {row["kernel"] for row in rows}
+        figures.rows[:] = [row for row in figures.rows if row["kernel"] not in again] + rows
+    figures.conclude(counts=_counts(figures.rows))
+
+
 def _counts(rows: Iterable[Mapping[str, Any]]) -> Row:
     counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
@@ -224,9 +232,7 @@ def main() -> None:
     """Make the figures that are asked for."""
     options = _options()
     if options.rows:
-        joined = Figures(options.out, "card_judgements", options.card)
-        joined.rows += [row for path in options.rows for row in json.loads(path.read_text())["rows"]]
-        joined.conclude(counts=_counts(joined.rows))
+        join(Figures(options.out, "card_judgements"), options.rows, options.kinds)
         return
     command = measuring(options.device, options.card, options.data)
     place = Place(options.device, command, options.processes, options.related)
@@ -275,7 +281,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--share", type=share_of, default=(0, 1), help="of the operators: 1/4 is every fourth")
-    options.add_argument("--rows", type=Path, nargs="+", help="join the judgements in these files, and judge nothing")
+    options.add_argument("--rows", type=Path, nargs="+", help="join judgements, later ones first; judge nothing")
     options.add_argument("--related", action="store_true", help="relate times to baselines: half a minute an operator")
     options.add_argument("--data", type=Path, help="where baselines are kept")
     options.add_argument(

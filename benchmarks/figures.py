@@ -43,6 +43,12 @@ class Figures:
         self._write()
         print(said, flush=True)
 
+    def adopt(self, path: Path) -> Row:
+        """A finished file, whose machine, versions and date this one takes over with its rows."""
+        document: Row = json.loads(path.read_text())
+        self._document |= {name: document[name] for name in ("machine", "versions", "date")}
+        return document
+
     def conclude(self, **more: Any) -> None:
         """Add what follows from the rows."""
         self._document.update(more)

@@ -15,6 +15,8 @@ then all their lines become `<suite>.json`, a table and a plot:
     taskset -c 16-31 python -m benchmarks.searches --out b --card 1 --share 1/2
     python -m benchmarks.searches --out results --lines a/anchor.jsonl b/anchor.jsonl
 
+Finished files, such as `results/anchor.json` itself, may be among them; of a row that is there twice the last counts.
+
 `--device model:sm_90` tries the script out where there is no card: it predicts, and compares with nothing.
 """
 
@@ -36,8 +38,8 @@ from functools import partial
 from pathlib import Path
 
 from archive.records import Search, SearchState
-from benchmarks.compared import conclude
-from benchmarks.figures import Figures, Lines, Row, device_of, read_lines, share_of
+from benchmarks.compared import conclude, lines_of
+from benchmarks.figures import Figures, Lines, Row, device_of, share_of
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, Entry, Rates, floor_us, moved_bytes, suite
 from service.coordinator import Coordinator
@@ -243,7 +245,7 @@ class Lane:
         print(entry.key, json.dumps(shown), flush=True)
 
 
-def figures(
+def figures_of(
     entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: Device, rates: Rates, process: BaselineProcess
 ) -> Row:
     """Times of a kernel and of all baselines, interleaved in one run, and what of the floor it reaches.
@@ -345,8 +347,9 @@ def main() -> None:
     options = _options()
     order = [entry.key for entry in suite(options.suite)]
     if options.lines:
-        lines = [row for path in options.lines for row in read_lines(path)]
-        conclude(lines, order, options.suite, Figures(options.out, options.suite, options.card), options.out)
+        figures = Figures(options.out, options.suite, options.card)
+        lines = [row for path in options.lines for row in lines_of(path, figures)]
+        conclude(lines, order, options.suite, figures, options.out)
         return
     terms, (first, step) = terms_of(options), options.share
     entries = [entry for entry in suite(options.suite) if re.search(options.only, entry.key)][first::step]
@@ -355,7 +358,7 @@ def main() -> None:
         if terms.device.measures:
             rates, said = measured_rates(0)
             known.add({"kind": "rates", "card": options.card, **said})
-            options.compare = partial(figures, device=terms.device, rates=rates, process=process)
+            options.compare = partial(figures_of, device=terms.device, rates=rates, process=process)
         asyncio.run(search_all(options, terms, left_of(entries, known, measured=terms.device.measures), known))
         rows = list(known.rows)
     conclude(rows, order, options.suite, Figures(options.out, options.suite), options.out)

@@ -45,14 +45,19 @@ def test_times_over_the_pacer_need_both():
 
 
 def test_judgements_of_several_cards_are_joined(tmp_path, monkeypatch):
-    for lane, as_expected in (("a", True), ("b", None)):
-        (tmp_path / lane).mkdir()
-        Figures(tmp_path / lane, "card_judgements").add({"kind": "honest", "as_expected": as_expected}, lane)
+    for lane, found in (("a", {"x": True, "y": False, "z": None}), ("b", {"y": True})):
+        figures = Figures(tmp_path / lane, "card_judgements")
+        for kernel, as_expected in found.items():
+            figures.add({"kind": "honest", "kernel": kernel, "as_expected": as_expected}, lane)
+        figures.add({"kind": "rogue", "kernel": f"r{lane}", "as_expected": True}, lane)
+        figures.conclude(machine=lane)
     files = [str(tmp_path / lane / "card_judgements.json") for lane in ("a", "b")]
-    monkeypatch.setattr("sys.argv", ["card", "--out", str(tmp_path), "--rows", *files])
+    monkeypatch.setattr("sys.argv", ["card", "--out", str(tmp_path), "--kinds", "honest", "--rows", *files])
     card.main()
     joined = written(tmp_path, "card_judgements")
-    assert joined["counts"] == {"honest": {"rows": 2, "as_expected": 1, "not_judged": 1}} and len(joined["rows"]) == 2
+    assert joined["counts"] == {"honest": {"rows": 3, "as_expected": 2, "not_judged": 1}}
+    assert {row["kernel"]: row["as_expected"] for row in joined["rows"]} == {"x": True, "y": True, "z": None}
+    assert joined["machine"] == "b", "where the rows were measured, and not where they are joined"
 
 
 def test_honest_texts_that_do_not_compile_are_no_kernels():

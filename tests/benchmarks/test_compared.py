@@ -1,5 +1,6 @@
 """What follows from rows that were compared: the mean and its interval, what is lost, the table and the plot."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from math import sqrt
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bars import Bar, draw
-from benchmarks.compared import conclude, latest, summary, table
+from benchmarks.compared import conclude, latest, lines_of, summary, table
 from benchmarks.figures import Figures
 
 
@@ -60,6 +61,20 @@ def test_all_rows_are_in_table_and_document_and_those_compared_in_the_plot(tmp_p
     labels = {element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {"a", "b", "c", "80 %"} <= labels and "d" not in labels
     assert '"rates"' in (tmp_path / "anchor.json").read_text()
+
+
+def test_finished_files_and_lines_are_joined(tmp_path: Path):
+    before = Figures(tmp_path, "anchor")
+    before.conclude(machine="with a card")
+    conclude(LINES, [], "anchor", before, tmp_path)
+    later = tmp_path / "later.jsonl"
+    later.write_text(json.dumps(row("b", 3.0, 0.1)) + "\n")
+    joined = Figures(tmp_path / "all", "anchor")
+    lines = [row for path in (tmp_path / "anchor.json", later) for row in lines_of(path, joined)]
+    told = conclude(lines, [], "anchor", joined, tmp_path / "all")
+    document = json.loads((tmp_path / "all" / "anchor.json").read_text())
+    assert document["machine"] == "with a card" and told["rows_in_all"] == 4
+    assert {each["row"]: each.get("over_best") for each in document["rows"]}["b"] == 3.0
 
 
 def test_bars_are_as_long_as_their_ratios():
