@@ -9,6 +9,7 @@ from workers.checker.repetition import describe_difference
 from workers.checker.sight import give_evidence, inputs_before, outputs
 from workers.checker.zones import describe_damage
 from workers.checks import CHECKS, Check, Evidence, Ledger
+from workers.checks.bias import Bias
 from workers.checks.error_ratio import ErrorRatio
 from workers.errors import BadMessage
 from workers.orders import (
@@ -125,14 +126,15 @@ class Examiner:
         """
         glance = Glance(self._card, self._subject, self._memory)
         strains = glance.strains(runs)
-        doubted = [index for index, strain in enumerate(strains) if strain > 1]
+        doubted = [index for index, strain in enumerate(strains) if not strain.is_right]
         again = glance.strains([runs[index] for index in doubted], widened=True) if doubted else []
         for index, strain in zip(doubted, again, strict=True):
             strains[index] = strain
-        passed = [strain for strain in strains if strain <= 1]
+        passed = [strain for strain in strains if strain.is_right]
         if passed and not ours:
-            self._ledger.approve({ErrorRatio.name: max(passed)})
-        return [index for index, strain in enumerate(strains) if strain > 1]
+            errors, biases = zip(*passed, strict=True)
+            self._ledger.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
+        return [index for index, strain in enumerate(strains) if not strain.is_right]
 
     def _evidence(self, run: Run) -> Evidence:
         given = inputs_before(self._card, self._subject.operator, run)

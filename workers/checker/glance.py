@@ -4,6 +4,7 @@ A run that does not look right is a suspect, no more: whether it fails is for th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -14,6 +15,24 @@ from workers.checker.sieve import strains
 from workers.checker.sight import expect, input_views, inputs_before, look, outputs, timed_inputs
 from workers.checks import Evidence
 from workers.orders import TIMED, Content
+
+
+class Strain(NamedTuple):
+    """How near a run is to failing: where both keep to 1 it is right.
+
+    Attributes:
+        error: Of its errors; infinite if it changed an input, or an output is no such thing as it should be.
+        bias: Of what its errors have in common.
+    """
+
+    error: float
+    bias: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it needs no closer look."""
+        return max(self) <= 1
+
 
 BATCH_BYTES = 4 * 2**30
 """Bytes of slots whose inputs and answers are at hand at once; these take up to twice as much."""
@@ -33,8 +52,8 @@ class Glance:
         self._subject = subject
         self._memory = memory
 
-    def strains(self, runs: Sequence[Run], *, widened: bool = False) -> list[float]:
-        """How near each run is to failing: up to 1 it is right; infinite if it changed an input.
+    def strains(self, runs: Sequence[Run], *, widened: bool = False) -> list[Strain]:
+        """How near each run is to failing.
 
         Args:
             runs: All of one shape; either all on timed content of one seed, or none.
@@ -45,8 +64,8 @@ class Glance:
         for groups in self._batches(runs):
             positions += [index for group in groups for index in group]
             found.append(self._look([[runs[index] for index in group] for group in groups], widened))
-        strains = torch.cat(found).tolist() if found else []
-        return [strain for _, strain in sorted(zip(positions, strains, strict=True))]
+        strains = torch.cat(found, dim=1).T.tolist() if found else []
+        return [Strain(*strain) for _, strain in sorted(zip(positions, strains, strict=True))]
 
     def _batches(self, runs: Sequence[Run]) -> Iterator[list[list[int]]]:
         """Positions of the runs by content, so few contents at a time that all there is to know of them fits."""
@@ -60,15 +79,15 @@ class Glance:
             yield groups[start : start + count]
 
     def _look(self, groups: Sequence[Sequence[Run]], widened: bool) -> torch.Tensor:
-        """How near each run is to failing, (runs,) float32; runs are in groups of equal content."""
+        """How near each run is to failing, (2, runs) float32 as `Strain`; runs are in groups of equal content."""
         runs = [run for group in groups for run in group]
         entries = self._entries([group[0] for group in groups], widened)
         known = [entry for entry, group in zip(entries, groups, strict=True) for _ in group]
         seen = outputs(self._card, runs)
         misfits = [0.0 if _fits(each, entry.answers) else torch.inf for each, entry in zip(seen, known, strict=True)]
         if any(misfits):
-            return torch.tensor(misfits, device=self._card.device)
-        found = self._changed(runs, [entry.inputs for entry in known])
+            return _as_errors(torch.tensor(misfits, device=self._card.device))
+        found = _as_errors(self._changed(runs, [entry.inputs for entry in known]))
         for number in range(len(runs[0].plan.outputs)):
             strain = self._strain([each[number] for each in seen], [entry.answers[number] for entry in known])
             found = torch.maximum(found, strain)
@@ -126,10 +145,10 @@ class Glance:
         return _infinite(found)
 
     def _strain(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
-        """How near outputs are to the bounds of their answers."""
+        """How near outputs are to the bounds of their answers, (2, runs)."""
         exact = [answer for answer in answers if isinstance(answer, Exact)]
         if exact:
-            return _infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0)
+            return _as_errors(_infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0))
         near = [answer for answer in answers if isinstance(answer, Near)]
         return strains(self._card.measure(seen, near), near)
 
@@ -145,6 +164,10 @@ class Glance:
             reference=reference,
         )
         return derive(evidence, widened=widened)
+
+
+def _as_errors(found: torch.Tensor) -> torch.Tensor:
+    return torch.stack([found, torch.zeros_like(found)])
 
 
 def _infinite(found: torch.Tensor) -> torch.Tensor:

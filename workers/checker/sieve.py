@@ -32,22 +32,20 @@ class Measures:
 
 
 def strains(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
-    """How near each output is to the bounds of its answer, (outputs,) float32: more than 1 needs a closer look.
+    """How near errors and bias of each output are to the bounds of its answer, (2, outputs) float32.
 
-    What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and `bias` too; they may forgive more.
+    More than 1 needs a closer look. What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and
+    `bias` too; they may forgive more.
     """
     allowed = torch.stack([answer.squares for answer in answers])
-    rows, crowd, share = (
-        (measures.squares / allowed).sqrt(),
-        measures.crowd.sum(1),
-        FRACTION * answers[0].values.numel(),
-    )
+    rows, crowd = (measures.squares / allowed).sqrt(), measures.crowd.sum(1)
+    share = FRACTION * answers[0].values.numel()
     few = (crowd <= share) & ((rows > 1).sum(1) <= FRACTION * rows.shape[1])
     leeway = torch.stack([answer.leeway for answer in answers]).where(few[:, None, None], 1.0)
     most = torch.maximum(rows / leeway[:, 0], measures.worst / leeway[:, 1]).amax(1)
     crowded = crowd > max(1.0, share)
     out = crowded | (measures.strange.sum(1) > 0) | ~most.isfinite()
-    return torch.where(out, torch.inf, torch.maximum(most, _leanings(measures, answers)))
+    return torch.stack([torch.where(out, torch.inf, most), _leanings(measures, answers)])
 
 
 def _leanings(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:

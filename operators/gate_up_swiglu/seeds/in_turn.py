@@ -36,10 +36,7 @@ def bulk_kernel(
     y_tiles = tl.make_tensor_descriptor(y_ptr, (M, N), (N, 1), (BLOCK_M, BLOCK_N))
     pairs = tl.zeros((BLOCK_M, BLOCK_N // 2), dtype=tl.uint32)
     for turn in tl.range(0, turns, num_stages=1):
-        if turn == 0:
-            w_ptr = w_gate_ptr
-        else:
-            w_ptr = w_up_ptr
+        w_ptr = w_gate_ptr if turn == 0 else w_up_ptr
         w_tiles = tl.make_tensor_descriptor(w_ptr, (N, K), (K, 1), (BLOCK_N, BLOCK_K))
         total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
         for start in range(0, K, BLOCK_K):

@@ -242,7 +242,7 @@ def speed(card: HostCard, stage: Callable[..., Stage], name: str) -> dict[str, f
     found["then_us"] = min(_per_run(lambda: scene.ask(order), runs) for _ in range(3))
     subject = Subject(scene.operator, {scene.shape.key: scene.graph})
     glance = Glance(card, subject, Memory(card.memory_bytes // 8))
-    found["suspects"] = float(sum(strain > 1 for strain in glance.strains(runs)))
+    found["suspects"] = float(sum(not strain.is_right for strain in glance.strains(runs)))
     found["glance_us"] = min(_per_run(lambda: glance.strains(runs), runs) for _ in range(3))
     found["zones_us"] = _per_run(lambda: describe_damage(card, scene.operator, runs, SEED), runs)
     content = Content(draw="normal", seed=SEED)

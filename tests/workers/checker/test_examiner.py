@@ -66,6 +66,12 @@ def test_faults_are_found_among_timed_outputs(fault):
     assert "failed" in {check.verdict for check in seen.checks}
 
 
+def test_it_tells_how_near_errors_and_bias_came_where_a_quick_look_was_enough():
+    checks = {check.name: check for check in examine(Stage(operator("swiglu")), HONEST["swiglu"]).checks}
+    assert 0 < checks["error_ratio"].worst < 1 and 0 < checks["bias"].worst < 1
+    assert checks["error_ratio"].worst != checks["bias"].worst and checks["special_values"].worst == 0
+
+
 def test_one_wrong_output_in_a_round_is_enough():
     stage = Stage(operator("softmax"))
     calls = []

@@ -23,7 +23,7 @@ def looked(stage: Stage, wrong: dict[int, object], count: int = 6, memory_bytes:
     ]
     subject = Subject(stage.operator, {stage.shape.key: stage.graph})
     strains = Glance(stage.card, subject, Memory(memory_bytes)).strains(runs, **options)
-    return [index for index, strain in enumerate(strains) if strain > 1]
+    return [index for index, strain in enumerate(strains) if not strain.is_right]
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 2**24])
@@ -59,8 +59,8 @@ def test_an_output_of_another_type_is_suspect():
     retyped = Run(stage.plan.model_copy(update={"outputs": (half,)}), runs[1].slot, runs[1].content)
     fewer = Run(stage.plan.model_copy(update={"outputs": ()}), runs[1].slot, runs[1].content)
     glance = Glance(stage.card, Subject(stage.operator, {stage.shape.key: stage.graph}), Memory(0))
-    assert glance.strains([runs[0], retyped])[1] > 1
-    assert glance.strains([fewer])[0] > 1
+    assert not glance.strains([runs[0], retyped])[1].is_right
+    assert not glance.strains([fewer])[0].is_right
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 2**24])
@@ -72,8 +72,8 @@ def test_drawn_contents_are_looked_at_together(memory_bytes):
     glance = Glance(stage.card, Subject(stage.operator, {stage.shape.key: stage.graph}), Memory(memory_bytes))
     for _ in range(2):
         strains = glance.strains(runs, widened=True)
-        assert [strain > 1 for strain in strains] == [False] * len(DRAWS) + [True]
-        assert 0 < max(strains[:-1]) <= 1
+        assert [strain.is_right for strain in strains] == [True] * len(DRAWS) + [False]
+        assert 0 < max(strain.error for strain in strains[:-1]) <= 1
 
 
 def test_no_runs_are_no_suspects():
