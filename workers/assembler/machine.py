@@ -25,6 +25,9 @@ CLASSES = (
 )
 """Classes of the reading `instructions`; the package's docstring says what counts as what."""
 
+ACCESSES = ("load_global", "store_global")
+"""Classes of what moves data to and from global memory."""
+
 MemoryPath = Literal["plain", "async", "bulk"]
 TensorCore = Literal["none", "mma", "wgmma"]
 
@@ -43,6 +46,25 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a kernel's innermost loops that access global memory; of several loops, one turn of each.
+
+    Attributes:
+        instructions: Static counts by class; classes that do not occur may be left out.
+        thread_bytes: Bytes that a thread loads from and stores to global memory.
+        program_bytes: Bytes that the copy engine brings a program.
+    """
+
+    instructions: dict[str, int]
+    thread_bytes: int
+    program_bytes: int
+
+
+STRAIGHT = Turn({}, 0, 0)
+"""Of a kernel without such loops."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mix:
     """What the instructions of a kernel say about how it works.
 
@@ -54,6 +76,7 @@ class Mix:
         tensor_core: `mma` for the synchronous matrix instructions, `wgmma` for those of a whole warp group (and their
             successors).
         loops: Whether any jump goes back.
+        turn: What its innermost loops do.
     """
 
     instructions: dict[str, int]
@@ -61,6 +84,7 @@ class Mix:
     memory_path: MemoryPath
     tensor_core: TensorCore
     loops: bool
+    turn: Turn = STRAIGHT
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def _read_plan(
     kernel, code = bundle.kernels[main.kernel], codes[main.kernel]
     all_codes = [codes[launch.kernel] for launch in plan.launches]
     counts = sum((Counter(item.mix.instructions) for item in all_codes), Counter[str]())
+    looped = sum((Counter(item.mix.turn.instructions) for item in all_codes), Counter[str]())
     programs = sum(programs_of(launch) for launch in plan.launches)
     resident = resident_of(kernel, code, target)
     return Readings(
@@ -51,7 +52,15 @@ def _read_plan(
         bytes_required=required,
         persistent=_is_persistent(plan, bundle.plans, code, resident * target.sms, target),
         instructions={name: counts[name] for name in code.mix.instructions},
+        looped={name: looped[name] for name in code.mix.instructions},
+        turn_bytes=sum(_turn_bytes(launch, bundle, codes, target) for launch in plan.launches),
     )
+
+
+def _turn_bytes(launch: Launch, bundle: Bundle, codes: Mapping[str, MachineCode], target: Target) -> int:
+    """Bytes that all programs of a launch access in one turn of their innermost loops."""
+    turn, threads = codes[launch.kernel].mix.turn, bundle.kernels[launch.kernel].num_warps * target.warp_size
+    return programs_of(launch) * (turn.thread_bytes * threads + turn.program_bytes)
 
 
 def programs_of(launch: Launch) -> int:

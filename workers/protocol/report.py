@@ -59,6 +59,10 @@ class Readings(Wire):
     persistent: bool | None = None
     instructions: dict[str, Count] = {}
     """Static instruction counts by class: see `workers.assembler`."""
+    looped: dict[str, Count] = {}
+    """Those of them in the innermost loops that access global memory."""
+    turn_bytes: Count | None = None
+    """Bytes that all programs access in one turn of those loops; 0 without any."""
 
 
 class TracedVariant(Wire):

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from workers.assembler.machine import CLASSES, ENTRY, Mix, Parameter
+from workers.assembler.loops import innermost
+from workers.assembler.machine import ACCESSES, CLASSES, ENTRY, Mix, Parameter, Turn
 from workers.assembler.refusal import Refused
 from workers.protocol import Kernel
 
@@ -51,9 +52,9 @@ class _Reading:
 
     lines: list[str] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
-    labels: set[str] = field(default_factory=set)
+    labels: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    loops: bool = False
+    jumps_back: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _statements(code: str) -> Iterator[str]:
 
 def _read(line: str, reading: _Reading) -> None:
     if _LABEL.fullmatch(line):
-        reading.labels.add(line[:-1])
+        reading.labels[line[:-1]] = len(reading.instructions)
     elif line.startswith("."):
         if not (_DIRECTIVE.fullmatch(line) or _SECTION.fullmatch(line)):
             raise Refused(f"the assembly holds the directive {line[:60]!r}")
@@ -155,8 +156,9 @@ def _read_instruction(line: str, reading: _Reading) -> None:
         if pattern.match(line):
             raise Refused(f"'{line[:60]}': {reason}")
     reading.instructions.append(match[1])
-    jumps = match[1].startswith(("s_branch", "s_cbranch"))
-    reading.loops = reading.loops or (jumps and line.split(" ")[-1] in reading.labels)
+    target = line.split(" ")[-1]
+    if match[1].startswith(("s_branch", "s_cbranch")) and target in reading.labels:
+        reading.jumps_back.append((reading.labels[target], len(reading.instructions) - 1))
 
 
 def _check_threads(metadata: list[str], kernel: Kernel) -> None:
@@ -177,18 +179,27 @@ def _parameters(metadata: list[str]) -> Iterator[Parameter]:
 
 def _mix(reading: _Reading) -> Mix:
     counts = Counter(_classify(name) for name in reading.instructions)
-    widths = [_load_width(name) for name in reading.instructions if _classify(name) == "load_global"]
+    widths = [_width(name) for name in reading.instructions if _classify(name) == "load_global"]
+    accesses = [place for place, name in enumerate(reading.instructions) if _classify(name) in ACCESSES]
+    loops = innermost(reading.jumps_back, accesses)
+    looped = [name for loop in loops for name in reading.instructions[loop.start : loop.stop]]
     return Mix(
         instructions={name: counts[name] for name in CLASSES},
         load_width_bytes=max(widths, default=0),
         memory_path="async" if any("_lds_" in name for name in reading.instructions) else "plain",
         tensor_core="mma" if counts["matrix"] else "none",
-        loops=reading.loops,
+        loops=bool(reading.jumps_back),
+        turn=Turn(
+            instructions=dict(Counter(map(_classify, looped))),
+            thread_bytes=sum(_width(name) for name in looped if _classify(name) in ACCESSES),
+            program_bytes=0,
+        ),
     )
 
 
-def _load_width(name: str) -> int:
-    match = re.search(r"dword(x(\d+))?|(ubyte|sbyte|short|ushort)", name)
+def _width(name: str) -> int:
+    """Bytes of global memory that a thread reads or writes with a load or a store."""
+    match = re.search(r"dword(x(\d+))?|(byte|short)", name)
     if match is None:
         return 0
     if match[3]:

@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from workers.assembler.machine import CLASSES, MemoryPath, Mix, TensorCore
+from workers.assembler.loops import innermost
+from workers.assembler.machine import ACCESSES, CLASSES, MemoryPath, Mix, TensorCore, Turn
 from workers.assembler.ptx.instructions import classify
-from workers.assembler.ptx.syntax import Function, Instruction, Label
+from workers.assembler.ptx.syntax import Function, Instruction, Label, Statement
 
 _BULK_BYTES = 16
 """Width that a bulk copy counts as: no thread loads, and the copy engine's granule is 16 bytes (PTX, cp.async.bulk)."""
@@ -17,18 +18,38 @@ def read_mix(functions: Sequence[Function]) -> Mix:
     """Count and classify the instructions of a kernel's functions."""
     instructions = [item for function in functions for item in function.instructions]
     counts = Counter(classify(item) for item in instructions)
+    looped = [item for function in functions for item in _looped(function)]
     return Mix(
         instructions={name: counts[name] for name in CLASSES},
         load_width_bytes=max((_load_width(item) for item in instructions), default=0),
         memory_path=_memory_path(instructions),
         tensor_core=_tensor_core(instructions),
-        loops=any(_has_loop(function) for function in functions),
+        loops=any(_jumps_back(function) for function in functions),
+        turn=Turn(
+            instructions=dict(Counter(classify(item) for item in looped)),
+            thread_bytes=sum(_thread_bytes(item) for item in looped),
+            program_bytes=sum(_awaited_bytes(item) for item in looped),
+        ),
     )
 
 
 def _load_width(item: Instruction) -> int:
-    if classify(item) != "load_global":
-        return 0
+    return _width(item) if classify(item) == "load_global" else 0
+
+
+def _thread_bytes(item: Instruction) -> int:
+    is_own = classify(item) in ACCESSES and "bulk" not in item.modifiers
+    return _width(item) if is_own else 0
+
+
+def _awaited_bytes(item: Instruction) -> int:
+    """Bytes of bulk copies that an instruction says a barrier has to wait for."""
+    awaited = item.operands[-1] if item.head == "mbarrier" and "expect_tx" in item.modifiers else ()
+    return int(awaited[0]) if len(awaited) == 1 and awaited[0].isdecimal() else 0
+
+
+def _width(item: Instruction) -> int:
+    """Bytes of global memory that a thread reads or writes with a load, store or copy."""
     if item.head == "cp":
         return _copy_width(item)
     vector = next((int(word[1:]) for word in item.modifiers if word in ("v2", "v4", "v8")), 1)
@@ -58,12 +79,27 @@ def _tensor_core(instructions: Sequence[Instruction]) -> TensorCore:
     return "mma" if heads else "none"
 
 
-def _has_loop(function: Function) -> bool:
-    """Whether a jump goes to a label that stands before it."""
-    seen: set[str] = set()
-    for item in function.body.walk() if function.body else ():
+def _looped(function: Function) -> list[Instruction]:
+    """Instructions in the innermost loops of a function."""
+    items = _items(function)
+    accesses = [
+        place for place, item in enumerate(items) if isinstance(item, Instruction) and classify(item) in ACCESSES
+    ]
+    loops = innermost(_jumps_back(function), accesses)
+    return [item for loop in loops for item in items[loop.start : loop.stop] if isinstance(item, Instruction)]
+
+
+def _jumps_back(function: Function) -> list[tuple[int, int]]:
+    """Positions of labels that are jumped to from below, and of those jumps."""
+    seen: dict[str, int] = {}
+    found: list[tuple[int, int]] = []
+    for place, item in enumerate(_items(function)):
         if isinstance(item, Label):
-            seen.add(item.name)
+            seen[item.name] = place
         elif isinstance(item, Instruction) and item.head == "bra" and item.operands and item.operands[0][0] in seen:
-            return True
-    return False
+            found.append((seen[item.operands[0][0]], place))
+    return found
+
+
+def _items(function: Function) -> list[Statement]:
+    return list(function.body.walk()) if function.body else []

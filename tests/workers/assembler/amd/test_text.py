@@ -32,6 +32,7 @@ def test_honest_kernels_are_read(name: str, width: int, unit: str, loops: bool) 
     assert (read.mix.load_width_bytes, read.mix.tensor_core, read.mix.loops) == (width, unit, loops)
     assert tuple(read.mix.instructions) == CLASSES
     assert read.mix.instructions["load_global"] > 0
+    assert (read.mix.turn.thread_bytes > 0) == loops and read.mix.turn.program_bytes == 0
     assert read.shared_bytes == kernel.shared_bytes
     declared = re.search(r"\.vgpr_count: +(\d+)", kernel.assembly)
     assert declared is not None

@@ -3,7 +3,7 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
 from workers.assembler import CLASSES
-from workers.assembler.machine import Mix
+from workers.assembler.machine import Mix, Turn
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parser import parse
 
@@ -31,6 +31,31 @@ def test_counts_have_every_class() -> None:
     found = mix("ld.global.b32 %r1, [%rd1]; add.f32 %r2, %r1, %r1; st.global.b32 [%rd1], %r2;").instructions
     assert tuple(found) == CLASSES
     assert (found["load_global"], found["float"], found["store_global"], found["branch"]) == (1, 1, 1, 1)
+
+
+def test_one_turn_of_the_innermost_loop_is_told_apart() -> None:
+    found = mix(
+        "outer: ld.global.b32 %r1, [%rd1];"
+        "inner: cp.async.ca.shared.global [%r1], [%rd1], 0x8; mul.f32 %r2, %r1, %r1; st.global.b16 [%rd1], %r2;"
+        "wait: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], %r2; @!%p1 bra wait;"
+        "@%p1 bra inner; add.f32 %r2, %r1, %r1; @%p1 bra outer;"
+    )
+    turn = found.turn
+    assert [turn.instructions[name] for name in ("load_global", "store_global", "float")] == [1, 1, 1]
+    assert (turn.thread_bytes, turn.program_bytes) == (8 + 2, 0)
+    assert found.instructions["load_global"] == found.instructions["float"] == 2
+
+
+def test_bulk_copies_of_a_turn_are_what_its_barriers_wait_for() -> None:
+    copy = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r1, %r2}], [%r2];"
+    )
+    turn = mix(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 1024;"
+        f"again: mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 49152; {copy} {copy} @%p1 bra again;"
+    ).turn
+    assert (turn.program_bytes, turn.thread_bytes, turn.instructions["load_global"]) == (49152, 0, 2)
+    assert read_mix(parse(compiled("rmsnorm").assembly).functions).turn == Turn({}, 0, 0)
 
 
 @pytest.mark.parametrize(
