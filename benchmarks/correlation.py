@@ -5,13 +5,16 @@ traced, judged on the `model` device, which predicts its times, and measured on 
 
     python -m benchmarks.correlation --out results --operators rmsnorm,softmax,layernorm,swiglu --count 70
     python -m benchmarks.correlation --landscape operators/landscapes/h200 --operators rmsnorm,gelu --count 40
+    python -m benchmarks.correlation --judged benchmarks/results/card_judgements_honest.json
 
-The second needs no card: kernels and times are drawn from what was recorded on one, and predicted here.
+The others need no card: kernels and times are drawn from what was recorded on one, or are those honest kernels that
+were judged on one, and predicted here.
 `predicted_us` is what the `model` device reports, with the traffic that its interpreter samples. `readings_us` is the
 same formula over the readings of the trace alone.
 """
 
 import argparse
+import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +28,7 @@ from service.emitters.tune import write
 from service.operators.sources import digest
 from tests.gpu.benches import Served, answers, measuring
 from tests.gpu.contracts import operators
-from tests.gpu.honest import Honest, tunings
+from tests.gpu.honest import Honest, honest_kernels, tunings
 from tests.gpu.judging import Traces, measure_job, trace_all
 from workers.landscape import read
 from workers.predict import predict_us
@@ -224,8 +227,18 @@ def recorded(
     return found
 
 
+def judged(path: Path, names: Sequence[str]) -> dict[Honest, Sequence[ShapeResult]]:
+    """Honest kernels of operators that were judged on a card, with their times; of several variants the first."""
+    kernels, times = honest_kernels(), ("shape", "low_us", "mid_us", "high_us")
+    return {
+        kernels[row["kernel"]]: [ShapeResult(**{name: item[name] for name in times}) for item in row["shapes"]]
+        for row in json.loads(path.read_text())["rows"]
+        if row["outcome"] == "correct" and row["variant"] == 0 and row["operator"] in names and row["kernel"] in kernels
+    }
+
+
 def correlate_recorded(figures: Figures, device: Device, kernels: Mapping[Honest, Sequence[ShapeResult]]) -> None:
-    """Trace and predict kernels whose times were recorded."""
+    """Trace and predict kernels whose times are known."""
     traces = trace_all(kernels, device.target)
     predicted = dict(predictions(list(kernels), traces, device, None))
     for kernel, times in kernels.items():
@@ -246,26 +259,32 @@ def main() -> None:
     """Write `<out>/correlation.json`."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options.add_argument("--operators", default=OPERATORS)
+    options.add_argument("--operators", default=OPERATORS, help="names with commas")
     options.add_argument("--count", type=int, default=70, help="kernels an operator")
     options.add_argument("--limit-s", type=float, default=420.0, help="seconds of measuring")
     options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
     options.add_argument("--landscape", type=Path, help="folder of recordings to draw kernels and times from")
+    options.add_argument("--judged", type=Path, help="judgements to take honest kernels and times from")
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--data", type=Path, help="where baselines are kept")
     options.add_argument(
         "--device", type=Device.parse, help="instead of the card's; `model:sm_90` tries the script out"
     )
     chosen = options.parse_args()
+    names = chosen.operators.split(",")
     if chosen.landscape is not None:
-        kernels = recorded(chosen.landscape, chosen.operators.split(","), chosen.count)
+        kernels = recorded(chosen.landscape, names, chosen.count)
         figures = Figures(chosen.out, "correlation_recorded", chosen.card)
         correlate_recorded(figures, Device.parse(chosen.landscape.name), kernels)
+        return
+    if chosen.judged is not None:
+        figures = Figures(chosen.out, "correlation_judged", chosen.card)
+        correlate_recorded(figures, Device.parse("h200"), judged(chosen.judged, names))
         return
     device = chosen.device or device_of(chosen.card)
     figures = Figures(chosen.out, "correlation", chosen.card)
     command = measuring(device, chosen.card, chosen.data)
-    made = populations(chosen.operators.split(","), chosen.count)
+    made = populations(names, chosen.count)
     correlate(figures, device, made, command, chosen.limit_s, chosen.processes)
 
 

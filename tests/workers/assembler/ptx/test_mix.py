@@ -48,7 +48,7 @@ def test_one_turn_of_the_innermost_loop_is_told_apart() -> None:
 
 def test_bulk_copies_of_a_turn_are_what_its_barriers_wait_for() -> None:
     copy = (
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r1, %r2}], [%r2];"
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r1, %r1}], [%r1];"
     )
     turn = mix(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 1024;"
