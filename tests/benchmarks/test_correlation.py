@@ -63,7 +63,11 @@ def test_a_summary_is_by_operator_and_shape_and_leaves_out_what_was_not_timed():
 def test_kernels_that_were_judged_come_with_their_times(tmp_path):
     times = {"shape": "M=1,N=1", "low_us": 1.0, "mid_us": 2.0, "high_us": 3.0, "pacer_us": 4.0}
     row = {"kernel": "gelu/seed", "operator": "gelu", "outcome": "correct", "variant": 0, "shapes": [times]}
-    others = [{**row, "variant": 1}, {**row, "kernel": "rope/seed", "operator": "rope"}, {**row, "outcome": "precision"}]
+    others = [
+        {**row, "variant": 1},
+        {**row, "kernel": "rope/seed", "operator": "rope"},
+        {**row, "outcome": "precision"},
+    ]
     path = tmp_path / "judged.json"
     path.write_text(json.dumps({"rows": [row, *others]}))
     ((kernel, shapes),) = judged(path, ["gelu"]).items()
