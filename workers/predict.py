@@ -1,59 +1,63 @@
 """The time of a plan, predicted from its readings and the target's sheet, for devices that measure nothing.
 
 What it is for: telling better plans from worse ones on a machine without a GPU. What it is not: a measurement. Its
-constants were fitted to 283 kernels of fourteen operators of the catalogue (seeds, rewritings, tunings, styles written
-by hand), at two shapes each, judged on an H200 on 2026-11-23, with readings as `workers.assembler` gives them and the
-traffic that `model` samples. What `benchmarks/results` says of it, and of operators that it was not fitted to, is in
-docs/results.md. For other targets the constants are carried over unmeasured.
+constants were fitted to 252 kernels of all operators of the catalogue (seeds, rewritings, tunings, styles written by
+hand), at two shapes each, judged on an H200 on 2026-11-23, with readings as `workers.assembler` gives them and what the
+interpreter of `model` counts. What they do on other kernels is in docs/results.md. For other targets they are carried
+over unmeasured.
 
-The terms, each in seconds, meet in a norm between their sum and their maximum:
+A plan takes the time of its launches, one after the other, and a start for each of its steps. The terms of a launch,
+each in seconds, meet in a norm between their sum and their maximum:
 
-    memory    required bytes from DRAM at the bandwidth that the loads in flight can draw, the rest from L2
-    issue     instructions by class, those of innermost loops as often as programs go through them to move their bytes
+    memory    bytes from DRAM at the bandwidth that the loads in flight can draw, the rest from L2
+    issue     instructions by class, those of innermost loops as often as programs go through them to move their bytes;
+              or operations on elements as the interpreter counts them, if these take longer
     matrix    operations of the matrix units at the rate of the instructions used
-    latency   a round trip to memory for each wave of programs and each turn of their loops
+    latency   a round trip to memory for each wave of programs and each turn of their loops, and its barriers
     dispatch  programs, which the device starts one after the other
-
-and every launch, fill or copy costs its start.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from workers.protocol import Readings
+from workers.protocol import LaunchReadings, Readings
 from workers.targets import Target
 
-START_US = 2.2
+START_US = 1.8
 """Microseconds that one more kernel of a graph costs (fitted)."""
 DRAM_SHARE = 0.93
 """Most of the peak bandwidth that DRAM gives (fitted; a plain copy got 0.89 of an H200's, a plain read 0.91)."""
-HALF_LATENCY_S = 1.8e-8
+HALF_LATENCY_S = 1.85e-8
 """Bytes in flight that draw half of the bandwidth, as seconds of it (fitted)."""
-THREAD_BYTES = 24
+THREAD_BYTES = 23
 """Most bytes that one thread keeps in flight (fitted)."""
-L2_RATIO = 4.2
+L2_RATIO = 4.7
 """Bandwidth of L2 over that of DRAM (fitted; above `DRAM_SHARE`, so that more required bytes never look faster)."""
-ISSUE_RATIO = 1.23
+ISSUE_RATIO = 1.1
 """Instructions of the assembly text that one scheduler retires a cycle (fitted; ptxas merges some)."""
-ISSUE_WARPS = 7
+ISSUE_WARPS = 6.2
 """Resident warps that keep a multiprocessor's schedulers busy (fitted; two for each of the four would be eight)."""
-ROUND_TRIP_S = 7.7e-7
+ROUND_TRIP_S = 7.4e-7
 """Seconds of one dependent trip to memory under load (fitted)."""
+BARRIER_S = 4.5e-8
+"""Seconds that the programs of a wave wait at one of their barriers (fitted)."""
 DISPATCH_S = 6.0e-10
 """Seconds from the start of one program to that of the next (fitted: a clock of the device; 131,072 programs of one
 warp each take 82 us, however little they do)."""
-SPILL_CYCLES = 24.0
+SPILL_CYCLES = 30.0
 """Issue cycles of one spilled word (fitted; stands for the traffic too)."""
-SPILL_LOOPED = 0.55
+SPILL_LOOPED = 0.57
 """Share of a looping kernel's spills that stand inside its loops (fitted; the text does not say)."""
-MATRIX_SHARE = {"none": 1.0, "mma": 0.17, "wgmma": 0.51}
+MATRIX_SHARE = {"none": 1.0, "mma": 0.15, "wgmma": 0.74}
 """Share of the peak matrix rate that each kind of instruction reaches in Triton's code (fitted on sm_90)."""
-NORM = 3.3
+NORM = 3.7
 """Exponent with which the terms meet: 1 is their sum, infinity their maximum."""
 DIGITS = 3
 """Significant digits of a prediction: more would claim what the fit does not hold."""
 
+OPERATION_CYCLES = 1.2
+"""Cycles of a scheduler for each float operation of a warp that the interpreter counts (fitted)."""
 ISSUE_CYCLES = {
     "load_global": 4,
     "store_global": 4,
@@ -80,89 +84,109 @@ _DEFAULT_OCCUPANCY = 0.5
 # Where readings leave it out.
 
 
-@dataclass(frozen=True)
-class Work:
-    """What is known of a plan beyond its readings.
+def predict_us(readings: Readings, target: Target, *, moved_ratio: float = 1.0, other_steps: int = 0) -> float:
+    """Predict the time of one call of a plan in a graph with inputs out of cache, microseconds, three digits.
 
-    Attributes:
-        matrix_flops: Operations that the reference spends in matrix products; 0 if it has none or they are not known.
+    Never shorter for more bytes, more spills, a repeated launch, lower occupancy or narrower loads.
+
+    Args:
+        readings: Of the plan.
+        target: The sheet of its target.
         moved_ratio: Bytes moved for each byte required, as the interpreter counted at another shape; used where the
             readings do not say what is moved.
         other_steps: Fills and copies of the plan.
     """
-
-    matrix_flops: float = 0.0
-    moved_ratio: float = 1.0
-    other_steps: int = 0
-
-
-def predict_us(readings: Readings, target: Target, work: Work | None = None) -> float:
-    """Predict the time of one call of a plan in a graph with inputs out of cache, microseconds, three digits.
-
-    Never shorter for more bytes, more spills, a repeated launch, lower occupancy or narrower loads.
-    """
-    work = work or Work()
-    start_us = START_US * (readings.launches + work.other_steps)
     required = float(readings.bytes_required or 0)
-    if not readings.launches:
+    start_us = START_US * (readings.launches + other_steps)
+    if not readings.by_launch:
         return _round(start_us + required / (target.dram_bytes_per_s * DRAM_SHARE) * 1e6)
-    moved = max(required, readings.bytes_moved or required * work.moved_ratio)
-    shape = _Shape.of(readings, target)
-    turns = max(1.0, moved / readings.turn_bytes) if readings.turn_bytes else 1.0
+    total = max(required, readings.bytes_moved or required * moved_ratio)
+    threads = sum(launch.programs * launch.num_warps for launch in readings.by_launch)
+    found_s = 0.0
+    for number, launch in enumerate(readings.by_launch):
+        share = launch.programs * launch.num_warps / max(1, threads)
+        moved = total * share if launch.bytes_moved is None else float(launch.bytes_moved)
+        found_s += _launch_s(launch, target, moved, _from_dram(moved, required, number, target))
+    return _round(start_us + found_s * 1e6)
+
+
+def _from_dram(moved: float, required: float, number: int, target: Target) -> float:
+    """Bytes of what a launch moves that come from DRAM or go there: no more than all that there is to read or write.
+
+    What an earlier launch has touched is in the cache as far as that holds it.
+    """
+    cached = max(0.0, 1 - required / target.l2_bytes) if number else 0.0
+    return min(moved, required) * (1 - cached)
+
+
+def _launch_s(launch: LaunchReadings, target: Target, moved: float, from_dram: float) -> float:
+    shape = _Shape.of(launch, target)
+    turns = max(1.0, moved / launch.turn_bytes) if launch.turn_bytes else 1.0
     terms = (
-        _memory_s(readings, target, shape, required, moved),
-        _issue_s(readings, target, shape, turns),
-        _matrix_s(readings, target, shape, work.matrix_flops),
-        readings.launches * shape.waves * turns * ROUND_TRIP_S,
-        readings.programs * DISPATCH_S,
+        _memory_s(launch, target, shape, from_dram, moved),
+        _issue_s(launch, target, shape, turns),
+        _matrix_s(launch, target, shape),
+        shape.waves * (turns * ROUND_TRIP_S + _barriers(launch, shape) * BARRIER_S),
+        launch.programs * DISPATCH_S,
     )
-    return _round(start_us + sum(term**NORM for term in terms) ** (1 / NORM) * 1e6)
+    return float(sum(term**NORM for term in terms) ** (1 / NORM))
+
+
+def _barriers(launch: LaunchReadings, shape: "_Shape") -> float:
+    """Barriers that a program passes: those of the text, as often as its float operations are done."""
+    written = launch.instructions.get("float", 0) * shape.programs * shape.threads
+    again = launch.operations.get("float", 0) / written if written else 1.0
+    return launch.instructions.get("barrier", 0) * max(1.0, again)
 
 
 @dataclass(frozen=True)
 class _Shape:
     """How a launch lies on the device: programs, how many run at once, and in how many waves."""
 
-    programs: float
+    programs: int
+    warps: int
     threads: int
-    active: float
+    active: int
     waves: int
 
     @classmethod
-    def of(cls, readings: Readings, target: Target) -> "_Shape":
-        threads = max(1, readings.num_warps) * target.warp_size
-        occupancy = _DEFAULT_OCCUPANCY if readings.occupancy is None else readings.occupancy
+    def of(cls, launch: LaunchReadings, target: Target) -> "_Shape":
+        warps = max(1, launch.num_warps)
+        threads = warps * target.warp_size
+        occupancy = _DEFAULT_OCCUPANCY if launch.occupancy is None else launch.occupancy
         resident = max(1, round(occupancy * target.threads_sm / threads)) * target.sms
-        programs = max(1.0, readings.programs / readings.launches)
-        return cls(programs, threads, min(programs, resident), ceil(programs / resident))
+        programs = max(1, launch.programs)
+        return cls(programs, warps, threads, min(programs, resident), ceil(programs / resident))
 
 
-def _memory_s(readings: Readings, target: Target, shape: _Shape, required: float, moved: float) -> float:
-    loads = max(1.0, readings.instructions.get("load_global", 0) / readings.launches)
-    in_flight = shape.active * shape.threads * min(THREAD_BYTES, loads * max(1, readings.load_width_bytes or 0))
+def _memory_s(launch: LaunchReadings, target: Target, shape: _Shape, from_dram: float, moved: float) -> float:
+    loads = max(1, launch.instructions.get("load_global", 0))
+    in_flight = shape.active * shape.threads * min(THREAD_BYTES, loads * max(1, launch.load_width_bytes or 0))
     half = target.dram_bytes_per_s * HALF_LATENCY_S
     drawn = target.dram_bytes_per_s * DRAM_SHARE * in_flight / (in_flight + half)
-    return required / drawn + (moved - required) / (target.dram_bytes_per_s * L2_RATIO)
+    return from_dram / drawn + max(0.0, moved - from_dram) / (target.dram_bytes_per_s * L2_RATIO)
 
 
-def _issue_s(readings: Readings, target: Target, shape: _Shape, turns: float) -> float:
-    spilled = SPILL_CYCLES * (readings.spill_bytes or 0) / 4
-    once = _cycles(readings.instructions) + spilled
-    again = _cycles(readings.looped) + spilled * SPILL_LOOPED
-    warps = shape.threads // target.warp_size
-    busy = min(1.0, shape.active * warps / target.sms / ISSUE_WARPS)
+def _issue_s(launch: LaunchReadings, target: Target, shape: _Shape, turns: float) -> float:
+    """Instructions as the text has them, or operations as they were counted, whichever take longer."""
+    spilled = SPILL_CYCLES * (launch.spill_bytes or 0) / 4
+    once = _cycles(launch.instructions) + spilled
+    again = _cycles(launch.looped) + spilled * SPILL_LOOPED
+    written = shape.programs * shape.warps * (once + (turns - 1) * again)
+    counted = OPERATION_CYCLES * _cycles(launch.operations) / target.warp_size
+    busy = min(1.0, shape.active * shape.warps / target.sms / ISSUE_WARPS)
     rate = min(target.sms, shape.programs) * _SCHEDULERS * target.clock_mhz * 1e6 * ISSUE_RATIO * busy
-    return shape.programs * warps * (once + (turns - 1) * again) / rate
+    return max(written, counted) / rate
 
 
 def _cycles(instructions: Mapping[str, int]) -> int:
     return sum(ISSUE_CYCLES.get(name, 1) * count for name, count in instructions.items())
 
 
-def _matrix_s(readings: Readings, target: Target, shape: _Shape, flops: float) -> float:
-    unit = readings.tensor_core or "none"
+def _matrix_s(launch: LaunchReadings, target: Target, shape: _Shape) -> float:
+    unit = launch.tensor_core or "none"
     peak = target.fp32_flops if unit == "none" else target.matrix_flops
-    return flops / (peak * MATRIX_SHARE[unit] * min(1.0, shape.programs / target.sms))
+    return launch.operations.get("matrix", 0) / (peak * MATRIX_SHARE[unit] * min(1.0, shape.programs / target.sms))
 
 
 def _round(time_us: float) -> float:

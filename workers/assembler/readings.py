@@ -6,7 +6,7 @@ from math import prod
 
 from workers.assembler.machine import MachineCode
 from workers.assembler.occupancy import occupancy, resident_programs
-from workers.protocol import DTYPE_BYTES, Bundle, Kernel, Launch, Operator, Plan, Readings
+from workers.protocol import DTYPE_BYTES, Bundle, Kernel, Launch, LaunchReadings, Operator, Plan, Readings
 from workers.targets import Target
 
 
@@ -34,7 +34,6 @@ def _read_plan(
     kernel, code = bundle.kernels[main.kernel], codes[main.kernel]
     all_codes = [codes[launch.kernel] for launch in plan.launches]
     counts = sum((Counter(item.mix.instructions) for item in all_codes), Counter[str]())
-    looped = sum((Counter(item.mix.turn.instructions) for item in all_codes), Counter[str]())
     programs = sum(programs_of(launch) for launch in plan.launches)
     resident = resident_of(kernel, code, target)
     return Readings(
@@ -52,15 +51,26 @@ def _read_plan(
         bytes_required=required,
         persistent=_is_persistent(plan, bundle.plans, code, resident * target.sms, target),
         instructions={name: counts[name] for name in code.mix.instructions},
-        looped={name: looped[name] for name in code.mix.instructions},
-        turn_bytes=sum(_turn_bytes(launch, bundle, codes, target) for launch in plan.launches),
+        by_launch=tuple(
+            _read_launch(launch, bundle.kernels[launch.kernel], codes[launch.kernel], target)
+            for launch in plan.launches
+        ),
     )
 
 
-def _turn_bytes(launch: Launch, bundle: Bundle, codes: Mapping[str, MachineCode], target: Target) -> int:
-    """Bytes that all programs of a launch access in one turn of their innermost loops."""
-    turn, threads = codes[launch.kernel].mix.turn, bundle.kernels[launch.kernel].num_warps * target.warp_size
-    return programs_of(launch) * (turn.thread_bytes * threads + turn.program_bytes)
+def _read_launch(launch: Launch, kernel: Kernel, code: MachineCode, target: Target) -> LaunchReadings:
+    programs, turn = programs_of(launch), code.mix.turn
+    return LaunchReadings(
+        programs=programs,
+        num_warps=kernel.num_warps,
+        occupancy=occupancy(target, kernel.num_warps, resident_of(kernel, code, target)),
+        load_width_bytes=code.mix.load_width_bytes,
+        spill_bytes=code.spill_bytes,
+        tensor_core=code.mix.tensor_core,
+        instructions=code.mix.instructions,
+        looped=turn.instructions,
+        turn_bytes=programs * (turn.thread_bytes * kernel.num_warps * target.warp_size + turn.program_bytes),
+    )
 
 
 def programs_of(launch: Launch) -> int:

@@ -87,10 +87,18 @@ def interpret(
         results = _read(job.operator, cases[: len(reply.finished)], blobs)
     except ValueError as error:
         raise Unusable(f"the interpreter's reply makes no sense: {error}") from error
-    done = reply.outcome is not None or (len(reply.finished), len(reply.sampled)) == (len(cases), len(sampled))
+    done = reply.outcome is not None or (len(reply.finished) == len(cases) and _fits(reply, sampled))
     if not done or (reply.outcome is not None and len(reply.finished) >= len(cases)):
         raise Unusable("the interpreter's reply makes no sense: its plans are not those of the request")
     return Interpretation(reply, results)
+
+
+def _fits(reply: InterpretReply, sampled: Sequence[Plan]) -> bool:
+    """Whether a reply has as many launches of each sampled plan as that has, if any."""
+    told = [None if launches is None else len(launches) for launches in reply.sampled]
+    return len(told) == len(sampled) and all(
+        count in (None, len(plan.launches)) for count, plan in zip(told, sampled, strict=True)
+    )
 
 
 def _launched(job: MeasureJob | FinalJob, cases: Sequence[Case]) -> tuple[Plan, ...]:

@@ -24,8 +24,8 @@ from workers.devices.selection import TOTAL_BYTES, Case, select_cases, within
 from workers.devices.verdict import Ended, timed
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
-from workers.interpreter import InterpretReply, Traffic, warm_up
-from workers.predict import Work, predict_us
+from workers.interpreter import InterpretReply, Metered, warm_up
+from workers.predict import predict_us
 from workers.protocol import (
     DTYPE_BYTES,
     REASON_CHARS,
@@ -63,11 +63,11 @@ class KnownTraffic:
     """What the interpreter saw of a variant's traffic.
 
     Attributes:
-        sampled: At benchmark shapes, by shape key, where it could be sampled.
+        sampled: Of each launch at benchmark shapes, by shape key, where it could be sampled.
         moved_ratio: Bytes moved for each byte required, at the largest shape that was executed.
     """
 
-    sampled: dict[str, Traffic]
+    sampled: dict[str, tuple[Metered, ...]]
     moved_ratio: float
 
 
@@ -170,16 +170,26 @@ class ModelDevice(DeviceBench):
             return tuple(self._predict_shape(plan, readings, known) for plan, readings in pairs)
 
     def _predict_shape(self, plan: Plan, readings: Readings, known: KnownTraffic) -> ShapeResult:
-        traffic = known.sampled.get(plan.shape.key)
-        if traffic is not None:
-            readings = readings.model_copy(update={"bytes_moved": traffic.moved_bytes})
-        work = Work(
-            matrix_flops=0.0 if traffic is None else float(traffic.dot_operations),
-            moved_ratio=known.moved_ratio,
-            other_steps=sum(isinstance(step, Fill | Copy) for step in plan.steps),
-        )
-        time_us = predict_us(readings, self._target, work)
+        readings = _with(readings, known.sampled.get(plan.shape.key, ()))
+        other_steps = sum(isinstance(step, Fill | Copy) for step in plan.steps)
+        time_us = predict_us(readings, self._target, moved_ratio=known.moved_ratio, other_steps=other_steps)
         return ShapeResult(shape=plan.shape.key, readings=readings, mid_us=time_us, low_us=time_us, high_us=time_us)
+
+
+def _with(readings: Readings, metered: Sequence[Metered]) -> Readings:
+    """Readings with what the interpreter metered of each launch, if it did."""
+    if not metered:
+        return readings
+    launches = tuple(
+        launch.model_copy(update={"bytes_moved": done.moved_bytes, "operations": _operations(done)})
+        for launch, done in zip(readings.by_launch, metered, strict=True)
+    )
+    moved = sum(done.moved_bytes for done in metered)
+    return readings.model_copy(update={"bytes_moved": moved, "by_launch": launches})
+
+
+def _operations(done: Metered) -> dict[str, int]:
+    return {"matrix": done.dot_operations, "float": done.float_operations, "special": done.special_operations}
 
 
 @cache

@@ -114,6 +114,9 @@ FUNCTIONS_OF_ONE: dict[str, Callable[[Array], Array]] = {
 }  # fmt: skip
 """One operand, a result of its type."""
 
+SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fabs", "iabs", "floor", "ceil"}
+"""What takes a special unit, or several instructions."""
+
 
 class Builder(Access):
     """Executes one instruction after another for the lanes that are current."""
@@ -127,18 +130,27 @@ class Builder(Access):
         """Instructions from the tables, by the name that the front end uses."""
         kind = name.removeprefix("create_")
         if kind in ARITHMETIC:
-            return partial(self._compute, ARITHMETIC[kind])
+            return partial(self._compute, ARITHMETIC[kind], special=kind in SPECIAL)
         if kind in COMPARISONS:
             return partial(self._compare, COMPARISONS[kind])
         if kind in FUNCTIONS_OF_ONE:
-            return partial(self._compute, FUNCTIONS_OF_ONE[kind])
+            return partial(self._compute, FUNCTIONS_OF_ONE[kind], special=kind in SPECIAL)
         if name.startswith("get_") and hasattr(tl, _CONSTANTS.get(name, "")):
             return partial(constant, dtype=getattr(tl, _CONSTANTS[name]))
         raise NotInterpretable(f"the interpreter does not know the instruction {kind}")
 
-    def _compute(self, function: Callable[..., Array], *operands: Value) -> Value:
+    def _compute(self, function: Callable[..., Array], *operands: Value, special: bool) -> Value:
         dtype = operands[0].dtype
-        return Value(round_to(function(*(operand.data for operand in operands)), dtype), dtype)
+        return self._counted(Value(round_to(function(*(operand.data for operand in operands)), dtype), dtype), special)
+
+    def _counted(self, value: Value, special: bool = False) -> Value:
+        """Meter an operation on single elements by its result; what is alike in all programs is done by each."""
+        if value.dtype.scalar.is_floating():
+            meter = self.memory.meter
+            done = value.data[0, 0].size * len(self.lanes.programs) * meter.weight
+            meter.float_operations += done
+            meter.special_operations += done * special
+        return value
 
     def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:
         return Value(function(left.data, right.data), tl.int1)
@@ -178,7 +190,7 @@ class Builder(Access):
 
     def create_fp_trunc(self, value: Value, dtype: TritonType) -> Value:
         """To a narrower float, to nearest even."""
-        return Value(round_to(value.data, dtype), dtype.scalar)
+        return self._counted(Value(round_to(value.data, dtype), dtype.scalar))
 
     create_fp_ext = create_fp_trunc
     create_si_to_fp = create_fp_trunc
@@ -218,19 +230,19 @@ class Builder(Access):
 
     def create_select(self, condition: Value, left: Value, right: Value) -> Value:
         """`tl.where`."""
-        return Value(np.where(condition.data, left.data, right.data), left.dtype)
+        return self._counted(Value(np.where(condition.data, left.data, right.data), left.dtype))
 
     def create_fma(self, left: Value, right: Value, addend: Value) -> Value:
         """One rounding for product and sum."""
         exact = left.data.astype(np.float64) * right.data + addend.data
-        return Value(round_to(exact, addend.dtype), addend.dtype)
+        return self._counted(Value(round_to(exact, addend.dtype), addend.dtype))
 
     def create_clampf(self, value: Value, low: Value, high: Value, propagate: object) -> Value:
         """Clamp; a NaN goes through only where the kernel asks for it."""
         data = np.fmin(np.fmax(value.data, low.data), high.data)
         if str(propagate).endswith("ALL"):
             data = np.where(np.isnan(value.data), value.data, data)
-        return Value(data, value.dtype)
+        return self._counted(Value(data, value.dtype))
 
     def create_dot(self, left: Value, right: Value, addend: Value, precision: object, imprecise: int) -> Value:
         """Matrix product in the accumulator's precision; float32 operands in parts where `precision` says so."""
@@ -265,7 +277,8 @@ class Builder(Access):
         """
         if symbol not in FUNCTIONS:
             raise NotInterpretable(f"the interpreter does not know the libdevice function {symbol}")
-        return Value(round_to(FUNCTIONS[symbol](*(operand.data for operand in operands)), dtype), dtype.scalar)
+        data = round_to(FUNCTIONS[symbol](*(operand.data for operand in operands)), dtype)
+        return self._counted(Value(data, dtype.scalar), special=True)
 
     # Shapes.
 

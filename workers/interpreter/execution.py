@@ -12,8 +12,8 @@ from workers.interpreter.builder import Options
 from workers.interpreter.faults import Fault, NotInterpretable, OutOfBounds
 from workers.interpreter.language import Language, bind
 from workers.interpreter.launch import run_launch, sample_launch
-from workers.interpreter.memory import Memory
-from workers.interpreter.message import InterpretReply, InterpretRequest, Traffic, pack, unpack
+from workers.interpreter.memory import Memory, Meter
+from workers.interpreter.message import InterpretReply, InterpretRequest, Metered, pack, unpack
 from workers.interpreter.recompilation import recompile
 from workers.interpreter.taking import take_over
 from workers.interpreter.translation import Functions, may_wait, translate_candidate
@@ -44,7 +44,7 @@ def execute(request: bytes) -> bytes:
     language = bind(_options(order.target))
     functions = translate_candidate(taken, FILENAME, language.provided, language.replaced)
     inputs = len(order.input_names)
-    finished: list[Traffic] = []
+    finished: list[Metered] = []
     results: list[bytes] = []
     fault: Fault | None = None
     with np.errstate(all="ignore"), torch.no_grad():
@@ -56,7 +56,7 @@ def execute(request: bytes) -> bytes:
             except Fault as caught:
                 fault = caught
                 break
-            finished.append(_traffic(memory.meter.moved_bytes, memory.meter.dot_operations))
+            finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
         sampled = tuple(
             _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs])
@@ -71,8 +71,13 @@ def _stopped(fault: Fault, reply: InterpretReply) -> InterpretReply:
     return reply.model_copy(update=found)
 
 
-def _traffic(moved_bytes: float, dot_operations: float) -> Traffic:
-    return Traffic(moved_bytes=round(moved_bytes), dot_operations=round(dot_operations))
+def _read(meter: Meter) -> Metered:
+    return Metered(
+        moved_bytes=round(meter.moved_bytes),
+        dot_operations=round(meter.dot_operations),
+        float_operations=round(meter.float_operations),
+        special_operations=round(meter.special_operations),
+    )
 
 
 def _options(target: str) -> Options:
@@ -110,8 +115,10 @@ def _run_plan(plan: Plan, language: Language, functions: Functions, memory: Memo
                 _launch(step, language, functions, memory, draws)
 
 
-def _sample(plan: Plan, language: Language, functions: Functions, tiles: Sequence[memoryview]) -> Traffic | None:
-    """What a plan's launches do, from a few programs; None if programs may wait for each other.
+def _sample(
+    plan: Plan, language: Language, functions: Functions, tiles: Sequence[memoryview]
+) -> tuple[Metered, ...] | None:
+    """What each launch of a plan does, from a few programs; None if programs may wait for each other.
 
     Args:
         plan: The plan.
@@ -124,11 +131,14 @@ def _sample(plan: Plan, language: Language, functions: Functions, tiles: Sequenc
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
         memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), drawn)
+        found = []
         for launch in plan.launches:
+            memory.meter = Meter()
             sample_launch(language.builder, functions, launch, memory)
+            found.append(_read(memory.meter))
     except (Fault, MemoryError, *KERNEL_ERRORS):
         return None
-    return _traffic(memory.meter.moved_bytes, memory.meter.dot_operations)
+    return tuple(found)
 
 
 def _launch(step: Launch, language: Language, functions: Functions, memory: Memory, draws: int) -> None:

@@ -57,11 +57,15 @@ class Meter:
         moved_bytes: Bytes that active lanes have loaded and stored.
         dot_operations: Floating-point operations of matrix products; where float32 is multiplied as TF32 or in parts,
             as many as the matrix unit could do of bfloat16 in that time.
+        float_operations: Operations on single floats, reductions left out.
+        special_operations: Those of them that a special unit does, or several instructions: exponentials, quotients.
         weight: How often what comes next is counted.
     """
 
     moved_bytes: float = 0.0
     dot_operations: float = 0.0
+    float_operations: float = 0.0
+    special_operations: float = 0.0
     weight: float = 1.0
 
 

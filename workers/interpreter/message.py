@@ -14,6 +14,8 @@ Header = TypeVar("Header", bound=Wire)
 MAX_PARTS = 4096
 """Parts of a message: draws x (inputs + outputs) x plans of the largest honest request stay far below."""
 
+Amount = Annotated[int, Field(ge=0, le=2**60)]
+
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 
@@ -44,17 +46,21 @@ class InterpretRequest(Wire):
     kernels: dict[Digest, Kernel] = {}
 
 
-class Traffic(Wire):
-    """What the launches of a plan do.
+class Metered(Wire):
+    """What a launch does, or all launches of a plan.
 
     Attributes:
         moved_bytes: Bytes that active lanes load and store.
         dot_operations: Floating-point operations of matrix products; where float32 is multiplied as TF32 or in parts,
             as many as the matrix unit could do of bfloat16 in that time.
+        float_operations: Operations on single floats, reductions left out.
+        special_operations: Those of them that a special unit does, or several instructions: exponentials, quotients.
     """
 
-    moved_bytes: Annotated[int, Field(ge=0, le=2**60)]
-    dot_operations: Annotated[int, Field(ge=0, le=2**60)] = 0
+    moved_bytes: Amount
+    dot_operations: Amount = 0
+    float_operations: Amount = 0
+    special_operations: Amount = 0
 
 
 class InterpretReply(Wire):
@@ -65,14 +71,14 @@ class InterpretReply(Wire):
         reason: A sentence that a person or an LLM can act on.
         line: The candidate's line.
         finished: What each plan did that ran to its end.
-        sampled: What each sampled plan would do, extrapolated; None where that cannot be sampled.
+        sampled: What each launch of each sampled plan would do, extrapolated; None where that cannot be sampled.
     """
 
     outcome: Literal[Outcome.OUT_OF_BOUNDS, Outcome.NOT_INTERPRETABLE] | None = None
     reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
     line: int | None = None
-    finished: tuple[Traffic, ...] = ()
-    sampled: tuple[Traffic | None, ...] = ()
+    finished: tuple[Metered, ...] = ()
+    sampled: tuple[tuple[Metered, ...] | None, ...] = ()
 
 
 def pack(header: Wire, parts: Sequence[bytes]) -> bytes:

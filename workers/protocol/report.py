@@ -32,6 +32,26 @@ Count = Annotated[int, Field(ge=0, le=MOST_COUNTED)]
 Rate = Annotated[float, Field(ge=0.0, le=MOST_COUNTED)]
 
 
+class LaunchReadings(Wire):
+    """Raw facts of one launch of a plan, in the words and units of `Readings`; what a time is predicted from."""
+
+    programs: Count
+    num_warps: Count
+    occupancy: Rate | None = None
+    load_width_bytes: Count | None = None
+    spill_bytes: Count | None = None
+    tensor_core: Literal["none", "mma", "wgmma"] | None = None
+    bytes_moved: Count | None = None
+    instructions: dict[str, Count] = {}
+    looped: dict[str, Count] = {}
+    """Those of them in the innermost loops that access global memory."""
+    turn_bytes: Count = 0
+    """Bytes that all programs access in one turn of those loops; 0 without any."""
+    operations: dict[str, Count] = {}
+    """What all programs do to single elements, as the interpreter counts it: `matrix` operations (in units of what the
+    matrix unit could do of bfloat16), `float` ones, and `special` ones such as exponentials. Empty where unknown."""
+
+
 class Readings(Wire):
     """Raw facts of one plan, compiled or measured. None where it is unknown. DESIGN's list, with units.
 
@@ -59,10 +79,8 @@ class Readings(Wire):
     persistent: bool | None = None
     instructions: dict[str, Count] = {}
     """Static instruction counts by class: see `workers.assembler`."""
-    looped: dict[str, Count] = {}
-    """Those of them in the innermost loops that access global memory."""
-    turn_bytes: Count | None = None
-    """Bytes that all programs access in one turn of those loops; 0 without any."""
+    by_launch: tuple[LaunchReadings, ...] = ()
+    """The same of each launch, in order."""
 
 
 class TracedVariant(Wire):

@@ -49,6 +49,8 @@ def test_sums_run_over_all_launches() -> None:
         bundle_of(kernel, rmsnorm_plan(kernel, DIMS), rmsnorm_plan(kernel, {"M": 64, "N": 64}, launches=2))
     )
     assert (twice.launches, twice.programs) == (2, 128)
+    assert [launch.programs for launch in twice.by_launch] == [64, 64]
+    assert [launch.instructions for launch in twice.by_launch] == [once.instructions] * 2
     assert twice.instructions == {name: 2 * count for name, count in once.instructions.items()}
     assert twice.num_warps == once.num_warps
 

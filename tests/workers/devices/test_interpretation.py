@@ -7,18 +7,18 @@ from workers import jail
 from workers.devices.interpretation import Unusable, _explain, interpret
 from workers.devices.selection import select_cases
 from workers.inputs import DRAWS, draw
-from workers.interpreter import InterpretReply, Traffic, pack
+from workers.interpreter import InterpretReply, Metered, pack
 
 
-def forged(function):
+def forged(function, sampled=()):
     """Let the jail run another function than the interpreter, and read what it says."""
     job = job_for(PLAIN)
     cases = select_cases(job.bundle, graphs("softmax"))[:1]
     drawn = [[draw(job.operator, case.plan.shape, name, 0) for name in case.draws] for case in cases]
-    return interpret(job, cases, drawn, [], 10.0, function)
+    return interpret(job, cases, drawn, [job.bundle.benchmarks[number] for number in sampled], 10.0, function)
 
 
-DONE = Traffic(moved_bytes=4)
+DONE = Metered(moved_bytes=4)
 GOOD = [b"\0\0"] * (2 * len(DRAWS))
 
 FORGED = {
@@ -31,7 +31,7 @@ FORGED = {
     "a reason though all is done": lambda request: pack(
         InterpretReply(finished=(DONE,), outcome="not_interpretable"), GOOD
     ),
-    "samples nobody asked for": lambda request: pack(InterpretReply(finished=(DONE,), sampled=(DONE,)), GOOD),
+    "samples nobody asked for": lambda request: pack(InterpretReply(finished=(DONE,), sampled=((DONE,),)), GOOD),
 }
 
 
@@ -39,6 +39,16 @@ FORGED = {
 def test_replies_that_make_no_sense_are_unusable(name):
     with pytest.raises(Unusable, match="makes no sense"):
         forged(FORGED[name])
+
+
+def test_samples_are_of_as_many_launches_as_the_plan_has():
+    def reply(*launches):
+        return lambda request: pack(InterpretReply(finished=(DONE,), sampled=(launches,)), GOOD)
+
+    assert forged(reply(DONE), sampled=[0]).reply.sampled == ((DONE,),)
+    for launches in ((), (DONE, DONE)):
+        with pytest.raises(Unusable, match="makes no sense"):
+            forged(reply(*launches), sampled=[0])
 
 
 def test_a_plausible_reply_is_read():

@@ -129,6 +129,9 @@ def test_traffic_is_sampled_at_the_benchmark_shape(device):
     plain, double = (device.measure(job_for(source)).shapes[0] for source in (PLAIN, twice))
     assert double.readings.bytes_moved == plain.readings.bytes_moved * 3 // 2
     assert double.mid_us >= plain.mid_us
+    (launch,) = plain.readings.by_launch
+    assert launch.bytes_moved == plain.readings.bytes_moved
+    assert launch.operations["special"] >= plain.readings.bytes_moved / 2 / 2  # An exponential for each bfloat16.
 
 
 def test_other_targets_are_judged_the_same(device):

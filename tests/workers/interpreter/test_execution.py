@@ -27,7 +27,11 @@ def test_rmsnorm_in_bfloat16_for_several_draws_at_once():
         v = x.float()
         expected = (v * torch.rsqrt(v.pow(2).mean(-1, keepdim=True) + 1e-6) * weight.float()).to(BF16)
         torch.testing.assert_close(got, expected)
-    assert run.reply.finished[0].moved_bytes == 33 * 100 * 2 * 3
+    done = run.reply.finished[0]
+    assert done.moved_bytes == 33 * 100 * 2 * 3
+    # Of each of 33 rows of 128: four products and what makes `x`, the weight and `y` of another dtype.
+    assert 33 * 128 * 6 <= done.float_operations <= 33 * 128 * 8
+    assert done.special_operations == 33 * 2
     assert run.inputs_after[2][1] == draws[2][1].view(torch.uint8).numpy().tobytes()
 
 
