@@ -1,7 +1,9 @@
 """From a search to an installed package that runs in a process where nothing of ours can be imported."""
 
+import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +46,15 @@ def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedPro
     )
 
 
+INSTALL = (sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--quiet", "--target")
+
+
+def settings(tmp_path: Path) -> dict[str, str]:
+    return {"REEF_DATA_DIR": str(tmp_path / "data"), "REEF_LOCAL_WORKERS": "2", "PYTHONPATH": str(ROOT)}
+
+
 def test_a_search_becomes_a_package_that_is_installed_and_used(tmp_path: Path) -> None:
-    ours = {"REEF_DATA_DIR": str(tmp_path / "data"), "REEF_LOCAL_WORKERS": "2", "PYTHONPATH": str(ROOT)}
+    ours = settings(tmp_path)
     found = run(*REEF, "search", "softmax", "--evaluations", "1", "--json", cwd=tmp_path, **ours)
     assert found.returncode == 0, found.stderr
     done = run(*REEF, "export", "--out", "package", "--json", cwd=tmp_path, **ours)
@@ -56,8 +65,7 @@ def test_a_search_becomes_a_package_that_is_installed_and_used(tmp_path: Path) -
     again = run(*REEF, "export", "--out", "package", cwd=tmp_path, **ours)
     assert again.returncode == 2 and "is not empty" in again.stderr
     site = tmp_path / "site"
-    install = (sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--quiet", "--target")
-    installed = run(*install, str(site), str(package), cwd=tmp_path)
+    installed = run(*INSTALL, str(site), str(package), cwd=tmp_path)
     assert installed.returncode == 0, installed.stderr
     used = run(sys.executable, "-P", "-W", "ignore", "-c", ALONE, cwd=tmp_path, PYTHONPATH=str(site))
     assert used.returncode == 0, used.stderr
@@ -65,3 +73,25 @@ def test_a_search_becomes_a_package_that_is_installed_and_used(tmp_path: Path) -
     pytest_ = (sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull)
     tried = run(*pytest_, f"--rootdir={package}", str(package / "tests"), cwd=tmp_path, PYTHONPATH=str(site))
     assert tried.returncode == 0 and "2 passed" in tried.stdout, tried.stdout
+
+
+def test_an_operator_that_nobody_prepared_ends_in_a_small_model(tmp_path: Path) -> None:
+    ours, example = settings(tmp_path), tmp_path / "relu2_gate"
+    shutil.copytree(ROOT / "examples" / "relu2_gate", example)
+    written = run(*REEF, "operators", "seed", "./relu2_gate", cwd=tmp_path, **ours)
+    assert written.returncode == 0, written.stderr
+    assert ast.unparse(ast.parse(written.stdout)) == ast.unparse(ast.parse((example / "seed.py").read_text()))
+    found = run(*REEF, "search", "./relu2_gate", "--evaluations", "1", "--json", cwd=tmp_path, **ours)
+    assert found.returncode == 0, found.stderr
+    done = run(*REEF, "export", "--out", "package", "--json", cwd=tmp_path, **ours)
+    assert done.returncode == 0, done.stderr
+    installed = run(*INSTALL, str(tmp_path / "site"), str(tmp_path / "package"), cwd=tmp_path)
+    assert installed.returncode == 0, installed.stderr
+    small = ("--tokens", "3", "--features", "32", "--layers", "1", "--rounds", "2", "--out", "model.json")
+    command = (sys.executable, "-P", "-W", "ignore", str(example / "model.py"), *small)
+    used = run(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    assert used.returncode == 0, used.stderr
+    told = json.loads((tmp_path / "model.json").read_text())
+    assert "the kernels need one GPU" in told["why_not"]
+    assert set(told["median_us"]) == {"eager", "compiled", "with_kernel", "with_kernel_compiled"}
+    assert told["relative_difference"]["with_kernel"] == 0 and max(told["relative_difference"].values()) < 0.01
