@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -130,14 +130,15 @@ class Lane:
             if not seconds:
                 self._note(entry, {"state": "not reached", "reason": "no time was left"})
                 continue
-            started = time.monotonic()
+            started, before = time.monotonic(), spent()
             try:
                 search, ahead = ahead or await self._waiting(entry), None
                 search = await self._ready(search)
                 if left > 1:
                     with suppress(ServiceError):  # It is said when its turn comes.
                         ahead = await self._waiting(entries[number + 1])
-                searched = await self._row(entry, search, seconds, started)
+                ready: Row = {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}
+                searched = await self._row(entry, search, seconds, ready)
             except ServiceError as error:
                 self._note(entry, {"state": "failed", "reason": str(error)[:REASON_CHARS]})
             else:
@@ -166,7 +167,7 @@ class Lane:
             search = await self._coordinator.store.searches.get(search.id)
         return search
 
-    async def _row(self, entry: Entry, search: Search, seconds: float, started: float) -> float:
+    async def _row(self, entry: Entry, search: Search, seconds: float, ready: Row) -> float:
         """Search for one entry, and compare what was found; the seconds that the search took."""
         running, before = time.monotonic(), spent()
         while search.state is SearchState.RUNNING and time.monotonic() - running < seconds:
@@ -181,8 +182,7 @@ class Lane:
             await self._settle(search)
             search = search if prepared else replace(search, reason="its seed was not judged in time")
         row, best = await self._found(search)
-        row |= {"ready_s": round(running - started, 1), "search_s": round(searched, 1)}
-        row["spent"] = {name: round(total - before.get(name, 0.0), 2) for name, total in spent().items()}
+        row |= {**ready, "search_s": round(searched, 1), "spent": spent_since(before)}
         self._note(entry, row)
         if best is not None and self._compare is not None:
             compared = time.monotonic()
@@ -286,6 +286,11 @@ def spent() -> dict[str, float]:
         for each in samples
         if each.name in known
     }
+
+
+def spent_since(before: Mapping[str, float]) -> dict[str, float]:
+    """What was spent since then, and how many jobs there were."""
+    return {name: round(total - before.get(name, 0.0), 2) for name, total in spent().items()}
 
 
 def measured_rates(card: int) -> tuple[Rates, Row]:
