@@ -34,7 +34,7 @@ PLAIN = sorted(set(load_catalogue()) - JUDGED)
 PARTS = 4
 """Processes that execute them: one alone takes minutes."""
 ALLOWED = {"torch", "triton", "triton.language", "math"}
-LAUNCH_OPTIONS = {"num_warps", "num_stages"}
+LAUNCH_OPTIONS = {"num_warps", "num_stages", "maxnreg"}
 
 
 def launches(module):
