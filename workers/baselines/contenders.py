@@ -8,6 +8,7 @@ import torch
 from workers.baselines.liger import LIGER, liger_of
 from workers.baselines.module import Function, spread, to_module
 from workers.baselines.native import native_of
+from workers.baselines.training import both_ways, forward_of
 from workers.protocol import Graph, Operator
 
 EAGER, COMPILE, MAX_AUTOTUNE = "eager", "compile", "max_autotune"
@@ -29,7 +30,8 @@ def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tup
     """
     to_own_module = partial(to_module, graph, len(operator.given), device)
     makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
-    makers |= {name: partial(_compiled, to_own_module(), mode) for name, mode in MODES.items()}
+    to_compile = partial(forward_of, operator, graph, device) if operator.backward else to_own_module
+    makers |= {name: partial(_compiled, operator, to_compile(), mode) for name, mode in MODES.items()}
     native = native_of(operator, graph.shape.dims)
     if native is not None:
         makers[native[0]] = partial(_as_is, native[1])
@@ -39,8 +41,9 @@ def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tup
     return makers | {LIGER: partial(_as_is, liger)}, {}
 
 
-def _compiled(module: torch.fx.GraphModule, mode: str) -> Function:
-    return spread(torch.compile(module, mode=mode, dynamic=False, fullgraph=True))
+def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str) -> Function:
+    compiled = torch.compile(module, mode=mode, dynamic=False, fullgraph=True)
+    return both_ways(compiled, operator) if operator.backward else spread(compiled)
 
 
 def _as_is(function: Function) -> Function:

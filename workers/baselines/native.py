@@ -11,7 +11,8 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from workers.baselines.module import Function, Tensors
+from workers.baselines.module import Function, spread
+from workers.baselines.training import both_ways
 from workers.protocol import Operator
 
 NATIVE, SDPA = "native", "sdpa"
@@ -35,21 +36,10 @@ def native_of(operator: Operator, dims: Mapping[str, int]) -> tuple[str, Functio
         return None
     scalars = operator.scalar_values(dims)
 
-    def forward(inputs: Tensors) -> tuple[torch.Tensor, ...]:
-        with torch.no_grad():
-            return (found(*inputs, *scalars),)
+    def once(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (found(*inputs, *scalars),)
 
-    def both_ways(given: Tensors) -> tuple[torch.Tensor, ...]:
-        *inputs, upstream = given
-        leaves = [
-            tensor.detach().requires_grad_(index in operator.differentiated) for index, tensor in enumerate(inputs)
-        ]
-        with torch.enable_grad():
-            result = found(*leaves, *scalars)
-        wanted = [leaves[index] for index in operator.differentiated]
-        return result.detach(), *torch.autograd.grad(result, wanted, upstream)
-
-    return name, both_ways if operator.backward else forward
+    return name, both_ways(once, operator) if operator.backward else spread(once)
 
 
 def _band(q: torch.Tensor, window: int) -> torch.Tensor:
