@@ -22,6 +22,7 @@ import random
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 
 from benchmarks.compared import latest
@@ -78,8 +79,12 @@ async def prepare(root: Path, chosen: Iterable[str], folder: Path) -> None:
 
 
 def entries_of(prepared: Sequence[Row], folder: Path) -> list[Entry]:
-    """What can be searched for."""
-    homes = [folder / row["operator"] for row in prepared if row["seed"]]
+    """What can be searched for, of each level in turn: time may end before all have been."""
+    levels: dict[str, list[Path]] = {}
+    for row in prepared:
+        levels.setdefault(row["problem"].partition("/")[0], []).append(folder / row["operator"])
+    seeded = {folder / row["operator"] for row in prepared if row["seed"]}
+    homes = [home for turn in zip_longest(*levels.values()) for home in turn if home in seeded]
     return [Entry(home.name, load_operator(home).shapes[0].dims, home=home) for home in homes]
 
 

@@ -98,9 +98,7 @@ def states_kernel(
 
 
 @triton.jit
-def scan_kernel(
-    states_ptr, whole_ptr, n_chunks, n_cols, K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr
-):
+def scan_kernel(states_ptr, whole_ptr, n_chunks, n_cols, K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr):
     dims = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
     cols = tl.program_id(0) * BLOCK_V + tl.arange(0, BLOCK_V)
     head = tl.program_id(2).to(tl.int64) * n_chunks * K
