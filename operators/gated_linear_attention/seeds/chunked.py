@@ -13,11 +13,11 @@ PIECE = 32
 
 
 @triton.jit
-def in_parts(wide, dtype: tl.constexpr):
-    first = wide.to(dtype)
+def in_parts(wide, DTYPE: tl.constexpr):
+    first = wide.to(DTYPE)
     rest = wide - first
-    second = rest.to(dtype)
-    return first, second, (rest - second).to(dtype)
+    second = rest.to(DTYPE)
+    return first, second, (rest - second).to(DTYPE)
 
 
 @triton.jit
