@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from workers.assembler.loops import innermost
+from workers.assembler.loops import Flow
 from workers.assembler.machine import ACCESSES, CLASSES, ENTRY, Mix, Parameter, Turn
 from workers.assembler.refusal import Refused
 from workers.protocol import Kernel
@@ -44,6 +44,9 @@ _HIDDEN_ARGUMENT = re.compile(
     r"hidden_(?!block_count_|group_size_|remainder_|global_offset_|grid_dims|dynamic_lds_size|none)"
 )
 # Arguments that the runtime adds: sizes of the launch are allowed, buffers to talk to the host are not.
+_ENDS = ("s_branch", "s_endpgm")
+_MASKING = "s_cbranch_execz"
+# Left by threads that a mask leaves out; the others go on.
 
 
 @dataclass
@@ -54,7 +57,13 @@ class _Reading:
     instructions: list[str] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    jumps_back: list[tuple[int, int]] = field(default_factory=list)
+    goals: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def flow(self) -> Flow:
+        """How the instructions follow one another."""
+        jumps = {place: self.labels[goal] for place, goal in self.goals.items() if goal in self.labels}
+        return Flow(jumps, {place for place, name in enumerate(self.instructions) if name in _ENDS})
 
 
 @dataclass(frozen=True)
@@ -156,9 +165,8 @@ def _read_instruction(line: str, reading: _Reading) -> None:
         if pattern.match(line):
             raise Refused(f"'{line[:60]}': {reason}")
     reading.instructions.append(match[1])
-    target = line.split(" ")[-1]
-    if match[1].startswith(("s_branch", "s_cbranch")) and target in reading.labels:
-        reading.jumps_back.append((reading.labels[target], len(reading.instructions) - 1))
+    if match[1].startswith(("s_branch", "s_cbranch")) and match[1] != _MASKING:
+        reading.goals[len(reading.instructions) - 1] = line.split(" ")[-1]
 
 
 def _check_threads(metadata: list[str], kernel: Kernel) -> None:
@@ -180,15 +188,14 @@ def _parameters(metadata: list[str]) -> Iterator[Parameter]:
 def _mix(reading: _Reading) -> Mix:
     counts = Counter(_classify(name) for name in reading.instructions)
     widths = [_width(name) for name in reading.instructions if _classify(name) == "load_global"]
-    accesses = [place for place, name in enumerate(reading.instructions) if _classify(name) in ACCESSES]
-    loops = innermost(reading.jumps_back, accesses)
-    looped = [name for loop in loops for name in reading.instructions[loop.start : loop.stop]]
+    passed = reading.flow.turns([_classify(name) for name in reading.instructions])
+    looped = [reading.instructions[place] for place in passed]
     return Mix(
         instructions={name: counts[name] for name in CLASSES},
         load_width_bytes=max(widths, default=0),
         memory_path="async" if any("_lds_" in name for name in reading.instructions) else "plain",
         tensor_core="mma" if counts["matrix"] else "none",
-        loops=bool(reading.jumps_back),
+        loops=bool(reading.flow.jumps_back),
         turn=Turn(
             instructions=dict(Counter(map(_classify, looped))),
             thread_bytes=sum(_width(name) for name in looped if _classify(name) in ACCESSES),

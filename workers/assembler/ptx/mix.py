@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from workers.assembler.loops import innermost
+from workers.assembler.loops import Flow
 from workers.assembler.machine import ACCESSES, CLASSES, MemoryPath, Mix, TensorCore, Turn
 from workers.assembler.ptx.instructions import classify
 from workers.assembler.ptx.syntax import Function, Instruction, Label, Statement
@@ -24,7 +24,7 @@ def read_mix(functions: Sequence[Function]) -> Mix:
         load_width_bytes=max((_load_width(item) for item in instructions), default=0),
         memory_path=_memory_path(instructions),
         tensor_core=_tensor_core(instructions),
-        loops=any(_jumps_back(function) for function in functions),
+        loops=any(_flow(function).jumps_back for function in functions),
         turn=Turn(
             instructions=dict(Counter(classify(item) for item in looped)),
             thread_bytes=sum(_thread_bytes(item) for item in looped),
@@ -80,25 +80,30 @@ def _tensor_core(instructions: Sequence[Instruction]) -> TensorCore:
 
 
 def _looped(function: Function) -> list[Instruction]:
-    """Instructions in the innermost loops of a function."""
+    """Instructions of one turn of a function's innermost loops."""
     items = _items(function)
-    accesses = [
-        place for place, item in enumerate(items) if isinstance(item, Instruction) and classify(item) in ACCESSES
-    ]
-    loops = innermost(_jumps_back(function), accesses)
-    return [item for loop in loops for item in items[loop.start : loop.stop] if isinstance(item, Instruction)]
+    passed = _flow(function).turns([classify(item) if isinstance(item, Instruction) else "" for item in items])
+    return [item for place in passed if isinstance(item := items[place], Instruction)]
 
 
-def _jumps_back(function: Function) -> list[tuple[int, int]]:
-    """Positions of labels that are jumped to from below, and of those jumps."""
+def _flow(function: Function) -> Flow:
+    """How a function's statements follow one another; of labels with one name, the last one above a jump is meant."""
     seen: dict[str, int] = {}
-    found: list[tuple[int, int]] = []
+    ahead: dict[str, list[int]] = {}
+    jumps: dict[int, int] = {}
+    ends: set[int] = set()
     for place, item in enumerate(_items(function)):
         if isinstance(item, Label):
             seen[item.name] = place
-        elif isinstance(item, Instruction) and item.head == "bra" and item.operands and item.operands[0][0] in seen:
-            found.append((seen[item.operands[0][0]], place))
-    return found
+            jumps |= dict.fromkeys(ahead.pop(item.name, ()), place)
+        elif isinstance(item, Instruction) and item.head in ("bra", "ret", "exit"):
+            name = item.operands[0][0] if item.operands else ""
+            if name in seen:
+                jumps[place] = seen[name]
+            else:
+                ahead.setdefault(name, []).append(place)
+            ends |= set() if item.guard else {place}
+    return Flow(jumps, ends)
 
 
 def _items(function: Function) -> list[Statement]:

@@ -46,6 +46,16 @@ def test_one_turn_of_the_innermost_loop_is_told_apart() -> None:
     assert found.instructions["load_global"] == found.instructions["float"] == 2
 
 
+def test_results_that_a_flattened_loop_writes_now_and_then_are_no_part_of_its_turns() -> None:
+    found = mix(
+        "bra again; next: @%p1 bra again; ret;"
+        "again: ld.global.b32 %r1, [%rd1]; mul.f32 %r2, %r1, %r1; @%p2 bra next;"
+        "mul.f32 %r2, %r2, %r2; mul.f32 %r2, %r2, %r2; st.global.b32 [%rd1], %r2; bra next;"
+    )
+    assert (found.instructions["float"], found.turn.instructions["float"], found.turn.thread_bytes) == (3, 1, 4)
+    assert "store_global" not in found.turn.instructions
+
+
 def test_bulk_copies_of_a_turn_are_what_its_barriers_wait_for() -> None:
     copy = (
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r1, %r1}], [%r1];"
