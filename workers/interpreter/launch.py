@@ -27,6 +27,8 @@ LEAST_WIDTH = 1024
 """Elements of a block that are assumed where constants do not show it."""
 SAMPLED_PROGRAMS = 4
 """Programs that stand for a launch when its traffic is sampled: evenly spread, so that causal triangles average out."""
+LITTLE_BYTES = 4 << 20
+"""Memory of a launch that is executed as a whole even then: lists by which later launches find their work are small."""
 
 
 def run_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory, draws: int) -> None:
@@ -48,14 +50,20 @@ def run_launch(builder: Builder, functions: Functions, launch: Launch, memory: M
 def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory) -> None:
     """Execute some programs of a launch and some turns of their loops, metered as if it were all of them.
 
+    All of them are, where they and their memory are few.
+
     Raises:
         Fault: If the kernel cannot be executed.
     """
     programs = prod(launch.grid)
-    chosen = np.unique(np.linspace(0, programs - 1, SAMPLED_PROGRAMS).astype(np.int64))
-    memory.meter.weight = programs / len(chosen)
+    touched = {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
+    is_little = memory.size(touched) <= LITTLE_BYTES
+    builder.samples = not is_little or programs * _width(launch) > GROUP_ELEMENTS
+    count = min(programs, SAMPLED_PROGRAMS) if builder.samples else programs
+    lower = (2 * np.arange((count + 1) // 2) + 1) * programs // (2 * count)
+    chosen = np.union1d(lower, programs - 1 - lower)
+    memory.meter.weight = programs / count
     memory.forget()
-    builder.samples = True
     _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, chosen)))
 
 

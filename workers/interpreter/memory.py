@@ -5,7 +5,7 @@ So every access is checked, a stray one is a fault with a name, and addresses ar
 a lane works on is the first axis of its arrays, which program it is the second.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,6 +107,10 @@ class Memory:
     def address(buffer: int, offset_bytes: int) -> int:
         """Address of a byte of a buffer."""
         return ((buffer + 1) << OFFSET_BITS) + offset_bytes
+
+    def size(self, buffers: Iterable[int]) -> int:
+        """Bytes of some buffers."""
+        return int(self._sizes[list(buffers)].sum())
 
     def bytes_of(self, draw: int, buffer: int) -> Array:
         """One draw's copy of a buffer, as writable bytes."""

@@ -6,6 +6,8 @@ import torch
 
 from workers import jail
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
+from workers.interpreter.memory import TILE_BYTES
+from workers.interpreter.message import Metered
 from workers.protocol import Allocate, Buffer, Launch, Number, Plan, Pointer, Shape, View
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
@@ -58,6 +60,26 @@ def interpret(source: str, *arguments, grid=(1,), function="kernel", target="sm_
     rows = [blobs[start : start + step] for start in range(0, len(blobs), step)]
     outputs = [[_tensor(blob, out) for blob, out in zip(row, outs, strict=False)] for row in rows]
     return Run(reply, outputs, [[bytes(blob) for blob in row[len(outs) :]] for row in rows])
+
+
+def sample(source: str, *arguments, grid=(1,), **constants) -> Metered:
+    """What one launch of `kernel` would do, from a few of its programs; inputs repeat bytes of 1."""
+    inputs = sum(isinstance(item, torch.Tensor) for item in arguments)
+    request = InterpretRequest(
+        source=HEADER + source,
+        target="sm_90",
+        input_names=tuple(f"x{index}" for index in range(inputs)),
+        plans=(),
+        draws=(),
+        sampled=(_plan(arguments, grid, "kernel", constants),),
+    )
+    result = jail.run(execute, pack(request, [bytes([1]) * TILE_BYTES] * inputs), LIMITS)
+    assert result.ending is jail.Ending.RETURNED, result.detail
+    reply, _ = unpack(result.reply, InterpretReply)
+    (launches,) = reply.sampled
+    assert launches is not None, reply
+    (launch,) = launches
+    return launch
 
 
 def _plan(arguments, grid, function, constants) -> Plan:

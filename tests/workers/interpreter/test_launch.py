@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.workers.interpreter.stage import Out, interpret
+from tests.workers.interpreter.stage import Out, interpret, sample
 from workers.interpreter.launch import _split
 from workers.interpreter.memory import Lanes
 
@@ -89,6 +89,39 @@ def kernel(a0, a1, B: tl.constexpr):
     tl.store(a1 + tl.program_id(0) * 5 + i, x, mask=i < 5)
 """
     assert interpret(source, X, Out((15,)), grid=(3,), B=8).reply.finished[0].moved_bytes == 3 * 5 * 4 * 2
+
+
+SOME = """
+@triton.jit
+def kernel(a0, a1, FIRST: tl.constexpr):
+    i = tl.arange(0, 8)
+    for turn in range(20):
+        if tl.program_id(0) >= FIRST:
+            tl.store(a1 + i, tl.load(a0 + i) + turn)
+"""
+
+
+def test_where_little_is_touched_every_program_and_turn_is_counted():
+    assert sample(SOME, X, Out((8,)), grid=(50,), FIRST=49).moved_bytes == 20 * 8 * 4 * 2
+
+
+def test_where_much_is_touched_evenly_spread_programs_stand_for_all():
+    much = Out((2 << 20,))
+    assert sample(SOME, X, much, grid=(16,), FIRST=8).moved_bytes == 8 * 20 * 8 * 4 * 2
+    assert sample(SOME, X, much, grid=(16,), FIRST=15).moved_bytes == 0
+    for count in (1, 2, 3, 5):
+        assert sample(SOME, X, much, grid=(count,), FIRST=0).moved_bytes == count * 20 * 8 * 4 * 2
+
+
+def test_triangles_average_out():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    i = tl.arange(0, 8)
+    for turn in range(tl.program_id(0) + 1):
+        tl.store(a1 + i, tl.load(a0 + i) + turn)
+"""
+    assert sample(source, X, Out((2 << 20,)), grid=(16,)).moved_bytes == sum(range(17)) * 8 * 4 * 2
 
 
 def test_grids_have_three_axes():
