@@ -1,7 +1,9 @@
 """Fixtures for every room: real servers, started once a session where a test asks for one."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from tests.postgres import postgres
@@ -16,3 +18,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Cores are shared: how long an example takes says nothing.
 settings.register_profile("shared cores", deadline=None)
 settings.load_profile("shared cores")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An empty data folder and no settings, whatever whoever runs the tests keeps and has set."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [name for name in os.environ if name.startswith("REEF_")]:
+            environment.delenv(name)
+        environment.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data_home")))
+        yield
