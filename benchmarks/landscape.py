@@ -57,6 +57,7 @@ from workers.protocol import (
     Outcome,
     Readings,
     Report,
+    Seat,
     Shape,
     TracedVariant,
     TraceJob,
@@ -432,7 +433,7 @@ def main() -> None:
         spaces = {name: writers.submit(space_of, name, device.target) for name in names}
         tracers = Tracers(processes)
         stack.callback(tracers.close)
-        stations = [stack.enter_context(Station(device, number)) for number in numbers]
+        stations = [stack.enter_context(Station(device, Seat(number))) for number in numbers]
         recording = Recording(files, stations, tracers, options.count)
         recording.prepare()
         supply = supplied(spaces, device.target, writers)

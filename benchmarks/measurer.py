@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from workers.devices import open_device
 from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
-from workers.protocol import Device, Failure, MeasureJob, Report, TracedVariant
+from workers.protocol import FIRST_CARD, Device, Failure, MeasureJob, Report, Seat, TracedVariant
 
 AHEAD = 32
 """Jobs that the process knows besides the one it does: a kernel may take seconds to assemble, and others go first.
@@ -35,12 +35,12 @@ SILENT_S = 60.0
 class Measurer:
     """The process as its owner sees it. Answers come in any order."""
 
-    def __init__(self, device: Device, card: int = 0, *, briefly: bool = True) -> None:
+    def __init__(self, device: Device, seat: Seat, *, briefly: bool = True) -> None:
         """Start it, in the environment that the device needs.
 
         Args:
             device: What is measured on.
-            card: Number of the card.
+            seat: At which card, and how many share it.
             briefly: Whether times are measured with as few pairs as there can be.
 
         Raises:
@@ -49,7 +49,7 @@ class Measurer:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         context = get_context("spawn")
         self._link, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, device, card, briefly))
+        self._process = context.Process(target=_work, args=(theirs, device, seat, briefly))
         self._process.start()
         theirs.close()
         self.waiting = 0
@@ -100,11 +100,11 @@ class Measurer:
 
 
 class Station:
-    """A card's place: a measurer that is replaced when it is gone or silent, and what it was told of.
+    """A place at a card: a measurer that is replaced when it is gone or silent, and what it was told of.
 
     Args:
         device: What is measured on.
-        card: Number of the card.
+        seat: At which card, and how many share it.
         briefly: Whether times are measured with as few pairs as there can be.
 
     Attributes:
@@ -113,9 +113,9 @@ class Station:
         latest: Operator of the job that was sent last.
     """
 
-    def __init__(self, device: Device, card: int = 0, *, briefly: bool = True) -> None:
+    def __init__(self, device: Device, seat: Seat = FIRST_CARD, *, briefly: bool = True) -> None:
         self.device = device
-        self._hire = partial(Measurer, device, card, briefly=briefly)
+        self._hire = partial(Measurer, device, seat, briefly=briefly)
         self._measurer = self._hire()
         self.versions = self._measurer.versions
         self.latest = ""
@@ -172,10 +172,10 @@ class Station:
         return job, variant, Failure(error=f"a measurer was replaced: {reason}", transient=True)
 
 
-def _work(link: Connection, device: Device, card: int, briefly: bool) -> None:
+def _work(link: Connection, device: Device, seat: Seat, briefly: bool) -> None:
     """What the process does until nobody listens any more."""
     try:
-        bench = open_device(device, "landscape", card)
+        bench = open_device(device, "landscape", seat)
     except WorkerError as error:
         link.send(str(error))
         return

@@ -51,6 +51,7 @@ from workers.protocol import (
     Operator,
     Outcome,
     Report,
+    Seat,
     TracedVariant,
     TraceJob,
     TraceReport,
@@ -182,6 +183,7 @@ class Stretch:
         contest: The operator.
         allowance: Its time.
         processes: Traces at once.
+        benches: How many share the card.
         started: When it began.
         ticks: Of the processors then.
         seen: How busy the card was.
@@ -191,6 +193,7 @@ class Stretch:
     contest: Contest
     allowance: Allowance
     processes: int
+    benches: int = 1
     started: float = field(default_factory=time.monotonic)
     ticks: tuple[int, int] = field(default_factory=processor_ticks)
     seen: list[float] = field(default_factory=list)
@@ -210,6 +213,7 @@ class Stretch:
             "operator": self.name,
             "seconds": time.monotonic() - self.started,
             "processes": self.processes,
+            "benches": self.benches,
             "processors_busy": worked / max(1, all_of_them),
             "card_busy": statistics.fmean(self.seen) / 100 if self.seen else None,
         }
@@ -219,15 +223,18 @@ class Flow:
     """Sources in, verdicts out.
 
     Args:
-        station: Where is measured.
+        stations: Where is measured, all on one device.
         tracers: Benches that trace.
         lines: Where everything is written.
         figures: What follows from it.
         gauge: How busy the card is.
     """
 
-    def __init__(self, station: Station, tracers: Tracers, lines: Lines, figures: Figures, gauge: Gauge) -> None:
-        self._station, self._tracers = station, tracers
+    def __init__(
+        self, stations: Sequence[Station], tracers: Tracers, lines: Lines, figures: Figures, gauge: Gauge
+    ) -> None:
+        self._stations, self._tracers = stations, tracers
+        self._device = stations[0].device
         self._lines, self._figures, self._gauge = lines, figures, gauge
         self._tracing: dict[Future[TraceReport | Failure], tuple[Written, float]] = {}
         self._ready: dict[str, deque[Pending]] = defaultdict(deque)
@@ -253,9 +260,14 @@ class Flow:
                 self._note(stretch)
         seconds = stretch.row()
         drain = Allowance(DRAIN_S)
-        while (self._tracing or self._station.waiting) and not drain.spent:
+        while (self._tracing or self._waiting) and not drain.spent:
             self._turn(stretch, feeding=False)
         self._note(stretch, seconds)
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether something was sent that has no verdict yet."""
+        return any(station.waiting for station in self._stations)
 
     def _wants(self, stretch: Stretch) -> bool:
         full = stretch.phase == "both" and len(self._ready[stretch.name]) >= BACKLOG
@@ -263,28 +275,29 @@ class Flow:
 
     def _idle(self, stretch: Stretch) -> bool:
         waiting = stretch.phase != "trace" and self._ready[stretch.name]
-        return not self._tracing and not self._station.waiting and not waiting
+        return not self._tracing and not self._waiting and not waiting
 
     def _begin(self, stretch: Stretch, written: Written | None) -> bool:
         """Begin a trace; whether there was something to trace."""
         if written is None:
             return False
         self._texts.add(written.digest)
-        job = stretch.contest.job(written.digest[:16], written.source, self._station.device.target)
+        job = stretch.contest.job(written.digest[:16], written.source, self._device.target)
         self._tracing[self._tracers.start(job)] = written, time.monotonic()
         return True
 
     def _turn(self, stretch: Stretch, *, feeding: bool) -> None:
         ready = self._ready[stretch.name]
-        while feeding and ready and self._station.has_room:
-            self._station.send(*ready.popleft())
+        while feeding and ready and (station := min(self._stations, key=lambda each: each.waiting)).has_room:
+            station.send(*ready.popleft())
         if self._tracing:
             done, _ = wait(self._tracing, LOOK_S, FIRST_COMPLETED)
             for future in done:
                 written, begun = self._tracing.pop(future)
                 self._take(stretch, written, begun, future.result())
-        for job, _, answer, seconds in self._station.collect(0.0 if self._tracing else LOOK_S):
-            self._lines.add(self._verdict(stretch, job, answer, seconds))
+        for station in self._stations:
+            for job, _, answer, seconds in station.collect(0.0 if self._tracing else LOOK_S / len(self._stations)):
+                self._lines.add(self._verdict(stretch, job, answer, seconds))
 
     def _take(self, stretch: Stretch, written: Written, begun: float, report: TraceReport | Failure) -> None:
         row: Row = {"kind": "trace", "phase": stretch.phase, "operator": stretch.name, "digest": written.digest}
@@ -302,7 +315,7 @@ class Flow:
         self._lines.add(row)
 
     def _job(self, contest: Contest, written: Written, variant: TracedVariant, identity: str) -> MeasureJob:
-        device, pacer = self._station.device, contest.pacer
+        device, pacer = self._device, contest.pacer
         paced = device.measures and pacer is not None and pacer.identity != identity
         return MeasureJob(
             id=f"{contest.operator.name}-{identity[:16]}",
@@ -371,6 +384,7 @@ def _summary(rows: Sequence[Row]) -> Row:
     return {
         "seconds": seconds,
         "processes": runs[-1]["processes"] if runs else None,
+        "benches": runs[-1].get("benches", 1) if runs else None,
         "processors_busy": _shared(runs, "processors_busy"),
         "card_busy": _shared(runs, "card_busy"),
         "traced": len(traced),
@@ -442,14 +456,17 @@ def main() -> None:
         contests = [Contest(contract(name)) for name in names]
         for contest in contests:
             contest.prepare(tracers, device.target)
-        station = stack.enter_context(Station(device, options.card, briefly=False))
+        seat = Seat(options.card, options.benches)
+        stations = [stack.enter_context(Station(device, seat, briefly=False)) for _ in range(options.benches)]
         gauge = stack.enter_context(closing(Gauge(options.card)))
-        flow = Flow(station, tracers, lines, figures, gauge)
+        flow = Flow(stations, tracers, lines, figures, gauge)
         for phase, minutes in options.phases:
             processes = options.processes or max(1, cores() - (SPARE_CORES if phase == "both" else 0))
             for contest in contests:
                 allowance = Allowance(60 * minutes / len(contests))
-                flow.run(Stretch(phase, contest, allowance, processes), supplies[contest.operator.name])
+                flow.run(
+                    Stretch(phase, contest, allowance, processes, options.benches), supplies[contest.operator.name]
+                )
 
 
 def _options() -> argparse.Namespace:
@@ -459,6 +476,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--operators", default=",".join(SHAPES), help="names with commas")
     options.add_argument("--processes", type=int, help="traces at once; all cores if not given, but two beside a card")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--benches", type=int, default=1, help="that share the card and take turns on it")
     options.add_argument("--share", type=share_of, default=(0, 1), help="of the sources: 1/4 is the second fourth")
     options.add_argument("--lines", type=Path, nargs="+", help="say what follows from these files, and measure nothing")
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")

@@ -37,6 +37,8 @@ FAULTS = frozenset(
 """Errors that a kernel brings about; the context is lost with them (CUDA driver API, `CUresult`)."""
 PLAIN_SHARED_BYTES = 48 * 1024
 """Shared memory a program can have without asking (CUDA programming guide, compute capabilities)."""
+ADDRESS_BYTES = 32
+"""Room for a card's address on the bus; the driver wants 13 (CUDA driver API, `cuDeviceGetPCIBusId`)."""
 _MASK = 2**64 - 1
 
 Handle: TypeAlias = Any
@@ -64,6 +66,7 @@ class Card:
     Attributes:
         index: Its number on this machine.
         name: The driver's name of it.
+        address: Its address on the bus, such as `0000:1B:00.0`: the same whichever cards a process may see.
         capability: Compute capability.
         l2_bytes: Size of its L2 cache.
         shared_block_bytes: Most shared memory that a program can ask for.
@@ -73,6 +76,7 @@ class Card:
 
     index: int
     name: str
+    address: str
     capability: tuple[int, int]
     l2_bytes: int
     shared_block_bytes: int
@@ -135,7 +139,8 @@ def current_card() -> Card:
 
     return Card(
         index=int(device),
-        name=_done(_cuda.cuDeviceGetName(128, device)).split(b"\0")[0].decode(),
+        name=_text(_done(_cuda.cuDeviceGetName(128, device))),
+        address=_text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device))),
         capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
         l2_bytes=attribute("L2_CACHE_SIZE"),
         shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
@@ -357,6 +362,10 @@ def launch_graph(graph: Handle, stream: int) -> None:
 def destroy_graph(graph: Handle) -> None:
     """Forget a graph."""
     _done(_cuda.cuGraphExecDestroy(graph))
+
+
+def _text(said: bytes) -> str:
+    return said.split(b"\0")[0].decode()
 
 
 def _done(answer: tuple[Any, ...]) -> Handle:

@@ -2,13 +2,12 @@
 
 import argparse
 import os
-import re
 import secrets
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from workers.protocol import Device
+from workers.protocol import FIRST_CARD, Device, Seat
 from workers.targets import TARGETS
 
 SECRETS = Path("/run/secrets")
@@ -43,19 +42,20 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
 
 def card_arguments(options: argparse.Namespace) -> tuple[str, ...]:
     """Options that tell a bench on which card it measures, and in which folder it keeps or finds figures."""
-    card = () if options.card is None else ("--card", f"cuda:{options.card}")
+    card = () if options.card is None else ("--card", str(options.card))
     return card if options.data is None else (*card, "--data", str(options.data))
 
 
-def read_card(name: str) -> int:
-    """Number of a card by its name; `cuda:0` is the first.
+def read_seat(name: str) -> Seat:
+    """A seat at a card by its name; `cuda:0` is the first card, `cuda:0/3` shared by three benches.
 
     Raises:
         ArgumentTypeError: If it is no such name.
     """
-    if not re.fullmatch(r"cuda:\d+", name):
-        raise argparse.ArgumentTypeError(f"'{name}' is no card; the first one is cuda:0")
-    return int(name.removeprefix("cuda:"))
+    try:
+        return Seat.parse(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def cache_home() -> Path:
@@ -86,7 +86,7 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _add_device(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90 or h200")
-    command.add_argument("--card", type=read_card, metavar="cuda:N", help="which card; the first if not given")
+    command.add_argument("--card", type=read_seat, metavar="cuda:N", help="which card; the first if not given")
     command.add_argument(
         "--data", type=Path, metavar="DIR", help="where baselines, raw samples and recordings are kept"
     )
@@ -133,6 +133,6 @@ def _complete_card(command: argparse.ArgumentParser, options: argparse.Namespace
     if not measures and options.card is not None:
         command.error("--card needs a --device that measures, such as h200")
     if measures:
-        options.card = options.card or 0
+        options.card = options.card or FIRST_CARD
     if measures or (options.device is not None and options.device.kind == "recorded"):
         options.data = (options.data or cache_home()).absolute()

@@ -114,11 +114,17 @@ class Execute(Wire):
     """The secret that the pattern of red zones follows from, hexadecimal."""
 
 
+class PrepareRound(Wire):
+    """To the runner: get a round ready to be timed, and run once what is new in it."""
+
+    order: Literal["prepare"] = "prepare"
+    round: Round
+
+
 class TimeRound(Wire):
-    """To the runner: time a round."""
+    """To the runner: time the round that is ready. The one order during which nobody else may use the card."""
 
     order: Literal["time"] = "time"
-    round: Round
 
 
 class Scrub(Wire):
@@ -180,7 +186,7 @@ class ExamineRound(Wire):
 
 
 Order = Annotated[
-    Load | Execute | TimeRound | Scrub | Vacate | Attend | Adopt | Examine | ExamineIdle | ExamineRound,
+    Load | Execute | PrepareRound | TimeRound | Scrub | Vacate | Attend | Adopt | Examine | ExamineIdle | ExamineRound,
     Field(discriminator="order"),
 ]
 ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=Wire.model_config)
@@ -195,6 +201,8 @@ class Opened(Wire):
     arena_bytes: int = 0
     card: str = ""
     """The driver's name of the card."""
+    address: str = ""
+    """The card's address on the bus."""
     versions: dict[str, str] = {}
     """What decides about figures here: driver, cuda, torch, card."""
 

@@ -40,12 +40,15 @@ def worker(
     redis: Annotated[str | None, typer.Option(help="Where the queue is; better said by REEF_REDIS_URL.")] = None,
     trace: Annotated[int, typer.Option(min=0, help="Processes that trace candidates, one a core.")] = 0,
     target: Annotated[str | None, typer.Option(help="What to trace for; that of the device if left out.")] = None,
-    measure: Annotated[list[str] | None, typer.Option(help="A card to measure on, such as cuda:0; may repeat.")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="A card to measure on: cuda:0, or cuda:0/3 for three workers that share it; may repeat."),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="A model to judge on, such as model:sm_90.")] = None,
     join: Annotated[str | None, typer.Option(help="A service to join, such as https://reef.example:8700.")] = None,
     token: Annotated[str | None, typer.Option(help="What to show it; better said by REEF_TOKEN.")] = None,
 ) -> None:
-    """Run workers on this machine until stopped: some that trace, one for each card, or one that judges on a model."""
+    """Run workers on this machine until stopped: some that trace, some for each card, or one that judges on a model."""
     staff = plan_staff(trace=trace, target=target, cards=measure or (), device=device)
     settings = Settings()
     where = _queue_or_invitation(settings, redis, join, token)

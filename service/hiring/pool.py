@@ -1,4 +1,4 @@
-"""Worker processes on this machine: as many as it has cores for, and one for a card, started again when they crash."""
+"""Worker processes on this machine, as many as it has cores for and for each card; started again when they crash."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from typing import IO
 import structlog
 
 from service.hiring.devices import find_card
-from workers.protocol import Device
+from workers.protocol import Device, Seat
 from workers.queue import DISMISSED
 
 COMMAND = (sys.executable, "-m", "workers", "run")
@@ -104,12 +104,12 @@ class WorkerPool:
             if card is None:
                 log.warning("no such card here: a worker elsewhere has to measure", device=device)
             else:
-                self.keep_measuring(measuring, card)
+                self.keep_measuring(measuring, Seat(card))
 
-    def keep_measuring(self, device: Device, card: int) -> None:
-        """Keep one worker that measures on a card of this machine; never two on one card."""
+    def keep_measuring(self, device: Device, seat: Seat) -> None:
+        """Keep workers that measure on a card of this machine: one, or as many as share it."""
         data = () if self._data is None else ("--data", str(self._data))
-        self.keep(("--device", device.name, "--card", f"cuda:{card}", *data), 1)
+        self.keep(("--device", device.name, "--card", str(seat), *data), seat.sharers)
 
     def keep(self, options: tuple[str, ...], count: int) -> None:
         """Keep so many workers with these options of `python -m workers run`. Asking again changes nothing."""

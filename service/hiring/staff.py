@@ -1,7 +1,6 @@
 """`reef worker`: which worker processes to run on a machine, and running them until somebody says stop."""
 
 import asyncio
-import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from service.errors import BadInput
 from service.hiring.devices import local_cards, require_judgeable
 from service.hiring.pool import COMMAND, Invitation, WorkerPool
 from service.tasks import end
-from workers.protocol import Device, device_of_card
+from workers.protocol import Device, Seat, device_of_card
 from workers.targets import TARGETS
 
 
@@ -22,12 +21,12 @@ class Staff:
     Attributes:
         tracing: Options of those that trace or judge on a model; empty if there are none.
         tracers: How many of them.
-        cards: Those that measure: the hardware class and the number of the card.
+        cards: Those that measure: the hardware class, which card, and how many share it.
     """
 
     tracing: tuple[str, ...]
     tracers: int
-    cards: tuple[tuple[Device, int], ...]
+    cards: tuple[tuple[Device, Seat], ...]
 
 
 def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: str | None) -> Staff:
@@ -36,13 +35,15 @@ def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: 
     Args:
         trace: How many trace.
         target: What they trace for; that of the model or the first card if None.
-        cards: Cards to measure on, such as `cuda:0`.
+        cards: Cards to measure on, such as `cuda:0`, or `cuda:0/3` for three workers that share one.
         device: Name of a model to judge on besides; without tracing one process does that.
 
     Raises:
         BadInput: If there is nothing to do, or a name cannot be right; names the option.
     """
     measuring = tuple(_card(name) for name in cards)
+    if len({seat.card for _, seat in measuring}) < len(measuring):
+        raise BadInput("a card is named twice; cuda:0/2 has two workers share it", "--measure")
     model = None if device is None else _model(device)
     if not (trace or measuring or model):
         raise BadInput("nothing to do: say --trace N, --measure cuda:0, or --device model:<target>")
@@ -72,8 +73,8 @@ async def run_staff(staff: Staff, queue: str | Invitation, data: Path, *, comman
     try:
         if staff.tracers:
             pool.keep(staff.tracing, staff.tracers)
-        for device, card in staff.cards:
-            pool.keep_measuring(device, card)
+        for device, seat in staff.cards:
+            pool.keep_measuring(device, seat)
         asked = asyncio.create_task(stop.wait())
         unwanted = asyncio.create_task(pool.dismissed())
         await asyncio.wait((asked, unwanted), return_when=asyncio.FIRST_COMPLETED)
@@ -83,18 +84,20 @@ async def run_staff(staff: Staff, queue: str | Invitation, data: Path, *, comman
         await pool.close()
 
 
-def _card(name: str) -> tuple[Device, int]:
-    """The hardware class and the number of a card of this machine."""
-    if not re.fullmatch(r"cuda:\d+", name):
-        raise BadInput(f"'{name}' is no card; the first one is cuda:0", "--measure")
-    here, number = local_cards(), int(name.removeprefix("cuda:"))
-    if number >= len(here):
-        raise BadInput(f"this machine has no {name}; cards here: {', '.join(here) or 'none'}", "--measure")
-    device = device_of_card(here[number])
+def _card(name: str) -> tuple[Device, Seat]:
+    """The hardware class of a card of this machine, and who shares it."""
+    try:
+        seat = Seat.parse(name)
+    except ValueError as error:
+        raise BadInput(str(error), "--measure") from error
+    here = local_cards()
+    if seat.card >= len(here):
+        raise BadInput(f"this machine has no cuda:{seat.card}; cards here: {', '.join(here) or 'none'}", "--measure")
+    device = device_of_card(here[seat.card])
     if device is None:
-        raise BadInput(f"{name} is '{here[number]}', which is of no hardware class we know", "--measure")
+        raise BadInput(f"{name} is '{here[seat.card]}', which is of no hardware class we know", "--measure")
     require_judgeable(device, "--measure")
-    return device, number
+    return device, seat
 
 
 def _model(name: str) -> Device:

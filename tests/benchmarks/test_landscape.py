@@ -12,7 +12,7 @@ from service.emitters.tune import read as parameters_of
 from tests.gpu.contracts import operators
 from workers.errors import WorkerError
 from workers.landscape import pack, read
-from workers.protocol import Device, Outcome, ShapeRole
+from workers.protocol import Device, Outcome, Seat, ShapeRole
 
 MODEL = Device.parse("model:sm_90")
 
@@ -60,7 +60,7 @@ def test_one_boundary_shape_is_traced_and_every_benchmark_shape_timed():
 
 def test_without_its_card_nothing_is_measured():
     with pytest.raises(WorkerError):
-        Measurer(Device.parse("h200"), card=63)
+        Measurer(Device.parse("h200"), Seat(63))
 
 
 @pytest.fixture

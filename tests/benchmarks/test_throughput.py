@@ -64,7 +64,7 @@ def test_what_was_judged_is_not_judged_again(tmp_path):
         lines, tracers, gauge = Lines(tmp_path / "throughput.jsonl"), Tracers(1), Gauge(0)
         with Station(MODEL) as station:
             contest.prepare(tracers, "sm_90")
-            flow = Flow(station, tracers, lines, Figures(tmp_path, "throughput"), gauge)
+            flow = Flow([station], tracers, lines, Figures(tmp_path, "throughput"), gauge)
             flow.run(Stretch("both", contest, Allowance(120.0), 1), iter(texts))
         for part in (tracers, gauge, lines):
             part.close()

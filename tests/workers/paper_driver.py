@@ -74,6 +74,7 @@ class Paper:
     failing: dict[str, Result] = field(default_factory=dict)
     memory: dict[int, Any] = field(default_factory=dict)
     capability: tuple[int, int] = (9, 0)
+    address: str = "0000:1B:00.0"
     clusters: int = 4
     now_us: float = 0.0
     allowed_shared: dict[int, int] = field(default_factory=dict)
@@ -117,6 +118,9 @@ class Paper:
 
     def cuDeviceGetName(self, size: int, device: int):
         return self._said("cuDeviceGetName", b"Paper H200\0\0\0")
+
+    def cuDeviceGetPCIBusId(self, size: int, device: int):
+        return self._said("cuDeviceGetPCIBusId", (self.address.encode() + b"\0").ljust(size))
 
     def cuDeviceGetAttribute(self, which: str, device: int):
         name = which.removeprefix("CU_DEVICE_ATTRIBUTE_")

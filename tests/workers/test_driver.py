@@ -36,6 +36,7 @@ def test_a_machine_without_a_driver_has_no_card(paper: Paper, monkeypatch) -> No
 def test_a_card_is_described_by_its_driver(paper: Paper) -> None:
     card = driver.open_card(0)
     assert (card.index, card.name, card.capability, card.l2_bytes) == (0, "Paper H200", (9, 0), 65536)
+    assert card.address == "0000:1B:00.0"
     assert card.grid == (2**31 - 1, 65535, 65535)
     assert card.versions["cuda"] == "12.9"
 

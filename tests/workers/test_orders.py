@@ -14,6 +14,7 @@ from workers.orders import (
     Examined,
     Execute,
     Fault,
+    PrepareRound,
     Round,
     Sample,
     Scrub,
@@ -35,7 +36,8 @@ ROUND = Round(
 )
 ORDERS = (
     Execute(side=Side.CANDIDATE, cases=(Case(plan=1, slot=SLOT, content=CONTENT),), zones="00ff"),
-    TimeRound(round=ROUND),
+    PrepareRound(round=ROUND),
+    TimeRound(),
     Scrub(),
     Vacate(stretches=((0, 256), (512, 1024))),
     Attend(handle="ab", arena_bytes=1024),

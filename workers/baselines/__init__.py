@@ -5,6 +5,6 @@
 """
 
 from workers.baselines.asking import BaselineProcess, BaselinesFailed, measure_baselines
-from workers.baselines.messages import Baseline, Figure
+from workers.baselines.messages import Baseline, Figure, Reply, Request
 
-__all__ = ["Baseline", "BaselineProcess", "BaselinesFailed", "Figure", "measure_baselines"]
+__all__ = ["Baseline", "BaselineProcess", "BaselinesFailed", "Figure", "Reply", "Request", "measure_baselines"]

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from workers.errors import BadMessage, Transient, WorkerError
 from workers.logs import configure, ids_of
-from workers.options import read_card
-from workers.protocol import MESSAGE, AnyReport, Bundle, Device, Failure, Foresight, Job, Ready, Wire
+from workers.options import read_seat
+from workers.protocol import FIRST_CARD, MESSAGE, AnyReport, Bundle, Device, Failure, Foresight, Job, Ready, Wire
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +94,7 @@ def _failure(error: WorkerError) -> Failure:
 def _parse(kind: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m workers.bench.{kind}", description="Serve jobs, one a line.")
     parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
-    parser.add_argument("--card", type=read_card, default=0, metavar="cuda:N", help="which card to measure on")
+    parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="which card to measure on")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where measuring may leave what outlives the bench")
     parser.add_argument("--worker", default="bench", help="the id that reports carry")
     parser.add_argument("--answers", type=int, default=1, metavar="FD", help="where answers go")

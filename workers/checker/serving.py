@@ -11,32 +11,33 @@ from workers.checks import CHECKS, Check
 from workers.children import Channel
 from workers.errors import WorkerError
 from workers.orders import Broken, Examined, Opened, Order
+from workers.protocol import Seat
 from workers.support import SupportKernel
 
 MEMORY_SHARE = 0.3
-"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
+"""Share of a seat's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
 16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141 GB."""
 
 
 def serve(
-    channel: Channel, card: int, kernels: Mapping[str, SupportKernel], checks: Mapping[str, Check] = CHECKS
+    channel: Channel, seat: Seat, kernels: Mapping[str, SupportKernel], checks: Mapping[str, Check] = CHECKS
 ) -> None:
     """Be the checker until the other end hangs up.
 
     Args:
         channel: Where orders come from and answers go.
-        card: Index of the card.
+        seat: Which card, and how many checkers share it.
         kernels: From `compile_support` and `compile_checker`, for the card's target.
         checks: What runs are held against.
     """
     torch.set_num_threads(1)  # Threads of the bench did not come along.
     demand_precision()
     try:
-        opened = CudaCard(card, kernels)
+        opened = CudaCard(seat.card, kernels)
     except (WorkerError, RuntimeError) as error:
-        channel.answer(Broken(error=f"the checker cannot open card {card}: {error}"))
+        channel.answer(Broken(error=f"the checker cannot open card {seat.card}: {error}"))
         return
-    examiner = Examiner(opened, int(MEMORY_SHARE * opened.memory_bytes), checks)
+    examiner = Examiner(opened, int(MEMORY_SHARE * opened.memory_bytes / seat.sharers), checks)
     versions = {**opened.opened.versions, "torch": torch.__version__, "card": opened.opened.name}
     channel.answer(Opened(card=opened.opened.name, versions=versions))
     for order in channel.orders():

@@ -6,7 +6,7 @@ from workers.devices.base import DeviceBench
 from workers.devices.cuda import CudaDevice
 from workers.devices.model import ModelDevice
 from workers.devices.recorded import RecordedDevice
-from workers.protocol import Device
+from workers.protocol import FIRST_CARD, Device, Seat
 
 DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice, RecordedDevice)}
 """Devices by `Device.kind`."""
@@ -14,10 +14,10 @@ DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (Mode
 __all__ = ["DEVICES", "CudaDevice", "DeviceBench", "ModelDevice", "open_device"]
 
 
-def open_device(device: Device, worker: str, card: int = 0, folder: Path | None = None) -> DeviceBench:
-    """Open a device for a worker; `DeviceBench` says what `card` and `folder` are.
+def open_device(device: Device, worker: str, seat: Seat = FIRST_CARD, folder: Path | None = None) -> DeviceBench:
+    """Open a device for a worker; `DeviceBench` says what `seat` and `folder` are.
 
     Raises:
         ToolMissing: If there is no such device here.
     """
-    return DEVICES[device.kind](device, worker, card, folder)
+    return DEVICES[device.kind](device, worker, seat, folder)

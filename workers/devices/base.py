@@ -13,6 +13,7 @@ from typing import ClassVar
 from workers.checks import CHECKS, Check
 from workers.errors import ToolMissing
 from workers.protocol import (
+    FIRST_CARD,
     Bundle,
     ConfirmJob,
     Device,
@@ -22,6 +23,7 @@ from workers.protocol import (
     Outcome,
     Provenance,
     Report,
+    Seat,
     label,
 )
 
@@ -43,7 +45,7 @@ class DeviceBench(ABC):
         self,
         device: Device,
         worker: str,
-        card: int = 0,
+        seat: Seat = FIRST_CARD,
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
@@ -52,7 +54,7 @@ class DeviceBench(ABC):
         Args:
             device: What it serves.
             worker: The id that its reports carry.
-            card: Which card of this machine, on devices that measure.
+            seat: Which card of this machine, and who shares it, on devices that measure.
             folder: Where it may keep what outlives it, such as figures of baselines; None keeps nothing.
             checks: What it holds candidates against. Only tests pass another table: a rogue that a check stops
                 has to get through without it.
@@ -62,7 +64,7 @@ class DeviceBench(ABC):
         """
         self.device = device
         self.worker = worker
-        self.card = card
+        self.seat = seat
         self.folder = folder
         self.checks = checks
 

@@ -1,12 +1,13 @@
-"""The crew of a card: a runner with a warm spare, and a checker. They are asked one at a time.
+"""The crew of a card: a runner with a warm spare, and a checker. They are asked one at a time, when it is their turn.
 
 A candidate may cost its runner: a fault, an endless kernel. The spare then takes over at once, and another spare is
 started behind it. Whatever else goes wrong with a child is a failure of ours.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from typing import Self, TypeAlias
 
 from workers.checker import compile_checker
 from workers.checker import serve as serve_checker
@@ -25,18 +26,23 @@ from workers.orders import (
     Refused,
     Reply,
     Timed,
+    TimeRound,
 )
-from workers.protocol import Outcome, Stage
+from workers.protocol import Outcome, Seat, Stage
+from workers.runner import open_session
 from workers.runner import serve as serve_runner
-from workers.support import SupportKernel, compile_support
+from workers.support import compile_support
 from workers.targets import Target
+from workers.turns import Turns
 
 ARENA_SHARE = 6
-"""The arena is this part of the card's memory: two runners and a checker in float64 fit beside each other."""
+"""The arena is this part of a seat's memory: two runners and a checker in float64 fit beside each other."""
 OPEN_S = 120.0
 """Seconds for a child to open the card; measured 0.5 s on an H200, minutes on a host that has just started."""
 LOOK_S = 120.0
 """Seconds for one look of the checker; evaluating the largest reference in float64 takes a few."""
+Serve: TypeAlias = Callable[[Channel], None]
+"""What a child does: greets, then answers orders until the other end hangs up."""
 
 
 class CardFailed(Transient):
@@ -48,34 +54,53 @@ class Crew:
 
     Attributes:
         opened: What the runner at work said of the card.
-        spent_s: Seconds that were waited for answers, by kind of order.
+        turns: On the card, with whoever else uses it.
+        spent_s: Seconds that were waited for turns and answers, by kind of order.
     """
 
-    def __init__(self, card: int, target: Target, checks: Mapping[str, Check] = CHECKS) -> None:
-        """Start a runner, a spare and a checker.
+    def __init__(self, run: Serve, check: Serve, sharers: int = 1) -> None:
+        """Start a runner, a spare and a checker; `at` does so on a card.
 
         Args:
-            card: Index of the card.
+            run: What a runner does.
+            check: What a checker does.
+            sharers: How many crews share the card.
+
+        Raises:
+            CardFailed: If the card cannot be opened.
+        """
+        self.spent_s: dict[str, float] = {}
+        self._sharers = sharers
+        self._hire_runner, self._hire_checker = functools.partial(Child, run), functools.partial(Child, check)
+        self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
+        with ExitStack() as stack:
+            stack.callback(self._end_children)
+            _greeting(self._checker)
+            self.opened = _greeting(self._runner)
+            self.turns = Turns(self.opened.address)
+            stack.callback(self.turns.close)
+            self._attend()
+            stack.pop_all()
+
+    @classmethod
+    def at(cls, seat: Seat, target: Target, checks: Mapping[str, Check] = CHECKS) -> Self:
+        """A crew at a card.
+
+        Args:
+            seat: Which card, and how many crews share it.
             target: What it runs.
             checks: What the checker holds runs against.
 
         Raises:
             CardFailed: If the card cannot be opened.
         """
-        self.spent_s: dict[str, float] = {}
         kernels = compile_support(target.name)
-        arena_bytes = target.memory_bytes // ARENA_SHARE
-        self._hire_runner = functools.partial(Child, functools.partial(_run, card, kernels, arena_bytes))
-        self._hire_checker = functools.partial(
-            Child, functools.partial(_check, card, kernels | compile_checker(target.name), checks)
-        )
-        self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
-        with ExitStack() as stack:
-            stack.callback(self.close)
-            _greeting(self._checker)
-            self.opened = _greeting(self._runner)
-            self._attend()
-            stack.pop_all()
+        arena_bytes = target.memory_bytes // (ARENA_SHARE * seat.sharers)
+        begin = functools.partial(open_session, seat.card, kernels, arena_bytes)
+        run = functools.partial(serve_runner, begin=begin)
+        kernels = kernels | compile_checker(target.name)
+        check = functools.partial(serve_checker, seat=seat, kernels=kernels, checks=checks)
+        return cls(run, check, seat.sharers)
 
     @property
     def arena_bytes(self) -> int:
@@ -87,16 +112,18 @@ class Crew:
 
         Args:
             order: What to do.
-            timeout_s: Seconds after which the candidate counts as hanging.
+            timeout_s: Seconds of the card after which the candidate counts as hanging.
             stage: Where the candidate is.
 
         Raises:
             Ended: If the candidate cost us the runner, or does not fit the card.
             CardFailed: If the runner failed by itself.
         """
+        alone = isinstance(order, TimeRound)
+        patience_s = timeout_s if alone else timeout_s * self._sharers
         try:
-            with timed(self.spent_s, order.order):
-                reply = self._runner.ask(order, timeout_s)
+            with timed(self.spent_s, order.order), self.turns.alone() if alone else self.turns.among_others():
+                reply = self._runner.ask(order, patience_s)
         except ChildSilent:
             self._replace_runner()
             reason = f"it does not end within {timeout_s:g} s on the card: an endless loop, or a deadlock"
@@ -113,7 +140,7 @@ class Crew:
             CardFailed: If it failed.
         """
         try:
-            with timed(self.spent_s, order.order):
+            with timed(self.spent_s, order.order), self.turns.among_others():
                 reply = self._checker.ask(order, LOOK_S)
         except (ChildDied, ChildSilent) as error:
             self._replace_checker()
@@ -125,8 +152,8 @@ class Crew:
 
     def close(self) -> None:
         """End all of them. Idempotent."""
-        for child in (self._runner, self._spare, self._checker):
-            child.close()
+        self._end_children()
+        self.turns.close()
 
     def _understood(self, reply: Reply, stage: Stage) -> Done | Timed:
         if isinstance(reply, Done | Timed):
@@ -150,16 +177,12 @@ class Crew:
         _greeting(self._checker)
         self._attend()
 
+    def _end_children(self) -> None:
+        for child in (self._runner, self._spare, self._checker):
+            child.close()
+
     def _attend(self) -> None:
         self.look(Attend(handle=self.opened.handle, arena_bytes=self.opened.arena_bytes))
-
-
-def _run(card: int, kernels: dict[str, SupportKernel], arena_bytes: int, channel: Channel) -> None:
-    serve_runner(channel, card, kernels, arena_bytes)
-
-
-def _check(card: int, kernels: dict[str, SupportKernel], checks: Mapping[str, Check], channel: Channel) -> None:
-    serve_checker(channel, card, kernels, checks)
 
 
 def _greeting(child: Child) -> Opened:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers import jail
-from workers.baselines import Baseline, BaselineProcess, measure_baselines
+from workers.baselines import Baseline, BaselineProcess, Reply, Request, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -21,6 +21,7 @@ from workers.devices.trial import SECRET_BYTES, Scrutiny
 from workers.devices.verdict import Ended
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import (
+    FIRST_CARD,
     Bundle,
     ConfirmJob,
     Device,
@@ -31,6 +32,7 @@ from workers.protocol import (
     Operator,
     Provenance,
     Report,
+    Seat,
     device_of_card,
     label,
 )
@@ -67,7 +69,7 @@ class CudaDevice(DeviceBench):
         self,
         device: Device,
         worker: str,
-        card: int = 0,
+        seat: Seat = FIRST_CARD,
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
@@ -77,18 +79,18 @@ class CudaDevice(DeviceBench):
             ToolMissing: If the card is not of the class.
             CardFailed: If it cannot be opened.
         """
-        super().__init__(device, worker, card, folder, checks)
+        super().__init__(device, worker, seat, folder, checks)
         self._target = TARGETS[device.target]
         self._seeds: dict[tuple[str, str], str] = {}
         self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
-        self._crew = Crew(card, self._target, checks)
-        self._baseline_process = BaselineProcess(card)
+        self._crew = Crew.at(seat, self._target, checks)
+        self._baseline_process = BaselineProcess(seat.card)
         self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
-            raise ToolMissing(f"card {card} is '{self._crew.opened.card}', which is no {device.name}")
+            raise ToolMissing(f"card {seat.card} is '{self._crew.opened.card}', which is no {device.name}")
 
     @property
     def spent_s(self) -> dict[str, float]:
@@ -169,7 +171,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        examination = Examination(job, self._setting, find_sanitizer(), self.card)
+        examination = Examination(job, self._setting, find_sanitizer(), self.seat.card)
         report = self._report(job, job.bundle)
         found: dict[str, object] = {}
         try:
@@ -238,8 +240,11 @@ class CudaDevice(DeviceBench):
         return self._seeds.setdefault((operator.digest, shape), secrets.token_hex(SECRET_BYTES))
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        ask = self._baseline_process.ask
-        return measure_baselines(operator, graphs, pacer, self.device, ask, self.folder, self.versions())
+        return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
+
+    def _ask(self, request: Request) -> Reply:
+        with self._crew.turns.alone():
+            return self._baseline_process.ask(request)
 
 
 def fresh_seed(operator: Operator, shape: str) -> str:

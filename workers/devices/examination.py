@@ -93,7 +93,11 @@ class Examination:
         )
 
     def _sanitise(self, tool: str, rehearsal: Rehearsal) -> None:
-        result = skipped(tool, ABSENT) if self.sanitizer is None else self.sanitizer.run(tool, rehearsal)
+        if self.sanitizer is None:
+            result = skipped(tool, ABSENT)
+        else:
+            with self.setting.crew.turns.among_others():
+                result = self.sanitizer.run(tool, rehearsal)
         self.checks[tool] = result
         if result.verdict == "failed":
             raise Ended(Stage.FINAL, OUTCOMES[tool], result.detail)

@@ -28,6 +28,7 @@ from workers.interpreter import InterpretReply, Metered, warm_up
 from workers.predict import predict_us
 from workers.protocol import (
     DTYPE_BYTES,
+    FIRST_CARD,
     REASON_CHARS,
     CheckResult,
     Copy,
@@ -42,6 +43,7 @@ from workers.protocol import (
     Provenance,
     Readings,
     Report,
+    Seat,
     ShapeResult,
     Stage,
 )
@@ -82,7 +84,7 @@ class ModelDevice(DeviceBench):
         self,
         device: Device,
         worker: str,
-        card: int = 0,
+        seat: Seat = FIRST_CARD,
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
@@ -91,7 +93,7 @@ class ModelDevice(DeviceBench):
         Raises:
             ToolMissing: If there is no sheet for the target.
         """
-        super().__init__(device, worker, card, folder, checks)
+        super().__init__(device, worker, seat, folder, checks)
         if device.target not in TARGETS:
             raise ToolMissing(f"there is no target '{device.target}'; known: {', '.join(TARGETS)}")
         self._target = TARGETS[device.target]

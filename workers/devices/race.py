@@ -13,6 +13,7 @@ from workers.orders import (
     Examine,
     ExamineRound,
     Execute,
+    PrepareRound,
     Round,
     Sample,
     Side,
@@ -164,7 +165,8 @@ class Track:
         samples = pair_up(pairs, calls, self._next_stream, self._trial.random)
         self._next_stream += pairs * calls
         order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed)
-        reply = self._trial.crew.replay(TimeRound(round=order), ROUND_S, Stage.TIME)
+        self._trial.crew.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
+        reply = self._trial.crew.replay(TimeRound(), ROUND_S, Stage.TIME)
         if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}

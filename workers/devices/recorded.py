@@ -10,7 +10,18 @@ from pathlib import Path
 from workers.devices.base import DeviceBench
 from workers.errors import ToolMissing
 from workers.landscape import Landscape, RecordedBundle
-from workers.protocol import Device, FinalJob, MeasureJob, Outcome, Provenance, Report, ShapeResult, Stage
+from workers.protocol import (
+    FIRST_CARD,
+    Device,
+    FinalJob,
+    MeasureJob,
+    Outcome,
+    Provenance,
+    Report,
+    Seat,
+    ShapeResult,
+    Stage,
+)
 from workers.recordings import Recordings
 
 
@@ -21,9 +32,9 @@ class RecordedDevice(DeviceBench):
     provenance = Provenance.RECORDED
     confirms = False
 
-    def __init__(self, device: Device, worker: str, card: int = 0, folder: Path | None = None) -> None:
+    def __init__(self, device: Device, worker: str, seat: Seat = FIRST_CARD, folder: Path | None = None) -> None:
         """Prepare; recordings are read when they are first asked for. In `folder` there may be others than ours."""
-        super().__init__(device, worker, card, folder)
+        super().__init__(device, worker, seat, folder)
         self._recordings = Recordings(device, folder)
 
     def versions(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ order.
 
 from workers.protocol.base import PROTOCOL_VERSION, Wire
 from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
-from workers.protocol.device import DEVICE_TARGETS, Device, device_of_card
+from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, Device, Seat, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.job import (
     JOB,
@@ -69,6 +69,7 @@ __all__ = [
     "ANSWER",
     "DEVICE_TARGETS",
     "DTYPE_BYTES",
+    "FIRST_CARD",
     "JOB",
     "MAX_SOURCE_BYTES",
     "MEASURED_DEADLINE_S",
@@ -122,6 +123,7 @@ __all__ = [
     "Report",
     "Samples",
     "Scalar",
+    "Seat",
     "Shape",
     "ShapeResult",
     "ShapeRole",

@@ -1,6 +1,7 @@
 """Devices, as specs, the archive and reports name them: a hardware class and how times come about."""
 
 import re
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import model_serializer, model_validator
@@ -75,6 +76,38 @@ class Device(Wire):
     def target(self) -> str:
         """What to compile for, such as `sm_90`."""
         return self.subject if self.kind == "model" else DEVICE_TARGETS[self.subject]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A bench's place at a card of this machine: `cuda:0`, or `cuda:0/3` where three benches share the card.
+
+    Attributes:
+        card: Number of the card.
+        sharers: How many benches there are at it.
+    """
+
+    card: int = 0
+    sharers: int = 1
+
+    @classmethod
+    def parse(cls, name: str) -> "Seat":
+        """Read a seat's name.
+
+        Raises:
+            ValueError: If it is none; the message says what would be.
+        """
+        found = re.fullmatch(r"cuda:(\d{1,4})(?:/([1-9]\d?))?", name, re.ASCII)
+        if found is None:
+            raise ValueError(f"'{name}' is no card; the first one is cuda:0, and cuda:0/3 has three benches share it")
+        return cls(int(found[1]), int(found[2] or 1))
+
+    def __str__(self) -> str:
+        return f"cuda:{self.card}" if self.sharers == 1 else f"cuda:{self.card}/{self.sharers}"
+
+
+FIRST_CARD = Seat()
+"""The first card of a machine, shared with nobody."""
 
 
 def device_of_card(name: str) -> Device | None:

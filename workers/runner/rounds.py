@@ -1,4 +1,4 @@
-"""Timing a round: all samples enqueued without waiting, what they took read off events once all are done.
+"""Timing a round: got ready first, then all samples enqueued without waiting, and what they took read off events.
 
 A sample is: refill its slots, flush the cache, hold the card so that the host can queue what follows, start event, the
 calls back to back, stop event. Calls on several slots are one CUDA graph, so that no host stands between them.
@@ -49,9 +49,10 @@ class Rounds:
         self._graphs = Graphs(stream)
         self._events: list[driver.Handle] = []
         self._warm: set[tuple[Side, int]] = set()
+        self._ready: tuple[str, list[_Stretch]] | None = None
 
-    def time(self, order: Round, entrants: Mapping[Side, Entrant]) -> Timed:
-        """Time a round.
+    def prepare(self, order: Round, entrants: Mapping[Side, Entrant]) -> None:
+        """Get a round ready: all that the host does beforehand, and what is new run once.
 
         Args:
             order: The round.
@@ -62,14 +63,27 @@ class Rounds:
             BadMessage: If the round contradicts itself.
             DriverError: If a run failed.
         """
+        self._ready = None
         check_round(order)
         self._graphs.trim()
         self._warm_up(order, entrants)
-        stretches = [self._prepare(order, sample, entrants[sample.side]) for sample in order.samples]
+        stretches = [self._stretch(order, sample, entrants[sample.side]) for sample in order.samples]
         driver.synchronise(self._stream)
+        self._ready = order.seed, stretches
+
+    def time(self) -> Timed:
+        """Time the round that is ready, once.
+
+        Raises:
+            BadMessage: If none is.
+            DriverError: If a run failed.
+        """
+        if self._ready is None:
+            raise BadMessage("no round is ready to be timed")
+        (seed, stretches), self._ready = self._ready, None
         driver.reset_persisting_cache()
         started = time.perf_counter()
-        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), order.seed)
+        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), seed)
         events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
@@ -82,6 +96,7 @@ class Rounds:
         """Let go of everything that belongs to bundles."""
         self._graphs.clear()
         self._warm.clear()
+        self._ready = None
 
     def _warm_up(self, order: Round, entrants: Mapping[Side, Entrant]) -> None:
         """Run plans that are new here once: the driver loads code at its first use, and must not while it captures."""
@@ -95,7 +110,7 @@ class Rounds:
                 driver.synchronise(self._stream)
                 self._warm.add(key)
 
-    def _prepare(self, order: Round, sample: Sample, entrant: Entrant) -> _Stretch:
+    def _stretch(self, order: Round, sample: Sample, entrant: Entrant) -> _Stretch:
         slots = tuple(order.slots[sample.side][index] for index in sample.slots)
         refill = self._filler.prepare(entrant, slots, order.seed, sample.streams)
         if len(slots) == 1:

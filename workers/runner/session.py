@@ -1,6 +1,7 @@
 """The runner's loop: one order after the other, and last words when a run has cost it the card."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 
 import torch
@@ -16,8 +17,10 @@ from workers.orders import (
     Load,
     Opened,
     Order,
+    PrepareRound,
     Refused,
     Reply,
+    Round,
     Scrub,
     Stretch,
     TimeRound,
@@ -29,6 +32,7 @@ from workers.runner.filling import Filler
 from workers.runner.roster import Roster
 from workers.runner.rounds import Rounds
 from workers.support import Support, SupportKernel
+from workers.turns import Turns
 
 
 class Session:
@@ -56,6 +60,7 @@ class Session:
             handle=arena.handle.hex(),
             arena_bytes=arena.bytes,
             card=card.name,
+            address=card.address,
             versions={**card.versions, "torch": torch.__version__, "card": card.name},
         )
         self._scrub()
@@ -74,8 +79,10 @@ class Session:
                     self._roster.load(order)
                 case Execute():
                     self._execute(order)
+                case PrepareRound():
+                    self._prepare(order.round)
                 case TimeRound():
-                    return self._time(order)
+                    return self._rounds.time()
                 case Scrub():
                     self._scrub()
                 case Vacate():
@@ -94,9 +101,8 @@ class Session:
             run(self._stream)
         driver.synchronise(self._stream)
 
-    def _time(self, order: TimeRound) -> Reply:
-        entrants = {side: self._roster.entrant(side, index) for side, index in order.round.plans.items()}
-        return self._rounds.time(order.round, entrants)
+    def _prepare(self, order: Round) -> None:
+        self._rounds.prepare(order, {side: self._roster.entrant(side, index) for side, index in order.plans.items()})
 
     def _scrub(self) -> None:
         """Overwrite the whole arena: what a kernel left outside of its slots must not be there for the next one."""
@@ -128,7 +134,7 @@ class _LastWords:
 
 
 def open_session(card: int, kernels: Mapping[str, SupportKernel], arena_bytes: int) -> Session:
-    """Open a card and take an arena's memory.
+    """Open a card and take an arena's memory, while nobody times there.
 
     Args:
         card: Its index.
@@ -141,21 +147,20 @@ def open_session(card: int, kernels: Mapping[str, SupportKernel], arena_bytes: i
     """
     opened = driver.open_card(card)
     torch.cuda.set_device(card)
-    return Session(opened, Support(kernels), Arena.allocate(arena_bytes))
+    with closing(Turns(opened.address)) as turns, turns.among_others():
+        return Session(opened, Support(kernels), Arena.allocate(arena_bytes))
 
 
-def serve(channel: Channel, card: int, kernels: Mapping[str, SupportKernel], arena_bytes: int) -> None:
+def serve(channel: Channel, begin: Callable[[], Session]) -> None:
     """Be a runner: open the card, say so, obey orders until the bench hangs up or the card is lost.
 
     Args:
         channel: The line to the bench.
-        card: Index of the card.
-        kernels: Kernels of ours, compiled for it.
-        arena_bytes: Size of the arena that runs have their slots in.
+        begin: Opens the card; `open_session` with its arguments.
     """
     torch.set_num_threads(1)  # Threads of the bench did not come along.
     with _LastWords(channel):
-        session = open_session(card, kernels, arena_bytes)
+        session = begin()
         channel.answer(session.opened)
         for order in channel.orders():
             channel.answer(session.obey(order))

@@ -21,6 +21,7 @@ from workers.orders import (
     Fault,
     Load,
     Opened,
+    PrepareRound,
     Refused,
     Round,
     Sample,
@@ -31,7 +32,7 @@ from workers.orders import (
     TimeRound,
 )
 from workers.protocol import Bundle, Launch, Number
-from workers.runner import serve
+from workers.runner import open_session, serve
 
 pytestmark = pytest.mark.gpu
 ASK_S = 60.0
@@ -42,7 +43,7 @@ NORMAL = Content(draw="normal", seed=SEED)
 @pytest.fixture
 def runner() -> Iterator[tuple[Child, Opened]]:
     kernels = support_kernels()
-    child = Child(lambda channel: serve(channel, 0, kernels, ARENA_BYTES))
+    child = Child(lambda channel: serve(channel, lambda: open_session(0, kernels, ARENA_BYTES)))
     greeting = child.hear(ASK_S)
     assert isinstance(greeting, Opened), greeting
     yield child, greeting
@@ -95,7 +96,8 @@ def test_equal_plans_take_equal_time(runner, plan: int, calls: int) -> None:
         plans=dict.fromkeys(Side, plan), slots={Side.CANDIDATE: mine, Side.PACER: its}, samples=samples, seed=SEED
     )
     for _ in range(2):
-        reply = child.ask(TimeRound(round=order), ASK_S)
+        assert child.ask(PrepareRound(round=order), ASK_S) == Done()
+        reply = child.ask(TimeRound(), ASK_S)
         assert isinstance(reply, Timed), reply
     first, second = (
         median(us for sample, us in zip(samples, reply.samples_us, strict=True) if sample.side is side) for side in Side

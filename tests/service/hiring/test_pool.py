@@ -14,6 +14,7 @@ import pytest
 from service.hiring.pool import Invitation, WorkerPool
 from tests.service.listing import list_cards
 from tests.workers.queue.samples import trace_job
+from workers.protocol import Device, Seat
 from workers.queue import DISMISSED, Dispatcher
 
 ROOT = Path(__file__).parents[3]
@@ -105,6 +106,12 @@ async def test_a_card_of_this_machine_gets_one_worker_beside_those_who_trace(
     lines = sorted(line[2:6] for line in command_lines(pool))
     tracing = ["--trace", "--target", "sm_90", "--with-parent"]
     assert lines == [["--device", "h200", "--card", "cuda:1"], tracing, tracing]
+
+
+async def test_a_card_that_is_shared_gets_as_many_workers_as_share_it(pool: WorkerPool) -> None:
+    pool.keep_measuring(Device.parse("h200"), Seat(1, 3))
+    await started(pool, 3)
+    assert all(line[2:6] == ["--device", "h200", "--card", "cuda:1/3"] for line in command_lines(pool))
 
 
 async def test_a_card_that_is_elsewhere_is_left_to_others(

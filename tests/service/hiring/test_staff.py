@@ -13,7 +13,7 @@ import pytest
 from service.errors import BadInput
 from service.hiring.staff import Staff, plan_staff
 from tests.service.listing import list_cards
-from workers.protocol import Device
+from workers.protocol import Device, Seat
 from workers.queue import Dispatcher
 
 ROOT = Path(__file__).parents[3]
@@ -22,9 +22,9 @@ MACHINE = """
 import asyncio, sys
 from pathlib import Path
 from service.hiring.staff import Staff, run_staff
-from workers.protocol import Device
+from workers.protocol import Device, Seat
 
-staff = Staff(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), 0),))
+staff = Staff(("--trace", "--target", "sm_90"), 2, ((Device.parse("h200"), Seat()),))
 asyncio.run(run_staff(staff, sys.argv[1], Path("data"), command=sys.argv[2:]))
 """
 
@@ -40,8 +40,9 @@ def plan(trace: int = 0, target: str | None = None, cards: tuple[str, ...] = (),
 
 def test_a_card_gets_a_worker_that_measures_and_its_target_is_traced_for() -> None:
     h200 = Device.parse("h200")
-    assert plan(cards=("cuda:0",)) == Staff((), 0, ((h200, 0),))
-    assert plan(trace=6, cards=("cuda:0",)) == Staff(("--trace", "--target", "sm_90"), 6, ((h200, 0),))
+    assert plan(cards=("cuda:0",)) == Staff((), 0, ((h200, Seat(0)),))
+    assert plan(cards=("cuda:0/3",)) == Staff((), 0, ((h200, Seat(0, 3)),))
+    assert plan(trace=6, cards=("cuda:0",)) == Staff(("--trace", "--target", "sm_90"), 6, ((h200, Seat(0)),))
 
 
 def test_tracers_trace_for_what_is_said_and_may_judge_on_a_model() -> None:
@@ -60,6 +61,7 @@ def test_tracers_trace_for_what_is_said_and_may_judge_on_a_model() -> None:
         ({"cards": ("0",)}, "--measure", "cuda:0"),
         ({"cards": ("cuda:2",)}, "--measure", "cards here: NVIDIA H200"),
         ({"cards": ("cuda:1",)}, "--measure", "of no hardware class we know"),
+        ({"cards": ("cuda:0", "cuda:0/2")}, "--measure", "named twice"),
         ({"device": "toaster"}, "--device", "no hardware class"),
         ({"device": "h200"}, "--device", "--measure cuda:0"),
     ],

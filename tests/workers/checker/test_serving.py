@@ -10,6 +10,7 @@ from workers.checker.examiner import Examiner
 from workers.checker.serving import demand_precision, respond, serve
 from workers.children import Channel
 from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Scrub
+from workers.protocol import Seat
 
 ATTEND = Attend(handle="ab", arena_bytes=64)
 
@@ -60,7 +61,7 @@ def refuse(handle: str, arena_bytes: int) -> None:
 def test_a_card_that_is_not_there_is_said_at_once():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        serve(Channel(theirs), 99, {})
+        serve(Channel(theirs), Seat(99), {})
         reply = REPLY.validate_json(ours.recv(65536))
     assert isinstance(reply, Broken)
     assert "cannot open card 99" in reply.error

@@ -1,18 +1,202 @@
-import pytest
+"""A crew of real children: a runner with the driver on paper, a checker at a card on the CPU. Who fails is replaced."""
 
+import threading
+import uuid
+from base64 import b64encode
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+
+from tests.workers.checker.paper import PaperCard
+from tests.workers.paper_driver import Result
+from tests.workers.runner.plans import (
+    ARENA_BYTES,
+    OPERATOR,
+    arena,
+    bundle_of,
+    kernel,
+    machine_code,
+    slots_of,
+    supported,
+)
+from workers import driver
+from workers.checker.examiner import Examiner
+from workers.checker.serving import respond
+from workers.children import Channel
 from workers.devices.crew import CardFailed, Crew
+from workers.devices.verdict import Ended
 from workers.errors import Transient, WorkerError
+from workers.orders import (
+    Attend,
+    Case,
+    Content,
+    Done,
+    Execute,
+    Load,
+    Opened,
+    PrepareRound,
+    Round,
+    Sample,
+    Scrub,
+    Side,
+    Timed,
+    TimeRound,
+)
+from workers.protocol import Outcome, Seat, Stage
+from workers.runner import serve
+from workers.runner.session import Session
 from workers.targets import TARGETS
+from workers.turns import FOLDER, Turns
 
 NO_CARD = 63
 """Index of a card that no machine has."""
+ASK_S, BRIEF_S, SOON_S, WAIT_S = 30.0, 0.2, 0.3, 30.0
+SEED = "ab" * 16
+BUNDLE = bundle_of(kernel())
+CODE = {digest: b64encode(each).decode() for digest, each in machine_code(BUNDLE).items()}
+LOAD = Load(side=Side.CANDIDATE, operator=OPERATOR, bundle=BUNDLE, machine_code=CODE)
+ROUND = Round(
+    plans={Side.CANDIDATE: 0},
+    slots={Side.CANDIDATE: tuple(slots_of(BUNDLE))},
+    samples=(Sample(side=Side.CANDIDATE, slots=(0,), streams=(0,)),),
+    seed=SEED,
+)
+
+
+def run(address: str, deed: str, channel: Channel) -> None:
+    """Be a runner on paper, whose kernels work, fault or never end."""
+    with supported() as (paper, support):
+        paper.address = address
+        if deed == "faults":
+            paper.failing["work"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
+        if deed == "hangs":
+            paper.deeds["work"] = lambda _: threading.Event().wait()
+        serve(channel, lambda: Session(driver.open_card(0), support, arena()))
+
+
+def check(dies: bool, channel: Channel) -> None:
+    """Be a checker that sees an arena of its own."""
+    card = PaperCard()
+    card.arenas[(b"\7" * 64).hex()] = torch.zeros(ARENA_BYTES, dtype=torch.uint8)
+    examiner = Examiner(card, 0)
+    channel.answer(Opened(card="Paper H200"))
+    for order in channel.orders():
+        if dies and not isinstance(order, Attend):
+            return
+        channel.answer(respond(examiner, order))
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Of a card that nobody else takes turns on."""
+    found = uuid.uuid4().hex
+    yield found
+    for file in FOLDER.glob(f"*{found}*"):
+        file.unlink()
+
+
+@pytest.fixture
+def crew_that(address: str) -> Iterator[object]:
+    begun: list[Crew] = []
+
+    def start(deed: str = "works", *, checker_dies: bool = False, sharers: int = 1) -> Crew:
+        begun.append(Crew(partial(run, address, deed), partial(check, checker_dies), sharers))
+        return begun[-1]
+
+    yield start
+    for crew in begun:
+        crew.close()
+
+
+def execute(crew: Crew, timeout_s: float = ASK_S) -> object:
+    crew.replay(LOAD, ASK_S, Stage.CHECK)
+    case = Case(plan=0, slot=slots_of(BUNDLE)[0], content=Content(draw="normal", seed=SEED))
+    return crew.replay(Execute(side=Side.CANDIDATE, cases=(case,), zones=SEED), timeout_s, Stage.CHECK)
 
 
 def test_a_card_that_is_not_there_is_a_failure_of_ours():
     with pytest.raises(WorkerError) as caught:
-        Crew(NO_CARD, TARGETS["sm_90"])
+        Crew.at(Seat(NO_CARD), TARGETS["sm_90"])
     assert str(caught.value)
 
 
 def test_a_failing_card_may_work_again():
     assert issubclass(CardFailed, Transient)
+
+
+def test_plans_are_run_and_looked_at(crew_that):
+    crew = crew_that()
+    assert execute(crew) == Done()
+    crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    timed = crew.replay(TimeRound(), ASK_S, Stage.TIME)
+    assert isinstance(timed, Timed) and timed.samples_us == pytest.approx((1.0,))
+    handle = crew.opened.handle
+    assert crew.look(Attend(handle=handle, arena_bytes=crew.arena_bytes)).outcome is None
+    assert crew.spent_s.keys() == {"load", "execute", "prepare", "time", "attend"}
+
+
+@pytest.mark.parametrize(("deed", "outcome"), [("faults", Outcome.DEVICE_FAULT), ("hangs", Outcome.HANG)])
+def test_who_costs_the_runner_is_told_and_the_spare_takes_over(crew_that, deed: str, outcome: Outcome):
+    crew = crew_that(deed)
+    for _ in range(2):
+        with pytest.raises(Ended) as ended:
+            execute(crew, BRIEF_S)
+        assert (ended.value.found["stage"], ended.value.found["outcome"]) == (Stage.CHECK, outcome)
+        assert crew.replay(Scrub(), ASK_S, Stage.CHECK) == Done()
+
+
+def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
+    crew = crew_that(checker_dies=True)
+    with pytest.raises(CardFailed, match="the checker is lost"):
+        crew.look(LOAD)
+    assert crew.look(Attend(handle=crew.opened.handle, arena_bytes=64)).outcome is None
+
+
+def test_nothing_is_run_or_looked_at_while_somebody_else_times(crew_that, address: str):
+    crew, other = crew_that(), Turns(address)
+    for ask in (lambda: execute(crew), lambda: crew.look(Attend(handle=crew.opened.handle, arena_bytes=64))):
+        asking = threading.Thread(target=ask)
+        with other.alone():
+            asking.start()
+            asking.join(SOON_S)
+            assert asking.is_alive()
+        asking.join(WAIT_S)
+        assert not asking.is_alive()
+    other.close()
+
+
+def test_only_timing_waits_for_those_who_do_not_time(crew_that, address: str):
+    crew, other = crew_that(), Turns(address)
+    timing = threading.Thread(target=lambda: crew.replay(TimeRound(), ASK_S, Stage.TIME))
+    with other.among_others():
+        assert execute(crew) == Done()
+        crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+        timing.start()
+        timing.join(SOON_S)
+        assert timing.is_alive()
+    timing.join(WAIT_S)
+    assert not timing.is_alive()
+    other.close()
+
+
+def test_waiting_for_a_turn_is_nobodys_hang(crew_that, address: str):
+    crew, other = crew_that(), Turns(address)
+    crew.replay(LOAD, ASK_S, Stage.CHECK)
+    crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    told: list[object] = []
+    timing = threading.Thread(target=lambda: told.append(crew.replay(TimeRound(), BRIEF_S, Stage.TIME)))
+    with other.among_others():
+        timing.start()
+        timing.join(2 * BRIEF_S)
+    timing.join(WAIT_S)
+    assert isinstance(told[0], Timed)
+    other.close()
+
+
+def test_a_hang_is_found_later_where_the_card_is_shared(crew_that):
+    crew = crew_that("hangs", sharers=4)
+    with pytest.raises(Ended, match=f"within {BRIEF_S:g} s"):
+        execute(crew, BRIEF_S)
+    assert 4 * BRIEF_S <= crew.spent_s["execute"] < ASK_S

@@ -3,7 +3,7 @@ import pytest
 from tests.workers.tracer.jobs import operator
 from workers.devices.cuda import CudaDevice, fresh_seed
 from workers.errors import WorkerError
-from workers.protocol import Device, Provenance
+from workers.protocol import Device, Provenance, Seat
 
 NO_CARD = 63
 
@@ -14,7 +14,7 @@ def test_figures_of_a_card_are_measured_and_confirmed():
 
 def test_without_its_card_there_is_no_device():
     with pytest.raises(WorkerError) as caught:
-        CudaDevice(Device.parse("h200"), "worker", card=NO_CARD)
+        CudaDevice(Device.parse("h200"), "worker", Seat(NO_CARD))
     assert str(caught.value)
 
 

@@ -1,5 +1,10 @@
 """What is sanitised, and what becomes of findings; the runs themselves are for a card."""
 
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from tests.service import records
@@ -9,6 +14,7 @@ from workers.devices.verdict import Ended
 from workers.protocol import Buffer, CheckResult, Device, FinalJob, Outcome, ShapeRole, Stage
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
+from workers.turns import Turns
 
 BUNDLE = records.bundle(1)
 JOB = FinalJob(
@@ -25,8 +31,14 @@ JOB = FinalJob(
 REHEARSAL = Rehearsal(card=0, operator=records.OPERATOR, bundle=BUNDLE, machine_code={}, plans=(), seed="00")
 
 
-def examination(sanitizer: Sanitizer | None) -> Examination:
-    return Examination(JOB, None, sanitizer, 0)  # type: ignore[arg-type]  # no card is asked for anything
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[SimpleNamespace]:
+    with closing(Turns("paper", tmp_path)) as turns:
+        yield SimpleNamespace(crew=SimpleNamespace(turns=turns))
+
+
+def examination(setting: SimpleNamespace, sanitizer: Sanitizer | None) -> Examination:
+    return Examination(JOB, setting, sanitizer, 0)  # type: ignore[arg-type]  # no card is asked for anything
 
 
 def test_boundary_shapes_and_the_smallest_benchmark_are_sanitised() -> None:
@@ -38,8 +50,8 @@ def test_boundary_shapes_and_the_smallest_benchmark_are_sanitised() -> None:
     assert sanitised(BUNDLE.model_copy(update={"plans": (large,)})) == ()
 
 
-def test_without_the_tool_nothing_is_held_against_a_finalist() -> None:
-    examined = examination(None)
+def test_without_the_tool_nothing_is_held_against_a_finalist(setting: SimpleNamespace) -> None:
+    examined = examination(setting, None)
     for tool in TOOLS:
         examined._sanitise(tool, REHEARSAL)
     assert [result.verdict for result in examined.results()] == ["skipped"] * len(FINAL_CHECKS)
@@ -47,12 +59,12 @@ def test_without_the_tool_nothing_is_held_against_a_finalist() -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_finding_ends_the_examination(tool: str) -> None:
+def test_a_finding_ends_the_examination(setting: SimpleNamespace, tool: str) -> None:
     class Found(Sanitizer):
         def run(self, tool: str, rehearsal: Rehearsal, program: object = ()) -> CheckResult:
             return CheckResult(name=tool, verdict="failed", detail=f"{tool}: something")
 
-    examined = examination(Found("p", "1"))
+    examined = examination(setting, Found("p", "1"))
     with pytest.raises(Ended) as ended:
         examined._sanitise(tool, REHEARSAL)
     assert ended.value.found["stage"] is Stage.FINAL and ended.value.found["outcome"] is OUTCOMES[tool]

@@ -32,8 +32,12 @@ class Stage:
         self.seen: list[tuple[int, int, int]] = []
         paper.deeds["work"] = self._look
 
+    def run(self, order: Round):
+        self.rounds.prepare(order, self.entrants)
+        return self.rounds.time()
+
     def time(self, *samples: Sample):
-        timed = self.rounds.time(round_of(*samples), self.entrants)
+        timed = self.run(round_of(*samples))
         self.paper.log.clear()
         self.seen.clear()
         return timed
@@ -83,26 +87,26 @@ def test_only_calls_are_timed(stage: Stage) -> None:
 
 def test_a_sample_refills_flushes_and_holds_before_it_is_timed(stage: Stage) -> None:
     stage.time(sample(MINE, 3), sample(ITS, 3))
-    stage.rounds.time(round_of(sample(ITS, 0), sample(MINE, 0, 1)), stage.entrants)
+    stage.run(round_of(sample(ITS, 0), sample(MINE, 0, 1)))
     sample_of_one = [*REFILL, "event", "work", "event"]
     sample_of_two = [*REFILL, "event", "graph", "event"]
     assert stage.paper.log == ["synchronise", "reset", "fill_zones", *sample_of_one, *sample_of_two, "synchronise"]
 
 
 def test_plans_that_are_new_are_run_once_before(stage: Stage) -> None:
-    stage.rounds.time(round_of(sample(ITS, 0), sample(MINE, 0), sample(ITS, 1)), stage.entrants)
+    stage.run(round_of(sample(ITS, 0), sample(MINE, 0), sample(ITS, 1)))
     before = stage.paper.log[: stage.paper.log.index("fill_zones")]
     assert before == ["fill_float32", "poison", "work", "synchronise"] * 2 + ["synchronise", "reset"]
     stage.paper.log.clear()
     stage.rounds.forget()
-    stage.rounds.time(round_of(sample(ITS, 2)), stage.entrants)
+    stage.run(round_of(sample(ITS, 2)))
     assert stage.paper.log.count("work") == 2
 
 
 def test_every_timed_call_finds_fresh_content(stage: Stage) -> None:
     stage.time(sample(MINE, 0), sample(ITS, 0))
     order = round_of(sample(ITS, 1, 0, streams=(5, 6)), sample(MINE, 2, streams=(8,)))
-    stage.rounds.time(order, stage.entrants)
+    stage.run(order)
     places = [order.slots[ITS][1], order.slots[ITS][0], order.slots[MINE][2]]
     expected = [
         (slot.buffers[0], stream_seed(SEED, 0, stream) & 0xFF, 0xFF)
@@ -113,7 +117,7 @@ def test_every_timed_call_finds_fresh_content(stage: Stage) -> None:
 
 def test_red_zones_of_timed_slots_have_their_pattern_afterwards(stage: Stage) -> None:
     order = round_of(sample(ITS, 1, 0), sample(MINE, 2))
-    stage.rounds.time(order, stage.entrants)
+    stage.run(order)
     for slot in (order.slots[ITS][1], order.slots[ITS][0], order.slots[MINE][2]):
         for offset, size in slot.zones:
             assert set(stage.memory.tensor(offset, size).tolist()) == {zone_seed(SEED) & 0xFF}

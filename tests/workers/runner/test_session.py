@@ -27,7 +27,9 @@ from workers.orders import (
     Done,
     Execute,
     Load,
+    PrepareRound,
     Refused,
+    Reply,
     Round,
     Sample,
     Scrub,
@@ -36,7 +38,7 @@ from workers.orders import (
     TimeRound,
     Vacate,
 )
-from workers.runner import serve
+from workers.runner import open_session, serve
 from workers.runner.arena import Arena
 from workers.runner.session import Session, fault_of
 
@@ -61,18 +63,19 @@ def execute(slot=None, side: Side = Side.CANDIDATE) -> Execute:
     return Execute(side=side, cases=(case,), zones=CONTENT.seed)
 
 
-def time_round(limit: int = ARENA_BYTES) -> TimeRound:
-    places = slots_of(BUNDLE, 2, limit=limit, start=2**20)
+def time_round(session: Session) -> Reply:
+    places = slots_of(BUNDLE, 2, start=2**20)
     samples = (Sample(side=Side.CANDIDATE, slots=(0, 1), streams=(0, 1)),)
-    return TimeRound(
-        round=Round(plans={Side.CANDIDATE: 0}, slots={Side.CANDIDATE: places}, samples=samples, seed="cd" * 16)
-    )
+    order = Round(plans={Side.CANDIDATE: 0}, slots={Side.CANDIDATE: places}, samples=samples, seed="cd" * 16)
+    assert session.obey(PrepareRound(round=order)) == Done()
+    return session.obey(TimeRound())
 
 
 def test_the_greeting_says_what_card_and_where_its_arena_is(opened) -> None:
     _, memory, session = opened
     greeting = session.opened
     assert (greeting.card, greeting.arena_bytes, greeting.handle) == ("Paper H200", memory.bytes, memory.handle.hex())
+    assert greeting.address == "0000:1B:00.0"
     assert greeting.versions.keys() == {"driver", "cuda", "torch", "card"}
 
 
@@ -101,9 +104,17 @@ def test_several_cases_are_filled_first_and_awaited_once(opened) -> None:
 def test_a_round_is_timed(opened) -> None:
     _, _, session = opened
     session.obey(load())
-    reply = session.obey(time_round())
+    reply = time_round(session)
     assert isinstance(reply, Timed)
     assert reply.samples_us == pytest.approx((1.0,))
+
+
+def test_a_round_is_timed_once_and_only_what_is_still_loaded(opened) -> None:
+    _, _, session = opened
+    session.obey(load())
+    time_round(session)
+    with pytest.raises(BadMessage, match="no round is ready"):
+        session.obey(TimeRound())
 
 
 def test_what_does_not_fit_is_refused_and_nothing_is_lost(opened) -> None:
@@ -127,7 +138,7 @@ def test_scrubbing_overwrites_the_whole_arena_and_forgets(opened) -> None:
     paper, memory, session = opened
     session.obey(load())
     session.obey(execute())
-    session.obey(time_round())
+    time_round(session)
     memory.tensor(0, memory.bytes).fill_(7)
     session.obey(Scrub())
     assert set(memory.tensor(0, memory.bytes).unique().tolist()) == {0xFF}
@@ -150,10 +161,10 @@ def test_what_is_vacated_is_overwritten_and_no_more(opened) -> None:
 def test_loading_forgets_graphs_of_what_was_loaded_before(opened) -> None:
     paper, _, session = opened
     session.obey(load())
-    session.obey(time_round())
+    time_round(session)
     session.obey(load())
     assert (paper.unloaded, paper.destroyed) == (1, 1)
-    assert isinstance(session.obey(time_round()), Timed)
+    assert isinstance(time_round(session), Timed)
 
 
 def test_orders_for_the_checker_are_refused(opened) -> None:
@@ -179,7 +190,7 @@ def test_other_errors_are_ours(opened, error: Exception) -> None:
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="the torch of this machine may find a card")
 def test_a_runner_without_a_card_says_so_and_ends() -> None:
-    child = Child(lambda channel: serve(channel, 0, {}, 1024))
+    child = Child(lambda channel: serve(channel, lambda: open_session(0, {}, 1024)))
     reply = child.hear(30)
     child.close()
     assert isinstance(reply, Broken) and reply.error.startswith("ToolMissing")

@@ -1,0 +1,80 @@
+"""Turns on a card: whatever runs there while somebody times would be timed as well.
+
+All processes of Kernelreef on a host take turns, whichever search they work for: any number look, load and check at
+once, or one alone times. Two lock files a card say whose turn it is; the system lets go of them when a process ends.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from workers.errors import Transient
+
+FOLDER = Path("/dev/shm")
+"""Where lock files are: every Linux has it, all users may write to it, and nobody tidies it up."""
+
+
+class Turns:
+    """Turns on one card.
+
+    A process that was forked needs an object of its own: locks belong to whoever opened the files.
+
+    Args:
+        card: What tells the card from all others of this host, such as its address on the bus.
+        folder: Where the lock files are. Who sees another one, such as a container, takes no turns with the others.
+
+    Raises:
+        Transient: If there can be no such files.
+    """
+
+    def __init__(self, card: str, folder: Path = FOLDER) -> None:
+        name = re.sub(r"\W", "-", card)
+        self._gate = _opened(folder / f"kernelreef-{name}-gate.lock")
+        self._room = _opened(folder / f"kernelreef-{name}-room.lock")
+
+    @contextmanager
+    def among_others(self) -> Iterator[None]:
+        """Wait until nobody times, and be one of many until it is left."""
+        with self._held(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until nobody else uses the card, and keep all others out until it is left."""
+        with self._held(fcntl.LOCK_EX):
+            yield
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        for file in (self._gate, self._room):
+            if file >= 0:
+                os.close(file)
+        self._gate = self._room = -1
+
+    @contextmanager
+    def _held(self, how: int) -> Iterator[None]:
+        # Who waits for the room holds the gate: whoever comes later, be it one of many, does not get past them.
+        try:
+            fcntl.flock(self._gate, how)
+            fcntl.flock(self._room, how)
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            yield
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+
+
+def _opened(path: Path) -> int:
+    """A file that is there for its lock alone; another user's will do, for nothing is written."""
+    plain = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        with suppress(FileExistsError):
+            made = os.open(path, plain | os.O_CREAT | os.O_EXCL)
+            os.fchmod(made, 0o644)
+            return made
+        return os.open(path, plain)
+    except OSError as error:
+        raise Transient(f"turns on a card need a file: {error}") from error
