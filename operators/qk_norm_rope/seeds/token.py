@@ -12,7 +12,7 @@ def places(token, n_heads, HALF: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK: tl.
 
 
 @triton.jit
-def norm_rope(first, second, weight_ptr, angles, y_ptr, offsets, mask, HALF: tl.constexpr, BLOCK: tl.constexpr):
+def norm_rope(first, second, weight_ptr, angles, y_ptr, offsets, inside, HALF: tl.constexpr, BLOCK: tl.constexpr):
     cols = tl.arange(0, BLOCK)
     lanes = cols < HALF
     first_cos, first_sin, second_cos, second_sin = angles
@@ -21,8 +21,8 @@ def norm_rope(first, second, weight_ptr, angles, y_ptr, offsets, mask, HALF: tl.
     first, second = first.to(tl.float32), second.to(tl.float32)
     scale = tl.rsqrt(tl.sum(first * first + second * second, axis=1) / (2 * HALF) + 1e-6)[:, None]
     first, second = first * scale * first_weight, second * scale * second_weight
-    tl.store(y_ptr + offsets, first * first_cos - second * first_sin, mask=mask)
-    tl.store(y_ptr + offsets + HALF, second * second_cos + first * second_sin, mask=mask)
+    tl.store(y_ptr + offsets, first * first_cos - second * first_sin, mask=inside)
+    tl.store(y_ptr + offsets + HALF, second * second_cos + first * second_sin, mask=inside)
 
 
 @triton.jit
