@@ -30,7 +30,7 @@ from workers.jail.kernel import die_with_parent
 from workers.joining import Service, machine_secret
 from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
-from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob, bundle_of
+from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob, bundle_of, patience_s
 from workers.queue import DISMISSED, HostLessee, Lease, Lessee, WorkerStatus, lost_report
 
 WARM_S = 300.0
@@ -53,8 +53,7 @@ class Pace:
 
     Attributes:
         block_ms: Longest wait for a job, milliseconds; a lapsed lease is noticed no later than this.
-        grace_s: Seconds over twice a job's deadline before its bench is ended; the bench keeps the deadline itself, and
-            assembles after it.
+        grace_s: Seconds over what a job may take before its bench is ended, which keeps the deadline itself.
         stop_s: Seconds that a running job gets to finish in once the worker is asked to stop.
         pause_s: Seconds to wait after a failure that may pass.
     """
@@ -176,15 +175,14 @@ class Worker:
         """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
         beat_s = self._lessee.lease_ms / 1000 / BEATS_PER_LEASE
         next_beat = time.monotonic() + beat_s
-        deadline = time.monotonic() + 2 * lease.job.deadline_s + self._pace.grace_s
+        patience = patience_s(lease.job) + self._pace.grace_s
+        deadline = time.monotonic() + patience
         bench.send(lease.job)
         while (answer := bench.poll(min(LOOK_S, beat_s))) is None:
             now = time.monotonic()
             if now > deadline:
                 bench.kill()
-                raise BenchDied(
-                    f"no answer {self._pace.grace_s:g} s after twice the deadline of {lease.job.deadline_s:g} s"
-                )
+                raise BenchDied(f"no answer within {patience:g} s")
             if self._stop_at is not None and now > self._stop_at:
                 bench.kill()
                 self._give_back(lease)

@@ -22,6 +22,7 @@ from workers.protocol import (
     Ready,
     Report,
     TraceReport,
+    patience_s,
 )
 
 WARM_S = 300.0
@@ -114,7 +115,7 @@ class Bench:
             await process.stdin.drain()
         except OSError as error:
             raise Unavailable(f"the bench ended: {error}") from error
-        answer = await self._hear(2 * job.deadline_s + GRACE_S)
+        answer = await self._hear(patience_s(job) + GRACE_S)
         if isinstance(answer, kind):
             return answer
         if isinstance(answer, Failure) and not answer.transient:

@@ -198,8 +198,9 @@ def trace_job(search: Search, operator: Operator, candidate: Candidate) -> Trace
 
 
 def retrace_job(search: Search, operator: Operator, candidate: Candidate) -> TraceJob:
-    """Turn a candidate into bundles once more, because the first time was an untrusted host's word."""
-    return trace_job(search, operator, candidate).model_copy(update={"id": retrace_id(candidate.id)})
+    """Turn a candidate into bundles once more, with time for all that there was time for before."""
+    job = trace_job(search, operator, candidate)
+    return job.model_copy(update={"id": retrace_id(candidate.id), "deadline_s": 2 * job.deadline_s})
 
 
 def measure_job(case: Case, bundle: Bundle, pacer: Bundle | None, errand: str | None = None) -> MeasureJob:

@@ -103,7 +103,7 @@ class Retraces:
         repeat = await self._ledger.retrace(candidate.trace_key)
         if repeat is None:
             return await self._unrepeatable(candidate)
-        if [variant.bundle for variant in await self._told(candidate)] == list(repeat.bundles):
+        if _agree(await self._told(candidate), repeat.bundles):
             return True
         if await self._ledger.doubted(candidate.id) is None:
             return Refused(Outcome.NONDETERMINISTIC, DIFFERS)
@@ -119,6 +119,13 @@ class Retraces:
     async def _told(self, candidate: Candidate) -> list[Variant]:
         """Its variants as they were first traced, by index."""
         return await self._ledger.variants(candidate.id)
+
+
+def _agree(told: Sequence[Variant], repeated: Sequence[str | None]) -> bool:
+    """Whether a repeat came to the same bundles, but for variants that there was no time for the first time."""
+    pairs = zip(told, repeated, strict=False)
+    late = {each.index for each in told if each.bundle is None and each.outcome in EXHAUSTED}
+    return len(told) == len(repeated) and all(one.bundle == other or one.index in late for one, other in pairs)
 
 
 def _exhausted(outcome: Outcome, reason: str, told: Sequence[Variant], found: Sequence[NewVariant]) -> Refused | None:

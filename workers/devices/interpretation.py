@@ -11,6 +11,7 @@ from workers.devices.selection import Case
 from workers.inputs import draw_tiles
 from workers.interpreter import TILE_BYTES, InterpretReply, InterpretRequest, execute, pack, unpack
 from workers.protocol import DTYPE_BYTES, FinalJob, MeasureJob, Operator, Plan
+from workers.protocol.job import BUSY
 
 MEMORY_BYTES = 4 * 2**30
 """Memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
@@ -46,7 +47,7 @@ def interpret(
     cases: Sequence[Case],
     drawn: Sequence[Sequence[tuple[torch.Tensor, ...]]],
     sampled: Sequence[Plan],
-    wall_s: float,
+    limit_s: float,
     interpreter_function: Callable[[bytes], bytes] = execute,
 ) -> Interpretation:
     """Execute cases on their draws, and sample larger plans.
@@ -56,7 +57,7 @@ def interpret(
         cases: What to execute.
         drawn: Inputs, by case and draw.
         sampled: Plans whose traffic is sampled.
-        wall_s: Seconds until the jail is closed.
+        limit_s: Seconds of a processor until the jail is closed; by the clock `BUSY` times as many.
         interpreter_function: What runs in the jail.
 
     Raises:
@@ -78,10 +79,10 @@ def interpret(
     tiles = [draw_tiles(job.operator, plan.shape, TILE_BYTES, job.bundle.identity.encode()) for plan in sampled]
     inputs = [*(each for draws in drawn for each in draws), *tiles]
     parts = [_to_bytes(tensor) for each in inputs for tensor in each]
-    limits = jail.Limits(wall_s=wall_s, cpu_s=wall_s, memory_bytes=MEMORY_BYTES)
+    limits = jail.Limits(wall_s=BUSY * limit_s, cpu_s=limit_s, memory_bytes=MEMORY_BYTES)
     result = jail.run(interpreter_function, pack(request, parts), limits)
     if result.ending is not jail.Ending.RETURNED:
-        raise Unusable(_explain(result, wall_s))
+        raise Unusable(_explain(result, limit_s))
     try:
         reply, blobs = unpack(result.reply, InterpretReply)
         results = _read(job.operator, cases[: len(reply.finished)], blobs)
@@ -108,9 +109,9 @@ def _launched(job: MeasureJob | FinalJob, cases: Sequence[Case]) -> tuple[Plan, 
     return (*executed, *(plan for plan in predicted if plan not in executed))
 
 
-def _explain(result: jail.JailResult, wall_s: float) -> str:
+def _explain(result: jail.JailResult, limit_s: float) -> str:
     if result.ending is jail.Ending.TIMEOUT:
-        return f"the kernel did not end within {wall_s:g} s in the interpreter: an endless loop, or too much work"
+        return f"the kernel did not end within {limit_s:g} s in the interpreter: an endless loop, or too much work"
     said = result.detail.strip().splitlines()
     return f"the interpreter's process ended ({result.ending.value}): {said[-1] if said else 'it left no word'}"
 

@@ -52,8 +52,8 @@ from workers.tracer.rehearsal import rehearse
 
 SEED_BYTES = 32
 """Bytes of the secret that input values are drawn from, new for every job."""
-WALL_S = 30.0
-"""Seconds until the interpreter is given up on; honest kernels need under two."""
+LIMIT_S = 30.0
+"""Seconds of a processor until the interpreter is given up on; honest kernels need under two."""
 NO_CARD = "predicted devices have no card to run a sanitizer on"
 """Why finalists are not sanitised here."""
 SAMPLED_BYTES = 2 * 2**30
@@ -251,7 +251,7 @@ def _execute(
     drawn = [[draw(job.operator, case.plan.shape, name, seed) for name in case.draws] for case in cases]
     try:
         with timed(stages_s, "interpret"):
-            interpretation = interpret(job, cases, drawn, plans, min(WALL_S, job.deadline_s))
+            interpretation = interpret(job, cases, drawn, plans, min(LIMIT_S, job.deadline_s))
     except Unusable as unusable:
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
     with timed(stages_s, "check"):

@@ -19,6 +19,7 @@ from workers.protocol.job import (
     MeasureJob,
     TraceJob,
     bundle_of,
+    patience_s,
 )
 from workers.protocol.operator import (
     DTYPE_BYTES,
@@ -137,4 +138,5 @@ __all__ = [
     "bundle_of",
     "device_of_card",
     "label",
+    "patience_s",
 ]

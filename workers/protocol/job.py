@@ -18,6 +18,8 @@ PRACTICAL_MARGIN = 0.005
 MEASURED_DEADLINE_S = 900.0
 """Seconds for a job on a card. The first one for an operator also times the baselines, and torch.compile with
 max-autotune may take minutes over all benchmark shapes; all others take seconds."""
+BUSY = 2.0
+"""By the clock a trace may take so many times what it may take of a processor: cores have other work as well."""
 
 
 class TraceJob(Wire):
@@ -42,7 +44,8 @@ class TraceJob(Wire):
     seed: int = 0
     """Seeds the sample of autotune configurations; never input values."""
     deadline_s: float = 20.0
-    """Seconds for the trace with all its compiling, and again for the assembling. Most candidates need one of them."""
+    """Seconds of a processor for the trace with all its compiling, `BUSY` times as many by the clock, and again so many
+    by the clock for the assembling. Most candidates need one of them."""
     references: bool = False
     """Whether to export the operator's reference for the same shapes as well, without passing its gate again: what a
     finalist's random shapes need, which nobody knew before."""
@@ -129,6 +132,13 @@ class FinalJob(Wire):
     def subject(self) -> str:
         """Identity of the bundle that gets the verdict."""
         return self.finalist
+
+
+def patience_s(job: "Job") -> float:
+    """Seconds by the clock after which nothing more is to be expected of a bench, which keeps the deadline itself."""
+    if not isinstance(job, TraceJob):
+        return 2 * job.deadline_s
+    return (BUSY * (2 if job.references else 1) + 1) * job.deadline_s
 
 
 def bundle_of(job: MeasureJob | ConfirmJob | FinalJob) -> Bundle:

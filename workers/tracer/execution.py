@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
 from workers.targets import TARGETS
 from workers.tracer import source
+from workers.tracer.allowance import Allowance
 from workers.tracer.compiler import Compiler
 from workers.tracer.launches import Launches
 from workers.tracer.pretence import pretend
@@ -63,6 +64,7 @@ class Execution:
         self._tuning = Tuning()
         self._launches = Launches()
         self._kernels: dict[str, Kernel] = {}
+        self._allowance = Allowance(job.deadline_s)
 
     def run(self) -> Reply:
         """Trace all variants.
@@ -76,7 +78,7 @@ class Execution:
             self._backward = self._find_entry(module, self._job.operator.backward_entry)
         self._launches.namespace = vars(module)
         self._find_configurations()
-        variants = [self._trace_variant(choice) for choice in self._tuning.choices(self._job.seed)]
+        variants = self._trace_variants(self._tuning.choices(self._job.seed))
         launched = {launch.kernel for variant in variants for plan in variant.plans for launch in plan.launches}
         kernels = {digest: kernel for digest, kernel in self._kernels.items() if digest in launched}
         best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
@@ -105,6 +107,27 @@ class Execution:
             self._call(shape, compiles=False)
             if not self._tuning.is_needed:
                 return
+
+    def _trace_variants(self, choices: Sequence[Choice]) -> list[TracedPlans]:
+        """One after the other, as long as there is time for another as long as the longest so far."""
+        found: list[TracedPlans] = []
+        longest_s = 0.0
+        for choice in choices:
+            before_s = self._allowance.spent_s
+            if found and not self._allowance.suffices(longest_s):
+                found.append(self._left_out(choice, len(choices)))
+                continue
+            found.append(self._trace_variant(choice))
+            longest_s = max(longest_s, self._allowance.spent_s - before_s)
+        return found
+
+    def _left_out(self, choice: Choice, count: int) -> TracedPlans:
+        reason = (
+            f"{count} configurations at {len(self._job.shapes)} shapes take longer to compile than the "
+            f"{self._job.deadline_s:g} s there are: offer fewer configurations"
+        )
+        ended = Ended(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.COMPILE)
+        return TracedPlans(configuration=self._tuning.describe(choice), **ended.model_dump())
 
     def _trace_variant(self, choice: Choice) -> TracedPlans:
         """All plans of one variant, the cheapest shape first, as far as they go."""

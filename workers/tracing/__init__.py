@@ -19,6 +19,7 @@ from workers.assembler import Assembler, assemble, assemble_kernel
 from workers.errors import ToolMissing
 from workers.jail import Ending, JailResult, Limits
 from workers.protocol import Bundle, Graph, Outcome, Stage, TracedVariant, TraceJob, TraceReport
+from workers.protocol.job import BUSY
 from workers.protocol.plan import MAX_PLANS
 from workers.targets import TARGETS
 from workers.tracer import reference
@@ -47,6 +48,7 @@ _TRACEABLE = frozenset(
         Outcome.UNSUPPORTED_LAUNCH,
         Outcome.COMPILE_ERROR,
         Outcome.TRACE_CRASHED,
+        Outcome.TRACE_TIMEOUT,
         Outcome.PLAN_REJECTED,
         Outcome.WRONG_OUTPUT_TYPE,
     }
@@ -130,7 +132,8 @@ def _without_source(job: TraceJob) -> Trace:
 
 
 def _jailed(function: Trace, job: TraceJob) -> JailResult:
-    limits = Limits(wall_s=job.deadline_s, cpu_s=job.deadline_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
+    wall_s, cpu_s = BUSY * job.deadline_s, job.deadline_s
+    limits = Limits(wall_s=wall_s, cpu_s=cpu_s, memory_bytes=MEMORY_BYTES, reply_bytes=REPLY_BYTES)
     return jail.run(function, job.model_dump_json().encode(), limits)
 
 

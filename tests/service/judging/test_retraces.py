@@ -146,6 +146,19 @@ async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(be
     assert await retraces.look(case, ()) == refused, "it is not traced a third time"
 
 
+@pytest.mark.parametrize("again", [Outcome.TRACE_TIMEOUT, Outcome.CORRECT])
+async def test_variants_that_there_was_no_time_for_hold_nothing_up(
+    bench: Workbench, case: Case, again: Outcome
+) -> None:
+    late = TracedVariant(index=1, outcome=Outcome.TRACE_TIMEOUT, reason="too late")
+    traced = Traced(None, "", None, {}, (recorded(variant()), recorded(late)), sure=False)
+    await bench.store.candidates.save_trace("candidate", traced)
+    second = late if again is Outcome.TRACE_TIMEOUT else variant(2).model_copy(update={"index": 1})
+    retraces = Retraces(bench.store, Ledger(bench.store, bench.dispatcher, bench.events))
+    assert await settled(retraces, case, variant(), second) is None
+    assert await retraces.look(case, ()) is True
+
+
 class Fickle:
     """Traces a source to something else when it is asked for a second time."""
 
