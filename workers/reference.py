@@ -5,13 +5,13 @@ The graph is data that left a jail, so every operation is looked up in `OPERATIO
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
 from torch._ops import OpOverload
 
-from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef
+from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 
 _ELEMENTWISE = """
 abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
@@ -29,6 +29,7 @@ _PRODUCTS = """
 mm bmm addmm baddbmm mv dot convolution avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices
 _adaptive_avg_pool2d _adaptive_avg_pool3d
 """
+_MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"])
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
 repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
@@ -55,8 +56,8 @@ None of them draws random numbers, reads files, or lets values decide about shap
 Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 """What one node computes."""
 
-Rounding: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-"""A float tensor as it was computed, to the one that is gone on with."""
+Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
+"""A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
 _MOVING = frozenset((*_SHAPES.split(), *_FACTORIES.split()))
 """Operations that round nothing."""
 
@@ -101,13 +102,36 @@ def evaluate(
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):
             result = _call(node, given, values, double)
-            values.append(result if rounding is None or _base(node.op) in _MOVING else _rounded(result, rounding))
+            values.append(result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index)))
             for used in spent.get(index, ()):
                 values[used] = None
         return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
 
 
-def _rounded(result: Result, rounding: Rounding) -> Result:
+def origin(graph: Graph, value: Reference) -> int | None:
+    """The node that computes a value, whatever casts and moves it afterwards; None where an input is passed on."""
+    while isinstance(value, NodeRef):
+        node = graph.nodes[value.node]
+        if not _moves(node) or not node.uses:
+            return value.node
+        value = node.uses[0]
+    return None
+
+
+def is_product(node: Node) -> bool:
+    """Whether it is a matrix product or a convolution."""
+    return _base(node) in _MULTIPLYING
+
+
+def _moves(node: Node) -> bool:
+    return _base(node) in _MOVING
+
+
+def _base(node: Node) -> str:
+    return node.op.split(".")[1].removesuffix("_")
+
+
+def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     if isinstance(result, tuple | list):
         return tuple(rounding(part) if _is_real(part) else part for part in result)
     return rounding(result) if result is not None and _is_real(result) else result
@@ -115,10 +139,6 @@ def _rounded(result: Result, rounding: Rounding) -> Result:
 
 def _is_real(value: torch.Tensor | None) -> bool:
     return value is not None and value.is_floating_point()
-
-
-def _base(op: str) -> str:
-    return op.split(".")[1].removesuffix("_")
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:

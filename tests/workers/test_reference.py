@@ -114,5 +114,5 @@ def test_every_operation_that_computes_can_be_rounded():
     shaped = Node(op="aten.view.default", args=(NodeRef(node=0), (4,)))
     found = graph(square, shaped, outputs=(NodeRef(node=1),), dtypes=("float32",))
     (plain,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True)
-    (rounded,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True, rounding=lambda values: values * 1.5)
+    (rounded,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True, rounding=lambda _, values: values * 1.5)
     assert plain.tolist() == [9.0] * 4 and rounded.tolist() == [13.5] * 4

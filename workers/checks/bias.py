@@ -53,7 +53,7 @@ class Bias(Check):
                 reason = (
                     f"output '{output.name}' is too {'large' if lean.gain > 0 else 'small'} by {abs(lean.gain):.2%} "
                     f"throughout ({evidence.shape.key}, {evidence.draw} inputs): look for a factor, a missing term, or "
-                    "rounding by truncation"
+                    "rounding by truncation, which tl.dot of float32 does unless input_precision is 'ieee' or 'tf32x3'"
                 )
                 return Finding(lean.measure, Outcome.PRECISION, reason)
             worst = max(worst, lean.measure)

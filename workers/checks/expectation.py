@@ -3,7 +3,7 @@
 Evaluated only after the candidate has run, in a process that runs no candidate code.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from workers.float8 import readable
 from workers.orders import TIMED
 from workers.protocol import Graph, Operator
-from workers.reference import evaluate
+from workers.reference import evaluate, is_product, origin
 
 NUDGE_ROUNDOFFS = 32.0
 """Most roundoffs by which inputs are nudged to find the sensitivity: what a handful of operations may lose where matrix
@@ -24,6 +24,13 @@ INTERMEDIATE_ROUNDOFFS = 8.0
 """Most roundoffs by which intermediate values of gradients are moved: one call of the reference, such as the gradient
 of a softmax, is several operations of a kernel with a sum among them. Where one value outweighs its row, what is left
 of its gradient is the rounding of that sum; with 1, correct kernels were refused."""
+HANDED_ROUNDOFFS = 1.0
+"""Roundoffs of its own dtype by which a result is moved that the gradient may be computed from: it is handed to it
+rounded. Where it cancels, as in a softmax whose upstream gradients are far from zero, PyTorch's own gradient misses by
+four roundoffs of a row, and correct kernels were refused."""
+TINY = 1e-30
+"""What exact zeros among the inputs of gradients are moved to, above or below: at a kink, such as that of an absolute
+value, the slope of either side is right, and so is whatever lies between."""
 SINGULAR = "structured"
 """The draw in which whole rows cancel, so that intermediate values rounded to the inputs' dtype, as the probabilities
 of attention are, may change results beyond their scale. There, inputs are nudged by a roundoff of their own dtype. Not
@@ -62,11 +69,25 @@ class Expectation:
         return evaluate(self._graph, self._inputs, double=False)
 
     @cached_property
+    def largest_product(self) -> float:
+        """The largest finite magnitude among results of matrix products; 0 where there are none."""
+        found = [0.0]
+
+        def note(node: int, values: torch.Tensor) -> torch.Tensor:
+            if is_product(self._graph.nodes[node]) and values.numel():
+                found.append(float(values.nan_to_num(0.0, 0.0, 0.0).abs().amax()))
+            return values
+
+        if any(map(is_product, self._graph.nodes)):
+            evaluate(self._graph, self._inputs, double=True, rounding=note)
+        return max(found)
+
+    @cached_property
     def sensitivity(self) -> Tensors:
         """How far `expected` moves when float inputs move by a few roundoffs of the accumulator; zero for integers.
 
-        Gradients are also moved by rounding every intermediate: they are differences of large terms, which nudged
-        inputs move together.
+        Gradients are also moved by rounding every intermediate, and the results that they are handed: they are
+        differences of large terms, which nudged inputs move together.
         """
         return self._movements(range(NUDGES), coarse=self._draw == SINGULAR)
 
@@ -112,8 +133,24 @@ class Expectation:
         yield evaluate(self._graph, self._nudge(seed, coarse), double=True)
         if self._operator.backward:
             step = INTERMEDIATE_ROUNDOFFS * self._roundoff
-            rounding = partial(_rounded_at_random, step, self._generator(seed))
+            steps = dict.fromkeys(range(len(self._graph.nodes)), step)
+            rounding = partial(_rounded_at_random, steps, self._generator(seed))
             yield evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            rounding = partial(_rounded_at_random, self._handed, self._generator(seed))
+            moved = evaluate(self._graph, self._inputs, double=True, rounding=rounding)
+            yield self.expected[: self._results] + moved[self._results :]
+
+    @property
+    def _results(self) -> int:
+        """How many results there are besides gradients."""
+        return len(self._operator.outputs)
+
+    @cached_property
+    def _handed(self) -> dict[int, float]:
+        """By which steps results are moved that gradients are handed, by the nodes that compute them."""
+        found = zip(self._graph.outputs[: self._results], self._graph.output_dtypes, strict=False)
+        steps = {origin(self._graph, value): _half_eps(dtype) for value, dtype in found}
+        return {node: HANDED_ROUNDOFFS * step for node, step in steps.items() if node is not None}
 
     def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
         """Every float input in float64, each element and each row moved up or down by at most a relative step.
@@ -131,9 +168,14 @@ class Expectation:
                 if tensor.dim():
                     row_step = ROW_ROUNDOFFS * roundoff * tensor.shape[-1] ** 0.5
                     factors += _moves((*tensor.shape[:-1], 1), generator).mul_(row_step)
-                tensor = factors.add_(1).mul_(readable(tensor))
+                moved = factors.add_(1).mul_(readable(tensor))
+                tensor = self._off_zero(moved, tensor, generator) if self._operator.backward else moved
             nudged.append(tensor)
         return nudged
+
+    def _off_zero(self, moved: torch.Tensor, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        zeros = tensor == 0
+        return moved.add_(_moves(tensor.shape, generator).mul_(TINY).mul_(zeros)) if zeros.any() else moved
 
     @property
     def _roundoff(self) -> float:
@@ -146,8 +188,19 @@ class Expectation:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
 
 
-def _rounded_at_random(step: float, generator: torch.Generator, values: torch.Tensor) -> torch.Tensor:
-    """Moved up or down, by at least half of the step: where one value decides, no draw may leave it where it is."""
+def _half_eps(dtype: str) -> float:
+    """Roundoff of a float dtype by its name; 0 of others."""
+    named: torch.dtype = getattr(torch, dtype)
+    return float(torch.finfo(named).eps / 2) if named.is_floating_point else 0.0
+
+
+def _rounded_at_random(
+    steps: Mapping[int, float], generator: torch.Generator, node: int, values: torch.Tensor
+) -> torch.Tensor:
+    """Moved up or down, by at least half of the node's step: no value that decides may stay where it is by luck."""
+    step = steps.get(node, 0.0)
+    if not step:
+        return values
     moves = _moves(values.shape, generator)
     moves += moves.sgn()
     return moves.mul_(step / 2).add_(1).mul_(values)

@@ -28,7 +28,9 @@ def cluster(wrong: torch.Tensor) -> str:
         if first == last and size > 1:
             notes.append(f"all at index {first} of axis {axis}")
         elif first > 0 and last == size - 1 and (first >= _SMALLEST_TILE or 2 * first >= size):
-            notes.append(f"all from index {first} of axis {axis} on, which has {size}: is its tail masked?")
+            most = 2 * count >= total // size * (size - first)
+            asked = ": is its tail masked?" if most else ""
+            notes.append(f"all from index {first} of axis {axis} on, which has {size}{asked}")
         elif first == 0 and last < size - 1:
             notes.append(f"all up to index {last} of axis {axis}, which has {size}")
     return ", ".join(notes)

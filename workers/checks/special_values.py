@@ -71,5 +71,9 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
     if got.isnan() and native.isfinite():
         return ": an element that is never written, an overflow, or inf - inf"
     if native.isnan() and not got.isnan():
-        return ": a NaN of the inputs, or one that infinities make (inf - inf, 0 * inf), must reach the output"
+        return (
+            ": a NaN of the inputs, or one that infinities make (inf - inf, 0 * inf), must reach the output; tl.max, "
+            "tl.maximum and tl.clamp leave it out unless they are told propagate_nan=tl.PropagateNan.ALL, which tl.max "
+            "cannot be: use tl.reduce with such a tl.maximum"
+        )
     return ""

@@ -54,9 +54,9 @@ UNDERFLOWS = 256.0
 """Smallest normal float32 values, times the largest input, that any element may miss: a factor that is flushed to zero
 on the way to it, a weight of a softmax for instance, takes its whole product away."""
 CANCELLED_ROUNDOFFS = 4.0
-"""Roundoffs of the accumulator, times the largest input, that any element of an output as wide as it may miss where
-inputs are narrower: a small difference of terms as large as they are, such as a loss near zero, keeps no more of
-either, and the inputs' own rounding is thousands of times as large."""
+"""Roundoffs of the accumulator, times the largest input or the largest result of a matrix product, that any element of
+an output as wide as it may miss where inputs are narrower: a small difference of terms as large as they are, such as a
+loss near zero, keeps no more of either, and the inputs' own rounding is thousands of times as large."""
 OWN_ROUNDOFFS = 2.0
 """Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
 SUM_ROUNDOFFS = 0.5
@@ -176,7 +176,7 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     info = torch.finfo(carrier(errors.dtype))
     largest = _largest_input(evidence)
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
-    cancelled = largest * max(torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype))
+    cancelled = max(largest * torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype, largest))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
     return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * _roundoff(errors.dtype))
 
@@ -253,12 +253,14 @@ def summation_roundoff(evidence: Evidence) -> float:
     return float(torch.finfo(accumulator).eps / 2 * max(longest, min(elements / results, IN_A_ROW)) ** 0.5)
 
 
-def _cancellation(evidence: Evidence, dtype: torch.dtype) -> float:
-    """What terms as large as the largest input may lose relative to it, in an output of a dtype."""
+def _cancellation(evidence: Evidence, dtype: torch.dtype, largest: float) -> float:
+    """What terms as large as the largest input, or as products of inputs, may lose in an output of a dtype."""
     accumulator = _accumulator(evidence)
     widest = max((tensor.dtype.itemsize for tensor in evidence.inputs if tensor.is_floating_point()), default=8)
     narrowed = widest < accumulator.itemsize <= dtype.itemsize
-    return CANCELLED_ROUNDOFFS * torch.finfo(accumulator).eps / 2 if narrowed else 0.0
+    if not narrowed:
+        return 0.0
+    return CANCELLED_ROUNDOFFS * torch.finfo(accumulator).eps / 2 * max(largest, evidence.reference.largest_product)
 
 
 def _accumulator(evidence: Evidence) -> torch.dtype:

@@ -90,7 +90,7 @@ def _export(operator_json: str, shape_json: str) -> Graph:
 
 def gather(op: Operator, name: str, seed: int, kernel: Implementation, **dims: int) -> Evidence:
     """Evidence for a kernel written in torch, which may change the inputs it is given."""
-    shape = Shape(dims={d: SIZES[d] for d in op.dimensions} | dims)
+    shape = Shape(dims={d: SIZES[d] for d in op.dimensions if d not in dims} | dims)
     inputs, reference = _expect(op.model_dump_json(), shape.model_dump_json(), name, seed)
     after = tuple(tensor.clone() for tensor in inputs)
     result = kernel(*after)

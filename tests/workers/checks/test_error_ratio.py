@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
+from tests.gpu.contracts import operators
 from tests.workers.checks.cases import HONEST, as_timed, gather, graph_of, operator
 from workers.checks import CHECKS, Expectation
 from workers.protocol import Outcome, Shape
@@ -143,3 +145,36 @@ def test_products_in_int8_show_in_what_is_timed():
         found = replace(evidence, draw="timed", inputs=(a, b), outputs=(result,), reference=reference)
         outcomes.append(CHECK.examine(found).outcome)
     assert outcomes == [None, Outcome.PRECISION]
+
+
+def _from_what_was_handed(x, grad_y):
+    """A softmax's gradient from its rounded result, as PyTorch computes it."""
+    y = HONEST["softmax"](x)
+    wide, upstream = y.float(), grad_y.float()
+    return y, (wide * (upstream - (wide * upstream).sum(-1, keepdim=True))).to(x.dtype)
+
+
+@pytest.mark.parametrize("draw", ["shifted", "heavy"])
+def test_a_gradient_may_be_computed_from_the_result_that_it_is_handed(draw: str):
+    op = operators()["softmax_backward"]
+    sizes = [{"M": 65, "N": 129}, {"M": 3, "N": 11}]
+    cases = [gather(op, draw, seed, _from_what_was_handed, **dims) for dims in sizes for seed in range(6)]
+    assert [CHECK.examine(case).outcome for case in cases] == [None] * 12
+
+    def coarser(x, grad_y):
+        y, grad_x = _from_what_was_handed(x, grad_y)
+        return y, grad_x * (1 + 2**-5 * torch.sign(torch.randn(grad_x.shape))).to(x.dtype)
+
+    assert all(CHECK.examine(gather(op, "normal", seed, coarser, M=65, N=129)).outcome for seed in range(3))
+
+
+def _loss_of_products(x, weight, target):
+    """A cross-entropy as the logarithm of a sum less a logit, which may be as large as it."""
+    logits = x.float() @ weight.float().T
+    return torch.logsumexp(logits, -1) - logits.gather(1, target[:, None])[:, 0]
+
+
+def test_a_loss_near_zero_keeps_no_more_than_products_do():
+    op = operators()["linear_cross_entropy"]
+    findings = [CHECK.examine(gather(op, "shifted", seed, _loss_of_products, M=1, K=1, V=2)) for seed in range(60)]
+    assert all(finding.outcome is None for finding in findings)

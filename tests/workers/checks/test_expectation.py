@@ -2,6 +2,7 @@
 
 import torch
 
+from tests.gpu.contracts import operators
 from tests.workers.checks.cases import graph_of, operator
 from workers.checks import Expectation
 from workers.checks.expectation import INTERMEDIATE_ROUNDOFFS
@@ -127,3 +128,36 @@ def test_no_intermediate_of_a_gradient_stays_where_it_is_by_luck():
     moved = movement(torch.rand(100_000) + 1, one, backward=True)
     step = INTERMEDIATE_ROUNDOFFS * 2.0**-24
     assert step / 2 * 0.999 < float(moved.min()) <= float(moved.max()) <= step * 1.001
+
+
+def test_gradients_are_as_sensitive_as_the_rounded_results_that_they_are_handed():
+    double = {"op": "aten.mul.Tensor", "args": ({"input": 0}, 2.0)}
+    cast = {"op": "aten._to_copy.default", "args": ({"node": 0},), "kwargs": {"dtype": {"dtype": "bfloat16"}}}
+    gradient = {"op": "aten.sub.Tensor", "args": ({"node": 0}, {"input": 0})}
+    x = torch.rand(64) + 1
+    graph = Graph(
+        shape={"dims": {"N": 64}},
+        nodes=(double, cast, gradient),
+        outputs=({"node": 1}, {"node": 2}),
+        output_shapes=((64,), (64,)),
+        output_dtypes=("bfloat16", "float32"),
+    )
+    judged = operators()["gelu_backward"]
+    result, moved = Expectation(judged, graph, [x], "normal").sensitivity
+    assert 2.0**-10 < float(moved.mean()) < 2.0**-6, "it is computed from what was rounded to bfloat16"
+    assert float(result.max()) < 1e-4, "the result itself is no less exact for that"
+
+
+def test_zeros_at_a_kink_of_a_gradient_may_go_either_way():
+    slope = {"op": "aten.sign.default", "args": ({"input": 0},)}
+    x = torch.tensor([0.0, 1.0, -1.0])
+    moved = {backward: movement(x, slope, backward=backward) for backward in (False, True)}
+    assert moved[False].tolist() == [0.0, 0.0, 0.0]
+    assert moved[True][0] > 0.9 and moved[True][1:].max() < 1e-6
+
+
+def test_the_largest_product_counts_where_there_is_one():
+    a, b = torch.full((4, 8), 3.0).bfloat16(), torch.full((8, 2), 5.0).bfloat16()
+    op, shape = operator("matmul"), Shape(dims={"M": 4, "K": 8, "N": 2})
+    assert Expectation(op, graph_of(op, shape), (a, b), "normal").largest_product == 120.0
+    assert expectation("softmax", torch.randn(4, 64).bfloat16()).largest_product == 0.0

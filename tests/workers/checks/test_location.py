@@ -25,5 +25,8 @@ def test_clusters():
     assert cluster(head) == "16 of 32 elements, all up to index 1 of axis 0, which has 4"
     assert cluster(row) == "8 of 32 elements, all at index 2 of axis 0"
     assert cluster(torch.arange(64) >= 16).endswith("which has 64: is its tail masked?")
+    few = tail.clone()
+    few[1:, 6:] = False
+    assert cluster(few.repeat(2, 1)).endswith("which has 8"), "where few are wrong, no mask is missing"
     assert cluster(torch.arange(64) >= 15) == "49 of 64 elements"
     assert cluster(torch.tensor(True)) == "1 of 1 elements"
