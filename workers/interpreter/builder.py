@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from triton import language as tl
 
+from workers.interpreter import inline
 from workers.interpreter.access import Access
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import (
@@ -43,6 +44,7 @@ class Options:
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     max_num_imprecise_acc_default: int = 0
     backend_name: str = "interpreter"
+    takes_ptx: bool = False
 
 
 def _unsigned(data: Array) -> Array:
@@ -279,6 +281,19 @@ class Builder(Access):
             raise NotInterpretable(f"the interpreter does not know the libdevice function {symbol}")
         data = round_to(FUNCTIONS[symbol](*(operand.data for operand in operands)), dtype)
         return self._counted(Value(data, dtype.scalar), special=True)
+
+    def create_inline_asm(
+        self, text: str, constraints: str, operands: Sequence[Value], types: Sequence[TritonType], pure: bool, pack: int
+    ) -> inline.Results:
+        """A known instruction of PTX.
+
+        Raises:
+            NotInterpretable: If it is none, or the target takes no PTX.
+        """
+        if not self.options.takes_ptx:
+            raise NotInterpretable("the interpreter does not know this target's inline assembly")
+        value, is_special = inline.compute(text, constraints, operands, types, pack)
+        return inline.Results((self._counted(value, is_special),))
 
     # Shapes.
 

@@ -18,6 +18,7 @@ from workers.interpreter.recompilation import recompile
 from workers.interpreter.taking import take_over
 from workers.interpreter.translation import Functions, may_wait, translate_candidate
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
+from workers.targets import TARGETS
 
 FILENAME = "<candidate>"
 """Name the candidate's lines carry in tracebacks."""
@@ -82,8 +83,9 @@ def _read(meter: Meter) -> Metered:
 
 def _options(target: str) -> Options:
     """Precisions of float32 products as Triton's backends have them. Where TF32 is one, it is the default."""
-    own = ("tf32", "tf32x3") if target.startswith("sm_") else ("tf32",) if target == "gfx942" else ()
-    return Options(allowed_dot_input_precisions=(*own, "ieee", "bf16x3", "bf16x6"))
+    takes_ptx = TARGETS[target].vendor == "nvidia"
+    own = ("tf32", "tf32x3") if takes_ptx else ("tf32",) if target == "gfx942" else ()
+    return Options(allowed_dot_input_precisions=(*own, "ieee", "bf16x3", "bf16x6"), takes_ptx=takes_ptx)
 
 
 def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview]) -> Memory:

@@ -58,9 +58,9 @@ FAULTY = {
         None,
     ),
     "inline assembly": (
-        changed("tl.exp(x)", "tl.inline_asm_elementwise('ex2.approx.f32 $0, $1;', '=f,f', [x], tl.float32, True, 1)"),
+        changed("tl.exp(x)", "tl.inline_asm_elementwise('mov.b32 $0, $1;', '=f,f', [x], tl.float32, True, 1)"),
         "not_interpretable",
-        "inline_asm",
+        "inline assembly `mov.b32 $0, $1;`",
         13,
     ),
 }  # fmt: skip
@@ -73,6 +73,13 @@ def test_faulty_kernels_get_their_outcome_and_a_reason(device, fault):
     assert (report.outcome, report.stage, report.line) == (outcome, "check", line), report
     assert hint in report.reason
     assert report.shapes == ()
+
+
+def test_one_instruction_of_inline_assembly_is_interpreted(device):
+    power = "tl.inline_asm_elementwise('ex2.approx.f32 $0, $1;', '=f,f', [{}x], tl.float32, True, 1)"
+    right, wrong = (changed("tl.exp(x)", power.format(factor)) for factor in ("1.4426950408889634 * ", ""))
+    assert device.measure(job_for(right)).outcome == "correct"
+    assert device.measure(job_for(wrong)).outcome == "wrong_result"
 
 
 @pytest.mark.parametrize(("precision", "outcome"), [("ieee", "correct"), ("tf32x3", "correct"), ("tf32", "precision")])

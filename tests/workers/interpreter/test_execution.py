@@ -180,7 +180,7 @@ NOT_KNOWN = {
         "    x = tl.load(a0)\n"
         "    y = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)\n"
         "    tl.store(a1, y)\n",
-        "inline_asm",
+        "does not know the inline assembly `mov.b32 $0, $1;`",
         9,
     ),
     "a global that host code makes": (
