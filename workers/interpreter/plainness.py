@@ -23,6 +23,9 @@ _FORBIDDEN = (
     ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.ClassDef, ast.AsyncFunctionDef, ast.Delete, ast.Try,
     ast.With, ast.Yield, ast.YieldFrom, ast.Await,
 )  # fmt: skip
+_ASKED = (core.tensor_descriptor, core.tensor_descriptor_base)
+# Kinds that a kernel may ask for: descriptors come from one function, and are nothing else to either. Whether something
+# is a tensor or a constant the two see differently.
 _NUMBERS = (bool, int, float, str, type(None), tl.dtype, torch.dtype)
 _MISSING = object()
 
@@ -58,7 +61,9 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object]) ->
     """
     local = _bound_in(function)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
-    for node in (node for statement in function.body for node in ast.walk(statement)):
+    nodes = [node for statement in function.body for node in ast.walk(statement)]
+    asking = {node.func for node in nodes if isinstance(node, ast.Call) and _asks_for_kind(node, local, namespace)}
+    for node in (node for node in nodes if node not in asking):
         said = _objection(node, local, namespace, node in inner)
         if said:
             stopped = NotInterpretable(
@@ -66,6 +71,15 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object]) ->
             )
             stopped.line = getattr(node, "lineno", function.lineno)
             raise stopped
+
+
+def _asks_for_kind(call: ast.Call, local: set[str], namespace: Mapping[str, object]) -> bool:
+    """Whether a call is Python's `isinstance` of something and a kind that a kernel may ask for."""
+    match call:
+        case ast.Call(func=ast.Name("isinstance"), args=[_, kind], keywords=[]):
+            is_own = "isinstance" in local or "isinstance" in namespace or _root(kind) in local
+            return not is_own and any(resolve(kind, namespace) is asked for asked in _ASKED)
+    return False
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:

@@ -42,6 +42,14 @@ CASES = {
     "z = x, 2\n    y = z[0] * z[1]": [0, 2, 4, 6],
     "y = x.to(tl.float16).to(tl.float32) + x.dtype.primitive_bitwidth": [32, 33, 34, 35],
     "y = x + (1 if x.shape[0] == 4 else 5)": [1, 2, 3, 4],
+    "d = tl.make_tensor_descriptor(a0, [4], [1], [4])\n    if isinstance(d, tl.tensor_descriptor):\n        y = x + 1\n"
+    "    else:\n        y = d": [1, 2, 3, 4],
+    "y = x\n    if isinstance(a0, tl.tensor_descriptor) or isinstance(SIZE, tl.tensor_descriptor):\n        y = a0": [
+        0,
+        1,
+        2,
+        3,
+    ],
     "y = (i + 2147483647).to(tl.float32) * 0 + x": [0, 1, 2, 3],
 }
 

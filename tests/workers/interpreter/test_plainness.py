@@ -28,6 +28,14 @@ NOT_PLAIN = {
     "x = getattr(x, 'value', 0)": "Python's 'getattr'",
     "x = hasattr(x, 'value')": "Python's 'hasattr'",
     "x = isinstance(x, tl.constexpr)": "Python's 'isinstance'",
+    "x = isinstance(x, tl.tensor)": "Python's 'isinstance'",
+    "x = isinstance(x, (tl.tensor_descriptor, tl.tensor))": "Python's 'isinstance'",
+    "x = isinstance(x, type(x))": "Python's 'isinstance'",
+    "x = isinstance(tl.tensor_descriptor, x)": "Python's 'isinstance'",
+    "x = isinstance": "Python's 'isinstance'",
+    "x = isinstance(isinstance, tl.tensor_descriptor)": "Python's 'isinstance'",
+    "tl = x; x = isinstance(x, tl.tensor_descriptor)": "Python's 'isinstance'",
+    "x = issubclass(x, tl.tensor_descriptor)": "Python's 'issubclass'",
     "x = tl.core": "'tl.core', which is host code",
     "x = tl.core.inspect.stack()": "'tl.core.inspect.stack', which is host code",
     "x = torch.is_grad_enabled()": "'torch.is_grad_enabled', which is host code",
@@ -40,7 +48,7 @@ PLAIN = (
     "x = tl.load(x, mask=x < N)", "x = x.to(tl.float32).dtype.primitive_bitwidth", "x = libdevice.exp(x)",
     "x = tl.maximum(x, x, propagate_nan=tl.PropagateNan.ALL)", "x = tl.cdiv(x, triton.next_power_of_2(N))",
     "x = math.sqrt(2.0) * math.pi", "x = tl.zeros((N,), torch.float32)", "y = max(x, abs(x))",
-    "for i in tl.range(0, 3): x += i", "x = tl.sum(x) + undefined",
+    "for i in tl.range(0, 3): x += i", "x = isinstance(x, tl.tensor_descriptor)", "x = tl.sum(x) + undefined",
 )  # fmt: skip
 
 

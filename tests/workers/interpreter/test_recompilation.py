@@ -58,6 +58,26 @@ def test_what_host_code_changed_does_not(what: str):
     assert said in told and int(told.partition(":")[0]) > 0
 
 
+ASKING = """    d = tl.make_tensor_descriptor(x_ptr, [n_cols], [1], [16])
+    for _ in range(n_cols):
+        d = d
+    if {}:
+        e = 2.0 * e
+    y = e"""
+"""What a kernel asks of its arguments, and what it has made, is what Triton's compiler answers."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [("d", True), ("x_ptr", False), ("n_cols", False), ("BLOCK", False), ("e", False), ("(d, d)", False), ("1", False)],
+)
+def test_kinds_that_a_kernel_may_ask_for(asked: str, answer: bool):
+    question = f"isinstance({asked}, tl.tensor_descriptor)"
+    told, chosen = (job_for(PLAIN.replace("    y = e", ASKING.format(said))) for said in (question, answer))
+    assert told.bundle.kernels.keys() == chosen.bundle.kernels.keys()
+    assert outcome(told) == ""
+
+
 def test_constants_that_a_plan_claims_are_compiled_too():
     job = job_for(PLAIN)
     plans = [
