@@ -1,5 +1,6 @@
 """Why a candidate is stopped: a refusal names the outcome, the reason and the candidate's own line."""
 
+import linecache
 import sys
 import traceback
 from types import FrameType
@@ -8,6 +9,9 @@ from workers.protocol import REASON_CHARS, Outcome, Stage
 
 SOURCE_NAME = "candidate.py"
 """What tracebacks and the compiler call the candidate's source."""
+
+_EXCERPT_CHARS = 200
+# Longest part of a source line that a reason quotes.
 
 
 class Refused(BaseException):
@@ -45,10 +49,12 @@ def tidy(text: str) -> str:
 
 
 def crash(error: BaseException) -> Refused:
-    """What an exception that the candidate raised amounts to."""
-    return Refused(
-        Outcome.TRACE_CRASHED, f"{type(error).__name__}: {describe(error)}", Stage.TRACE, raising_line(error)
-    )
+    """What an exception that the candidate raised amounts to; of one that says nothing, the line."""
+    line, said = raising_line(error), describe(error)
+    text = linecache.getline(SOURCE_NAME, line).strip()[:_EXCERPT_CHARS] if line else ""
+    quoted = f" in `{text}`" if text else ""
+    reason = f"{type(error).__name__}: {said}" if said.strip() else f"{type(error).__name__}{quoted}"
+    return Refused(Outcome.TRACE_CRASHED, reason, Stage.TRACE, line)
 
 
 def describe(error: BaseException) -> str:

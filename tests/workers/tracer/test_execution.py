@@ -32,6 +32,11 @@ def test_the_cheapest_shape_decides_where_several_fail():
     assert reply.reason.startswith("AssertionError")
 
 
+def test_an_assertion_that_says_nothing_is_quoted():
+    reply = traced(candidate("assert x.shape[0] > 999\n" + ALLOCATE + LAUNCH))
+    assert reply.reason.startswith("AssertionError in `assert x.shape[0] > 999`")
+
+
 def test_scalars_follow_the_inputs():
     of = operator(
         scalars=[{"name": "factor", "dtype": "float", "value": 2.5}, {"name": "fast", "dtype": "bool", "value": True}]

@@ -1,3 +1,5 @@
+import linecache
+
 import pytest
 
 from workers.protocol import REASON_CHARS, Outcome, Stage
@@ -41,6 +43,29 @@ def test_a_crash_tells_kind_message_and_line():
     assert refused.reason == "KeyError: 'absent'"
     assert raising_line(raised.value) == 2
     assert raising_line(ValueError()) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("assert n % 128 == 0", "AssertionError in `assert n % 128 == 0`"),
+        ("assert n > 3, 'too few'", "AssertionError: too few"),
+        ("raise ValueError", "ValueError in `raise ValueError`"),
+        ("raise ValueError(' ')", "ValueError in `raise ValueError(' ')`"),
+        (f"assert n > {'3' * 300}", f"AssertionError in `assert n > {'3' * 189}`"),
+    ],
+)
+def test_a_crash_that_says_nothing_quotes_its_line(statement: str, reason: str, monkeypatch: pytest.MonkeyPatch):
+    source = f"def f(n):\n    {statement}\n\n\nf(3)\n"
+    lines = source.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, SOURCE_NAME, (len(source), None, lines, SOURCE_NAME))
+    with pytest.raises((AssertionError, ValueError)) as raised:
+        run_as_candidate(source)
+    assert (crash(raised.value).reason, crash(raised.value).line) == (reason, 2)
+
+
+def test_a_crash_without_a_line_tells_its_kind():
+    assert crash(AssertionError()).reason == "AssertionError"
 
 
 def test_reasons_are_short_and_printable():
