@@ -34,6 +34,8 @@ _EXCERPT_CHARS = 200
 _LOCATED = re.compile(rf"{re.escape(SOURCE_NAME)}\D{{0,3}}(?P<line>\d+):\d+\D{{0,4}}error: (?P<said>[^\n]+)")
 _SAID = re.compile(r"error: ([^\n]+)")
 _QUOTED = re.compile(r"(?P<kind>\w+)\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)", re.DOTALL)
+_CLUSTERS = "; Triton lowers neither sums along rows nor second products for clusters (num_ctas over 1): use num_ctas=1"
+# Its own words do not tell of clusters (tried with 3.7 for sm_90).
 _LOWERING_ERRORS = (RuntimeError, AssertionError, ValueError, TypeError, LookupError)
 
 Metadata = dict[str, Any]
@@ -131,7 +133,7 @@ def _lower(source: ASTSource, target: GPUTarget, options: Mapping[str, object]) 
         except CompilationError as error:
             raise _refuse_source(error, source.fn) from None
         except _LOWERING_ERRORS as error:
-            raise _refuse_lowering(error, printed(), source.fn) from None
+            raise _refuse_lowering(error, printed(), source.fn, options.get("num_ctas")) from None
     return str(module), metadata
 
 
@@ -192,10 +194,9 @@ def _file_line(function: JITFunction, source: str, number: int | None) -> int | 
     return None
 
 
-def _refuse_lowering(error: BaseException, printed: str, function: JITFunction) -> Refused:
+def _refuse_lowering(error: BaseException, printed: str, function: JITFunction, ctas: object) -> Refused:
     """A refusal of a later stage, whose C++ prints more than the exception says."""
-    if located := _LOCATED.search(printed):
-        return Refused(Outcome.COMPILE_ERROR, located["said"], Stage.COMPILE, int(located["line"]))
-    said = _SAID.search(printed)
-    reason = said[1] if said else f"{type(error).__name__}: {describe(error)}"
-    return Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, int(function.starting_line_number))
+    located, said = _LOCATED.search(printed), _SAID.search(printed)
+    line = int(located["line"]) if located else int(function.starting_line_number)
+    reason = located["said"] if located else said[1] if said else f"{type(error).__name__}: {describe(error)}"
+    return Refused(Outcome.COMPILE_ERROR, reason + (_CLUSTERS if ctas not in (None, 1) else ""), Stage.COMPILE, line)

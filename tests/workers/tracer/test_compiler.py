@@ -93,3 +93,13 @@ def test_what_is_wrong_with_a_function_that_may_not_be_inlined_is_told_without_a
 def test_options_that_the_target_does_not_take(options):
     reason, _ = error(candidate().replace(", BLOCK=", f", {options}, BLOCK="))
     assert "num_warps" in reason or "warps" in reason
+
+
+def test_who_asks_for_clusters_is_told_what_they_are_not_for():
+    summed = candidate().replace("x * w, mask", "x * w / tl.sum(x, 0), mask").replace(", BLOCK=", ", {}, BLOCK=")
+    reason, line = error(summed.replace("{}", "num_ctas=2"))
+    assert "rank >= 2" in reason and "use num_ctas=1" in reason
+    assert line == 6
+    assert traced(summed.replace("{}", "num_ctas=1")).outcome is Outcome.CORRECT
+    alone, _ = error(candidate().replace("x * w, mask", "x + wrong, mask").replace(", BLOCK=", ", num_ctas=2, BLOCK="))
+    assert "clusters" not in alone
