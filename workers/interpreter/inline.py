@@ -43,10 +43,13 @@ class Instruction:
     pack: int = 1
 
     @property
-    def constraints(self) -> str:
-        """The only ones that are known: registers that are written, then those that are read."""
-        register = "f" if self.dtype == tl.float32 else "r"
-        return ",".join([f"={register}", *[register] * self.operands])
+    def constraints(self) -> tuple[str, ...]:
+        """The only ones that are known: registers that are written, then those that are read.
+
+        Those of 32 bits without a type hold float32 as well.
+        """
+        registers = ("f", "r") if self.dtype == tl.float32 else ("r",)
+        return tuple(",".join([f"={register}", *[register] * self.operands]) for register in registers)
 
 
 @dataclass(frozen=True)
@@ -137,11 +140,12 @@ def compute(
     instruction = INSTRUCTIONS[name]
     places = [f"${place}" for place in range(instruction.operands + 1)]
     scalars = {operand.dtype.scalar for operand in operands} | {result.scalar for result in results}
-    said = (_COMMA.split(parts["operands"]), constraints, len(results), scalars, pack)
-    if said != (places, instruction.constraints, 1, {instruction.dtype}, instruction.pack):
+    said = (_COMMA.split(parts["operands"]), len(results), scalars, pack)
+    known = (places, 1, {instruction.dtype}, instruction.pack)
+    if said != known or constraints not in instruction.constraints:
         raise NotInterpretable(
             f"the interpreter knows {name} only as `{name} {', '.join(places)};` with constraints "
-            f"'{instruction.constraints}', pack={instruction.pack} and {instruction.dtype} throughout, not as "
+            f"'{instruction.constraints[0]}', pack={instruction.pack} and {instruction.dtype} throughout, not as "
             f"`{_excerpt(text)}` with '{_excerpt(constraints)}', pack={pack} and {', '.join(sorted(map(str, scalars)))}"
         )
     data = instruction.function(*(operand.data for operand in operands))

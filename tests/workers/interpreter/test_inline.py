@@ -39,7 +39,7 @@ def form(name: str) -> str:
 def computed(name: str, *operands: np.ndarray, text: str = "", **said: object) -> np.ndarray:
     """What a text gives in the form of `name`, but for what is said otherwise."""
     known = INSTRUCTIONS[name]
-    given = {"constraints": known.constraints, "dtype": known.dtype, "pack": known.pack, "results": 1, **said}
+    given = {"constraints": known.constraints[0], "dtype": known.dtype, "pack": known.pack, "results": 1, **said}
     values = [Value(data[None, None], given["dtype"]) for data in operands]
     types = [tl.block_type(known.dtype, [4])] * given["results"]
     with np.errstate(all="ignore"):
@@ -93,7 +93,7 @@ SMUGGLED = (
     "ld.global.f32 $0, [$1];", "mov.b32 $0, $1;",
 )  # fmt: skip
 CONSTRAINTS = (
-    "=r,r", "=f,r", "=r,f", "f,f", "=f", "=f,f,f", "=&f,f", "+f,f", "=f,0", "=f,n", "=f,f,~{memory}", "=f, f", "=f,=f",
+    "=f,r", "=r,f", "f,f", "=f", "=f,f,f", "=&f,f", "+f,f", "=f,0", "=f,n", "=f,f,~{memory}", "=f, f", "=f,=f",
     "=f,*f", "=f,f|r", "=l,l", "={f1},f", "",
 )  # fmt: skip
 
@@ -155,3 +155,8 @@ def test_other_vendors_assembly_is_not_known():
     said = "'ex2.approx.f32 $0, $1;', '=f,f', [x], dtype=tl.float32, is_pure=True, pack=1"
     reply = interpret(KERNEL.format(said), torch.tensor(X), Out((4,)), target="gfx942").reply
     assert reply.outcome == "not_interpretable" and "target's inline assembly" in reply.reason
+
+
+def test_registers_without_a_type_hold_float32_too():
+    assert INSTRUCTIONS["tanh.approx.f32"].constraints == ("=f,f", "=r,r")
+    assert INSTRUCTIONS["tanh.approx.bf16x2"].constraints == ("=r,r",)
