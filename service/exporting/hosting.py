@@ -8,6 +8,7 @@ from service.exporting.lifting import Lifted, Unliftable
 from service.exporting.vocabulary import DTYPES
 from workers.protocol import DTYPE_BYTES, Kernel, Launch, Operator, Plan, Pointer, View
 from workers.protocol.plan import Step
+from workers.protocol.tags import untagged
 
 WIDTH = 110
 """Longest line of a call before its arguments get lines of their own."""
@@ -205,23 +206,25 @@ class Host:
         """A compile-time value; what is no number stands in the plan as a text, with its kind in front."""
         if not isinstance(value, str):
             return "None" if value is None else number(value)
-        kind, _, name = value.partition(":")
-        if kind == "dtype" and name in DTYPES:
+        tag, name = untagged(value)
+        if tag == "dtype" and name in DTYPES:
             return f"tl.{DTYPES[name]}"
-        if kind == "torch" and name in DTYPE_BYTES:
+        if tag == "torch" and name in DTYPE_BYTES:
             return f"torch.{name}"
-        if kind == "function" and name in self._code.functions:
+        if tag == "function" and name in self._code.functions:
             return name
-        if not value.isascii():
+        if tag != "text":
+            raise Unliftable(f"a launch passes a {tag} that is not known")
+        if not name.isascii():
             raise Unliftable("a launch passes a text that is not ASCII")
-        return repr(value)
+        return repr(name)
 
 
 def functions_in(plan: Plan) -> set[str]:
     """Names of the functions that a plan launches or hands to them."""
     launched = {step.function for step in plan.launches}
     values = (value for step in plan.launches for value in step.constants.values() if isinstance(value, str))
-    return launched | {value.removeprefix("function:") for value in values if value.startswith("function:")}
+    return launched | {name for tag, name in map(untagged, values) if tag == "function"}
 
 
 def number(value: bool | int | float) -> str:

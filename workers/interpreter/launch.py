@@ -18,6 +18,7 @@ from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonTyp
 from workers.interpreter.memory import Lanes, Memory
 from workers.interpreter.translation import Functions, launchable
 from workers.protocol import Launch, Number, Pointer
+from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
 """Elements of one array over all lanes of a group: 1 MiB of float32, about what a core's cache holds."""
@@ -106,6 +107,12 @@ def bind_arguments(launch: Launch, functions: Functions) -> dict[str, object]:
     return {**constants, **passed}
 
 
+_TORCH_DTYPES = {name: dtype for name, dtype in vars(torch).items() if isinstance(dtype, torch.dtype)}
+_TRITON_DTYPES = {
+    name: tl.dtype(name) for name in (*tl.dtype.SINT_TYPES, *tl.dtype.UINT_TYPES, *tl.dtype.FP_TYPES, "void")
+}
+
+
 def _scalar(argument: Pointer | Number) -> TritonType:
     if isinstance(argument, Number):
         dtype = NUMBER_DTYPES[argument.type]
@@ -115,29 +122,27 @@ def _scalar(argument: Pointer | Number) -> TritonType:
     return tl.tensor(Value(np.array([[address]]), dtype), dtype)
 
 
-_NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
-
-
 def constant_of(value: object, named: Callable[[str], object]) -> object:
-    """A compile-time constant. Dtypes, functions and the numbers that JSON lacks travel as text.
+    """A compile-time constant. Dtypes and functions travel as texts with a tag.
 
     Args:
         value: As the launch has it.
         named: Gives the function of a name.
 
     Raises:
-        NotInterpretable: If there is no such function.
+        NotInterpretable: If there is no such dtype or function.
     """
     if not isinstance(value, str):
         return value
-    kind, _, name = value.partition(":")
-    if kind == "dtype":
-        return tl.dtype(name)
-    if kind == "torch":
-        return getattr(torch, name)
-    if kind == "function":
+    tag, name = untagged(value)
+    if tag == "text":
+        return name
+    if tag == "function":
         return named(name)
-    return _NON_FINITE.get(value, value)
+    known = _TORCH_DTYPES if tag == "torch" else _TRITON_DTYPES
+    if name not in known:
+        raise NotInterpretable(f"the plan passes '{name}', which is no dtype")
+    return known[name]
 
 
 def _run_group(builder: Builder, kernel: Callable[..., object], arguments: Mapping[str, object], lanes: Lanes) -> None:

@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 PROTOCOL_VERSION = 1
 """Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused."""
 
-_NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
-# How JSON without a word for them spells these numbers (`ser_json_inf_nan` below).
+NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+"""How JSON without a word for them spells these numbers (`ser_json_inf_nan` below)."""
 
 
 class Wire(BaseModel):
@@ -24,7 +24,7 @@ class Wire(BaseModel):
 
 
 def _read_constant(value: object) -> object:
-    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
+    return NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 Constant = Annotated[bool | int | float | str | None, BeforeValidator(_read_constant)]

@@ -9,6 +9,7 @@ import triton.language as tl
 from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
 
 from workers.protocol import DTYPE_BYTES, Kernel, Launch, Number, Outcome, Pointer, Stage
+from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
 from workers.tracer.recorder import Recorder
 from workers.tracer.refusal import Refused, describe, running_line
@@ -123,16 +124,18 @@ class Launches:
         )
 
     def _constant(self, name: str, value: object) -> bool | int | float | str | None:
-        """A compile-time value as data: `dtype:fp32` for Triton's dtypes, `function:name` for jit functions."""
+        """A compile-time value as data: dtypes and jit functions as texts with a tag."""
         value = value.value if isinstance(value, tl.constexpr) else value
-        if isinstance(value, bool | int | float | str | None):
+        if isinstance(value, str):
+            return escaped(value)
+        if isinstance(value, bool | int | float | None):
             return value
         if isinstance(value, tl.dtype):
-            return f"dtype:{value.name}"
+            return tagged("dtype", value.name)
         if isinstance(value, torch.dtype):
-            return f"{value}".replace("torch.", "torch:")
+            return tagged("torch", f"{value}".removeprefix("torch."))
         if isinstance(value, JITCallable):
-            return f"function:{self._name_of(value)}"
+            return tagged("function", self._name_of(value))
         raise Refused(
             Outcome.UNSUPPORTED_LAUNCH,
             f"constexpr argument '{name}' is a {_kind(value)}: pass numbers, strings, dtypes or jit functions",

@@ -75,6 +75,7 @@ def test_a_name_in_a_plan_is_looked_up_and_never_written() -> None:
         {**step.constants, "BLOCK": "dtype:fp32"},
         {**step.constants, "BLOCK": "torch:float16"},
         {**step.constants, "BLOCK": "'); import os"},
+        {**step.constants, "BLOCK": "text:torch:float16"},
         {**step.constants, "BLOCK": float("inf")},
         {**step.constants, "BLOCK": None},
     ):
@@ -82,6 +83,7 @@ def test_a_name_in_a_plan_is_looked_up_and_never_written() -> None:
             host(plan).forward("p") if constants is None else host(changed(plan, at, constants=constants)).forward("p")
         )
         wanted = {"dtype:fp32": "tl.float32", "torch:float16": "torch.float16", "'); import os": '"\'); import os"'}
+        wanted["text:torch:float16"] = "'torch:float16'"
         value = constants["BLOCK"]
         spelled = wanted[value] if isinstance(value, str) else {None: "None"}.get(value, 'float("inf")')
         assert f"BLOCK={spelled}" in said

@@ -166,6 +166,9 @@ def kernel(a0, a1, DTYPE: tl.constexpr, FN: tl.constexpr, NAME: tl.constexpr, TO
 """
     constants = {"DTYPE": "dtype:fp16", "FN": "function:double", "NAME": "relu", "TOP": float("-inf"), "BIAS": None}
     assert interpret(source, X, Out((4,)), STEP=1, **constants).only.tolist() == [0, 2, 4, 6]
+    for named in ("function:missing", "torch:builtins", "torch:nn", "dtype:fp7", "dtype:pointer<fp32>"):
+        refused = interpret(source, X, Out((4,)), STEP=1, **constants | {"FN": named}).reply
+        assert refused.outcome == "not_interpretable", refused
     other = constants | {"FN": "function:missing"}
     assert interpret(source, X, Out((4,)), STEP=1, **other).reply.outcome == "not_interpretable"
 

@@ -83,9 +83,10 @@ def test_options_that_only_other_targets_have():
 def test_compile_time_values_of_every_kind():
     header = "import math\n\nKIND = tl.constexpr(3)\n\n\n@triton.jit\ndef double(x):\n    return 2 * x\n\n\n@triton.jit"
     source = candidate().replace("@triton.jit", header, 1)
-    source = source.replace("BLOCK: tl.constexpr", ", ".join(f"{name}: tl.constexpr" for name in "ABCDEF"))
+    source = source.replace("BLOCK: tl.constexpr", ", ".join(f"{name}: tl.constexpr" for name in "ABCDEFGH"))
     source = source.replace(
-        "BLOCK=triton.next_power_of_2(x.shape[1])", "A=KIND, B='relu', C=tl.float16, D=x.dtype, E=double, F=128"
+        "BLOCK=triton.next_power_of_2(x.shape[1])",
+        "A=KIND, B='relu', G='torch:float32', H='NaN', C=tl.float16, D=x.dtype, E=double, F=128",
     )
     source = source.replace("BLOCK", "F").replace("x * w, mask", "E(x) * w, mask")
     assert launch(source).constants == {
@@ -95,6 +96,8 @@ def test_compile_time_values_of_every_kind():
         "D": "torch:float32",
         "E": "function:double",
         "F": 128,
+        "G": "text:torch:float32",
+        "H": "text:NaN",
     }
 
 
