@@ -158,7 +158,7 @@ def _launch(step: Launch, language: Language, functions: Functions, memory: Memo
 
 
 def _explain(error: BaseException) -> str:
-    if isinstance(error, NameError):
+    if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
         return f"'{error.name}' is made by host code, and the interpreter runs kernels only; make it a constant"
     text = (str(error) or getattr(error, "message", "")).splitlines()
     return f"the interpreter stopped with {type(error).__name__}: {text[0] if text else ''}"

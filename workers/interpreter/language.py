@@ -6,7 +6,7 @@ functions of Triton's standard library become plain Python functions by the same
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
 from types import ModuleType
@@ -65,12 +65,20 @@ def bind(options: Options) -> Language:
     semantic = TritonSemantic(builder)
     provided = {
         "__carry__": partial(_carry, semantic),
+        "__annotated__": partial(_annotate, semantic),
+        "__choose__": partial(_choose, semantic),
+        "__locals__": locals,
+        "__same__": _same,
+        "__value__": _value,
+        "__apply__": _apply,
+        "__result__": _result,
+        "__ignore__": _ignore,
         "__decide__": _decide,
         "__continue__": _decide,
         "__both__": partial(_connect, "logical_and", False),
         "__either__": partial(_connect, "logical_or", True),
         "__not__": _negate,
-        "range": partial(_range, builder),
+        "range": partial(_plain_range, semantic),
         "min": partial(_fold, "minimum", min),
         "max": partial(_fold, "maximum", max),
         "print": _ignore,
@@ -78,7 +86,7 @@ def bind(options: Options) -> Language:
     for kind in (core.dtype, core.block_type, core.pointer_type):
         kind.to_ir = lambda self, builder: self
     replaced = {id(getattr(core, name)): value for name, value in _REPLACED.items() if hasattr(core, name)}
-    replaced[id(core.range)] = provided["range"]
+    replaced[id(core.range)] = partial(_range, semantic)
     for owner in (core, libdevice, *LIBRARIES):
         replaced |= _bound_builtins(owner, semantic)
     _substitute(replaced)
@@ -162,10 +170,57 @@ def agreed(tensor: TritonType) -> int | bool:
     return value
 
 
-def _decide(condition: object) -> bool:
-    """What `if` and `while` do with a condition."""
+def _decide(condition: object, bound: Mapping[str, object] | None = None, names: Sequence[str] = ()) -> bool:
+    """What `if` and `while` do with a condition.
+
+    Where it is the device's, the compiler forgets what the branches assign to `names` that were bound to anything else
+    than tensors.
+    """
     plain = core._unwrap_if_constexpr(condition)
-    return bool(agreed(plain)) if isinstance(plain, tl.tensor) else bool(plain)
+    if not isinstance(plain, tl.tensor):
+        return bool(plain)
+    for name in names:
+        if bound and name in bound and not _is_carried(bound[name]):
+            raise NotInterpretable(f"'{name}' is no tensor, and assigned where the device decides whether it is")
+    return bool(agreed(plain))
+
+
+def _is_carried(value: object) -> bool:
+    """Whether a value lives on the device, as a whole."""
+    if isinstance(value, tuple | core.tuple):
+        return all(map(_is_carried, value))
+    return isinstance(value, core.base_value) and not isinstance(value, core.constexpr)
+
+
+def _choose(semantic: TritonSemantic, condition: object, yes: Callable[[], object], no: Callable[[], object]) -> object:
+    """`yes if condition else no`: a scalar of the device if that is what decides."""
+    value = yes() if _decide(condition) else no()
+    return _carry(semantic, value) if isinstance(core._unwrap_if_constexpr(condition), tl.tensor) else value
+
+
+def _annotate(semantic: TritonSemantic, annotation: object, value: object) -> object:
+    """`name: annotation = value`."""
+    return core._unwrap_if_constexpr(value) if annotation is core.constexpr else _carry(semantic, value)
+
+
+def _same(first: object, second: object) -> bool:
+    return core._unwrap_if_constexpr(first) is core._unwrap_if_constexpr(second)
+
+
+def _value(owner: object) -> object:
+    plain = core._unwrap_if_constexpr(owner)
+    return plain if isinstance(plain, bool | int | float | str | tuple | None) else getattr(plain, "value")  # noqa: B009
+
+
+def _apply(function: Callable[..., object], named: Mapping[str, object], values: Sequence[object]) -> object:
+    return function(*values, **named)
+
+
+def _result(value: object) -> object:
+    """One of several results of a function, of which the compiler makes scalars of one type."""
+    if not _is_carried(value):
+        raise NotInterpretable("a function that returns in several places gives back something else than tensors")
+    return value
 
 
 def _connect(method: str, decided: bool, *operands: Callable[[], object]) -> object:
@@ -187,15 +242,19 @@ def _negate(value: object) -> object:
     return plain.__not__() if isinstance(plain, tl.tensor) else not plain
 
 
-def _range(builder: Builder, *bounds: object, step: object = None, **hints: object) -> Iterator[TritonType]:
+def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonType]:
+    return _range(semantic, *bounds)
+
+
+def _range(semantic: TritonSemantic, *bounds: object, step: object = None, **hints: object) -> Iterator[TritonType]:
     """`range` and `tl.range`: the induction variable is a tensor, as it is in compiled kernels.
 
     Where only the traffic matters, a long loop takes evenly spread turns, each of which counts for several.
     """
+    builder: Builder = semantic.builder
     numbers = _bounds(bounds, step)
-    wide = any(isinstance(number, tl.tensor) and number.dtype == tl.int64 for number in numbers)
-    dtype = tl.int64 if wide else tl.int32
     turns: Sequence[int] = range(*(operator.index(number) for number in numbers))
+    dtype = _counter(semantic, numbers, turns)
     if not builder.samples or len(turns) <= SAMPLED_TURNS:
         for index in turns:
             yield tl.tensor(constant(index, dtype), dtype)
@@ -205,6 +264,22 @@ def _range(builder: Builder, *bounds: object, step: object = None, **hints: obje
     for index in chosen:
         yield tl.tensor(constant(index, dtype), dtype)
     builder.memory.meter.weight = before
+
+
+def _counter(semantic: TritonSemantic, numbers: Sequence[object], turns: Sequence[int]) -> TritonType:
+    """Dtype of what counts a loop.
+
+    Raises:
+        NotInterpretable: If the device counts in another way: its loops know neither steps down nor large numbers
+            without a sign.
+    """
+    every = [*numbers, *(0, 1)[: 3 - len(numbers)]]
+    dtype = reduce(semantic.integer_promote_impl, (semantic.to_tensor(number).dtype for number in every))
+    if len(numbers) == 3 and isinstance(numbers[2], tl.tensor) and operator.index(numbers[2]) <= 0:
+        raise NotInterpretable("a loop has a step that is not positive and known only on the device")
+    if len(turns) and max(0, turns[0], turns[-1]) >> dtype.int_bitwidth - 1:
+        raise NotInterpretable("a loop counts further than its counter can")
+    return dtype
 
 
 def _static_range(*bounds: object, step: object = None) -> Iterable[int]:
@@ -228,9 +303,12 @@ def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
 
 def _carry(semantic: TritonSemantic, value: object) -> object:
     """What an assignment does to a value: numbers become scalars of the device, as in compiled kernels."""
-    if type(value) is tuple:
+    if type(value) is tuple or isinstance(value, core.tuple):
         return tuple(_carry(semantic, item) for item in value)
-    return semantic.to_tensor(core._unwrap_if_constexpr(value), False)
+    plain = core._unwrap_if_constexpr(value)
+    if callable(plain):
+        raise NotInterpretable("a kernel gives a function another name")
+    return semantic.to_tensor(plain, False)
 
 
 def _map_elementwise(function: Callable[..., object], *tensors: object, pack: int = 1, **ignored: object) -> object:

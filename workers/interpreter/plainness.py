@@ -14,18 +14,37 @@ from triton.language import core
 from triton.runtime.jit import JITCallable
 
 from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.scopes import objection_to_parameters, shadowed
 
 _BUILTINS = {
     "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "slice",
 }  # fmt: skip
 # Python's own functions that mean the same wherever they are called.
-_FORBIDDEN = (
-    ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom, ast.ClassDef, ast.AsyncFunctionDef, ast.Delete, ast.Try,
-    ast.With, ast.Yield, ast.YieldFrom, ast.Await,
+_KERNEL = (
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.While, ast.Return, ast.Expr, ast.Pass, ast.Assert,
+    ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript,
+    ast.Starred, ast.Name, ast.List, ast.Tuple, ast.Slice, ast.keyword, ast.JoinedStr, ast.FormattedValue,
+    ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
+# What kernels are made of, and the interpreter does as Triton's compiler does.
 _ASKED = (core.tensor_descriptor, core.tensor_descriptor_base)
 # Kinds that a kernel may ask for: descriptors come from one function, and are nothing else to either. Whether something
 # is a tensor or a constant the two see differently.
+_CALCULATION = (
+    *_KERNEL, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg, ast.Break, ast.Continue, ast.Raise, ast.Dict,
+    ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.comprehension, ast.NamedExpr,
+)  # fmt: skip
+# What functions are made of that Python runs at compile time, once in the compiler and once here.
+_MESSENGERS = (core.static_assert, core.static_print, core.device_assert, core.device_print, print)
+# What has texts that nobody reads.
+_TYPES = (core.tensor, core.dtype, core.block_type, core.pointer_type, core.tensor_descriptor)
+_MEMBERS = {name for kind in _TYPES for name in dir(kind) if name[0] != "_" and not name.isupper()} | {
+    "T", "name", "primitive_bitwidth", "itemsize", "int_signedness", "int_bitwidth", "fp_mantissa_width", "element_ty",
+    "shape", "numel", "strides", "value", "dtype", "type", "scalar", "is_floating_point",
+} - {"to_ir", "mangle", "cache_key_part"}  # fmt: skip
+# What may be asked of tensors, dtypes and constants.
+_MODULES = ("torch", "triton", "math", "triton.language")
+# Modules of which members may be used, the last with all that it holds.
 _NUMBERS = (bool, int, float, str, type(None), tl.dtype, torch.dtype)
 _MISSING = object()
 
@@ -53,24 +72,92 @@ def resolve(expression: ast.expr, namespace: Mapping[str, object]) -> object:
     return _MISSING
 
 
-def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object]) -> None:
+def is_plain_default(value: object) -> bool:
+    """Whether a parameter's default is the same in every call."""
+    return _is_number(value) or _is_known(value)
+
+
+def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is_kernel: bool = True) -> None:
     """Hold a function that is compiled or interpreted against what kernels may say.
+
+    Args:
+        function: The function.
+        namespace: The module's globals.
+        is_kernel: Whether Triton's compiler reads it, and Python does not run it.
 
     Raises:
         NotInterpretable: At the first thing that they may not.
     """
-    local = _bound_in(function)
+    if is_kernel and (said := objection_to_parameters(function)):
+        raise _stopped(function, function, said)
+    shadow = shadowed(function, namespace, is_kernel)
+    if shadow is not None:
+        raise _stopped(function, shadow, "binds, in a branch or a loop, a name that stands for something else outside")
+    local, messages = _bound_in(function), _messages(function, namespace)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
     nodes = [node for statement in function.body for node in ast.walk(statement)]
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
     asking = {node.func for node in nodes if isinstance(node, ast.Call) and _asks_for_kind(node, local, namespace)}
     for node in (node for node in nodes if node not in asking):
-        said = _objection(node, local, namespace, node in inner)
+        said = _misuse(node, _KERNEL if is_kernel else _CALCULATION, messages)
+        said = said or _objection(node, local, namespace, node in inner)
+        if isinstance(node, ast.Name | ast.Attribute) and node not in called and _asserts(node, namespace):
+            said = "uses 'static_assert' without calling it"
         if said:
-            stopped = NotInterpretable(
-                f"'{function.name}' {said}: a kernel may only calculate, for what is interpreted to be what is compiled"
-            )
-            stopped.line = getattr(node, "lineno", function.lineno)
-            raise stopped
+            raise _stopped(function, node, said)
+
+
+def _stopped(function: ast.FunctionDef, node: ast.AST, said: str) -> NotInterpretable:
+    stopped = NotInterpretable(
+        f"'{function.name}' {said}: a kernel may only calculate, for what is interpreted to be what is compiled"
+    )
+    stopped.line = getattr(node, "lineno", function.lineno)
+    return stopped
+
+
+def _messages(function: ast.FunctionDef, namespace: Mapping[str, object]) -> set[ast.AST]:
+    """Parts of a function that only make up texts for people."""
+    found: list[ast.expr | None] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and _messenger(node.func, namespace):
+            found += [*node.args, *(item.value for item in node.keywords)]
+        elif isinstance(node, ast.Assert):
+            found.append(node.msg)
+        elif isinstance(node, ast.Raise):
+            found.append(node.exc)
+    return {part for item in found if item is not None for part in ast.walk(item)}
+
+
+def _messenger(callee: ast.expr, namespace: Mapping[str, object]) -> bool:
+    value = resolve(callee, namespace)
+    return any(value is known for known in _MESSENGERS)
+
+
+def _misuse(node: ast.AST, known: tuple[type[ast.AST], ...], messages: set[ast.AST]) -> str:
+    """What the compiler makes something else of than Python; empty if nothing is said about a part of a function."""
+    match node:
+        case ast.JoinedStr() if node not in messages:
+            return "makes a text of values"
+        case ast.BinOp(op=ast.Mod(), left=left, right=right) if _is_text(left) or _is_text(right):
+            return "makes a text of values"
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            if any(isinstance(op, ast.Is | ast.IsNot) for op in ops) and not any(map(_is_single, [left, *others])):
+                return "asks with 'is' for something else than None, True or False"
+        case ast.For(orelse=[_, *_]) | ast.While(orelse=[_, *_]):
+            return "has an 'else' behind a loop"
+        case ast.AnnAssign(value=None):
+            return "declares a name without a value"
+    return "" if isinstance(node, known) else f"has a statement '{type(node).__name__.lower()}'"
+
+
+def _is_text(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.JoinedStr) or (
+        isinstance(expression, ast.Constant) and isinstance(expression.value, str | bytes)
+    )
+
+
+def _is_single(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Constant) and isinstance(expression.value, bool | None)
 
 
 def _asks_for_kind(call: ast.Call, local: set[str], namespace: Mapping[str, object]) -> bool:
@@ -83,20 +170,41 @@ def _asks_for_kind(call: ast.Call, local: set[str], namespace: Mapping[str, obje
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:
-    """What is not plain about a part of a function; empty if nothing is."""
-    if isinstance(node, _FORBIDDEN):
-        return f"has a statement '{type(node).__name__.lower()}'"
+    """What a part of a function names that is not plain; empty if nothing is."""
     if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return "assigns to a part of something"
+    if isinstance(node, ast.Call) and _asserts(node.func, namespace):
+        return "calls something in the text of an assertion" if any(map(_calls, node.args[1:])) else ""
     if not isinstance(node, ast.Attribute | ast.Name):
         return ""
     root, name = _root(node), node.attr if isinstance(node, ast.Attribute) else node.id
     is_member = isinstance(node, ast.Attribute) and (root in local or root not in namespace)
-    if name.startswith("__") or (is_member and name.startswith(("_", "handle"))):
+    if name.startswith("__") or (is_member and name not in _MEMBERS):
         return f"uses '{name}'"
     if is_owner or root in local or not isinstance(node.ctx, ast.Load):
         return ""
+    if not _is_near(node, namespace):
+        return f"uses '{ast.unparse(node)}', which is host code"
     return _unplain(ast.unparse(node), resolve(node, namespace), isinstance(node, ast.Name) and name not in namespace)
+
+
+def _asserts(callee: ast.expr, namespace: Mapping[str, object]) -> bool:
+    return resolve(callee, namespace) is core.static_assert
+
+
+def _calls(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(expression))
+
+
+def _is_near(expression: ast.AST, namespace: Mapping[str, object]) -> bool:
+    """Whether a dotted name passes through no other modules than those of the language."""
+    while isinstance(expression, ast.Attribute):
+        expression = expression.value
+        owner = resolve(expression, namespace)
+        name = owner.__name__ if isinstance(owner, ModuleType) else ""
+        if name and name not in _MODULES and not name.startswith(f"{_MODULES[-1]}."):
+            return False
+    return True
 
 
 def _unplain(said: str, value: object, is_builtin: bool) -> str:

@@ -15,9 +15,10 @@ from types import CodeType, FunctionType, ModuleType
 import torch
 import triton
 import triton.language as tl
-from triton.runtime.jit import JITCallable
+from triton.runtime.jit import JITCallable, JITFunction
 
-from workers.interpreter.plainness import is_constant, require_plain, resolve
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.plainness import is_constant, is_plain_default, require_plain, resolve
 
 IMPORTS = {"torch", "triton", "math", "__future__"}
 """Packages whose imports are taken over; a candidate may use no others."""
@@ -69,10 +70,30 @@ def take_over(source: str) -> Taken:
         for name in _names(statement) - bound:
             taken.namespace.pop(name, None)
             taken.left_out.setdefault(name, statement.lineno)
+    known: dict[str, JITCallable] = {}
     for value in list(taken.namespace.values()):
         if isinstance(value, JITCallable) and value.fn in taken.definitions:
-            require_plain(taken.definitions[value.fn], taken.namespace)
+            require_plain(taken.definitions[value.fn], taken.namespace, isinstance(value, JITFunction))
+            _require_single(known.setdefault(value.fn.__name__, value), value)
+            _require_plain_defaults(value, taken)
     return taken
+
+
+def _require_single(known: JITCallable, value: JITCallable) -> None:
+    """Triton's compiler knows functions by their names alone."""
+    if known is not value:
+        raise NotInterpretable(f"two kernels are functions called '{value.fn.__name__}': give each one of its own")
+
+
+def _require_plain_defaults(value: JITCallable, taken: Taken) -> None:
+    """What a default holds is the same in every call, and no function that has lost its name."""
+    for default in (*(value.fn.__defaults__ or ()), *(value.fn.__kwdefaults__ or {}).values()):
+        is_lost = isinstance(default, JITCallable) and default.fn in taken.definitions
+        is_lost = is_lost and not any(default is known for known in taken.namespace.values())
+        if is_lost or not is_plain_default(default):
+            raise NotInterpretable(
+                f"a parameter of '{value.fn.__name__}' has a default that may change: make it a plain constant"
+            )
 
 
 def _take(statement: ast.stmt, filename: str, taken: Taken) -> set[str]:

@@ -1,6 +1,7 @@
 """Translation of jit functions to Python functions, from their syntax trees.
 
-Decorators and annotations are dropped, and what means something else on the device than in Python is rewritten.
+Decorators and annotations are dropped, and what means something else on the device than in Python is rewritten by
+`workers.interpreter.rewriting`.
 """
 
 import ast
@@ -11,9 +12,12 @@ from copy import deepcopy
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 
-from triton.runtime.jit import ConstexprFunction, JITCallable
+from triton import language as tl
+from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 
 from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.plainness import is_plain_default
+from workers.interpreter.rewriting import DeviceCode, check_results
 from workers.interpreter.taking import MODULE_NAME, Taken
 
 Functions = dict[str, FunctionType]
@@ -31,18 +35,52 @@ def translate_candidate(
         provided: Names that its functions see in place of Python's own.
         replaced: What they see in place of objects of Triton's, by identity of those.
     """
-    constants = {name: replaced.get(id(value), value) for name, value in taken.namespace.items() if name[:2] != "__"}
+    constants = {name: _plain(value, replaced) for name, value in taken.namespace.items() if name[:2] != "__"}
     device: dict[str, object] = {"__name__": MODULE_NAME, "__builtins__": builtins, **provided, **constants}
-    functions: dict[object, FunctionType] = {}
+    functions: dict[FunctionType, FunctionType] = {}
+    kernels = {value.fn for value in taken.namespace.values() if isinstance(value, JITFunction)}
     for original, definition in taken.definitions.items():
+        if original not in kernels:
+            continue
         made: dict[str, FunctionType] = {}
-        exec(_compile(_rewrite(deepcopy(definition)), filename), device, made)
+        exec(_compile(_rewrite_kernel(deepcopy(definition)), filename), device, made)
         functions[original] = made[definition.name]
+    for original, function in functions.items():
+        function.__defaults__ = original.__defaults__ and tuple(
+            _translated(value, functions, replaced) for value in original.__defaults__
+        )
     for name, value in taken.namespace.items():
-        function: object = value.fn if isinstance(value, JITCallable) else value
-        if isinstance(function, FunctionType) and function in functions:
-            device[name] = function if isinstance(value, ConstexprFunction) else functions[function]
+        if isinstance(value, JITCallable | FunctionType):
+            device[name] = _translated(value, functions, replaced)
     return {name: value for name, value in device.items() if isinstance(value, FunctionType)}
+
+
+def _plain(value: object, replaced: Mapping[int, object]) -> object:
+    """What kernels see of a global: constants of the module are plain values, as those of launches are."""
+    return value.value if isinstance(value, tl.constexpr) else replaced.get(id(value), value)
+
+
+def _translated(
+    value: object, functions: Mapping[FunctionType, FunctionType], replaced: Mapping[int, object]
+) -> object:
+    """What kernels see of a function, or of another global."""
+    function: object = value.fn if isinstance(value, JITCallable) else value
+    if isinstance(value, ConstexprFunction):
+        return _at_compile_time(value) if value.__module__ == MODULE_NAME else _plain(value, replaced)
+    made = functions.get(function) if isinstance(function, FunctionType) else None
+    return made or _plain(value, replaced)
+
+
+def _at_compile_time(function: ConstexprFunction) -> Callable[..., object]:
+    """A function that Python runs in the compiler: as there, of plain values, and what it makes cannot change."""
+
+    def call(*values: object, **options: object) -> object:
+        result = function(*values, **options)
+        if not all(map(is_plain_default, (*values, *options.values(), result))):
+            raise NotInterpretable(f"'{function.fn.__name__}' is given or gives back more than a constant")
+        return result
+
+    return call
 
 
 def translate_library(library: ModuleType, provided: Mapping[str, object]) -> Functions:
@@ -97,7 +135,7 @@ def _decorated(function: ast.FunctionDef, name: str) -> bool:
 
 
 def _rewrite(function: ast.FunctionDef) -> ast.FunctionDef:
-    _DeviceCode().visit(function)
+    DeviceCode().visit(function)
     arguments = function.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
         if argument is not None:
@@ -106,48 +144,8 @@ def _rewrite(function: ast.FunctionDef) -> ast.FunctionDef:
     return function
 
 
-class _DeviceCode(ast.NodeTransformer):
-    """Rewrites what means something else on the device than in Python.
-
-    Assignments turn numbers into scalars, conditions are decided for all lanes at once, `and`, `or` and `not` work
-    element by element, and assertions are gone.
-    """
-
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        self.generic_visit(node)
-        node.value = _call("__carry__", node.value)
-        return node
-
-    def visit_If(self, node: ast.If) -> ast.If:
-        self.generic_visit(node)
-        node.test = _call("__decide__", node.test)
-        return node
-
-    def visit_While(self, node: ast.While) -> ast.While:
-        self.generic_visit(node)
-        node.test = _call("__continue__", node.test)
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.IfExp:
-        self.generic_visit(node)
-        node.test = _call("__decide__", node.test)
-        return node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        self.generic_visit(node)
-        name = "__both__" if isinstance(node.op, ast.And) else "__either__"
-        return _call(name, *(ast.Lambda(_NO_ARGUMENTS, value) for value in node.values))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        return _call("__not__", node.operand) if isinstance(node.op, ast.Not) else node
-
-    def visit_Assert(self, node: ast.Assert) -> ast.Pass:
-        return ast.Pass()
-
-
-_NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
-
-
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+def _rewrite_kernel(function: ast.FunctionDef) -> ast.FunctionDef:
+    """The same for a candidate's function, whose defaults are set later, as they were when it was defined."""
+    check_results(function)
+    function.args.defaults = [ast.Constant(None) for _ in function.args.defaults]
+    return _rewrite(function)

@@ -1,7 +1,7 @@
 """Tags: how compile-time values that JSON lacks travel as texts of a plan.
 
-A dtype of Triton's is `dtype:fp32`, one of torch's `torch:float32`, a jit function `function:name`. A text that would be
-read as one of these, or as a number, has `text:` in front, so that it comes back as the same text.
+A dtype of Triton's is `dtype:fp32`, one of torch's `torch:float32`, a jit function `function:name`. A text that would
+be read as one of these, or as a number, has `text:` in front, so that it comes back as the same text.
 """
 
 from workers.protocol.base import NON_FINITE

@@ -1,0 +1,165 @@
+"""Rewriting: syntax trees of kernels, changed where Triton's compiler makes something else of them than Python.
+
+What they call instead, by names in double underscores, is provided by `workers.interpreter.language`.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+
+_NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
+
+
+class DeviceCode(ast.NodeTransformer):
+    """Rewrites what means something else on the device than in Python.
+
+    Assignments turn numbers into scalars, conditions are decided for all lanes at once, `and`, `or` and `not` work
+    element by element, lists are tuples, and keyword arguments are evaluated before the others.
+    """
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        """Numbers become scalars."""
+        self.generic_visit(node)
+        node.value = _call("__carry__", node.value)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """An assignment like any other."""
+        read = deepcopy(node.target)
+        read.ctx = ast.Load()
+        return self._again(ast.Assign([node.target], ast.BinOp(read, node.op, node.value)), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """What is annotated as a compile-time value stays one."""
+        assert node.value is not None
+        self.generic_visit(node)
+        return ast.copy_location(ast.Assign([node.target], _call("__annotated__", node.annotation, node.value)), node)
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        """A condition that the device decides may not bind what only the compiler knows."""
+        bound = sorted(set(_assigned([*node.body, *node.orelse])))
+        self.generic_visit(node)
+        more = [_call("__locals__"), ast.Tuple([ast.Constant(name) for name in bound], ast.Load())] if bound else []
+        node.test = _call("__decide__", node.test, *more)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        """The condition is decided in every turn."""
+        self.generic_visit(node)
+        node.test = _call("__continue__", node.test)
+        return node
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        """What counts a loop is of no value behind it; and the only bound of a range is evaluated twice."""
+        if isinstance(node.iter, ast.Call) and node.iter.keywords:
+            call = node.iter  # of which the keywords come last, here alone
+            parts = [call.func, *call.args, *(item.value for item in call.keywords)]
+            func, *values = [self.visit(part) for part in parts]
+            count = len(call.args)
+            pairs = zip(call.keywords, values[count:], strict=True)
+            node.iter = ast.Call(func, values[:count], [ast.keyword(item.arg, value) for item, value in pairs])
+        else:
+            node.iter = self.visit(node.iter)
+            _evaluate_twice(node.iter)
+        node.body = [made for statement in node.body for made in _as_list(self.visit(statement))]
+        targets = [item for item in ast.walk(node.target) if isinstance(item, ast.Name)]
+        lost: list[ast.stmt] = [ast.Assign([ast.Name(item.id, ast.Store())], ast.Constant(None)) for item in targets]
+        lost.append(ast.Delete([ast.Name(item.id, ast.Del()) for item in targets]))
+        return [node, *(ast.copy_location(statement, node) for statement in lost)]
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        """Both values become scalars where the device chooses."""
+        self.generic_visit(node)
+        return _call("__choose__", node.test, _later(node.body), _later(node.orelse))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        """Element by element."""
+        self.generic_visit(node)
+        name = "__both__" if isinstance(node.op, ast.And) else "__either__"
+        return _call(name, *map(_later, node.values))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        """`not` works element by element."""
+        self.generic_visit(node)
+        return _call("__not__", node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """`is` compares plain values."""
+        self.generic_visit(node)
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return node
+        same = _call("__same__", node.left, node.comparators[0])
+        return ast.UnaryOp(ast.Not(), same) if isinstance(node.ops[0], ast.IsNot) else same
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Plain values are their own `value`."""
+        self.generic_visit(node)
+        return _call("__value__", node.value) if node.attr == "value" else node
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        """A tuple."""
+        self.generic_visit(node)
+        return ast.Tuple(node.elts, node.ctx)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Keyword arguments are evaluated first."""
+        parts = [*node.args, *(item.value for item in node.keywords)]
+        matters = node.keywords and any(isinstance(each, ast.Call) for part in parts for each in ast.walk(part))
+        self.generic_visit(node)
+        if not matters or any(item.arg is None for item in node.keywords):
+            return node
+        named = ast.Dict([ast.Constant(item.arg) for item in node.keywords], [item.value for item in node.keywords])
+        return ast.copy_location(_call("__apply__", node.func, named, ast.Tuple(node.args, ast.Load())), node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Expr:
+        """What is asserted is evaluated, and that is all."""
+        self.generic_visit(node)
+        return ast.Expr(_call("__ignore__", node.test, *([node.msg] if node.msg else [])))
+
+    def _again(self, made: ast.stmt, node: ast.stmt) -> ast.AST:
+        rewritten: ast.AST = self.visit(ast.copy_location(made, node))
+        return rewritten
+
+
+def check_results(function: ast.FunctionDef) -> None:
+    """Hold what a function gives back against what the compiler makes of several results: scalars of one type.
+
+    It is so where `return` stands in more than one place, or not at the end.
+    """
+    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
+    if all(node.value is None for node in returns) or (len(returns) == 1 and returns[0] is function.body[-1]):
+        return
+    for node in returns:
+        node.value = _call("__result__", node.value or ast.Constant(None))
+    if not isinstance(function.body[-1], ast.Return):
+        function.body.append(ast.copy_location(ast.Return(_call("__result__", ast.Constant(None))), function.body[-1]))
+
+
+def _assigned(statements: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names that statements assign, other than as compile-time values."""
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for part in (part for target in targets for part in ast.walk(target)):
+                if isinstance(part, ast.Name):
+                    yield part.id
+
+
+def _evaluate_twice(loop: ast.expr) -> None:
+    """`range(x)` evaluates what it is called with twice while it is compiled, and takes the second."""
+    match loop:
+        case ast.Call(func=ast.Name(id="range"), args=[bound]) if any(isinstance(x, ast.Call) for x in ast.walk(bound)):
+            both = ast.Tuple([bound, deepcopy(bound)], ast.Load())
+            loop.args = [ast.Subscript(both, ast.Constant(1), ast.Load())]
+
+
+def _as_list(made: ast.AST | list[ast.AST]) -> list[ast.stmt]:
+    return made if isinstance(made, list) else [made]  # type: ignore[return-value, list-item]
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    return ast.Lambda(_NO_ARGUMENTS, value)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
