@@ -76,7 +76,7 @@ def _places(launch: Launch, programs: Array) -> Array:
 def _run(builder: Builder, functions: Functions, launch: Launch, memory: Memory, lanes: Lanes) -> None:
     builder.memory, builder.grid, builder.widest = memory, launch.grid, 1
     kernel = launchable(functions, launch.function)
-    arguments = bind_arguments(launch, functions)
+    arguments = bind_arguments(launch, functions, memory)
     width, done = _width(launch), 0
     while done < len(lanes.programs):
         count = max(1, GROUP_ELEMENTS // (width * len(lanes.draws)))
@@ -91,7 +91,7 @@ def _width(launch: Launch) -> int:
     return max(LEAST_WIDTH, prod(sizes[-2:]))
 
 
-def bind_arguments(launch: Launch, functions: Functions) -> dict[str, object]:
+def bind_arguments(launch: Launch, functions: Functions, memory: Memory) -> dict[str, object]:
     """What the kernel's parameters receive, by name.
 
     Raises:
@@ -102,7 +102,7 @@ def bind_arguments(launch: Launch, functions: Functions) -> dict[str, object]:
             f"{launch.function} takes {len(launch.arguments)} arguments under {len(launch.parameters)} names; tuples "
             "and descriptors as arguments are not interpreted"
         )
-    passed = dict(zip(launch.parameters, (_scalar(argument) for argument in launch.arguments), strict=True))
+    passed = dict(zip(launch.parameters, (_scalar(argument, memory) for argument in launch.arguments), strict=True))
     constants = {name: constant_of(value, partial(launchable, functions)) for name, value in launch.constants.items()}
     return {**constants, **passed}
 
@@ -113,12 +113,12 @@ _TRITON_DTYPES = {
 }
 
 
-def _scalar(argument: Pointer | Number) -> TritonType:
+def _scalar(argument: Pointer | Number, memory: Memory) -> TritonType:
     if isinstance(argument, Number):
         dtype = NUMBER_DTYPES[argument.type]
         return tl.tensor(constant(argument.value, dtype), dtype)
     dtype = tl.pointer_type(POINTER_DTYPES[argument.dtype])
-    address = Memory.address(argument.buffer, argument.offset_bytes)
+    address = memory.address(argument.buffer, argument.offset_bytes)
     return tl.tensor(Value(np.array([[address]]), dtype), dtype)
 
 

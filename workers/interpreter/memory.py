@@ -1,12 +1,14 @@
 """Device memory of an interpreted plan: buffers in as many copies as there are draws of inputs.
 
-An address is a number, never a machine pointer: the buffer's number in the upper bits, the byte offset in the lower.
-So every access is checked, a stray one is a fault with a name, and addresses are the same in every draw. Which draw
+An address is a number, never a machine pointer, and looks like one of a card's: buffers lie where nobody can tell
+beforehand, far from each other. Every access is checked, a stray one is a fault with a name, and addresses are the same
+in every draw. Which draw
 a lane works on is the first axis of its arrays, which program it is the second.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import SystemRandom
 
 import numpy as np
 import torch
@@ -15,10 +17,14 @@ from workers.interpreter.faults import Array, OutOfBounds
 from workers.interpreter.formats import TritonType, decode, encode, format_of
 from workers.protocol import DTYPE_BYTES, View
 
-OFFSET_BITS = 40
-"""Bits of an address below the buffer's number: more than any buffer's size, so that overruns stay recognisable."""
-ALIGNMENT = 256
-"""Bytes to which buffers are aligned, as the devices' allocators do."""
+FIRST_ADDRESS = 0x7F << 40
+"""Where the buffers' addresses start, as far up as CUDA's do."""
+ADDRESS_BYTES = 1 << 40
+"""How far they reach: `FIRST_ADDRESS` and this are what 47 bits can hold."""
+LEAST_GAP_BYTES = 1 << 31
+"""Bytes between two buffers, at least, so that overruns stay recognisable: 256 buffers of 64 GiB leave as many."""
+ALIGNMENTS = (256, 2 << 20)
+"""Bytes to which buffers are aligned, one as often as the other: what the devices' allocators promise, and what they do."""
 POISONS = (0xFF, 0x00, 0x3F)
 """Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
 then zeros, then positive numbers near one. Who knows by one of them what was never written is found out by the next."""
@@ -89,9 +95,12 @@ class Memory:
                 a tile of `TILE_BYTES` wherever they are zero; they cost nothing until they are touched.
         """
         self._sizes = np.asarray(sizes, dtype=np.int64)
-        padded = -(-self._sizes // ALIGNMENT) * ALIGNMENT
+        padded = -(-self._sizes // ALIGNMENTS[0]) * ALIGNMENTS[0]
         self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]]).astype(np.int64)
         self._names = tuple(names)
+        self._numbers, self._lows = _scatter_buffers(padded)
+        self._bases = np.zeros(len(padded), dtype=np.int64)
+        self._bases[self._numbers] = self._lows
         self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # costs nothing until it is touched
         self._tiles = np.stack([np.zeros(TILE_BYTES, np.uint8), *(tiles or {}).values()])
         self._tile_of = np.zeros(len(self._sizes), dtype=np.int64)
@@ -103,10 +112,9 @@ class Memory:
         self.meter = Meter()
         self._kept = Meter()
 
-    @staticmethod
-    def address(buffer: int, offset_bytes: int) -> int:
+    def address(self, buffer: int, offset_bytes: int) -> int:
         """Address of a byte of a buffer."""
-        return ((buffer + 1) << OFFSET_BITS) + offset_bytes
+        return int(self._bases[buffer]) + offset_bytes
 
     def size(self, buffers: Iterable[int]) -> int:
         """Bytes of some buffers."""
@@ -244,9 +252,9 @@ class Memory:
         if address.size == 0:
             return address
         low, high = int(address.min()), int(address.max())
-        number = (low >> OFFSET_BITS) - 1
-        base = (number + 1) << OFFSET_BITS
-        if 0 <= number < len(self._sizes) and high - base + size <= self._sizes[number]:
+        position = int(np.searchsorted(self._lows, low, side="right")) - 1
+        number, base = self._numbers[position], int(self._lows[position])
+        if position >= 0 and high - base + size <= self._sizes[number]:
             place = address + (int(self._starts[number]) - base)
         else:
             place = self._locate_each(address, size)
@@ -255,23 +263,37 @@ class Memory:
         return place >> (size.bit_length() - 1)
 
     def _locate_each(self, address: Array, size: int) -> Array:
-        number = (address >> OFFSET_BITS) - 1
-        known = np.clip(number, 0, len(self._sizes) - 1)
-        offset = address - ((number + 1) << OFFSET_BITS)
-        stray = (number != known) | (offset + size > self._sizes[known])
+        position = np.searchsorted(self._lows, address, side="right") - 1
+        number = self._numbers[np.maximum(position, 0)]
+        offset = address - self._bases[number]
+        stray = (position < 0) | (offset + size > self._sizes[number])
         if stray.any():
             raise OutOfBounds(self._describe(int(address[stray].reshape(-1)[0]), size))
-        place: Array = offset + self._starts[known]
+        place: Array = offset + self._starts[number]
         return place
 
     def _describe(self, address: int, size: int) -> str:
-        number, offset = (address >> OFFSET_BITS) - 1, address & ((1 << OFFSET_BITS) - 1)
-        if offset >> (OFFSET_BITS - 1):  # closer to the next buffer's start: a negative offset
-            number, offset = number + 1, offset - (1 << OFFSET_BITS)
-        if not 0 <= number < len(self._sizes):
+        """A stray access, told by the buffer that is next."""
+        far = np.maximum(self._bases - address, address - self._bases - self._sizes)
+        number = int(far.argmin())
+        if far[number] > ADDRESS_BYTES:
             return f"uses address {address:#x}, which is in no buffer"
-        elements = int(self._sizes[number]) // size
+        offset, elements = address - int(self._bases[number]), int(self._sizes[number]) // size
         return f"accesses element {offset // size} of {self._names[number]}, which holds {elements}"
+
+
+def _scatter_buffers(sizes: Array) -> tuple[Array, Array]:
+    """Buffers in the order in which they lie, and where: both as chance has it."""
+    secret = SystemRandom()
+    numbers = np.array(secret.sample(range(len(sizes)), len(sizes)), dtype=np.int64)
+    room = (ADDRESS_BYTES - int(sizes.sum())) // max(1, len(sizes))
+    lows, end = np.zeros(len(sizes), dtype=np.int64), FIRST_ADDRESS
+    for position, number in enumerate(numbers):
+        aligned = secret.choice(ALIGNMENTS)
+        chosen = end + secret.randrange(min(LEAST_GAP_BYTES, room - 2 * aligned), room - aligned)
+        lows[position] = -(-chosen // aligned) * aligned
+        end = int(lows[position] + sizes[number])
+    return numbers, lows
 
 
 def _together(address: Array, mask: Array | None) -> tuple[Array, Array | None]:

@@ -136,3 +136,13 @@ def test_bfloat16_atomics_round():
     source = "@triton.jit\ndef kernel(a0, a1):\n    tl.atomic_add(a0, 1.0)\n    tl.store(a1, tl.load(a0))\n"
     x = torch.tensor([256.0], dtype=torch.bfloat16)
     assert interpret(source, x, Out((1,), torch.bfloat16), grid=(20,)).only == 256
+
+
+def test_an_address_is_no_number_that_a_kernel_could_know():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    tl.store(a1, a0.to(tl.int64))
+"""
+    found = {int(interpret(source, torch.ones(4), Out((1,), torch.int64)).only) for _ in range(2)}
+    assert len(found) == 2 and all(address >> 40 == 0x7F and address % 2**40 and not address % 256 for address in found)
