@@ -24,7 +24,7 @@ ADDRESS_BYTES = 1 << 40
 LEAST_GAP_BYTES = 1 << 31
 """Bytes between two buffers, at least, so that overruns stay recognisable: 256 buffers of 64 GiB leave as many."""
 ALIGNMENTS = (256, 2 << 20)
-"""Bytes to which buffers are aligned, one as often as the other: what the devices' allocators promise, and what they do."""
+"""Bytes to which buffers are aligned, one as often as the other: what allocators promise, and what they do."""
 POISONS = (0xFF, 0x00, 0x3F)
 """Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
 then zeros, then positive numbers near one. Who knows by one of them what was never written is found out by the next."""

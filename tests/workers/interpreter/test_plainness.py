@@ -10,7 +10,7 @@ from triton import language as tl
 from triton.language.extra import libdevice
 
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.plainness import is_constant, require_plain, resolve
+from workers.interpreter.plainness import is_constant, is_plain_default, require_plain, resolve
 
 NAMESPACE = {
     "torch": torch, "triton": triton, "tl": tl, "math": math, "libdevice": libdevice, "table": {"a": 1},
@@ -42,6 +42,23 @@ NOT_PLAIN = {
     "x = triton.runtime.driver.active": "which is host code",
     "x = table['a']": "'table', which is host code",
     "x = len(x)": "'len', which is host code",
+    "x = MODE.exec('1')": "uses 'exec'",
+    "x = x.sum().append(1)": "uses 'append'",
+    "x = f'{N}' == '3'": "makes a text",
+    "x = '%s' % N": "makes a text",
+    "x = x if 1000 is 1000 else 0": "asks with 'is'",
+    "for i in range(3): x += i\n    else: x = 0": "'else' behind a loop",
+    "while x > 0: x -= 1\n    else: x = 0": "'else' behind a loop",
+    "x: tl.tensor": "without a value",
+    "x = [i for i in (1, 2) if i]": "'listcomp'",
+    "x = (lambda y: y)(x)": "'lambda'",
+    "x = {1: 2}": "'dict'",
+    "x = triton.language.core.builtins": "which is host code",
+    "x = tl.core.builtins.__debug__": "uses '__debug__'",
+    "x = tl.core.builtins.copyright": "'tl.core.builtins.copyright', which is host code",
+    "tl.static_assert(True, tl.atomic_add(x, 1))": "in the text of an assertion",
+    "x = f(tl.static_assert)": "'static_assert' without calling it",
+    "if x: N = 3": "stands for something else outside",
 }
 
 PLAIN = (
@@ -49,6 +66,8 @@ PLAIN = (
     "x = tl.maximum(x, x, propagate_nan=tl.PropagateNan.ALL)", "x = tl.cdiv(x, triton.next_power_of_2(N))",
     "x = math.sqrt(2.0) * math.pi", "x = tl.zeros((N,), torch.float32)", "y = max(x, abs(x))",
     "for i in tl.range(0, 3): x += i", "x = isinstance(x, tl.tensor_descriptor)", "x = tl.sum(x) + undefined",
+    "tl.static_assert(N == 3, f'{N}')", "assert x, f'{N}'", "tl.device_print(f'{N}', x)", "x = 1 if N is None else 2",
+    "x = 7 % N", "x = x.type.element_ty", "x = tl.math.exp(x)",
 )  # fmt: skip
 
 
@@ -69,6 +88,33 @@ def test_what_tells_by_whom_it_is_read_is_refused_with_its_line(body: str):
 def test_what_only_calculates_is_plain(body: str):
     require_plain(function(body), NAMESPACE)
     assert compile(ast.Module([function(body)], []), "f", "exec")
+
+
+COMPUTED = {
+    "return {1, 2}": "'set'", "return f'{x}'": "makes a text", "return x.append(1)": "uses 'append'",
+    "return (lambda hash: hash)(x)": "stands for something else outside", "import os": "statement 'import'",
+}  # fmt: skip
+
+
+def test_what_python_runs_at_compile_time_may_say_more():
+    for body in ("return [y for y in x if y]", "return (lambda y, *z: y)(x)", "assert x, f'{x}'"):
+        require_plain(function(body), NAMESPACE, is_kernel=False)
+    for body, said in COMPUTED.items():
+        with pytest.raises(NotInterpretable, match=said):
+            require_plain(function(body), NAMESPACE, is_kernel=False)
+
+
+def test_parameters_of_kernels_are_plain():
+    odd = ast.parse("def f(a, /, b): return b").body[0]
+    assert isinstance(odd, ast.FunctionDef)
+    require_plain(odd, NAMESPACE, is_kernel=False)
+    with pytest.raises(NotInterpretable, match="parameters"):
+        require_plain(odd, NAMESPACE)
+
+
+def test_defaults_are_constants_and_functions():
+    assert all(map(is_plain_default, (1, "a", None, (1, 2), tl.float32, tl.constexpr(3), tl.load)))
+    assert not any(map(is_plain_default, ([], {}, object(), lambda: 0)))
 
 
 def test_constants_are_numbers_and_what_holds_them():

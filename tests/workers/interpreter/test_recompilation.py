@@ -1,5 +1,7 @@
 """What is interpreted must compile to the plan's kernels, whatever host code did to them meanwhile."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.workers.devices.kernels import AUTOTUNED, PLAIN, job_for
@@ -7,7 +9,7 @@ from workers import jail
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.recompilation import recompile
 from workers.interpreter.taking import take_over
-from workers.protocol import MeasureJob
+from workers.protocol import Launch, MeasureJob, Number
 
 LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
 FACTOR = PLAIN.replace("y = e", "y = FACTOR * e").replace("@triton.jit", "FACTOR = tl.constexpr(1.0)\n\n\n@triton.jit")
@@ -51,6 +53,35 @@ def test_options_of_a_launch_are_those_of_the_plans_kernels(given: str):
     assert outcome(job_for(PLAIN.replace("BLOCK=", f"{given}, BLOCK="))) == ""
 
 
+CLUSTERS = "".join(
+    line for line in AUTOTUNED.splitlines(keepends=True) if not line.startswith(("@triton.a", "@triton.h"))
+).replace("x.shape[0], x.shape[1])", "x.shape[0], x.shape[1], 4, triton.next_power_of_2(x.shape[1]), num_ctas=2)")
+
+
+def test_kernels_in_clusters_are_the_same_but_for_the_order_of_their_instructions():
+    assert outcome(job_for(CLUSTERS)) == ""
+    other = "\nkernel._unsafe_update_src(kernel.src.replace('e / ', '2.0 * e / '))\n"
+    assert "host code changed" in outcome(job_for(CLUSTERS + other))
+
+
+ALIKE = """
+
+@triton.jit
+def scale(x, MODE: tl.constexpr):
+    return x if MODE == "[" else x * 1.5
+
+
+@triton.jit
+def kernel"""
+
+
+def test_two_specialisations_that_triton_takes_for_one_are_refused():
+    source = PLAIN.replace("\n\n@triton.jit\ndef kernel", ALIKE)
+    assert outcome(job_for(source.replace("y = e", "y = scale(e, '['); y = scale(e, '[')", 1))) == ""
+    told = outcome(job_for(source.replace("y = e", "y = scale(scale(e, '['), '_')", 1)))
+    assert "takes two specialisations" in told, told
+
+
 @pytest.mark.parametrize("what", CHANGED)
 def test_what_host_code_changed_does_not(what: str):
     source, said = CHANGED[what]
@@ -78,22 +109,49 @@ def test_kinds_that_a_kernel_may_ask_for(asked: str, answer: bool):
     assert outcome(told) == ""
 
 
-def test_constants_that_a_plan_claims_are_compiled_too():
-    job = job_for(PLAIN)
+def changed(job: MeasureJob, change: Callable[[Launch], dict[str, object]]) -> MeasureJob:
+    """The job with launches that say something else."""
     plans = [
         plan.model_copy(
             update={
                 "steps": tuple(
-                    step.model_copy(update={"constants": {"BLOCK": 2 * step.constants["BLOCK"]}})
-                    if step.op == "launch"
-                    else step
-                    for step in plan.steps
+                    step.model_copy(update=change(step)) if isinstance(step, Launch) else step for step in plan.steps
                 )
             }
         )
         for plan in job.bundle.plans
     ]
-    forged = job.model_copy(update={"bundle": job.bundle.model_copy(update={"plans": tuple(plans)})})
+    return job.model_copy(update={"bundle": job.bundle.model_copy(update={"plans": tuple(plans)})})
+
+
+def test_types_and_constants_that_a_plan_claims_are_those_that_are_compiled():
+    job = job_for(PLAIN)
+
+    def other_types(step: Launch) -> dict[str, object]:
+        return {
+            "arguments": tuple(
+                a.model_copy(update={"type": "i64"}) if isinstance(a, Number) else a for a in step.arguments
+            )
+        }
+
+    def other_constants(step: Launch) -> dict[str, object]:
+        return {
+            "arguments": tuple(a for a in step.arguments if not isinstance(a, Number)),
+            "parameters": tuple(
+                n for n, a in zip(step.parameters, step.arguments, strict=True) if not isinstance(a, Number)
+            ),
+            "constants": step.constants
+            | {n: a.value for n, a in zip(step.parameters, step.arguments, strict=True) if isinstance(a, Number)},
+        }
+
+    assert outcome(changed(job, lambda step: {})) == ""
+    for change in (other_types, other_constants):
+        assert "something else than it is compiled for" in outcome(changed(job, change))
+
+
+def test_constants_that_a_plan_claims_are_compiled_too():
+    job = job_for(PLAIN)
+    forged = changed(job, lambda step: {"constants": {"BLOCK": 2 * step.constants["BLOCK"]}})
     assert "compiles to another kernel than the plan's" in outcome(forged)
 
 

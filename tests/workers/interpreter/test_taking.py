@@ -72,3 +72,31 @@ def test_a_kernel_that_is_not_plain_stops_it_with_its_line():
     with pytest.raises(NotInterpretable, match="'kernel' has a statement 'global'") as stopped:
         take("@triton.jit\ndef kernel(a0):\n    global N\n    tl.store(a0, N)\n")
     assert stopped.value.line == 7
+
+
+FUNCTION = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef part(x{default}):\n    return x\n"
+
+
+def test_functions_have_names_of_their_own():
+    plain = FUNCTION.format(default="")
+    take_over(plain + plain)
+    take_over(plain + "same = part\n")
+    with pytest.raises(NotInterpretable, match="two kernels are functions called 'part'"):
+        take_over(plain + "first = part\n" + plain)
+    with pytest.raises(NotInterpretable, match="two kernels are functions called 'part'"):
+        take_over(plain.replace("@triton.jit\n", "") + "one = triton.jit(part)\ntwo = triton.jit(part)\n")
+
+
+def test_defaults_do_not_change():
+    for default in (", n=1", ", n: tl.constexpr = tl.constexpr(2)", ", n=(1, 2)", ", dtype=tl.float32", ", f=tl.exp"):
+        take_over(FUNCTION.format(default=default))
+    take_over(FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n")
+    for default in (", n=[]", ", n={1: []}"):
+        with pytest.raises(NotInterpretable, match="a default that may change"):
+            take_over(FUNCTION.format(default=default))
+
+
+def test_a_default_is_no_function_that_has_lost_its_name():
+    lost = FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n"
+    with pytest.raises(NotInterpretable, match="a default that may change"):
+        take_over(lost + FUNCTION.format(default=""))

@@ -1,0 +1,87 @@
+"""Likeness: whether two texts of PTX are one program, but for names of registers and the order of pure instructions.
+
+Triton 3.7 writes kernels that run in clusters down in one order or another, by chance. What touches memory, waits or
+branches stays in its order, everything else in its block.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+_PURE = {
+    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "copysign", "cos", "cvt", "cvta", "div", "ex2",
+    "fma", "fns", "lg2", "lop3", "mad", "max", "min", "mul", "neg", "not", "or", "popc", "prmt", "rcp", "rem",
+    "rsqrt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "tanh", "xor",
+}  # fmt: skip
+# Instructions whose order says nothing, as long as they stand in one block. `mov` is none: loops carry values by it.
+_REGISTER = re.compile(r"%[a-z]{1,3}\d+\b")
+_BRANCH = re.compile(r"(@\S+\s+)?(bra|brx|call|ret)\b")
+_COMMENT = re.compile(r"//[^\n]*")
+
+
+def are_alike(first: str, second: str) -> bool:
+    """Whether two texts are one program.
+
+    Each register is told by the instructions that it stands in, and these by their other registers, as far as that
+    tells more of them apart.
+    """
+    one, other = _Text(first), _Text(second)
+    while True:
+        if one.described() != other.described():
+            return False
+        known = one.told_apart()
+        one.refine()
+        other.refine()
+        if one.told_apart() == known and other.told_apart() == known:
+            return one.described() == other.described()
+
+
+class _Text:
+    """A program: instructions without their registers, and what is known of each register."""
+
+    def __init__(self, text: str) -> None:
+        lines = [line.strip() for line in _COMMENT.sub("", text).splitlines()]
+        lines = [line for line in lines if line]
+        self._registers = [_REGISTER.findall(line) for line in lines]
+        self._shapes = _placed([_REGISTER.sub("%", line) for line in lines])
+        self._known: Mapping[str, bytes] = {name: b"" for names in self._registers for name in names}
+
+    def described(self) -> Counter[bytes]:
+        """The instructions, with what is known of their registers."""
+        return Counter(self._each())
+
+    def told_apart(self) -> int:
+        """How many registers are told apart."""
+        return len(set(self._known.values()))
+
+    def refine(self) -> None:
+        """Know each register by the instructions that it stands in, and where in them."""
+        found: dict[str, list[bytes]] = {name: [] for name in self._known}
+        for described, names in zip(self._each(), self._registers, strict=True):
+            for position, name in enumerate(names):
+                found[name].append(described + position.to_bytes(2))
+        self._known = {name: _digest(sorted(uses)) for name, uses in found.items()}
+
+    def _each(self) -> list[bytes]:
+        pairs = zip(self._shapes, self._registers, strict=True)
+        return [_digest([shape.encode(), *(self._known[name] for name in names)]) for shape, names in pairs]
+
+
+def _placed(shapes: Sequence[str]) -> list[str]:
+    """Instructions with their place: of those whose order says something their number, of others their block's."""
+    block, ordered, placed = 0, 0, []
+    for shape in shapes:
+        opcode = re.split(r"[.\s;]", shape, maxsplit=1)[0]
+        if shape.endswith(":") or _BRANCH.match(shape):
+            block += 1
+        ordered += opcode not in _PURE
+        placed.append(f"{block} {shape}" if opcode in _PURE else f"{block} {ordered} {shape}")
+    return placed
+
+
+def _digest(parts: Sequence[bytes]) -> bytes:
+    made = blake2b(digest_size=16)
+    for part in parts:
+        made.update(len(part).to_bytes(4) + part)
+    return made.digest()
