@@ -1,10 +1,12 @@
 """Shapes that a candidate must get right besides the benchmark's: boundary shapes, and shapes it cannot know before.
 
-Both are drawn from the operator's `ranges`. A dimension without a range keeps its size in the first benchmark shape.
+Both are drawn from the operator's `ranges`. Dimensions without a range have the sizes that they have together in one of
+the benchmark shapes: boundary shapes mostly those of the first.
 """
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 
 from workers.protocol import Operator, Shape, ShapeRole
@@ -16,6 +18,12 @@ INTERPRETED_ROWS = 160
 INTERPRETED_VOLUME = 2**21
 """Product of all dimensions of inputs, and of their fixed sizes: bounds the multiplications of a matrix product, and
 the elements of its result."""
+ROOMY_ELEMENTS = 2**19
+"""Elements of all inputs of a shape that has two of everything: few programs get through many of them."""
+ROOMY_ROWS = 1200
+"""Rows of any input there: 17 texts of 70 tokens are 1190."""
+ROOMY_PRODUCTS = 2**23
+"""Elements of any input there, times those that another one has along fixed dimensions, such as taps of a kernel."""
 HELD_OUT_BYTES = 128 * 2**20
 """Bytes of all inputs of a held-out shape: checking one must stay cheap beside the benchmark shapes."""
 
@@ -25,6 +33,12 @@ TILE = 128
 """A size that common tiles divide; one more leaves a tail."""
 LONG = 8191
 """Longer than the block of most loops over a row, and one short of a power of two. Prime."""
+TWO_TILES = 140
+"""More than a tile of 128, and halved again and again more than one of 64, 32 and 16."""
+FEWEST_ROWS = 17
+"""Size that nothing is cut below before all else is cut: `bias` judges by 16 rows."""
+ROOMY_AXES = 4
+"""Axes from which all but the last two of an input count things that are alike, such as heads."""
 
 ATTEMPTS = 64
 """Draws of a held-out shape before it is cut to size instead."""
@@ -46,11 +60,12 @@ def all_shapes(operator: Operator, seed: int) -> tuple[Shape, ...]:
 
 
 def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
-    """At most five shapes at which kernels break, small enough to be interpreted on a CPU, the cheapest first.
+    """A few shapes at which kernels break, small enough to be interpreted on a CPU, the cheapest first.
 
-    The smallest; tall with odd short rows; exact tiles; one more than exact tiles; long rows. Sizes that only scalars
-    have, such as a window, are less than those of inputs there, and once more. An operator without ranges has none.
-    Where the smallest shape is too large to be interpreted it is the only one.
+    The smallest; tall with odd short rows; exact tiles; one more than exact tiles; long rows; two of everything; and
+    this in small for every other combination of fixed sizes that benchmark shapes have. Sizes that only scalars have,
+    such as a window, are less than those of inputs there, and once more. An operator without ranges has none. Where
+    the smallest shape is too large to be interpreted it is the only one.
     """
     names = [name for name in operator.extents if name in operator.ranges]
     if not names:
@@ -63,8 +78,11 @@ def boundary_shapes(operator: Operator) -> tuple[Shape, ...]:
         _pattern(names, first=17, between=TILE + 1, last=TILE + 1) | dict.fromkeys(aside, 17),
         _pattern(names, first=3, between=2, last=LONG) | dict.fromkeys(aside, LONG),
     )
-    points = [_cut(operator, _clamped(operator, sizes), _interpretable) for sizes in patterns]
+    first, *others = _fixed_sizes(operator)
+    points = [_cut(operator, _clamped(operator, sizes, first), _interpretable) for sizes in patterns]
     usable = [dims for dims in points if _interpretable(operator, dims)] or points[:1]
+    doubled = [_doubled(operator, TWO_TILES, first), *(_doubled(operator, TWO_TILES // 2, each) for each in others)]
+    usable += [dims for dims in doubled if _is_roomy(operator, dims)]
     shapes = (Shape(dims=dims, role=ShapeRole.BOUNDARY) for dims in sorted(usable, key=operator.input_bytes))
     return tuple({shape.key: shape for shape in shapes}.values())
 
@@ -115,10 +133,48 @@ def _pattern(names: Sequence[str], *, first: int, between: int, last: int) -> Di
     return {name: between for name in names} | {names[0]: first} | {names[-1]: last}
 
 
+def _doubled(operator: Operator, size: int, fixed: Dims) -> Dims:
+    """Two of everything at once, as an address of a second block may be right in the first of all heads only.
+
+    Two or three of what is counted, such as heads and experts; as many as given of all else, elements of fixed axes
+    behind a dimension included; half as many of the first size that only scalars have, such as a window.
+    """
+    counted, behind = _counted(operator), _behind(operator)
+    aside = [name for name in operator.ranges if name not in operator.extents]
+    sizes = {name: max(2, size // behind.get(name, 1)) for name in operator.extents}
+    sizes |= {name: 3 if index else 2 for index, name in enumerate(counted)}
+    sizes |= {name: 3 if index else size // 2 for index, name in enumerate(aside)}
+    dims = _clamped(operator, sizes, fixed)
+    return _cut(operator, _cut(operator, dims, _is_roomy, FEWEST_ROWS), _is_roomy)
+
+
+def _counted(operator: Operator) -> list[str]:
+    """Dimensions before the last two of an input of four axes or more, or of two inputs."""
+    met: Counter[str] = Counter()
+    for item in operator.inputs:
+        worth = 2 if len(item.shape) >= ROOMY_AXES else 1
+        met.update({extent: worth for extent in item.shape[:-2] if isinstance(extent, str)})
+    return [name for name in operator.extents if met[name] > 1]
+
+
+def _behind(operator: Operator) -> Dims:
+    """The most elements of axes without a name right behind a dimension, such as those of a group of weights."""
+    found: Dims = {}
+    for item in operator.inputs:
+        name = ""
+        elements = 1
+        for extent in item.shape:
+            name, elements = (extent, 1) if isinstance(extent, str) else (name, elements * extent)
+            found[name] = max(found.get(name, 1), elements)
+    return found
+
+
 def _drawn(operator: Operator, rng: random.Random, fits: Fits, known: Container[str]) -> Dims:
     """A point that fits and is new, or after many tries the last one drawn, cut until it fits."""
+    fixed = _fixed_sizes(operator)
     for _ in range(ATTEMPTS):
-        dims = _clamped(operator, {name: _log_uniform(rng, *bounds) for name, bounds in operator.ranges.items()})
+        sizes = {name: _log_uniform(rng, *bounds) for name, bounds in operator.ranges.items()}
+        dims = _clamped(operator, sizes, rng.choice(fixed) if len(fixed) > 1 else fixed[0])
         if fits(operator, dims) and Shape(dims=dims).key not in known:
             return dims
     return _cut(operator, dims, fits)
@@ -128,29 +184,65 @@ def _log_uniform(rng: random.Random, low: int, high: int) -> int:
     return min(high, int(math.exp(rng.uniform(math.log(low), math.log(high + 1)))))
 
 
-def _clamped(operator: Operator, sizes: Dims) -> Dims:
-    """A point of the space: these sizes within their ranges, every other dimension as in the first benchmark shape."""
+def _fixed_sizes(operator: Operator) -> list[Dims]:
+    """Sizes of the dimensions without a range that benchmark shapes have, each combination once, the first's first."""
+    fixed = [name for name in operator.dimensions if name not in operator.ranges]
+    return list({tuple(item.dims[name] for name in fixed): item.dims for item in operator.shapes}.values())
+
+
+def _clamped(operator: Operator, sizes: Dims, fixed: Dims) -> Dims:
+    """A point of the space: these sizes within their ranges, and what has no range as it is fixed."""
     ranged = {name: max(low, min(high, sizes[name])) for name, (low, high) in operator.ranges.items()}
-    return {name: ranged.get(name, operator.shapes[0].dims[name]) for name in operator.dimensions}
+    return {name: ranged.get(name, fixed[name]) for name in operator.dimensions}
 
 
-def _cut(operator: Operator, dims: Dims, fits: Fits) -> Dims:
-    """Halve dimensions, leading ones first, until the shape fits or is the smallest there is."""
+def _cut(operator: Operator, dims: Dims, fits: Fits, least: int = 1) -> Dims:
+    """Halve dimensions, leading ones first, until the shape fits or all are at their smallest, or as small as given."""
     dims = dict(dims)
     for name in operator.extents:
-        low, _ = operator.ranges.get(name, (dims[name], dims[name]))
+        low = max(least, operator.ranges.get(name, (dims[name], dims[name]))[0])
         while dims[name] > low and not fits(operator, dims):
             dims[name] = max(low, dims[name] // 2)
     return dims
 
 
 def _interpretable(operator: Operator, dims: Dims) -> bool:
-    shapes = [operator.input_shape(item, dims) for item in operator.given]
     return (
-        sum(map(math.prod, shapes)) <= INTERPRETED_ELEMENTS
-        and max(math.prod(shape[:-1]) for shape in shapes) <= INTERPRETED_ROWS
+        _elements(operator, dims) <= INTERPRETED_ELEMENTS
+        and max(math.prod(operator.input_shape(item, dims)[:-1]) for item in operator.given) <= INTERPRETED_ROWS
         and math.prod(dims[name] for name in operator.extents) * _fixed(operator) <= INTERPRETED_VOLUME
     )
+
+
+def _is_roomy(operator: Operator, dims: Dims) -> bool:
+    """Small enough to be interpreted once or twice; fixed axes at an input's end lie in its rows."""
+    ends = [len(item.shape) - _fixed_end(item.shape) for item in operator.given]
+    shapes = [operator.input_shape(item, dims)[:end] for item, end in zip(operator.given, ends, strict=True)]
+    return (
+        _elements(operator, dims) <= ROOMY_ELEMENTS
+        and max(math.prod(shape[:-1]) for shape in shapes) <= ROOMY_ROWS
+        and _products(operator, dims) <= ROOMY_PRODUCTS
+    )
+
+
+def _products(operator: Operator, dims: Dims) -> int:
+    """Elements of an input times those of the dimensions without a range that another one has and it does not."""
+    fixed = {*operator.extents} - {*operator.ranges}
+    return max(
+        math.prod(operator.input_shape(item, dims))
+        * math.prod(dims[name] for name in other.shape if isinstance(name, str) and name in fixed - {*item.shape})
+        for item in operator.given
+        for other in operator.given
+    )
+
+
+def _fixed_end(shape: Sequence[str | int]) -> int:
+    """How many axes without a name come last."""
+    return next((count for count, extent in enumerate(reversed(shape)) if isinstance(extent, str)), len(shape))
+
+
+def _elements(operator: Operator, dims: Dims) -> int:
+    return sum(math.prod(operator.input_shape(item, dims)) for item in operator.given)
 
 
 def _fixed(operator: Operator) -> int:

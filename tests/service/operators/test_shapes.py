@@ -8,6 +8,7 @@ from service.operators.shapes import (
     INTERPRETED_ELEMENTS,
     INTERPRETED_ROWS,
     INTERPRETED_VOLUME,
+    ROOMY_ELEMENTS,
     all_shapes,
     boundary_shapes,
     held_out_shapes,
@@ -49,11 +50,21 @@ def is_interpretable(item, shape):
     )
 
 
+def fixed_sizes(item):
+    """Combinations of sizes without a range, among the benchmark shapes."""
+    fixed = [name for name in item.dimensions if name not in item.ranges]
+    return {tuple(shape.dims[name] for name in fixed) for shape in item.shapes}, fixed
+
+
+def fixed_sizes_of(shapes, fixed):
+    return {tuple(shape.dims[name] for name in fixed) for shape in shapes}
+
+
 def test_a_window_is_shorter_than_the_rows_and_longer_once():
     item = CATALOGUE["sliding_window_attention"]
     assert item.dimensions == (*item.extents, "window")
     pairs = [(shape.dims["T"], shape.dims["window"]) for shape in boundary_shapes(item)]
-    assert sum(1 < window < rows for rows, window in pairs) >= 3
+    assert sum(1 < window < rows for rows, window in pairs) >= 5
     assert sum(window > rows for rows, window in pairs) == 1
     assert all(lies_in_ranges(item, shape) for shape in (*held_out_shapes(item, 1), *boundary_shapes(item)))
 
@@ -66,13 +77,19 @@ def lies_in_ranges(item, shape):
 def test_boundary_shapes_are_few_small_and_in_the_ranges(name):
     item = CATALOGUE[name]
     shapes = boundary_shapes(item)
-    assert 4 <= len(shapes) <= 5
-    assert all(is_interpretable(item, shape) and lies_in_ranges(item, shape) for shape in shapes)
+    combinations, fixed = fixed_sizes(item)
+    assert 5 <= len(shapes) <= 5 + len(combinations)
+    assert all(lies_in_ranges(item, shape) for shape in shapes)
+    larger = [shape for shape in shapes if not is_interpretable(item, shape)]
+    assert len(larger) <= len(combinations)
+    sizes = [[item.input_shape(tensor, shape.dims) for tensor in item.given] for shape in larger]
+    assert all(sum(map(math.prod, each)) <= ROOMY_ELEMENTS for each in sizes)
+    assert fixed_sizes_of(shapes, fixed) == combinations
     assert {shape.role for shape in shapes} == {ShapeRole.BOUNDARY}
 
 
 def test_boundary_shapes_of_two_wide_ranges():
-    assert dims(boundary_shapes(WIDE)) == [(1, 1), (149, 5), (17, 129), (64, 128), (3, 8191)]
+    assert dims(boundary_shapes(WIDE)) == [(1, 1), (149, 5), (17, 129), (64, 128), (140, 140), (3, 8191)]
 
 
 def test_the_cheapest_boundary_shape_is_the_smallest_and_leads():
@@ -85,9 +102,53 @@ def test_the_cheapest_boundary_shape_is_the_smallest_and_leads():
         }
 
 
-def test_a_dimension_without_a_range_keeps_its_first_benchmark_size():
-    item = operator({"M": [1, 64]}, benchmark=({"M": 64, "N": 512}, {"M": 64, "N": 1024}))
-    assert {shape.dims["N"] for shape in (*boundary_shapes(item), *held_out_shapes(item, 1))} == {512}
+TWO_WIDTHS = operator({"M": [1, 64]}, benchmark=({"M": 64, "N": 512}, {"M": 32, "N": 512}, {"M": 64, "N": 96}))
+
+
+def test_two_of_everything_counts_elements_of_fixed_axes_and_is_cut_to_size():
+    item = operator({"M": [1, 8192], "N": [1, 8192]}, shape=("M", "N", 64))
+    assert (140, 2) in dims(boundary_shapes(item))
+    item = operator({"M": [1, 8192], "N": [1, 8192]}, shape=("M", "N", 256, 16))
+    assert (2, 3) in dims(boundary_shapes(item)), "four axes count what is alike"
+    item = operator({"L": [1, 64], "M": [1, 8192], "N": [64, 8192]}, ({"L": 8, "M": 8, "N": 64},), ("L", "M", "N"))
+    assert (17, 70, 140) in dims(boundary_shapes(item)), "as many rows as there may be"
+
+
+def test_every_size_without_a_range_that_a_benchmark_has_is_met_at_a_boundary_shape():
+    assert dims(boundary_shapes(TWO_WIDTHS)) == [(1, 512), (5, 512), (64, 96), (64, 512)]
+
+
+def test_held_out_shapes_have_any_size_without_a_range_that_a_benchmark_has():
+    drawn = [shape.dims["N"] for seed in range(40) for shape in held_out_shapes(TWO_WIDTHS, seed)]
+    assert set(drawn) == {512, 96} and drawn.count(96) > 10
+
+
+def test_sizes_without_a_range_stay_together():
+    shapes = ({"M": 8, "N": 64, "O": 2}, {"M": 8, "N": 128, "O": 3})
+    item = operator({"M": [1, 64]}, benchmark=shapes, shape=("M", "N", "O"))
+    found = [*boundary_shapes(item), *(shape for seed in range(9) for shape in held_out_shapes(item, seed))]
+    assert {(shape.dims["N"], shape.dims["O"]) for shape in found} == {(64, 2), (128, 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("matmul", {"M": 140, "K": 140, "N": 140}),
+        ("attention", {"B": 2, "H": 3, "T": 140, "D": 128}),
+        ("sliding_window_attention", {"B": 2, "H": 3, "T": 140, "window": 70, "D": 128}),
+        ("gated_linear_attention", {"B": 2, "H": 3, "T": 70, "V": 140, "K": 128}),
+        ("depthwise_conv_large", {"B": 2, "C": 3, "H": 17, "W": 64, "K": 31}),
+        ("depthwise_conv_large", {"B": 2, "C": 3, "H": 17, "W": 64, "K": 29}),
+        ("simplicial_attention", {"B": 2, "H": 3, "T": 140, "W1": 70, "W2": 3, "D": 64}),
+        ("ternary_matmul", {"M": 140, "J": 35, "N": 140}),
+        ("w4a16_matmul", {"M": 140, "G": 2, "N": 140}),
+        ("lm_head_sparse", {"B": 17, "T": 70, "K": 140, "V": 140}),
+        ("monarch_matmul", {"M": 140, "K": 2, "P": 140, "Q": 140, "S": 140}),
+        ("moe_swiglu", {"E": 2, "I": 140, "D": 140, "M": 140, "K": 8}),
+    ],
+)
+def test_two_of_everything(name, sizes):
+    assert sizes in [shape.dims for shape in boundary_shapes(CATALOGUE[name])]
 
 
 def test_narrow_ranges_give_fewer_shapes():
@@ -108,7 +169,7 @@ def test_a_space_too_large_for_the_interpreter_keeps_its_smallest_shape():
 
 def test_one_dimension():
     item = operator({"N": [1, 2**24]}, benchmark=({"N": 2**20},), shape=("N",))
-    assert dims(boundary_shapes(item)) == [(1,), (5,), (128,), (129,), (8191,)]
+    assert dims(boundary_shapes(item)) == [(1,), (5,), (128,), (129,), (140,), (8191,)]
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
