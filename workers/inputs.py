@@ -22,6 +22,8 @@ EXTREME = 2.0**7
 (a million) that kernels mask with."""
 FAINT = 2.0**-20
 """Scale of rows of `structured` that float16 has no normal numbers for, so that arithmetic in it shows."""
+MINUTE = 2.0**-40
+"""Scale of rows of `structured` that epsilons of 1e-12 outweigh, such as one that a scale is kept above."""
 PLANTED = {"planted": 3, "lone": 1}
 """Draws with some of NaN, Inf and -Inf in one input, and how many; all NaN if gradients are judged. Where a result
 depends on a whole input, as a loss does, one special value hides whether another is swallowed."""
@@ -63,6 +65,8 @@ def draw(
         generator = _generator(seed, device, shape.key, name, item.name)
         size, turn = operator.input_shape(item, shape.dims), turns.get(item.name, 0)
         tensors.append(_draw_input(item, size, shape.dims, name, generator, turn))
+    if name == "structured":
+        _blank(operator, tensors, _generator(seed, device, shape.key, name, ""))
     if name in PLANTED:
         _plant(operator, tensors, PLANTED[name], _generator(seed, device, shape.key, name, ""))
     return tuple(tensors)
@@ -239,12 +243,29 @@ def _faint(rows: torch.Tensor, generator: torch.Generator, dtype: torch.dtype) -
     return rows * max(FAINT, 16 * torch.finfo(dtype).tiny)
 
 
+def _minute(rows: torch.Tensor, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+    return rows * max(MINUTE, 16 * torch.finfo(dtype).tiny)
+
+
 def _extreme(rows: torch.Tensor, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
     return rows.sign() * EXTREME
 
 
 _LIVE_PATTERNS: tuple[Pattern, ...] = (_equal, _ascending, _descending, _alternating)
-_PATTERNS: tuple[Pattern, ...] = (*_LIVE_PATTERNS, _one_hot, _denormal, _faint, _extreme)
+_PATTERNS: tuple[Pattern, ...] = (*_LIVE_PATTERNS, _one_hot, _denormal, _faint, _minute, _extreme)
+
+
+def _blank(operator: Operator, tensors: list[torch.Tensor], generator: torch.Generator) -> None:
+    """Make one row zero in every float input that has several and may be zero, at the same place in all of them.
+
+    Who divides by what a row adds up to, over several inputs, meets a sum of zero.
+    """
+    place = torch.rand((), generator=generator, dtype=torch.float64, device=generator.device).item()
+    for item, tensor in zip(operator.given, tensors, strict=True):
+        low, high = _bounds(item)
+        rows = tensor.numel() // (tensor.shape[-1] if tensor.ndim else 1)
+        if rows > 1 and item.distribution is None and not _is_even(item) and low <= 0 <= high:
+            tensor.view(rows, -1)[int(place * rows)].zero_()
 
 
 def takes_specials(item: Input) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workers.inputs import DRAWS, ENDS, EXTREME, FAINT, NEAR, PLANTED, draw, draw_tiles, takes_specials
+from workers.inputs import DRAWS, ENDS, EXTREME, FAINT, MINUTE, NEAR, PLANTED, draw, draw_tiles, takes_specials
 from workers.protocol import Operator, Shape
 
 SHAPE = Shape(dims={"M": 64, "N": 48})
@@ -72,6 +72,26 @@ def test_structured_holds_every_pattern():
     assert ((rows[:, ::2] > 0).all(1) & (rows[:, 1::2] < 0).all(1)).any(), "alternating signs"
     scale = rows.abs().mean(1)
     assert ((scale > FAINT / 4) & (scale < FAINT * 4)).any(), "faint rows"
+    assert ((scale > MINUTE / 4) & (scale < MINUTE * 4)).any(), "minute rows"
+    assert (rows == 0).all(1).sum() == 1, "a row of zeros"
+
+
+def test_a_row_of_zeros_has_the_same_place_in_all_inputs_that_may_be_zero():
+    others = [
+        {"name": "y", "shape": ("M", "N"), "dtype": "float8_e4m3fn"},
+        {"name": "z", "shape": ("M", 2, "N"), "dtype": "float32"},
+        {"name": "above", "shape": ("M", "N"), "dtype": "float32", "low": 0.5},
+        {"name": "normal", "shape": ("M", "N"), "dtype": "float32", "distribution": "normal"},
+    ]
+    of = Operator(**operator().model_dump() | {"inputs": [operator().inputs[0], *others]})
+    places = set()
+    for seed in range(6):
+        x, y, z, above, normal = (tensor.float() for tensor in draw(of, SHAPE, "structured", seed))
+        zeros = [(tensor.reshape(-1, 48) == 0).all(1).nonzero().flatten().tolist() for tensor in (x, y, z)]
+        assert zeros[0] == zeros[1] and len(zeros[0]) == 1 and zeros[2][0] // 2 == zeros[0][0]
+        assert (above >= 0.5).all() and (normal != 0).any(1).all()
+        places.add(zeros[0][0])
+    assert len(places) > 1
 
 
 def test_planted_puts_all_three_specials_into_one_input():
