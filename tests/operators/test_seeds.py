@@ -104,6 +104,29 @@ def test_seed_is_correct_on_a_predicted_device(name, source, tmp_path):
     assert (found["outcome"], found["reason"]) == ("correct", "")
 
 
+SLIPS = {
+    "matmul": ("a_ptr + rows", "a_ptr + tl.where(start, tl.arange(0, BLOCK_M), rows)", "rows of a second tile"),
+    "attention": ("head_dim**-0.5", "128**-0.5", "one head dimension's scale"),
+    "depthwise_conv_large": ("- size // 2", "- 15", "one kernel's padding"),
+    "ternary_matmul": ("* tl.load(w_scale_ptr)", "* tl.load(w_scale_ptr) * 1.0025", "a factor"),
+    "lm_head_sparse": ("entries, y, mask", "entries, y * 1.0025, mask", "a factor, where rows are texts"),
+    "quantize_fp8": ("448e-12", "448e-16", "what the scale is kept above"),
+}
+"""Slips in the first seeds that show at one kind of shape or draw only: what becomes what, and what it gets wrong."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_slip_is_refused_on_a_predicted_device(name, tmp_path):
+    old, new, _ = SLIPS[name]
+    source = OPERATORS[name].seeds[0]
+    assert old in source
+    slipped = tmp_path / "slipped.py"
+    slipped.write_text(source.replace(old, new))
+    found = json.loads(CliRunner().invoke(app, ["judge", name, str(slipped), "--json"]).stdout)
+    assert found["outcome"] in ("wrong_result", "precision")
+
+
 @pytest.mark.parametrize(("name", "source"), SEEDS)
 def test_seed_imports_what_a_candidate_may(name, source):
     imported = set()
