@@ -81,7 +81,7 @@ def shapes_for(name: str) -> tuple[Shape, ...]:
     operator = operators()[name]
     boundary = boundary_shapes(operator)
     timed = tuple(Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
-    return (*boundary[len(boundary) // 2 :][:1], *timed)
+    return (*boundary[(len(boundary) - 1) // 2 :][:1], *timed)
 
 
 @dataclass

@@ -56,6 +56,7 @@ def test_a_parameter_keeps_its_own_value_among_those_recorded():
 def test_one_boundary_shape_is_traced_and_every_benchmark_shape_timed():
     shapes = shapes_for("rmsnorm")
     assert [shape.role for shape in shapes] == [ShapeRole.BOUNDARY, ShapeRole.BENCHMARK, ShapeRole.BENCHMARK]
+    assert shapes[0].dims == {"M": 17, "N": 129}, "as in the sessions that were recorded"
 
 
 def test_without_its_card_nothing_is_measured():
