@@ -10,6 +10,9 @@ from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TritonType, Value, format_of, round_to
 from workers.interpreter.memory import Lanes, Memory
 
+BULK_BYTES = 16
+"""What a tensor descriptor's address and strides are multiples of, by CUDA's `cuTensorMapEncodeTiled`."""
+
 
 @dataclass(frozen=True)
 class BlockPointer:
@@ -70,6 +73,16 @@ def _pad(padding: object, element: TritonType) -> Array | None:
     return None
 
 
+def _require_aligned(what: str, data: Array) -> None:
+    stray = data % BULK_BYTES != 0
+    if stray.any():
+        shown = f" of {data[stray].reshape(-1)[0]} bytes" if what == "stride" else ""
+        raise NotInterpretable(
+            f"a tensor descriptor has a {what}{shown} that is no multiple of {BULK_BYTES} bytes, which the hardware "
+            "does not take; use pointers and masks where rows are not aligned"
+        )
+
+
 def _maximum(found: Array, operand: Array) -> Array:
     return np.maximum(found, operand)
 
@@ -102,6 +115,7 @@ class Access:
         grid: Programs along the three axes of the launch.
         widest: Most elements a lane has loaded or stored at once.
         samples: Whether loops may be cut short because only the traffic matters.
+        bulk: Whether the target has units of its own that move descriptors' blocks.
     """
 
     memory: Memory
@@ -111,6 +125,7 @@ class Access:
     def __init__(self) -> None:
         self.widest = 1
         self.samples = False
+        self.bulk = False
 
     def create_load(self, pointer: Value, cache: object, eviction: object, volatile: bool) -> Value:
         """Load all elements."""
@@ -196,7 +211,19 @@ class Access:
         signed: bool,
         padding: object,
     ) -> Descriptor:
-        """`tl.make_tensor_descriptor`."""
+        """`tl.make_tensor_descriptor`.
+
+        Raises:
+            NotInterpretable: If the target's unit that moves its blocks cannot: it wants addresses and strides that are
+                multiples of 16 bytes.
+        """
+        if self.bulk:
+            size = format_of(base.dtype.element_ty).stored.itemsize
+            for what, data in (
+                ("base", base.data),
+                *(("stride", s.data.astype(np.int64) * size) for s in strides[:-1]),
+            ):
+                _require_aligned(what, data)
         return Descriptor(base, _arrays(sizes), _arrays(strides), tuple(block), padding)
 
     def create_descriptor_load(

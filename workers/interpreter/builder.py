@@ -16,7 +16,7 @@ from triton import language as tl
 
 from workers.interpreter import inline
 from workers.interpreter.access import Access
-from workers.interpreter.faults import Array, NotInterpretable
+from workers.interpreter.faults import Array, NotInterpretable, OutOfBounds
 from workers.interpreter.formats import (
     TritonType,
     Value,
@@ -34,8 +34,9 @@ from workers.interpreter.products import multiply, unit_work
 
 @dataclass(frozen=True)
 class Options:
-    """What the front end asks about the target."""
+    """What the front end asks about the target, and `bulk`: whether units of its own move descriptors' blocks."""
 
+    bulk: bool = False
     debug: bool = False
     sanitize_overflow: bool = False
     arch: str | None = None
@@ -72,7 +73,7 @@ def _shift_right_arithmetic(left: Array, right: Array) -> Array:
 
 def _high_product(left: Array, right: Array) -> Array:
     if left.itemsize < 8:
-        wide = left.astype(np.uint64) * right.astype(np.uint64)
+        wide = _unsigned(left).astype(np.uint64) * _unsigned(right).astype(np.uint64)
         return (wide >> (8 * left.itemsize)).astype(left.dtype)
     halves = [(operand & 0xFFFFFFFF, operand >> 32) for operand in (_unsigned(left), _unsigned(right))]
     (low_a, high_a), (low_b, high_b) = halves
@@ -101,6 +102,11 @@ ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 """Two operands of one type, a result of that type. `minnumf` and `maxnumf` drop a NaN, as the instructions do."""
 
+OF_BITS: dict[Callable[..., Array], Callable[..., Array]] = {
+    np.add: np.bitwise_xor, np.subtract: np.bitwise_xor, np.multiply: np.bitwise_and,
+}  # fmt: skip
+"""What arithmetic is of integers of one bit, which wraps; numpy's of booleans does not."""
+
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "icmpSLE": np.less_equal, "icmpSLT": np.less, "icmpSGE": np.greater_equal, "icmpSGT": np.greater,
     "icmpULE": np.less_equal, "icmpULT": np.less, "icmpUGE": np.greater_equal, "icmpUGT": np.greater,
@@ -126,6 +132,7 @@ class Builder(Access):
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
+        self.bulk = options.bulk
         self.codegen_fns = {"min_dot_size": lambda left, right: (1, 1, 1)}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -143,6 +150,8 @@ class Builder(Access):
 
     def _compute(self, function: Callable[..., Array], *operands: Value, special: bool) -> Value:
         dtype = operands[0].dtype
+        if operands[0].data.dtype == np.bool_:
+            function = OF_BITS.get(function, function)
         return self._counted(Value(round_to(function(*(operand.data for operand in operands)), dtype), dtype), special)
 
     def _counted(self, value: Value, special: bool = False) -> Value:
@@ -202,13 +211,18 @@ class Builder(Access):
         return Value(round_to(_unsigned(value.data), dtype), dtype.scalar)
 
     def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
-        """To an integer: toward zero, saturating, NaN becomes 0."""
+        """To an integer: toward zero, saturating, NaN becomes 0.
+
+        No instruction gives a byte: they saturate to 16 bits, and the upper ones are dropped. Read off what Triton 3.7
+        makes for sm_90.
+        """
         held = format_of(dtype).held
-        bounds = np.iinfo(held)
+        given = np.dtype(f"{held.kind}2") if held.itemsize == 1 else held
+        bounds = np.iinfo(given)
         wide = np.nan_to_num(np.trunc(value.data.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
         clipped = np.clip(wide, float(bounds.min), float(bounds.max))
-        exact = np.where(clipped >= float(bounds.max), 0.0, clipped).astype(held)
-        return Value(np.where(clipped >= float(bounds.max), held.type(bounds.max), exact), dtype.scalar)
+        exact = np.where(clipped >= float(bounds.max), 0.0, clipped).astype(given)
+        return Value(np.where(clipped >= float(bounds.max), given.type(bounds.max), exact).astype(held), dtype.scalar)
 
     create_fp_to_ui = create_fp_to_si
 
@@ -264,7 +278,16 @@ class Builder(Access):
         return Value(hits.sum(axis=2, dtype=np.int32), tl.int32)
 
     def create_gather(self, source: Value, index: Value, axis: int) -> Value:
-        """`tl.gather`."""
+        """`tl.gather`.
+
+        Raises:
+            OutOfBounds: If an index is negative or too large.
+        """
+        size = source.data.shape[axis + 2]
+        stray = (index.data < 0) | (index.data >= size)
+        if stray.any():
+            found = index.data[stray].reshape(-1)[0]
+            raise OutOfBounds(f"gathers element {found} of {size}, and what tl.gather does with that is undefined")
         leading = np.broadcast_shapes(source.data.shape[:2], index.data.shape[:2])
         data, places = (np.broadcast_to(v.data, leading + v.data.shape[2:]) for v in (source, index))
         return Value(np.take_along_axis(data, places.astype(np.int64), axis=axis + 2), source.dtype)
@@ -336,10 +359,22 @@ class Builder(Access):
 
     # What has no effect on results.
 
+    def create_assume(self, condition: Value) -> None:
+        """`tl.assume`: compiled code is made for the case that it holds.
+
+        Raises:
+            NotInterpretable: If it does not.
+        """
+        if not condition.data.all():
+            raise NotInterpretable(
+                "the kernel assumes something that does not hold, so what it compiles to is undefined; remove the "
+                "tl.assume, or assume only what is so at every shape"
+            )
+
     def create_print(self, *ignored: object) -> None:
         """Nothing to see."""
 
-    create_assert = create_assume = create_barrier = create_print
+    create_assert = create_barrier = create_print
 
 
 def _level(left: Array, right: Array) -> list[Array]:

@@ -82,10 +82,15 @@ def _read(meter: Meter) -> Metered:
 
 
 def _options(target: str) -> Options:
-    """Precisions of float32 products as Triton's backends have them. Where TF32 is one, it is the default."""
+    """Precisions of float32 products as Triton's backends have them. Where TF32 is one, it is the default.
+
+    Blocks of descriptors are moved by units of their own from sm_90 on; elsewhere they become plain addresses.
+    """
     takes_ptx = TARGETS[target].vendor == "nvidia"
     own = ("tf32", "tf32x3") if takes_ptx else ("tf32",) if target == "gfx942" else ()
-    return Options(allowed_dot_input_precisions=(*own, "ieee", "bf16x3", "bf16x6"), takes_ptx=takes_ptx)
+    bulk = takes_ptx and int(target.removeprefix("sm_").rstrip("af")) >= 90
+    precisions = (*own, "ieee", "bf16x3", "bf16x6")
+    return Options(bulk=bulk, allowed_dot_input_precisions=precisions, takes_ptx=takes_ptx)
 
 
 def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview]) -> Memory:

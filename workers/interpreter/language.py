@@ -251,10 +251,8 @@ def _range(semantic: TritonSemantic, *bounds: object, step: object = None, **hin
 
     Where only the traffic matters, a long loop takes evenly spread turns, each of which counts for several.
     """
-    builder: Builder = semantic.builder
-    numbers = _bounds(bounds, step)
-    turns: Sequence[int] = range(*(operator.index(number) for number in numbers))
-    dtype = _counter(semantic, numbers, turns)
+    turns, dtype = _turns(semantic, _bounds(bounds, step))
+    builder = semantic.builder
     if not builder.samples or len(turns) <= SAMPLED_TURNS:
         for index in turns:
             yield tl.tensor(constant(index, dtype), dtype)
@@ -266,20 +264,27 @@ def _range(semantic: TritonSemantic, *bounds: object, step: object = None, **hin
     builder.memory.meter.weight = before
 
 
-def _counter(semantic: TritonSemantic, numbers: Sequence[object], turns: Sequence[int]) -> TritonType:
-    """Dtype of what counts a loop.
+def _turns(semantic: TritonSemantic, numbers: Sequence[TritonType]) -> tuple[Sequence[int], TritonType]:
+    """Values of an induction variable, and its dtype.
 
     Raises:
-        NotInterpretable: If the device counts in another way: its loops know neither steps down nor large numbers
-            without a sign.
+        NotInterpretable: If a compiled loop would take other turns: it counts up, as signed numbers of that dtype.
     """
-    every = [*numbers, *(0, 1)[: 3 - len(numbers)]]
-    dtype = reduce(semantic.integer_promote_impl, (semantic.to_tensor(number).dtype for number in every))
-    if len(numbers) == 3 and isinstance(numbers[2], tl.tensor) and operator.index(numbers[2]) <= 0:
-        raise NotInterpretable("a loop has a step that is not positive and known only on the device")
-    if len(turns) and max(0, turns[0], turns[-1]) >> dtype.int_bitwidth - 1:
-        raise NotInterpretable("a loop counts further than its counter can")
-    return dtype
+    start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    given = [semantic.to_tensor(number) for number in (start, stop, step)]
+    dtype = reduce(semantic.integer_promote_impl, (number.dtype for number in given))
+    stride = operator.index(step)
+    if stride <= 0 and isinstance(step, tl.tensor):
+        raise NotInterpretable(
+            f"a loop's step is {stride} at run time, and compiled loops count up only; make it a tl.constexpr, or "
+            "count up and compute the index"
+        )
+    turns = range(operator.index(start), operator.index(stop), stride)
+    limit = 1 << (dtype.primitive_bitwidth - 1)
+    after = turns[-1] + turns.step if turns else turns.stop
+    if not all(-limit <= number < limit for number in (turns.start, turns.stop, after)):
+        raise NotInterpretable(f"a loop from {turns.start} to {turns.stop} overflows {dtype}; use a wider type")
+    return turns, dtype
 
 
 def _static_range(*bounds: object, step: object = None) -> Iterable[int]:

@@ -76,6 +76,8 @@ def _direct(
 ) -> Callable[..., Array] | None:
     """The numpy function that computes the same, if there is one."""
     name = getattr(combine_fn, "__name__", "")
+    if len(dtypes) == 1 and dtypes[0] == tl.int1:  # sums of bits wrap, and numpy's of booleans do not
+        return None
     if len(dtypes) != 1 or getattr(combine_fn, "__module__", "") != _STANDARD or name not in table:
         return None
     exact = name in ("_elementwise_max", "_elementwise_min") or not format_of(dtypes[0]).torch_name

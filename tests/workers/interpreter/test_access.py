@@ -1,5 +1,6 @@
 """Loads and stores with masks, block pointers, tensor descriptors and atomics."""
 
+import pytest
 import torch
 
 from tests.workers.interpreter.stage import Out, interpret
@@ -66,6 +67,26 @@ def kernel(a0, a1, a2):
     padded = torch.nn.functional.pad(x, (0, 0, 0, 2))
     expected = sum(padded[r : r + 4, c : c + 4] for r in (0, 4) for c in (0, 4))
     torch.testing.assert_close(run.outputs[0][1][:4, :4], expected)
+
+
+DESCRIPTOR = """
+@triton.jit
+def kernel(a0, a1, a2, a3):
+    source = tl.make_tensor_descriptor(a0 + a3, shape=[4, a2], strides=[a2, 1], block_shape=[4, 4])
+    i = tl.arange(0, 4)
+    tl.store(a1 + i[:, None] * 4 + i, source.load([0, 0]))
+"""
+
+
+@pytest.mark.parametrize(("width", "start", "said"), [(6, 0, "a stride of 24 bytes"), (8, 2, "a base")])
+def test_descriptors_that_the_hardware_does_not_take_are_refused_where_it_has_any(width, start, said):
+    x = torch.randn(4, 12)
+    reply = interpret(DESCRIPTOR, x, Out((4, 4)), width, start).reply
+    assert (reply.outcome, reply.line) == ("not_interpretable", 9)
+    assert f"has {said} that is no multiple of 16 bytes" in reply.reason
+    got = interpret(DESCRIPTOR, x, Out((4, 4)), width, start, target="sm_80").only
+    assert torch.equal(got, x.ravel()[start:].as_strided((4, 4), (width, 1)))
+    assert torch.equal(interpret(DESCRIPTOR, x, Out((4, 4)), 8, 4).only, x.ravel()[4:].as_strided((4, 4), (8, 1)))
 
 
 def test_atomics_see_each_other():

@@ -107,7 +107,7 @@ INTEGERS = {
     "x << 3": lambda x, y: x << 3,
     "x >> 1": lambda x, y: x >> 1,
     "tl.minimum(x, y)": torch.minimum,
-    "tl.umulhi(x, x)": lambda x, y: ((x.long() & 0xFFFFFFFF) ** 2 >> 32).int(),
+    "tl.umulhi(x, y)": lambda x, y: ((x.long() & 0xFFFFFFFF) * (y.long() & 0xFFFFFFFF) >> 32).int(),
     "(x < y).to(tl.int32) + (x != y)": lambda x, y: (x < y).int() + (x != y).int(),
     "(~x)": lambda x, y: ~x,
     "tl.cdiv(x, 3)": lambda x, y: torch.div(x + 2, 3, rounding_mode="trunc"),
@@ -118,8 +118,6 @@ INTEGERS = {
 def test_integers_follow_c(expression):
     x = torch.tensor([7, -7, 2**31 - 1, -5], dtype=torch.int32)
     y = torch.tensor([2, 2, 1, -3], dtype=torch.int32)
-    if "umulhi" in expression:
-        x = torch.tensor([7, 70000, 2**31 - 1, 123456789], dtype=torch.int32)
     assert torch.equal(elementwise(expression, x, y), INTEGERS[expression](x, y))
 
 
@@ -133,6 +131,8 @@ def test_casts_between_integers_and_floats():
     x = torch.tensor([1.9, -1.9, 3e9, math.nan])
     assert elementwise("x.to(tl.int32)", x, dtype=torch.int32).tolist() == [1, -1, 2**31 - 1, 0]
     assert elementwise("x.to(tl.uint8).to(tl.int32)", x, dtype=torch.int32).tolist() == [1, 0, 255, 0]
+    assert elementwise("x.to(tl.int8).to(tl.int32)", x * 200, dtype=torch.int32).tolist() == [124, -124, -1, 0]
+    assert elementwise("x.to(tl.int16).to(tl.int32)", x * 1e6, dtype=torch.int32).tolist() == [32767, -32768, 32767, 0]
     i = torch.tensor([-1, 300, 5, 0], dtype=torch.int32)
     assert elementwise("x.to(tl.int8)", i, dtype=torch.int8).tolist() == [-1, 44, 5, 0]
     assert elementwise("x.to(tl.uint32).to(tl.float32)", i, dtype=F32).tolist() == [2.0**32, 300.0, 5.0, 0.0]
@@ -144,6 +144,14 @@ def test_casts_between_integers_and_floats():
 def test_booleans_are_bytes_in_memory():
     flags = torch.tensor([True, False, True, True])
     assert elementwise("x & (tl.arange(0, 4) > 1)", flags).tolist() == [False, False, True, True]
+
+
+def test_arithmetic_of_booleans_wraps():
+    x, y = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
+    for expression, expected in {"x + y": x ^ y, "x - y": x ^ y, "x * y": x & y}.items():
+        assert torch.equal(elementwise(expression, x, y), expected), expression
+    assert elementwise("tl.sum(x, 0, dtype=tl.int1) | (tl.arange(0, 4) < 0)", x).tolist() == [False] * 4
+    assert elementwise("tl.cumsum(x, 0, dtype=tl.int1)", x).tolist() == [True, False, False, False]
 
 
 SHAPES = """
@@ -184,6 +192,22 @@ X = torch.arange(8.0)
 def test_shapes(body, result, expected):
     source = SHAPES.format(body=body, result=result, size=expected.numel())
     assert torch.equal(interpret(source, X, Out(tuple(expected.shape))).only, expected)
+
+
+@pytest.mark.parametrize("index", ["i - 8", "i + 1"])
+def test_gathering_outside_a_block_is_out_of_bounds(index):
+    source = SHAPES.format(body=f"y = tl.gather(x, {index}, 0)", size=8, result="y")
+    reply = interpret(source, X, Out((8,))).reply
+    assert (reply.outcome, reply.line) == ("out_of_bounds", 11)
+    assert "gathers element" in reply.reason
+
+
+@pytest.mark.parametrize("condition", ["i < 7", "tl.program_id(0) == 0"])
+def test_what_is_assumed_must_hold(condition):
+    source = SHAPES.format(body=f"tl.assume({condition})", size=8, result="x")
+    reply = interpret(source, X, Out((8,)), grid=(2,)).reply
+    assert (reply.outcome, reply.line) == ("not_interpretable", 11)
+    assert "assumes something that does not hold" in reply.reason
 
 
 def test_batched_and_integer_products():

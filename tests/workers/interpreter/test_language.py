@@ -103,3 +103,27 @@ def test_what_the_interpreter_does_not_know_is_named():
     source = BODY.format('y = tl.dot_scaled(x, None, "e4m3", x, None, "e4m3")')
     with pytest.raises(AssertionError, match="does not know dot_scaled"):
         assert interpret(source, X, Out((4,)), FLAG=True, SIZE=3).only is None
+
+
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        ("range(3, 0, tl.program_id(0) - 1)", "step is -1 at run time"),
+        ("range(0, -1, tl.minimum(a2, 0) - 2)", "step is -2 at run time"),
+        ("tl.range(0, 1, step=tl.program_id(0))", "zero"),
+        ("range(a2.to(tl.uint32) + 4294967295, 5)", "overflows uint32"),
+        ("range(a2.to(tl.int8), a2.to(tl.int8) + 100, a2.to(tl.int8) + 70)", "overflows int8"),
+    ],
+)
+def test_loops_that_compiled_code_counts_otherwise_are_refused(turns, said):
+    source = f"""
+@triton.jit
+def kernel(a0, a1, a2):
+    x = tl.load(a0)
+    for k in {turns}:
+        x += 1
+    tl.store(a1, x)
+"""
+    reply = interpret(source, X, Out((1,)), 0).reply
+    assert (reply.outcome, reply.line) == ("not_interpretable", 10)
+    assert said in reply.reason
