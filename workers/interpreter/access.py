@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from triton import language as tl
@@ -115,6 +116,7 @@ class Access:
         grid: Programs along the three axes of the launch.
         widest: Most elements a lane has loaded or stored at once.
         samples: Whether loops may be cut short because only the traffic matters.
+        patience: Turns of `while` that the lanes may take yet.
         bulk: Whether the target has units of its own that move descriptors' blocks.
     """
 
@@ -125,6 +127,7 @@ class Access:
     def __init__(self) -> None:
         self.widest = 1
         self.samples = False
+        self.patience = inf
         self.bulk = False
 
     def create_load(self, pointer: Value, cache: object, eviction: object, volatile: bool) -> Value:

@@ -1,5 +1,6 @@
 """Execution of plans: allocate, fill, copy and launch, step by step. Runs inside the jail."""
 
+import hashlib
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -51,9 +52,10 @@ def execute(request: bytes) -> bytes:
     with np.errstate(all="ignore"), torch.no_grad():
         for plan, draws in zip(order.plans, order.draws, strict=True):
             memory = _make_memory(plan, draws, order.input_names, parts)
+            turns = _draw_order(parts[: draws * inputs])
             parts = parts[draws * inputs :]
             try:
-                _run_plan(plan, language, functions, memory, draws)
+                _run_plan(plan, language, functions, memory, draws, turns)
             except Fault as caught:
                 fault = caught
                 break
@@ -107,7 +109,17 @@ def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[m
     return memory
 
 
-def _run_plan(plan: Plan, language: Language, functions: Functions, memory: Memory, draws: int) -> None:
+def _draw_order(parts: Sequence[memoryview]) -> np.random.Generator:
+    """What draws the order of programs: secret, since the inputs are, and the same for the same inputs."""
+    digest = hashlib.blake2b()
+    for part in parts:
+        digest.update(part)
+    return np.random.default_rng(list(digest.digest()))
+
+
+def _run_plan(
+    plan: Plan, language: Language, functions: Functions, memory: Memory, draws: int, order: np.random.Generator
+) -> None:
     for step in plan.steps:
         match step:
             case Allocate():  # poisoned already
@@ -119,7 +131,7 @@ def _run_plan(plan: Plan, language: Language, functions: Functions, memory: Memo
                 for draw in range(draws):
                     memory.tensor(draw, step.target).copy_(memory.tensor(draw, step.source))
             case Launch():
-                _launch(step, language, functions, memory, draws)
+                _launch(step, language, functions, memory, draws, order)
 
 
 def _sample(
@@ -148,9 +160,11 @@ def _sample(
     return tuple(found)
 
 
-def _launch(step: Launch, language: Language, functions: Functions, memory: Memory, draws: int) -> None:
+def _launch(
+    step: Launch, language: Language, functions: Functions, memory: Memory, draws: int, order: np.random.Generator
+) -> None:
     try:
-        run_launch(language.builder, functions, step, memory, draws)
+        run_launch(language.builder, functions, step, memory, draws, order)
     except Fault as fault:
         fault.line = _line(fault) or step.line
         if isinstance(fault, OutOfBounds):

@@ -47,3 +47,7 @@ class Divergence(Exception):
     def __init__(self, values: Array) -> None:
         super().__init__("lanes disagree")
         self.values = values
+
+
+class Waiting(Exception):
+    """Lanes have taken as many turns of `while` as they may: perhaps they wait for programs that have yet to run."""

@@ -23,7 +23,7 @@ from triton.language.semantic import TritonSemantic
 
 from workers.interpreter import reductions
 from workers.interpreter.builder import Builder, Options
-from workers.interpreter.faults import Divergence, NotInterpretable
+from workers.interpreter.faults import Divergence, NotInterpretable, Waiting
 from workers.interpreter.formats import TritonType, constant
 from workers.interpreter.translation import library_codes, translate_library
 
@@ -74,7 +74,7 @@ def bind(options: Options) -> Language:
         "__result__": _result,
         "__ignore__": _ignore,
         "__decide__": _decide,
-        "__continue__": _decide,
+        "__continue__": partial(_continue, builder),
         "__both__": partial(_connect, "logical_and", False),
         "__either__": partial(_connect, "logical_or", True),
         "__not__": _negate,
@@ -171,7 +171,7 @@ def agreed(tensor: TritonType) -> int | bool:
 
 
 def _decide(condition: object, bound: Mapping[str, object] | None = None, names: Sequence[str] = ()) -> bool:
-    """What `if` and `while` do with a condition.
+    """What `if` does with a condition.
 
     Where it is the device's, the compiler forgets what the branches assign to `names` that were bound to anything else
     than tensors.
@@ -221,6 +221,22 @@ def _result(value: object) -> object:
     if not _is_carried(value):
         raise NotInterpretable("a function that returns in several places gives back something else than tensors")
     return value
+
+
+def _continue(
+    builder: Builder, condition: object, bound: Mapping[str, object] | None = None, names: Sequence[str] = ()
+) -> bool:
+    """What `while` does with a condition.
+
+    Raises:
+        Waiting: If the lanes' patience is at its end.
+    """
+    if not _decide(condition, bound, names):
+        return False
+    builder.patience -= 1
+    if builder.patience < 0:
+        raise Waiting
+    return True
 
 
 def _connect(method: str, decided: bool, *operands: Callable[[], object]) -> object:

@@ -1,19 +1,22 @@
 """One launch: runs a kernel for all its programs and draws together, and splits them where they disagree.
 
+Programs run in an order that nobody can know beforehand, as on a card: what is right only if the first program comes
+first is wrong here. Those that wait for others are taken back and run again after them.
+
 Lanes that disagree about a branch or a loop bound are taken back and run again in groups that agree. So every
 program takes its own way, while the usual kernel, whose control flow does not depend on the program, runs once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
+from math import inf, prod
 
 import numpy as np
 import torch
 from triton import language as tl
 
 from workers.interpreter.builder import Builder
-from workers.interpreter.faults import Array, Divergence, NotInterpretable
+from workers.interpreter.faults import Array, Divergence, NotInterpretable, Waiting
 from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonType, Value, constant
 from workers.interpreter.memory import Lanes, Memory
 from workers.interpreter.translation import Functions, launchable
@@ -32,7 +35,13 @@ LITTLE_BYTES = 4 << 20
 """Memory of a launch that is executed as a whole even then: lists by which later launches find their work are small."""
 
 
-def run_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory, draws: int) -> None:
+PATIENCE = 64
+"""Turns of `while` after which programs have to wait for others; four times as many once nobody gets any further."""
+
+
+def run_launch(
+    builder: Builder, functions: Functions, launch: Launch, memory: Memory, draws: int, order: np.random.Generator
+) -> None:
     """Execute a launch step on every draw's memory.
 
     Args:
@@ -41,11 +50,24 @@ def run_launch(builder: Builder, functions: Functions, launch: Launch, memory: M
         launch: Function, grid, arguments and constants.
         memory: The plan's buffers.
         draws: Copies of the buffers.
+        order: Draws the order of programs.
 
     Raises:
         Fault: If the kernel cannot be executed to its end.
     """
-    _run(builder, functions, launch, memory, Lanes(np.arange(draws), _places(launch, np.arange(prod(launch.grid)))))
+    programs = _shuffled(prod(launch.grid), _together(_width(launch), draws), order)
+    _run(builder, functions, launch, memory, Lanes(np.arange(draws), _places(launch, programs)), PATIENCE)
+
+
+def _shuffled(count: int, near: int, order: np.random.Generator) -> Array:
+    """Numbers below `count` in any order, but `near` neighbours stay together: they take the same way more often."""
+    starts = order.permutation(np.arange(0, count, near))
+    return np.concatenate([order.permutation(np.arange(start, min(start + near, count))) for start in starts])
+
+
+def _together(width: int, draws: int) -> int:
+    """How many programs run together."""
+    return max(1, GROUP_ELEMENTS // (width * draws))
 
 
 def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory) -> None:
@@ -73,16 +95,27 @@ def _places(launch: Launch, programs: Array) -> Array:
     return np.stack(np.unravel_index(programs, launch.grid), axis=1)
 
 
-def _run(builder: Builder, functions: Functions, launch: Launch, memory: Memory, lanes: Lanes) -> None:
+def _run(
+    builder: Builder, functions: Functions, launch: Launch, memory: Memory, lanes: Lanes, patience: float = inf
+) -> None:
     builder.memory, builder.grid, builder.widest = memory, launch.grid, 1
-    kernel = launchable(functions, launch.function)
-    arguments = bind_arguments(launch, functions, memory)
+    kernel = partial(launchable(functions, launch.function), **bind_arguments(launch, functions, memory))
     width, done = _width(launch), 0
+    waiting: list[Lanes] = []
     while done < len(lanes.programs):
-        count = max(1, GROUP_ELEMENTS // (width * len(lanes.draws)))
-        _run_group(builder, kernel, arguments, Lanes(lanes.draws, lanes.programs[done : done + count]))
+        count = _together(width, len(lanes.draws))
+        waiting += _run_group(builder, kernel, Lanes(lanes.draws, lanes.programs[done : done + count]), patience)
         width = builder.widest
         done += count
+    while waiting:
+        left = [late for group in waiting for late in _run_group(builder, kernel, group, patience)]
+        if sum(map(_size, left)) == sum(map(_size, waiting)):
+            patience *= 4
+        waiting = left
+
+
+def _size(lanes: Lanes) -> int:
+    return len(lanes.draws) * len(lanes.programs)
 
 
 def _width(launch: Launch) -> int:
@@ -145,16 +178,21 @@ def constant_of(value: object, named: Callable[[str], object]) -> object:
     return known[name]
 
 
-def _run_group(builder: Builder, kernel: Callable[..., object], arguments: Mapping[str, object], lanes: Lanes) -> None:
-    waiting = [lanes]
-    while waiting:
-        builder.lanes = waiting.pop()
+def _run_group(builder: Builder, kernel: Callable[[], object], lanes: Lanes, patience: float) -> list[Lanes]:
+    """Run lanes together as far as they agree; returns those that have not ended, as if they had not begun."""
+    remaining, waiting = [lanes], []
+    while remaining:
+        builder.lanes, builder.patience = remaining.pop(), patience
         try:
-            kernel(**arguments)
+            kernel()
         except Divergence as divergence:
             builder.memory.undo()
-            waiting += reversed(_split(builder.lanes, divergence.values))
+            remaining += reversed(_split(builder.lanes, divergence.values))
+        except Waiting:
+            builder.memory.undo()
+            waiting.append(builder.lanes)
         builder.memory.forget()
+    return waiting
 
 
 def _split(lanes: Lanes, values: Array) -> Sequence[Lanes]:

@@ -1,9 +1,12 @@
 """Programs that take different ways, and what their parameters receive."""
 
+from itertools import pairwise
+
+import numpy as np
 import torch
 
 from tests.workers.interpreter.stage import Out, interpret, sample
-from workers.interpreter.launch import _split
+from workers.interpreter.launch import _shuffled, _split
 from workers.interpreter.memory import Lanes
 
 X = torch.arange(40.0)
@@ -184,3 +187,55 @@ def test_lanes_split_by_draw_first_and_keep_their_order():
     assert [group.programs[:, 0].tolist() for group in by_program] == [[0, 2], [1]]
     by_draw = _split(lanes, torch.tensor([[5, 1, 5], [5, 5, 5]]).numpy())
     assert [group.draws.tolist() for group in by_draw] == [[0], [1]]
+
+
+TICKETS = """
+@triton.jit
+def kernel(a0, a1, WAIT: tl.constexpr):
+    if WAIT:
+        while tl.atomic_add(a0 + 1, 0) < tl.program_id(0):
+            pass
+    ticket = tl.atomic_add(a0, 1)
+    tl.store(a1 + ticket, tl.program_id(0))
+    tl.atomic_add(a0 + 1, 1)
+"""
+
+
+def test_programs_run_in_an_order_that_follows_from_the_inputs():
+    def order(first: int, **constants) -> list[int]:
+        x = torch.tensor([0, 0, first], dtype=torch.int32)
+        return interpret(TICKETS, x, Out((40,), torch.int32), grid=(40,), **constants).only.tolist()
+
+    orders = [order(seed, WAIT=False) for seed in (1, 2, 1)]
+    assert all(sorted(each) == list(range(40)) for each in orders)
+    assert orders[0] == orders[2] != orders[1]
+    assert all(each != sorted(each) for each in orders)
+
+
+def test_programs_may_wait_for_any_other():
+    x = torch.zeros(2, dtype=torch.int32)
+    assert interpret(TICKETS, x, Out((40,), torch.int32), grid=(40,), WAIT=True).only.tolist() == list(range(40))
+    backwards = TICKETS.replace("< tl.program_id(0)", "< 39 - tl.program_id(0)")
+    got = interpret(backwards, x, Out((40,), torch.int32), grid=(40,), WAIT=True).only.tolist()
+    assert got == list(range(39, -1, -1))
+
+
+def test_a_long_loop_ends_even_if_it_seems_to_wait():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    turns = 0
+    while turns < 1000 + tl.program_id(0):
+        turns += 1
+    tl.store(a1 + tl.program_id(0), turns)
+"""
+    got = interpret(source, torch.zeros(1), Out((5,), torch.int32), grid=(5,)).only
+    assert got.tolist() == [1000, 1001, 1002, 1003, 1004]
+
+
+def test_neighbours_stay_together():
+    shuffled = _shuffled(100, 8, np.random.default_rng(1))
+    assert sorted(shuffled) == list(range(100))
+    starts = [number // 8 for number in shuffled]
+    assert sum(one != other for one, other in pairwise(starts)) == 12
+    assert starts != sorted(starts)
