@@ -9,6 +9,7 @@ from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TritonType, Value, format_of, round_to
+from workers.interpreter.hints import apply, require_access, require_true
 from workers.interpreter.memory import Lanes, Memory
 
 BULK_BYTES = 16
@@ -59,6 +60,7 @@ class Descriptor:
 
 
 def _arrays(values: Sequence[Value]) -> tuple[Array, ...]:
+    require_true(values)
     return tuple(value.data for value in values)
 
 
@@ -151,6 +153,7 @@ class Access:
     def _load(self, pointer: Value, mask: Value | None, other: Array | None) -> Value:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
+        require_access(pointer, mask)
         data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
         if mask is not None and other is not None:
             data = np.where(mask.data, data, _raise(other, data.ndim - 2) if other.ndim == 2 else other)
@@ -159,12 +162,13 @@ class Access:
     def _store(self, pointer: Value, value: Value, mask: Value | None) -> None:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
+        require_access(pointer, mask)
         self.memory.store(pointer.data, value.data, None if mask is None else mask.data, element, self.lanes)
 
     def create_addptr(self, pointer: Value, offset: Value) -> Value:
         """Pointer arithmetic, in elements."""
         size = format_of(pointer.dtype.scalar.element_ty).stored.itemsize
-        return Value(pointer.data + offset.data.astype(np.int64) * size, pointer.dtype)
+        return apply(lambda base, steps: base + steps.astype(np.int64) * size, pointer.dtype, pointer, offset)
 
     # Block pointers and descriptors.
 
@@ -178,6 +182,7 @@ class Access:
         order: Sequence[int],
     ) -> BlockPointer:
         """`tl.make_block_ptr`."""
+        require_true([base])
         return BlockPointer(base, _arrays(sizes), _arrays(strides), _arrays(offsets), tuple(block))
 
     def create_advance(self, pointer: BlockPointer, steps: Sequence[Value]) -> BlockPointer:
@@ -220,6 +225,7 @@ class Access:
             NotInterpretable: If the target's unit that moves its blocks cannot: it wants addresses and strides that are
                 multiples of 16 bytes.
         """
+        require_true([base])
         if self.bulk:
             size = format_of(base.dtype.element_ty).stored.itemsize
             for what, data in (
@@ -261,6 +267,7 @@ class Access:
         name = str(kind).rpartition(".")[2]
         if name not in UPDATES:
             raise NotInterpretable(f"the interpreter does not know the atomic {name}")
+        require_access(pointer, mask)
         return self._update(pointer, (value.data,), mask.data, UPDATES[name])
 
     def create_atomic_cas(self, pointer: Value, expected: Value, value: Value, order: object, scope: object) -> Value:

@@ -28,6 +28,7 @@ from workers.interpreter.formats import (
     round_to,
     truncate_to,
 )
+from workers.interpreter.hints import apply
 from workers.interpreter.libdevice import FUNCTIONS
 from workers.interpreter.products import multiply, unit_work
 
@@ -152,7 +153,7 @@ class Builder(Access):
         dtype = operands[0].dtype
         if operands[0].data.dtype == np.bool_:
             function = OF_BITS.get(function, function)
-        return self._counted(Value(round_to(function(*(operand.data for operand in operands)), dtype), dtype), special)
+        return self._counted(apply(lambda *data: round_to(function(*data), dtype), dtype, *operands), special)
 
     def _counted(self, value: Value, special: bool = False) -> Value:
         """Meter an operation on single elements by its result; what is alike in all programs is done by each."""
@@ -164,7 +165,7 @@ class Builder(Access):
         return value
 
     def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:
-        return Value(function(left.data, right.data), tl.int1)
+        return apply(function, tl.int1, left, right)
 
     # Constants and the grid.
 
@@ -196,8 +197,8 @@ class Builder(Access):
 
     def create_int_cast(self, value: Value, dtype: TritonType, signed: bool) -> Value:
         """Between integers; wraps."""
-        data = value.data if signed else _unsigned(value.data)
-        return Value(data.astype(format_of(dtype).held), dtype.scalar)
+        held = format_of(dtype).held
+        return apply(lambda data: (data if signed else _unsigned(data)).astype(held), dtype.scalar, value)
 
     def create_fp_trunc(self, value: Value, dtype: TritonType) -> Value:
         """To a narrower float, to nearest even."""
@@ -235,7 +236,7 @@ class Builder(Access):
     def create_bitcast(self, value: Value, dtype: TritonType) -> Value:
         """The same bits under another type."""
         if value.dtype.is_ptr() or dtype.scalar.is_ptr():
-            return Value(value.data, dtype.scalar)
+            return apply(lambda data: data, dtype.scalar, value)
         raw = encode(value.data, value.dtype)
         return Value(decode(raw.view(format_of(dtype).stored), dtype), dtype.scalar)
 
@@ -246,7 +247,7 @@ class Builder(Access):
 
     def create_select(self, condition: Value, left: Value, right: Value) -> Value:
         """`tl.where`."""
-        return self._counted(Value(np.where(condition.data, left.data, right.data), left.dtype))
+        return self._counted(apply(np.where, left.dtype, condition, left, right))
 
     def create_fma(self, left: Value, right: Value, addend: Value) -> Value:
         """One rounding for product and sum."""
@@ -322,28 +323,28 @@ class Builder(Access):
 
     def create_splat(self, dtype: TritonType, value: Value) -> Value:
         """A block of one value."""
-        data = value.data.reshape(value.data.shape[:2] + (1,) * len(dtype.shape))
-        return Value(np.broadcast_to(data, data.shape[:2] + tuple(dtype.shape)), value.dtype)
+        raised = apply(lambda data: data.reshape(data.shape[:2] + (1,) * len(dtype.shape)), value.dtype, value)
+        return self.create_broadcast(raised, dtype.shape)
 
     def create_unsplat(self, value: Value) -> Value:
         """The only element of a block."""
-        return Value(value.data.reshape(value.data.shape[:2]), value.dtype)
+        return apply(lambda data: data.reshape(data.shape[:2]), value.dtype, value)
 
     def create_broadcast(self, value: Value, shape: Sequence[int]) -> Value:
         """Repeat axes of size 1."""
-        return Value(np.broadcast_to(value.data, value.data.shape[:2] + tuple(shape)), value.dtype)
+        return apply(lambda data: np.broadcast_to(data, data.shape[:2] + tuple(shape)), value.dtype, value)
 
     def create_expand_dims(self, value: Value, axis: int) -> Value:
         """Insert an axis of size 1."""
-        return Value(np.expand_dims(value.data, axis + 2), value.dtype)
+        return apply(lambda data: np.expand_dims(data, axis + 2), value.dtype, value)
 
     def create_reshape(self, value: Value, shape: Sequence[int], reorder: bool) -> Value:
         """The same elements in another shape."""
-        return Value(value.data.reshape(value.data.shape[:2] + tuple(shape)), value.dtype)
+        return apply(lambda data: data.reshape(data.shape[:2] + tuple(shape)), value.dtype, value)
 
     def create_trans(self, value: Value, order: Sequence[int]) -> Value:
         """Permute axes."""
-        return Value(np.transpose(value.data, (0, 1, *(axis + 2 for axis in order))), value.dtype)
+        return apply(lambda data: np.transpose(data, (0, 1, *(axis + 2 for axis in order))), value.dtype, value)
 
     def create_cat(self, left: Value, right: Value) -> Value:
         """Concatenate along the first axis of the block."""

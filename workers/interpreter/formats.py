@@ -4,7 +4,7 @@ Floats narrower than float32 are held as float32 and rounded to nearest even aft
 their format, as the hardware does. Everything else is held as numpy's own dtype.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -144,12 +144,39 @@ def decode(raw: Array, dtype: TritonType) -> Array:
     return raw.astype(form.held, copy=False)
 
 
+@dataclass(frozen=True)
+class Belief:
+    """What the compiler takes a value for because of a hint that is false.
+
+    Attributes:
+        data: As of a value.
+        hint: Which hint, and where it is given.
+    """
+
+    data: Array
+    hint: str
+
+
 @dataclass
 class Value:
-    """What stands behind a `tl.tensor`: an array of (draws or 1, programs or 1, *block) and its scalar type."""
+    """What stands behind a `tl.tensor`: an array of (draws or 1, programs or 1, *block) and its scalar type.
+
+    Attributes:
+        data: The array.
+        dtype: The type.
+        belief: Set where hints are false that it depends on.
+        hints: Those that are given about it, by their names.
+    """
 
     data: Array
     dtype: TritonType
+    belief: Belief | None = None
+    hints: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def believed(self) -> Array:
+        """What the compiler takes the data for."""
+        return self.data if self.belief is None else self.belief.data
 
 
 def constant(number: float, dtype: TritonType) -> Value:

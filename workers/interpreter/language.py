@@ -6,6 +6,7 @@ functions of Triton's standard library become plain Python functions by the same
 
 import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
@@ -25,6 +26,7 @@ from workers.interpreter import reductions
 from workers.interpreter.builder import Builder, Options
 from workers.interpreter.faults import Divergence, NotInterpretable, Waiting
 from workers.interpreter.formats import TritonType, constant
+from workers.interpreter.hints import give
 from workers.interpreter.translation import library_codes, translate_library
 
 LIBRARIES = (triton.language.standard, triton.language.math, triton.language.random)
@@ -223,15 +225,13 @@ def _result(value: object) -> object:
     return value
 
 
-def _continue(
-    builder: Builder, condition: object, bound: Mapping[str, object] | None = None, names: Sequence[str] = ()
-) -> bool:
+def _continue(builder: Builder, condition: object) -> bool:
     """What `while` does with a condition.
 
     Raises:
         Waiting: If the lanes' patience is at its end.
     """
-    if not _decide(condition, bound, names):
+    if not _decide(condition):
         return False
     builder.patience -= 1
     if builder.patience < 0:
@@ -349,6 +349,20 @@ def _first(value: object, *hints: object, **options: object) -> object:
     return value
 
 
+def _hint(kind: str) -> Callable[..., object]:
+    def hint(input: object, values: object) -> object:
+        plain = core._unwrap_if_constexpr(values)
+        numbers = [core._unwrap_if_constexpr(number) for number in (plain if isinstance(plain, _SEVERAL) else [plain])]
+        if isinstance(input, tl.tensor):
+            give(input.handle, kind, numbers, sys._getframe(1).f_lineno)
+        return input
+
+    return hint
+
+
+_SEVERAL = (list, tuple, tl.tuple)
+
+
 def _ignore(*args: object, **kwargs: object) -> None:
     """What prints or asserts at compile time has done so already."""
 
@@ -359,7 +373,8 @@ _REPLACED: dict[str, object] = {
     "map_elementwise": _map_elementwise,
     "static_range": _static_range,
     "dot_scaled": _unknown("dot_scaled"),
-    **dict.fromkeys(("condition", "multiple_of", "max_contiguous", "max_constancy"), _first),
+    "condition": _first,
+    **{name: _hint(name) for name in ("multiple_of", "max_contiguous", "max_constancy")},
     **dict.fromkeys(("static_assert", "static_print", "device_print", "device_assert"), _ignore),
 }
 """Members of `triton.language.core` that need more than our builder."""

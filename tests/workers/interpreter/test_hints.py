@@ -1,0 +1,107 @@
+"""False hints are refused where compiled code would move other elements, and only there."""
+
+import numpy as np
+import pytest
+import torch
+from triton import language as tl
+
+from tests.workers.interpreter.stage import Out, interpret
+from workers.interpreter import hints
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.formats import Value
+from workers.interpreter.memory import Memory
+
+X = torch.arange(256, dtype=torch.float16)
+
+COPY = """
+@triton.jit
+def kernel(a0, a1, a2, a3):
+    i = tl.arange(0, 16)
+    row = tl.program_id(0)
+    mask = i < a2
+    {body}
+    tl.store(a1 + row * 16 + i, tl.load(a0 + place, mask=mask, other=0.0))
+"""
+
+REFUSED = {
+    "place = tl.max_contiguous(tl.multiple_of(15 - i, 8), 8)": "tl.max_contiguous in line 12",
+    "place = tl.max_contiguous(i ^ 1, 2)": "tl.max_contiguous in line 12",
+    "place = row * tl.multiple_of(a3, 16) + i": "tl.multiple_of in line 12",
+    "i = tl.multiple_of(i + a3 - 11, 8)\n    place = i": "tl.multiple_of in line 12",
+    "mask = i < tl.multiple_of(a3, 8)\n    place = i": "tl.multiple_of in line 12",
+    "mask = tl.max_constancy(i < a3, 4)\n    place = i": "tl.max_constancy in line 12",
+    "tl.multiple_of(a3, [16])\n    place = row * a3 + i": "tl.multiple_of in line 12",
+    "p = tl.make_block_ptr(a0, (tl.multiple_of(a3, 8),), (1,), (0,), (16,), (0,))\n    place = i": "tl.multiple_of",
+}
+"""Bodies at a2 = 16 and a3 = 10, and what is said."""
+
+TAKEN = {
+    "place = tl.max_contiguous(tl.multiple_of(i, 16), 16)": lambda row, i: i,
+    "place = row * tl.multiple_of(a3, 2) + i": lambda row, i: row * 10 + i,
+    "place = tl.max_contiguous(tl.multiple_of(row * 16 + i, 16), 16)": lambda row, i: row * 16 + i,
+    "place = tl.multiple_of(a3, 16) - 10 + 7 * i": lambda row, i: 7 * i,
+    "place = tl.max_contiguous((i + 6) % 16, 16) * 16": lambda row, i: (i + 6) % 16 * 16,
+    "place = tl.max_constancy(i // 4, 4)": lambda row, i: i // 4,
+}
+"""Bodies that are right although a hint may be false, since nothing is moved together because of it."""
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_hints_that_lead_compiled_code_astray_are_refused(body):
+    reply = interpret(COPY.format(body=body), X, Out((2, 16), X.dtype), 16, 10, grid=(2,)).reply
+    assert reply.outcome == "not_interpretable", reply
+    assert reply.reason.startswith(REFUSED[body])
+
+
+@pytest.mark.parametrize("body", TAKEN)
+def test_hints_that_hold_or_do_no_harm_are_taken(body):
+    got = interpret(COPY.format(body=body), X, Out((2, 16), X.dtype), 16, 10, grid=(2,)).only
+    row, i = torch.arange(2)[:, None], torch.arange(16)
+    assert torch.equal(got, X[TAKEN[body](row, i).expand(2, 16)])
+
+
+WRAP = """
+@triton.jit
+def kernel(a0, a1, a2, B: tl.constexpr):
+    cols = (tl.program_id(0) * B + tl.arange(0, B)) % a2
+    cols = tl.max_contiguous(tl.multiple_of(cols, B), B)
+    rows = tl.arange(0, 4)
+    x = tl.load(a0 + rows[:, None] * a2 + cols[None, :])
+    tl.store(a1 + rows[:, None] * a2 + cols[None, :], x, mask=cols[None, :] < a2)
+"""
+
+
+@pytest.mark.parametrize("width", [16, 20, 24, 30, 31, 40])
+def test_columns_that_wrap_around_may_be_called_contiguous(width):
+    """As Triton's tutorial of matrix products has it: rows are as wide as columns wrap, and so never aligned beyond."""
+    x = X[: 4 * width].reshape(4, width)
+    assert torch.equal(interpret(WRAP, x, Out((4, width), X.dtype), width, grid=(-(-width // 16),), B=16).only, x)
+
+
+def test_atomics_are_held_against_hints_too():
+    source = COPY.replace("tl.store(a1 + row * 16 + i, tl.load(a0 + place, mask=mask, other=0.0))", "{access}")
+    source = source.format(body="place = tl.max_contiguous(16 - i, 16)", access="tl.atomic_add(a0 + place, 1.0)")
+    assert interpret(source, X, Out((1,)), 16, 10).reply.outcome == "not_interpretable"
+
+
+def test_what_is_masked_off_may_lie_anywhere():
+    address = Memory.address(0, 0) + 2 * np.array([0, 1, 2, 3, 7, 6, 5, 4])[None, None]
+    pointer = Value(address, tl.pointer_type(tl.float16))
+    hints.give(pointer, "max_contiguous", [8], 1)
+    assert pointer.belief is not None
+    with pytest.raises(NotInterpretable, match="line 1 does not hold, and compiled code moves 8 elements"):
+        hints.require_access(pointer, None)
+    half = Value(np.arange(8)[None, None] < 4, tl.int1)
+    hints.require_access(pointer, half)
+    with pytest.raises(NotInterpretable, match="line 1 does not hold"):
+        hints.require_true([pointer])
+    hints.require_true([half])
+
+
+def test_beliefs_follow_from_beliefs_and_end_where_they_are_true():
+    value = Value(np.array([[5]], dtype=np.int32), tl.int32)
+    hints.give(value, "multiple_of", [4], 3)
+    assert value.believed == 4
+    sum_ = hints.apply(np.add, tl.int32, value, Value(np.array([[1]], dtype=np.int32), tl.int32))
+    assert (sum_.data, sum_.believed) == (6, 5)
+    assert hints.apply(lambda data: data // 4, tl.int32, value).belief is None
