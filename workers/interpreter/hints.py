@@ -119,7 +119,7 @@ def _suppose(data: Array, axis: int | None, multiple: int | None, lengths: Seque
 
 def _longest_run(data: Array, axis: int, step: int) -> int:
     """Elements of the longest runs that an axis is all made of; a power of two."""
-    length = data.shape[axis] & -data.shape[axis]
+    length: int = data.shape[axis] & -data.shape[axis]
     while length > 1 and not (np.diff(_grouped(data, axis, length), axis=axis + 1) == step).all():
         length //= 2
     return length
@@ -136,11 +136,13 @@ def _together(address: Array, mask: Array, axis: int, count: int, size: int) -> 
         return np.zeros(1, dtype=np.bool_)
     places, wanted = _grouped(address, axis, count), _grouped(mask, axis, count)
     aligned = np.take(places, 0, axis=axis + 1) % (count * size) == 0
-    alike = wanted.all(axis=axis + 1) | ~wanted.any(axis=axis + 1)
-    result: Array = (np.diff(places, axis=axis + 1) == size).all(axis=axis + 1) & aligned & alike
+    alike = wanted.min(axis=axis + 1) == wanted.max(axis=axis + 1)
+    steps = np.diff(places, axis=axis + 1)
+    rising = (steps.min(axis=axis + 1) == size) & (steps.max(axis=axis + 1) == size)
+    result: Array = rising & aligned & alike
     return result
 
 
 def _any(mask: Array, axis: int, count: int) -> Array:
-    result: Array = _grouped(mask, axis, count).any(axis=axis + 1)
+    result: Array = _grouped(mask, axis, count).max(axis=axis + 1)
     return result

@@ -25,7 +25,7 @@ def kernel(a0, a1, a2, a3):
 
 REFUSED = {
     "place = tl.max_contiguous(tl.multiple_of(15 - i, 8), 8)": "tl.max_contiguous in line 12",
-    "place = tl.max_contiguous(i ^ 1, 2)": "tl.max_contiguous in line 12",
+    "place = tl.max_contiguous(tl.multiple_of(i ^ 1, 2), 2)": "tl.max_contiguous in line 12",
     "place = row * tl.multiple_of(a3, 16) + i": "tl.multiple_of in line 12",
     "i = tl.multiple_of(i + a3 - 11, 8)\n    place = i": "tl.multiple_of in line 12",
     "mask = i < tl.multiple_of(a3, 8)\n    place = i": "tl.multiple_of in line 12",
@@ -41,6 +41,7 @@ TAKEN = {
     "place = tl.max_contiguous(tl.multiple_of(row * 16 + i, 16), 16)": lambda row, i: row * 16 + i,
     "place = tl.multiple_of(a3, 16) - 10 + 7 * i": lambda row, i: 7 * i,
     "place = tl.max_contiguous((i + 6) % 16, 16) * 16": lambda row, i: (i + 6) % 16 * 16,
+    "place = tl.max_contiguous(i ^ 1, 2)": lambda row, i: i ^ 1,
     "place = tl.max_constancy(i // 4, 4)": lambda row, i: i // 4,
 }
 """Bodies that are right although a hint may be false, since nothing is moved together because of it."""
