@@ -4,7 +4,7 @@ operator: gelu
 on a card: device_fault
 at: check
 stopped by: the driver reports a misaligned address, and the runner is replaced
-on model: correct
+on model: not_interpretable
 """
 
 import torch
