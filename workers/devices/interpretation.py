@@ -72,6 +72,7 @@ def interpret(
         plans=tuple(case.plan for case in cases),
         draws=tuple(len(case.draws) for case in cases),
         sampled=tuple(sampled),
+        lot=job.bundle.identity,
         launched=launched,
         kernels=job.bundle.restricted(launched).kernels,
     )

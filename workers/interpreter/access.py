@@ -11,6 +11,7 @@ from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TritonType, Value, format_of, round_to
 from workers.interpreter.hints import apply, require_access, require_true
 from workers.interpreter.memory import Lanes, Memory
+from workers.interpreter.sampling import Lot
 
 BULK_BYTES = 16
 """What a tensor descriptor's address and strides are multiples of, by CUDA's `cuTensorMapEncodeTiled`."""
@@ -117,7 +118,7 @@ class Access:
         lanes: What runs now.
         grid: Programs along the three axes of the launch.
         widest: Most elements a lane has loaded or stored at once.
-        samples: Whether loops may be cut short because only the traffic matters.
+        lot: Draws turns that stand for a loop where only the traffic matters; None where all are taken.
         patience: Turns of `while` that the lanes may take yet.
         bulk: Whether the target has units of its own that move descriptors' blocks.
     """
@@ -128,7 +129,7 @@ class Access:
 
     def __init__(self) -> None:
         self.widest = 1
-        self.samples = False
+        self.lot: Lot | None = None
         self.patience = inf
         self.bulk = False
 

@@ -17,7 +17,8 @@ from workers.interpreter.memory import Memory, Meter
 from workers.interpreter.message import InterpretReply, InterpretRequest, Metered, pack, unpack
 from workers.interpreter.recompilation import recompile
 from workers.interpreter.taking import take_over
-from workers.interpreter.translation import Functions, may_wait, translate_candidate
+from workers.interpreter.translation import Functions, translate_candidate
+from workers.interpreter.waiting import may_wait
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
 from workers.targets import TARGETS
 
@@ -62,7 +63,7 @@ def execute(request: bytes) -> bytes:
             finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
         sampled = tuple(
-            _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs])
+            _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs], order.lot)
             for number, plan in enumerate(() if fault else order.sampled)
         )
     reply = InterpretReply(finished=tuple(finished), sampled=sampled)
@@ -135,7 +136,7 @@ def _run_plan(
 
 
 def _sample(
-    plan: Plan, language: Language, functions: Functions, tiles: Sequence[memoryview]
+    plan: Plan, language: Language, functions: Functions, tiles: Sequence[memoryview], lot: str
 ) -> tuple[Metered, ...] | None:
     """What each launch of a plan does, from a few programs; None if programs may wait for each other.
 
@@ -144,16 +145,17 @@ def _sample(
         language: The bound front end.
         functions: The candidate's.
         tiles: What each input repeats.
+        lot: Decides which programs.
     """
-    if any(may_wait(functions, launch.function) for launch in plan.launches):
+    if any(may_wait(functions, launch) for launch in plan.launches):
         return None
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
         memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), drawn)
         found = []
-        for launch in plan.launches:
+        for number, launch in enumerate(plan.launches):
             memory.meter = Meter()
-            sample_launch(language.builder, functions, launch, memory)
+            sample_launch(language.builder, functions, launch, memory, f"{lot} {plan.shape.key} {number}")
             found.append(_read(memory.meter))
     except (Fault, MemoryError, *KERNEL_ERRORS):
         return None

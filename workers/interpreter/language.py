@@ -36,8 +36,6 @@ _BINARY = (
     "lt", "le", "gt", "ge", "eq", "ne",
 )  # fmt: skip
 _OPERATORS = {f"__{side}{name}__" for name in _BINARY for side in ("", "r")}
-SAMPLED_TURNS = 4
-"""Turns that stand for a loop when only the traffic matters."""
 
 
 def warm_up() -> None:
@@ -265,18 +263,18 @@ def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonTy
 def _range(semantic: TritonSemantic, *bounds: object, step: object = None, **hints: object) -> Iterator[TritonType]:
     """`range` and `tl.range`: the induction variable is a tensor, as it is in compiled kernels.
 
-    Where only the traffic matters, a long loop takes evenly spread turns, each of which counts for several.
+    Where only the traffic matters, a long loop takes turns that are drawn by lot, each of which counts for several.
     """
     turns, dtype = _turns(semantic, _bounds(bounds, step))
-    builder = semantic.builder
-    if not builder.samples or len(turns) <= SAMPLED_TURNS:
+    builder: Builder = semantic.builder
+    if builder.lot is None:
         for index in turns:
             yield tl.tensor(constant(index, dtype), dtype)
         return
-    before, chosen = builder.memory.meter.weight, [turns[len(turns) * i // SAMPLED_TURNS] for i in range(SAMPLED_TURNS)]
-    builder.memory.meter.weight = before * len(turns) / SAMPLED_TURNS
-    for index in chosen:
-        yield tl.tensor(constant(index, dtype), dtype)
+    before = builder.memory.meter.weight
+    for number, share in builder.lot.turns(len(turns)):
+        builder.memory.meter.weight = before * share
+        yield tl.tensor(constant(turns[number], dtype), dtype)
     builder.memory.meter.weight = before
 
 

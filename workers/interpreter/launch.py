@@ -18,7 +18,8 @@ from triton import language as tl
 from workers.interpreter.builder import Builder
 from workers.interpreter.faults import Array, Divergence, NotInterpretable, Waiting
 from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonType, Value, constant
-from workers.interpreter.memory import Lanes, Memory
+from workers.interpreter.memory import Lanes, Memory, Meter
+from workers.interpreter.sampling import MOST_PAIRS, PAIRS, TURNS, Lot, draw_pairs
 from workers.interpreter.translation import Functions, launchable
 from workers.protocol import Launch, Number, Pointer
 from workers.protocol.tags import untagged
@@ -29,8 +30,8 @@ GROUP_ELEMENTS = 1 << 18
 
 LEAST_WIDTH = 1024
 """Elements of a block that are assumed where constants do not show it."""
-SAMPLED_PROGRAMS = 4
-"""Programs that stand for a launch when its traffic is sampled: evenly spread, so that causal triangles average out."""
+ALIKE = 1.25
+"""What one pair of programs may do over what another does until more are drawn."""
 LITTLE_BYTES = 4 << 20
 """Memory of a launch that is executed as a whole even then: lists by which later launches find their work are small."""
 
@@ -70,10 +71,17 @@ def _together(width: int, draws: int) -> int:
     return max(1, GROUP_ELEMENTS // (width * draws))
 
 
-def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory) -> None:
+def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str) -> None:
     """Execute some programs of a launch and some turns of their loops, metered as if it were all of them.
 
-    All of them are, where they and their memory are few.
+    All of them are, where they and their memory are few. Where programs do not do the same, more of them are drawn.
+
+    Args:
+        builder: The bound builder.
+        functions: The candidate's functions, translated.
+        launch: What to sample.
+        memory: The plan's buffers; its meter is new.
+        seed: What decides which programs and turns.
 
     Raises:
         Fault: If the kernel cannot be executed.
@@ -81,13 +89,29 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
     programs = prod(launch.grid)
     touched = {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
     is_little = memory.size(touched) <= LITTLE_BYTES
-    builder.samples = not is_little or programs * _width(launch) > GROUP_ELEMENTS
-    count = min(programs, SAMPLED_PROGRAMS) if builder.samples else programs
-    lower = (2 * np.arange((count + 1) // 2) + 1) * programs // (2 * count)
-    chosen = np.union1d(lower, programs - 1 - lower)
-    memory.meter.weight = programs / count
+    run = partial(_run_pairs, builder, functions, launch, memory, seed)
     memory.forget()
-    _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, chosen)))
+    try:
+        if is_little and programs * _width(launch) <= GROUP_ELEMENTS:
+            _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.arange(programs))))
+        elif not run(min(PAIRS, (programs + 1) // 2)) and programs > 2 * PAIRS:
+            memory.meter = Meter()
+            run(MOST_PAIRS)
+    finally:
+        builder.lot = None
+
+
+def _run_pairs(builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str, count: int) -> bool:
+    """Execute so many pairs of programs; tells whether all of them do about the same."""
+    done: list[tuple[float, ...]] = []
+    for pair, share in draw_pairs(f"{seed} {count}", prod(launch.grid), count):
+        before, memory.meter.weight = memory.meter.done, float(share)
+        memory.forget()
+        builder.lot = Lot(f"{seed} {pair}", TURNS * max(1, PAIRS // count))
+        _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.array(pair))))
+        done.append(tuple((after - then) / share for after, then in zip(memory.meter.done, before, strict=True)))
+    is_idle = not any(moved for moved, *_ in done)
+    return not is_idle and all(max(amounts) <= ALIKE * min(amounts) for amounts in zip(*done, strict=True))
 
 
 def _places(launch: Launch, programs: Array) -> Array:
@@ -183,6 +207,8 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: Lanes, pat
     remaining, waiting = [lanes], []
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
+        if builder.lot is not None:
+            builder.lot.again()
         try:
             kernel()
         except Divergence as divergence:

@@ -74,6 +74,11 @@ class Meter:
     special_operations: float = 0.0
     weight: float = 1.0
 
+    @property
+    def done(self) -> tuple[float, float, float]:
+        """Bytes, operations of products and operations on floats."""
+        return self.moved_bytes, self.dot_operations, self.float_operations
+
 
 class Memory:
     """Buffers, with an undo log and a meter.

@@ -121,11 +121,6 @@ def launchable(functions: Functions, name: str) -> Callable[..., object]:
     return functions[plain]
 
 
-def may_wait(functions: Functions, name: str) -> bool:
-    """Whether a candidate has a `while` loop, which may wait for another program's store."""
-    return name not in functions or any("__continue__" in function.__code__.co_names for function in functions.values())
-
-
 def _compile(statement: ast.stmt, filename: str) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Module([statement], [])), filename, "exec", dont_inherit=True)
 

@@ -62,7 +62,7 @@ def interpret(source: str, *arguments, grid=(1,), function="kernel", target="sm_
     return Run(reply, outputs, [[bytes(blob) for blob in row[len(outs) :]] for row in rows])
 
 
-def sample(source: str, *arguments, grid=(1,), **constants) -> Metered:
+def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> Metered:
     """What one launch of `kernel` would do, from a few of its programs; inputs repeat bytes of 1."""
     inputs = sum(isinstance(item, torch.Tensor) for item in arguments)
     request = InterpretRequest(
@@ -72,6 +72,7 @@ def sample(source: str, *arguments, grid=(1,), **constants) -> Metered:
         plans=(),
         draws=(),
         sampled=(_plan(arguments, grid, "kernel", constants),),
+        lot=lot,
     )
     result = jail.run(execute, pack(request, [bytes([1]) * TILE_BYTES] * inputs), LIMITS)
     assert result.ending is jail.Ending.RETURNED, result.detail

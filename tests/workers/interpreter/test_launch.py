@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 import torch
 
 from tests.workers.interpreter.stage import Out, interpret, sample
@@ -108,12 +109,37 @@ def test_where_little_is_touched_every_program_and_turn_is_counted():
     assert sample(SOME, X, Out((8,)), grid=(50,), FIRST=49).moved_bytes == 20 * 8 * 4 * 2
 
 
-def test_where_much_is_touched_evenly_spread_programs_stand_for_all():
-    much = Out((2 << 20,))
-    assert sample(SOME, X, much, grid=(16,), FIRST=8).moved_bytes == 8 * 20 * 8 * 4 * 2
-    assert sample(SOME, X, much, grid=(16,), FIRST=15).moved_bytes == 0
-    for count in (1, 2, 3, 5):
-        assert sample(SOME, X, much, grid=(count,), FIRST=0).moved_bytes == count * 20 * 8 * 4 * 2
+MUCH = Out((2 << 20,))
+
+
+def test_where_much_is_touched_some_programs_stand_for_all():
+    assert sample(SOME, X, MUCH, grid=(1000,), FIRST=500).moved_bytes == 500 * 20 * 8 * 4 * 2
+    for count in (1, 2, 3, 5, 100):
+        assert sample(SOME, X, MUCH, grid=(count,), FIRST=0).moved_bytes == count * 20 * 8 * 4 * 2
+
+
+def test_more_programs_are_drawn_where_they_do_not_do_the_same():
+    all_of_them = 10 * 20 * 8 * 4 * 2
+    assert sample(SOME, X, MUCH, grid=(64,), FIRST=54).moved_bytes == all_of_them, "one in six works"
+    found = [sample(SOME, X, MUCH, grid=(6400,), lot=lot, FIRST=5400).moved_bytes for lot in "abc"]
+    assert all(0.5 < each / (100 * all_of_them) < 1.5 for each in found)
+
+
+@pytest.mark.parametrize("working", ["tl.program_id(0) % 16 == 5", "turn % 2 == 1", "turn == tl.program_id(0) % 16"])
+def test_nobody_knows_which_programs_and_turns_are_drawn(working):
+    source = f"""
+@triton.jit
+def kernel(a0, a1):
+    i = tl.arange(0, 8)
+    for turn in range(64):
+        if {working}:
+            tl.store(a1 + i, tl.load(a0 + i) + turn)
+"""
+    share = {"turn % 2 == 1": 1 / 2, "turn == tl.program_id(0) % 16": 1 / 64}.get(working, 1 / 16)
+    found = [sample(source, X, MUCH, grid=(4096,), lot=str(lot)).moved_bytes for lot in range(8)]
+    assert len(set(found)) > 1
+    assert found == [sample(source, X, MUCH, grid=(4096,), lot=str(lot)).moved_bytes for lot in range(8)], "drawn anew"
+    assert 0.6 < sum(found) / len(found) / (4096 * 64 * share * 8 * 4 * 2) < 1.5
 
 
 def test_triangles_average_out():
