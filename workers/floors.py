@@ -1,8 +1,12 @@
-"""The least that any kernel must read, by the reference's graph: what a time is held against that is too good.
+"""The least that any kernel must read and multiply, by the reference's graph: what a time that is too good is held to.
 
 An input counts if the result cannot be worked out without all of its elements, whatever the values are. Where a
 reference picks elements by index, leaves some to a mask, or multiplies by what may be exactly zero, an honest kernel
 may read less, as one that walks through a page table does; such inputs do not count at all.
+
+Products count in full or not at all: they do if each of them is needed to its last element, as when it is a result or
+a curved function is taken of it. Where products are multiplied or added up, masked, picked from, or worked out twice,
+another order of the same algebra may need fewer operations, as in linear attention.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,14 +42,113 @@ amax amin max min mm bmm addmm baddbmm
 """
 _NEVER_ZERO = frozenset("".join((_MOVES, _HARDLY_ZERO)).split())
 """Operations whose result is zero by coincidence only, if that holds of the tensors that they are given."""
+_TINY = frozenset(("_softmax", "_safe_softmax", "exp", "exp2"))
+"""Operations whose result may be zero as it is too small, which nobody knows before it is worked out."""
+_MATRIX = frozenset(("mm", "bmm", "addmm", "baddbmm"))
+_CONVOLUTIONS = frozenset(("convolution", "convolution_backward"))
+_SUMS = frozenset(("add", "sub", "rsub"))
+_REDUCED = frozenset(("sum", "mean", "cumsum"))
+_SCALES = frozenset((*_MOVES.split(), "mul", "neg"))
+_BENT = """
+reciprocal sqrt rsqrt abs exp exp2 expm1 log log2 log1p log10 sin cos tanh erf erfc sigmoid relu silu gelu elu
+leaky_relu softplus mish log_sigmoid_forward _softmax _safe_softmax _log_softmax logsumexp amax amin
+"""
+_CURVED = frozenset(_BENT.split())
+"""Operations that need every element that they are given as it is, and cannot change places with a sum."""
 
 
 def floor_bytes(operator: Operator, graph: Graph) -> int:
     """Bytes of the inputs of which every kernel has to read every element at the graph's shape."""
     items = tuple(operator.given)
-    floats = frozenset(number for number, item in enumerate(items) if getattr(torch, item.dtype).is_floating_point)
-    needed = (items[number] for number in _whole(graph, floats))
+    needed = (items[number] for number in _whole(graph, _floats(operator)))
     return sum(prod(operator.input_shape(item, graph.shape.dims)) * DTYPE_BYTES[item.dtype] for item in needed)
+
+
+def floor_flops(operator: Operator, graph: Graph) -> float:
+    """Operations of matrix products that every kernel has to do at the graph's shape: all that it has, or none.
+
+    None either where an input is of a byte or less an element, as matrix units multiply such numbers faster.
+    """
+    if any(DTYPE_BYTES[item.dtype] == 1 for item in operator.given) or any(map(_is_in_place, graph.nodes)):
+        return 0.0
+    products = {index for index, node in enumerate(graph.nodes) if _name(node) in _MATRIX | _CONVOLUTIONS}
+    kinds = _kinds(graph)
+    are_different = len({kinds[index] for index in products}) == len(products)
+    needed = _needed(graph, _dense(graph, _floats(operator), _NEVER_ZERO | _TINY))
+    return (graph.matrix_flops or 0.0) if are_different and products <= needed else 0.0
+
+
+def _floats(operator: Operator) -> frozenset[int]:
+    """Numbers of the inputs that hold floats, which are hardly ever zero."""
+    dtypes = (getattr(torch, item.dtype) for item in operator.given)
+    return frozenset(number for number, dtype in enumerate(dtypes) if dtype.is_floating_point)
+
+
+def _needed(graph: Graph, is_dense: Callable[[Reference], bool]) -> set[int]:
+    """Nodes every element of which is needed as it is."""
+    whole, _ = _split(graph.outputs)
+    merged = set[int]()  # A sum over them would do.
+    found, made = set[int](), _made_of_products(graph)
+    for index in reversed(range(len(graph.nodes))):
+        node, name = graph.nodes[index], _name(graph.nodes[index])
+        used, _ = _split(node.uses)
+        if index not in whole | merged:
+            continue
+        if name in _CURVED:
+            whole |= used
+        elif name in _MATRIX | _REDUCED:
+            merged |= used
+        if name in _MATRIX and index in whole:
+            left, right = (_root(graph, use) for use in node.uses[-2:])
+            if left != right and all(map(is_dense, node.uses)):
+                found.add(index)
+        elif name in _SCALES | _SUMS | {"div"}:
+            one = name not in _SUMS or sum(made[number] for number in used) < 2
+            passed, _ = _split(_kept(node, is_dense))
+            (whole if index in whole and one else merged).update(passed)
+    return found
+
+
+def _kept(node: Node, is_dense: Callable[[Reference], bool]) -> Sequence[Reference]:
+    """What a node is given of which it needs all, as no factor beside it is zero."""
+    if _name(node) == "div":
+        return node.uses[:1]
+    if _name(node) != "mul":
+        return node.uses
+    return [use for number, use in enumerate(node.uses) if all(map(is_dense, _without(node.uses, number)))]
+
+
+def _without(uses: Sequence[Reference], number: int) -> Sequence[Reference]:
+    return (*uses[:number], *uses[number + 1 :])
+
+
+def _root(graph: Graph, value: Reference) -> Reference:
+    """What a value is a view or a copy of."""
+    while isinstance(value, NodeRef) and _name(graph.nodes[value.node]) in _MOVES.split():
+        uses = graph.nodes[value.node].uses
+        if len(uses) != 1:
+            break
+        value = uses[0]
+    return value
+
+
+def _made_of_products(graph: Graph) -> list[bool]:
+    """Whether each node is made of a product without a curved function between."""
+    made: list[bool] = []
+    for node in graph.nodes:
+        used, _ = _split(() if _name(node) in _CURVED else node.uses)
+        made.append(_name(node) in _MATRIX or any(made[number] for number in used))
+    return made
+
+
+def _kinds(graph: Graph) -> list[int]:
+    """A number for each node, equal where the same operations are done on the same inputs, numbers left out."""
+    numbers: dict[object, int] = {}
+    kinds: list[int] = []
+    for node in graph.nodes:
+        used = tuple(-1 - use.input if isinstance(use, InputRef) else kinds[use.node] for use in node.uses)
+        kinds.append(numbers.setdefault((node.op, used), len(numbers)))
+    return kinds
 
 
 def _whole(graph: Graph, floats: frozenset[int]) -> frozenset[int]:
@@ -53,7 +156,7 @@ def _whole(graph: Graph, floats: frozenset[int]) -> frozenset[int]:
 
     Args:
         graph: The reference.
-        floats: Numbers of the inputs that hold floats, which are hardly ever zero.
+        floats: Numbers of the inputs that hold floats.
     """
     if any(_is_in_place(node) for node in graph.nodes):
         return frozenset()
@@ -73,15 +176,15 @@ def _split(values: Iterable[Reference]) -> tuple[set[int], set[int]]:
     return nodes, {value.input for value in values if isinstance(value, InputRef)}
 
 
-def _dense(graph: Graph, floats: frozenset[int]) -> Callable[[Reference], bool]:
-    """Tells whether a value is zero by coincidence only."""
+def _dense(graph: Graph, floats: frozenset[int], names: frozenset[str] = _NEVER_ZERO) -> Callable[[Reference], bool]:
+    """Tells whether a value is zero by coincidence only, where the operations with these names do not make it so."""
     nodes: list[bool] = []
 
     def is_dense(value: Reference) -> bool:
         return value.input in floats if isinstance(value, InputRef) else nodes[value.node]
 
     for node in graph.nodes:
-        nodes.append(_name(node) in _NEVER_ZERO and bool(node.uses) and all(map(is_dense, node.uses)))
+        nodes.append(_name(node) in names and bool(node.uses) and all(map(is_dense, node.uses)))
     return is_dense
 
 

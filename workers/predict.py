@@ -6,7 +6,8 @@ hand), at two shapes each, judged on an H200 on 2026-11-23, with readings as `wo
 interpreter of `model` counts. What they do on other kernels is in docs/results.md. For other targets they are carried
 over unmeasured.
 
-A plan takes the time of its launches, one after the other, and a start for each of its steps. The terms of a launch,
+A plan takes the time of its launches, one after the other, a start for each of its steps, and that of the bytes that
+fills and copies move. The terms of a launch,
 each in seconds, meet in a norm between their sum and their maximum:
 
     memory    bytes from DRAM at the bandwidth that the loads in flight can draw, the rest from L2
@@ -84,7 +85,7 @@ _DEFAULT_OCCUPANCY = 0.5
 # Where readings leave it out.
 
 
-def predict_us(readings: Readings, target: Target, *, moved_ratio: float = 1.0, other_steps: int = 0) -> float:
+def predict_us(readings: Readings, target: Target, *, other_steps: int = 0, other_bytes: int = 0) -> float:
     """Predict the time of one call of a plan in a graph with inputs out of cache, microseconds, three digits.
 
     Never shorter for more bytes, more spills, a repeated launch, lower occupancy or narrower loads.
@@ -92,15 +93,16 @@ def predict_us(readings: Readings, target: Target, *, moved_ratio: float = 1.0, 
     Args:
         readings: Of the plan.
         target: The sheet of its target.
-        moved_ratio: Bytes moved for each byte required, as the interpreter counted at another shape; used where the
-            readings do not say what is moved.
         other_steps: Fills and copies of the plan.
+        other_bytes: What they read and write.
     """
     required = float(readings.bytes_required or 0)
+    drawn = target.dram_bytes_per_s * DRAM_SHARE
     start_us = START_US * (readings.launches + other_steps)
     if not readings.by_launch:
-        return _round(start_us + required / (target.dram_bytes_per_s * DRAM_SHARE) * 1e6)
-    total = max(required, readings.bytes_moved or required * moved_ratio)
+        return _round(start_us + max(required, other_bytes) / drawn * 1e6)
+    start_us += other_bytes / drawn * 1e6
+    total = max(required, readings.bytes_moved or 0)
     threads = sum(launch.programs * launch.num_warps for launch in readings.by_launch)
     found_s = 0.0
     for number, launch in enumerate(readings.by_launch):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.gpu.contracts import operators
 from tests.workers.baselines.catalogue import graph_of
-from workers.floors import floor_bytes
+from workers.floors import floor_bytes, floor_flops
 from workers.protocol import Operator, Shape
 
 
@@ -13,6 +13,22 @@ def counted(name: str) -> float:
     operator = operators()[name]
     shape = Shape(dims=operator.shapes[0].dims)
     return floor_bytes(operator, graph_of(operator, shape)) / operator.input_bytes(shape.dims)
+
+
+def square(reference: str) -> Operator:
+    """An operator with two square inputs, `x` and `y`."""
+    given = {"shape": ["N", "N"], "dtype": "float32"}
+    return Operator.model_validate(
+        {
+            "name": "f",
+            "entry": "f",
+            "reference": f"import torch\n\ndef f(x, y):\n    return {reference}\n",
+            "inputs": [{"name": "x", **given}, {"name": "y", **given}],
+            "outputs": [{"name": "z", "dtype": "float32"}],
+            "shapes": [{"dims": {"N": 8}}],
+            "ranges": {"N": [8, 8]},
+        }
+    )
 
 
 @pytest.mark.parametrize("name", ["gelu", "softmax", "rmsnorm", "cross_entropy", "matmul", "swiglu_backward"])
@@ -45,17 +61,53 @@ def test_what_a_value_may_spare_does_not_count(name: str) -> None:
     ],
 )
 def test_a_reference_says_what_is_needed(reference: str, needed: str) -> None:
-    square = {"shape": ["N", "N"], "dtype": "float32"}
-    operator = Operator.model_validate(
-        {
-            "name": "f",
-            "entry": "f",
-            "reference": f"import torch\n\ndef f(x, y):\n    return {reference}\n",
-            "inputs": [{"name": "x", **square}, {"name": "y", **square}],
-            "outputs": [{"name": "z", "dtype": "float32"}],
-            "shapes": [{"dims": {"N": 8}}],
-            "ranges": {"N": [8, 8]},
-        }
-    )
+    operator = square(reference)
     graph = graph_of(operator, Shape(dims={"N": 8}))
     assert floor_bytes(operator, graph) == len(needed) * 8 * 8 * 4
+
+
+@pytest.mark.parametrize(
+    ("reference", "is_needed"),
+    [
+        ("x @ y", True),
+        ("torch.relu(x @ y.t())", True),
+        ("torch.softmax(x @ y, -1) @ x", True),
+        ("torch.sigmoid(x @ y) * (y @ x)", True),
+        ("(x @ y) / torch.exp(x) + y", True),
+        ("torch.logsumexp(x @ y, -1, keepdim=True) - y", True),
+        ("torch.softmax((x @ y).masked_fill(x > 0, float('-inf')), -1) @ y", False),
+        ("torch.log(torch.exp(x @ y - (x @ x.t()).amax()).sum(-1, keepdim=True)) - y", False),
+        ("torch.log(torch.exp(x @ y - (y @ x).amax()).sum(-1, keepdim=True)) - y", True),
+        ("(x @ y) @ x", False),
+        ("(x @ y) @ (y @ x)", False),
+        ("(x @ y).sum(-1, keepdim=True) + x", False),
+        ("(x @ y).tril()", False),
+        ("x.tril() @ y", False),
+        ("(x @ y) * torch.relu(x)", False),
+        ("(x @ y)[:1] + x", False),
+        ("x @ x.t()", False),
+        ("x @ y + y @ x", False),
+        ("torch.relu(x @ y) * torch.exp(x @ y)", False),
+        ("torch.relu(x) @ y", False),
+        ("x + y", False),
+    ],
+)
+def test_products_count_where_none_of_them_can_be_spared(reference: str, is_needed: bool) -> None:
+    operator = square(reference)
+    graph = graph_of(operator, Shape(dims={"N": 8}))
+    assert floor_flops(operator, graph) == ((graph.matrix_flops or 0) if is_needed else 0)
+
+
+@pytest.mark.parametrize("name", ["matmul", "gate_up_swiglu", "linear_cross_entropy"])
+def test_products_that_every_kernel_does_count(name: str) -> None:
+    operator = operators()[name]
+    graph = graph_of(operator, Shape(dims=operator.shapes[0].dims))
+    assert floor_flops(operator, graph) == graph.matrix_flops > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["moe_swiglu", "sliding_window_attention", "w4a16_matmul", "softmax", "monarch_matmul"]
+)
+def test_products_that_a_kernel_may_spare_do_not_count(name: str) -> None:
+    operator = operators()[name]
+    assert floor_flops(operator, graph_of(operator, Shape(dims=operator.shapes[0].dims))) == 0

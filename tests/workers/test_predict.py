@@ -57,9 +57,9 @@ def changed(read: Readings, **changes: Any) -> Readings:
     return read.model_copy(update={"by_launch": by_launch})
 
 
-@given(readings(), SHEETS, st.floats(1, 100), st.integers(0, 10))
-def test_a_prediction_is_a_time(read: Readings, target: Any, moved_ratio: float, other_steps: int) -> None:
-    predicted = predict_us(read, target, moved_ratio=moved_ratio, other_steps=other_steps)
+@given(readings(), SHEETS, st.integers(0, 10))
+def test_a_prediction_is_a_time(read: Readings, target: Any, other_steps: int) -> None:
+    predicted = predict_us(read, target, other_steps=other_steps)
     assert math.isfinite(predicted)
     assert predicted >= START_US * (read.launches + other_steps) * 0.99
     assert float(f"{predicted:.{DIGITS}g}") == predicted
@@ -75,6 +75,13 @@ def test_a_repeated_launch_is_never_faster(read: Readings, target: Any, times: i
 @given(readings(), SHEETS, st.integers(1, 10))
 def test_more_steps_are_never_faster(read: Readings, target: Any, steps: int) -> None:
     assert predict_us(read, target, other_steps=steps) >= predict_us(read, target)
+
+
+@given(readings(), SHEETS, st.integers(0, 2**34), st.integers(1, 2**34))
+def test_what_other_steps_move_takes_its_time(read: Readings, target: Any, size: int, more: int) -> None:
+    first, second = (predict_us(read, target, other_steps=1, other_bytes=each) for each in (size, size + more))
+    assert second >= first
+    assert second >= START_US + (size + more) / target.dram_bytes_per_s * 1e6
 
 
 @given(readings(), SHEETS, st.integers(1, 2**34))
@@ -130,10 +137,12 @@ def test_a_plan_without_launches_costs_its_other_steps() -> None:
     assert predict_us(empty, SM_90, other_steps=2) == 2 * START_US
 
 
-def test_counted_bytes_go_before_a_ratio() -> None:
+def test_what_a_launch_moves_goes_before_what_all_of_them_do() -> None:
     read = rmsnorm_readings()
-    moved = changed(read, bytes_moved=2 * (read.bytes_required or 0))
-    assert predict_us(moved, SM_90, moved_ratio=9.0) == predict_us(read, SM_90, moved_ratio=2.0)
+    twice = 2 * (read.bytes_required or 0)
+    moved = changed(read, bytes_moved=twice)
+    assert predict_us(moved.model_copy(update={"bytes_moved": 9 * twice}), SM_90) == predict_us(moved, SM_90)
+    assert predict_us(read.model_copy(update={"bytes_moved": twice}), SM_90) == predict_us(moved, SM_90)
     assert predict_us(moved, SM_90) > predict_us(read, SM_90)
 
 

@@ -72,14 +72,11 @@ def interpret(
         plans=tuple(case.plan for case in cases),
         draws=tuple(len(case.draws) for case in cases),
         sampled=tuple(sampled),
-        lot=job.bundle.identity,
+        lot=_lot(job),
         launched=launched,
         kernels=job.bundle.restricted(launched).kernels,
     )
-    # Nobody writes a kernel that knows its own hash; and what is predicted is the same whenever it is asked.
-    tiles = [draw_tiles(job.operator, plan.shape, TILE_BYTES, job.bundle.identity.encode()) for plan in sampled]
-    inputs = [*(each for draws in drawn for each in draws), *tiles]
-    parts = [_to_bytes(tensor) for each in inputs for tensor in each]
+    parts = [_to_bytes(tensor) for each in (*chain.from_iterable(drawn), *_tiles(job, sampled)) for tensor in each]
     limits = jail.Limits(wall_s=BUSY * limit_s, cpu_s=limit_s, memory_bytes=MEMORY_BYTES)
     result = jail.run(interpreter_function, pack(request, parts), limits)
     if result.ending is not jail.Ending.RETURNED:
@@ -93,6 +90,16 @@ def interpret(
     if not done or (reply.outcome is not None and len(reply.finished) >= len(cases)):
         raise Unusable("the interpreter's reply makes no sense: its plans are not those of the request")
     return Interpretation(reply, results)
+
+
+def _lot(job: MeasureJob | FinalJob) -> str:
+    """What decides about samples: nobody writes a kernel that knows its own hash, and it stays the same."""
+    return job.bundle.identity
+
+
+def _tiles(job: MeasureJob | FinalJob, sampled: Sequence[Plan]) -> list[tuple[torch.Tensor, ...]]:
+    """What the inputs of each sampled plan repeat."""
+    return [draw_tiles(job.operator, plan.shape, TILE_BYTES, _lot(job).encode()) for plan in sampled]
 
 
 def _fits(reply: InterpretReply, sampled: Sequence[Plan]) -> bool:

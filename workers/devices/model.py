@@ -20,20 +20,18 @@ from workers.checks import CHECKS, Check, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.interpretation import Result, Unusable, interpret
+from workers.devices.metering import Executed, extrapolated, floor_of, predicted_us, raised, sampled
 from workers.devices.selection import TOTAL_BYTES, Case, select_cases, within
 from workers.devices.verdict import Ended, timed
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
 from workers.interpreter import InterpretReply, Metered, warm_up
-from workers.predict import predict_us
 from workers.protocol import (
     DTYPE_BYTES,
     FIRST_CARD,
     REASON_CHARS,
     CheckResult,
-    Copy,
     Device,
-    Fill,
     FinalJob,
     Grounds,
     MeasureJob,
@@ -66,11 +64,11 @@ class KnownTraffic:
 
     Attributes:
         sampled: Of each launch at benchmark shapes, by shape key, where it could be sampled.
-        moved_ratio: Bytes moved for each byte required, at the largest shape that was executed.
+        executed: What was done at the largest shape that was executed.
     """
 
     sampled: dict[str, tuple[Metered, ...]]
-    moved_ratio: float
+    executed: Executed
 
 
 class ModelDevice(DeviceBench):
@@ -169,29 +167,19 @@ class ModelDevice(DeviceBench):
             raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
         with timed(stages_s, "predict"):
             pairs = zip(benchmarked.plans, assembled.readings, strict=True)
-            return tuple(self._predict_shape(plan, readings, known) for plan, readings in pairs)
+            return tuple(self._predict_shape(job, plan, readings, known) for plan, readings in pairs)
 
-    def _predict_shape(self, plan: Plan, readings: Readings, known: KnownTraffic) -> ShapeResult:
-        readings = _with(readings, known.sampled.get(plan.shape.key, ()))
-        other_steps = sum(isinstance(step, Fill | Copy) for step in plan.steps)
-        time_us = predict_us(readings, self._target, moved_ratio=known.moved_ratio, other_steps=other_steps)
-        return ShapeResult(shape=plan.shape.key, readings=readings, mid_us=time_us, low_us=time_us, high_us=time_us)
-
-
-def _with(readings: Readings, metered: Sequence[Metered]) -> Readings:
-    """Readings with what the interpreter metered of each launch, if it did."""
-    if not metered:
-        return readings
-    launches = tuple(
-        launch.model_copy(update={"bytes_moved": done.moved_bytes, "operations": _operations(done)})
-        for launch, done in zip(readings.by_launch, metered, strict=True)
-    )
-    moved = sum(done.moved_bytes for done in metered)
-    return readings.model_copy(update={"bytes_moved": moved, "by_launch": launches})
-
-
-def _operations(done: Metered) -> dict[str, int]:
-    return {"matrix": done.dot_operations, "float": done.float_operations, "special": done.special_operations}
+    def _predict_shape(self, job: MeasureJob, plan: Plan, readings: Readings, known: KnownTraffic) -> ShapeResult:
+        key = plan.shape.key
+        graph = next(graph for graph in job.graphs if graph.shape.key == key)
+        floor = floor_of(job.operator, graph, plan)
+        if key in known.sampled:
+            readings = sampled(readings, known.sampled[key])
+            used = raised(readings, floor)
+        else:
+            used = raised(extrapolated(readings, known.executed, graph), floor)
+        time_us = predicted_us(used, plan, floor, self._target)
+        return ShapeResult(shape=key, readings=readings, mid_us=time_us, low_us=time_us, high_us=time_us)
 
 
 @cache
@@ -216,7 +204,9 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     reply = _execute(job, cases, plans, seed, ledger, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
-    return KnownTraffic(sampled, reply.finished[-1].moved_bytes / _required_bytes(job.operator, cases[-1].plan))
+    last = cases[-1]
+    done = Executed(reply.finished[-1], _required_bytes(job.operator, last.plan), last.graph)
+    return KnownTraffic(sampled, done)
 
 
 def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult:

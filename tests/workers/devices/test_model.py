@@ -5,6 +5,7 @@ import pytest
 from tests.workers.devices.kernels import ATOMIC, AUTOTUNED, PLAIN, PRODUCT, RACE, SUM, changed, job_for, traced
 from workers.devices.model import ModelDevice
 from workers.errors import BadMessage, ToolMissing
+from workers.predict import START_US
 from workers.protocol import Device, FinalJob, ShapeRole
 
 
@@ -139,6 +140,33 @@ def test_traffic_is_sampled_at_the_benchmark_shape(device):
     (launch,) = plain.readings.by_launch
     assert launch.bytes_moved == plain.readings.bytes_moved
     assert launch.operations["special"] >= plain.readings.bytes_moved / 2 / 2  # An exponential for each bfloat16.
+
+
+def test_a_loop_that_may_wait_hides_no_products(device):
+    waiting = PRODUCT.replace("    rows = tl", "    turn = 0\n    while turn < 1:\n        turn += 1\n    rows = tl", 1)
+    plain, found = (device.measure(job_for(source, "gram")).shapes[0] for source in (PRODUCT, waiting))
+    assert found.readings.bytes_moved is None, "not sampled"
+    assert 0.8 < found.mid_us / plain.mid_us < 2
+
+
+def test_programs_that_do_nothing_hide_none_that_do(device):
+    honest = device.measure(job_for(PRODUCT, "gram")).shapes[0].mid_us
+    idle = (
+        PRODUCT.replace("tl.program_id(1) * BLOCK +", "(tl.program_id(1) // 2) * BLOCK +")
+        .replace("    total = tl.z", "    if tl.program_id(1) % 2 == 0:\n        return\n    total = tl.z")
+        .replace("(tiles, tiles)", "(tiles, 2 * tiles)")
+    )
+    report = device.measure(job_for(idle, "gram"))
+    assert report.outcome == "correct"
+    assert 0.7 < report.shapes[0].mid_us / honest < 1.5
+
+
+def test_fills_are_charged_by_their_bytes(device):
+    plain, filled = (
+        device.measure(job_for(source)).shapes[0].mid_us
+        for source in (PLAIN, changed("torch.empty_like", "torch.zeros_like"))
+    )
+    assert filled > plain + START_US + 2048 * 1024 * 2 / 4.8e6 * 0.9
 
 
 def test_other_targets_are_judged_the_same(device):
