@@ -16,6 +16,7 @@ from workers.interpreter.launch import run_launch, sample_launch
 from workers.interpreter.memory import Memory, Meter
 from workers.interpreter.message import InterpretReply, InterpretRequest, Metered, pack, unpack
 from workers.interpreter.recompilation import recompile
+from workers.interpreter.seeming import SeemingMemory
 from workers.interpreter.taking import take_over
 from workers.interpreter.translation import Functions, translate_candidate
 from workers.interpreter.waiting import may_wait
@@ -151,12 +152,20 @@ def _sample(
         return None
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
-        memory = Memory(1, [buffer.bytes for buffer in plan.buffers], [""] * len(plan.buffers), drawn)
-        found = []
-        for number, launch in enumerate(plan.launches):
-            memory.meter = Meter()
-            sample_launch(language.builder, functions, launch, memory, f"{lot} {plan.shape.key} {number}")
-            found.append(_read(memory.meter))
+        memory = SeemingMemory([buffer.bytes for buffer in plan.buffers], drawn)
+        found: list[Metered] = []
+        for step in plan.steps:
+            match step:
+                case Allocate():
+                    pass
+                case Fill():
+                    memory.fill(step.target, step.value)
+                case Copy():
+                    memory.copy(step.source, step.target)
+                case Launch():
+                    memory.meter = Meter()
+                    sample_launch(language.builder, functions, step, memory, f"{lot} {plan.shape.key} {len(found)}")
+                    found.append(_read(memory.meter))
     except (Fault, MemoryError, *KERNEL_ERRORS):
         return None
     return tuple(found)

@@ -20,6 +20,7 @@ from workers.interpreter.faults import Array, Divergence, NotInterpretable, Wait
 from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonType, Value, constant
 from workers.interpreter.memory import Lanes, Memory, Meter
 from workers.interpreter.sampling import MOST_PAIRS, PAIRS, TURNS, Lot, draw_pairs
+from workers.interpreter.seeming import SeemingMemory
 from workers.interpreter.translation import Functions, launchable
 from workers.protocol import Launch, Number, Pointer
 from workers.protocol.tags import untagged
@@ -71,7 +72,7 @@ def _together(width: int, draws: int) -> int:
     return max(1, GROUP_ELEMENTS // (width * draws))
 
 
-def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str) -> None:
+def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: SeemingMemory, seed: str) -> None:
     """Execute some programs of a launch and some turns of their loops, metered as if it were all of them.
 
     All of them are, where they and their memory are few. Where programs do not do the same, more of them are drawn.
@@ -89,16 +90,18 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
     programs = prod(launch.grid)
     touched = {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
     is_little = memory.size(touched) <= LITTLE_BYTES
+    is_whole = is_little and programs * _width(launch) <= GROUP_ELEMENTS
     run = partial(_run_pairs, builder, functions, launch, memory, seed)
     memory.forget()
     try:
-        if is_little and programs * _width(launch) <= GROUP_ELEMENTS:
+        if is_whole:
             _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.arange(programs))))
         elif not run(min(PAIRS, (programs + 1) // 2)) and programs > 2 * PAIRS:
             memory.meter = Meter()
             run(MOST_PAIRS)
     finally:
         builder.lot = None
+    memory.settle(in_part=not is_whole)
 
 
 def _run_pairs(builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str, count: int) -> bool:

@@ -161,6 +161,33 @@ def test_programs_that_do_nothing_hide_none_that_do(device):
     assert 0.7 < report.shapes[0].mid_us / honest < 1.5
 
 
+@pytest.mark.parametrize("ready", ["torch.ones", "raise_flags"])
+def test_what_an_earlier_step_wrote_is_there(device, ready):
+    """Programs that do nothing where they find a zero, which nobody has written in a sample."""
+    flags = "    flags = torch.ones(x.shape[0], 4096, dtype=torch.float32, device=x.device)\n"
+    if ready == "raise_flags":
+        flags = flags.replace("ones", "empty") + "    raise_flags[(x.shape[0],)](flags)\n"
+    lazy = (
+        PRODUCT.replace("kernel(x_ptr, y_ptr,", "kernel(x_ptr, y_ptr, flag_ptr,")
+        .replace(
+            "    rows = tl",
+            "    if tl.load(flag_ptr + tl.program_id(0) * 4096 * BLOCK) == 0.0:\n        return\n    rows = tl",
+        )
+        .replace("(x, y, ", "(x, y, flags, ")
+        .replace("    tiles =", flags + "    tiles =")
+        .replace(
+            "@triton.jit\n",
+            "@triton.jit\ndef raise_flags(flag_ptr):\n"
+            "    tl.store(flag_ptr + tl.program_id(0) * 4096 + tl.arange(0, 4096), 1.0)\n\n\n@triton.jit\n",
+        )
+    )
+    honest, found = (device.measure(job_for(source, "gram")) for source in (PRODUCT, lazy))
+    assert found.outcome == "correct", found.reason
+    assert found.shapes[0].readings.by_launch[-1].operations["matrix"] == pytest.approx(
+        honest.shapes[0].readings.by_launch[0].operations["matrix"], rel=0.2
+    )
+
+
 def test_fills_are_charged_by_their_bytes(device):
     plain, filled = (
         device.measure(job_for(source)).shapes[0].mid_us
