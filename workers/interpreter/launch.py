@@ -19,7 +19,7 @@ from workers.interpreter.builder import Builder
 from workers.interpreter.faults import Array, Divergence, NotInterpretable, Waiting
 from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonType, Value, constant
 from workers.interpreter.memory import Lanes, Memory, Meter
-from workers.interpreter.sampling import MOST_PAIRS, PAIRS, TURNS, Lot, draw_pairs
+from workers.interpreter.sampling import FEW_TURNS, MOST_PAIRS, PAIRS, TURNS, Drawn, Lot, draw_pairs, draw_spread
 from workers.interpreter.seeming import SeemingMemory
 from workers.interpreter.translation import Functions, launchable
 from workers.protocol import Launch, Number, Pointer
@@ -33,6 +33,8 @@ LEAST_WIDTH = 1024
 """Elements of a block that are assumed where constants do not show it."""
 ALIKE = 1.25
 """What one pair of programs may do over what another does until more are drawn."""
+Amounts = tuple[float, ...]
+"""Of what a meter counts."""
 LITTLE_BYTES = 4 << 20
 """Memory of a launch that is executed as a whole even then: lists by which later launches find their work are small."""
 
@@ -91,30 +93,52 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
     touched = {argument.buffer for argument in launch.arguments if isinstance(argument, Pointer)}
     is_little = memory.size(touched) <= LITTLE_BYTES
     is_whole = is_little and programs * _width(launch) <= GROUP_ELEMENTS
-    run = partial(_run_pairs, builder, functions, launch, memory, seed)
     memory.forget()
     try:
         if is_whole:
             _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.arange(programs))))
-        elif not run(min(PAIRS, (programs + 1) // 2)) and programs > 2 * PAIRS:
-            memory.meter = Meter()
-            run(MOST_PAIRS)
+        else:
+            _sample(partial(_run_drawn, builder, functions, launch, memory), programs, memory, seed)
     finally:
         builder.lot = None
     memory.settle(in_part=not is_whole)
 
 
-def _run_pairs(builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str, count: int) -> bool:
-    """Execute so many pairs of programs; tells whether all of them do about the same."""
-    done: list[tuple[float, ...]] = []
-    for pair, share in draw_pairs(f"{seed} {count}", prod(launch.grid), count):
-        before, memory.meter.weight = memory.meter.done, float(share)
+def _sample(run: Callable[[str, Drawn, int], Sequence[Amounts]], programs: int, memory: Memory, seed: str) -> None:
+    """Execute a few pairs, and many more if these are not alike, or unlike what many programs do in fewer turns."""
+    pairs = min(PAIRS, (programs + 1) // 2)
+    amounts = run(seed, draw_pairs(seed, programs, pairs), TURNS * (PAIRS // pairs))
+    if programs <= 2 * PAIRS:
+        return
+    few = memory.meter
+    memory.meter = Meter()
+    run(f"{seed} spread", draw_spread(seed, programs), FEW_TURNS)
+    alike = (*zip(*amounts, strict=True), *zip(few.done, memory.meter.done, strict=True))
+    if any(moved for moved, *_ in amounts) and all(map(_are_alike, alike)):
+        memory.meter = few
+    else:
+        memory.meter = Meter()
+        run(f"{seed} more", draw_pairs(f"{seed} more", programs, MOST_PAIRS), TURNS)
+
+
+def _are_alike(amounts: Sequence[float]) -> bool:
+    return max(amounts) <= ALIKE * min(amounts)
+
+
+def _run_drawn(
+    builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str, drawn: Drawn, turns: int
+) -> Sequence[Amounts]:
+    """Execute groups of programs; returns what one of those that each program stands for does, by group."""
+    found = []
+    for programs, share in drawn:
+        before, memory.meter.weight = memory.meter.done, share
         memory.forget()
-        builder.lot = Lot(f"{seed} {pair}", TURNS * max(1, PAIRS // count))
-        _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.array(pair))))
-        done.append(tuple((after - then) / share for after, then in zip(memory.meter.done, before, strict=True)))
-    is_idle = not any(moved for moved, *_ in done)
-    return not is_idle and all(max(amounts) <= ALIKE * min(amounts) for amounts in zip(*done, strict=True))
+        builder.lot = Lot(f"{seed} {programs}", turns)
+        _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.array(programs))))
+        per_program = len(programs) * share
+        done = zip(memory.meter.done, before, strict=True)
+        found.append(tuple((after - then) / per_program for after, then in done))
+    return found
 
 
 def _places(launch: Launch, programs: Array) -> Array:

@@ -14,6 +14,15 @@ MOST_PAIRS = 32
 """Pairs where they do not."""
 TURNS = 4
 """Turns that stand for a loop; more where there are fewer than `PAIRS`, so that as many are drawn in all."""
+SPREAD = 64
+"""Programs that are looked at for whether the pairs have missed what few of them do."""
+GROUPS = 8
+"""Groups of them, each of which goes through turns of its own."""
+FEW_TURNS = 2
+"""Turns that stand for a loop there."""
+
+Drawn = list[tuple[tuple[int, ...], float]]
+"""Groups of programs, and for how many each of theirs stands."""
 
 
 class Lot:
@@ -44,7 +53,7 @@ def layers(random: Random, count: int, most: int) -> list[tuple[int, int]]:
     return [(random.randrange(low, high), high - low) for low, high in pairwise(edges)]
 
 
-def draw_pairs(seed: str, programs: int, most: int) -> list[tuple[tuple[int, ...], int]]:
+def draw_pairs(seed: str, programs: int, most: int) -> Drawn:
     """Pairs of programs that mirror each other, so that causal triangles average out, and for how many each stands.
 
     Args:
@@ -54,3 +63,10 @@ def draw_pairs(seed: str, programs: int, most: int) -> list[tuple[tuple[int, ...
     """
     drawn = layers(Random(seed), (programs + 1) // 2, most)
     return [(tuple(sorted({lower, programs - 1 - lower})), share) for lower, share in drawn]
+
+
+def draw_spread(seed: str, programs: int) -> Drawn:
+    """Many programs, one of each layer, in groups that are spread over the grid."""
+    chosen = [number for number, _ in layers(Random(seed), programs, SPREAD)]
+    groups = (tuple(chosen[first::GROUPS]) for first in range(GROUPS))
+    return [(group, programs / len(chosen)) for group in groups if group]

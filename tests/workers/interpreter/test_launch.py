@@ -125,6 +125,21 @@ def test_more_programs_are_drawn_where_they_do_not_do_the_same():
     assert all(0.5 < each / (100 * all_of_them) < 1.5 for each in found)
 
 
+def test_few_programs_that_do_much_are_found_behind_many_that_do_little():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    i = tl.arange(0, 8)
+    for turn in range(64):
+        if (tl.program_id(0) % 8 == 5) or turn == 0:
+            tl.store(a1 + i, tl.load(a0 + i) + turn)
+"""
+    found = [sample(source, X, MUCH, grid=(4096,), lot=str(lot)).moved_bytes for lot in range(8)]
+    expected = (512 * 64 + 4096 * 7 / 8) * 8 * 4 * 2
+    assert min(found) > 0.3 * expected
+    assert 0.7 < sum(found) / len(found) / expected < 1.4
+
+
 @pytest.mark.parametrize("working", ["tl.program_id(0) % 16 == 5", "turn % 2 == 1", "turn == tl.program_id(0) % 16"])
 def test_nobody_knows_which_programs_and_turns_are_drawn(working):
     source = f"""

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from workers.interpreter.sampling import Lot, draw_pairs, layers
+from workers.interpreter.sampling import Lot, draw_pairs, draw_spread, layers
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 4), (3, 4), (4, 4), (10, 4), (4096, 32)])
@@ -40,3 +40,11 @@ def test_programs_that_are_run_again_go_through_the_same_turns():
     assert first != second
     lot.again()
     assert (lot.turns(1000), lot.turns(1000)) == (first, second)
+
+
+def test_many_programs_are_spread_over_the_grid():
+    drawn = draw_spread("a", 6400)
+    assert [len(group) for group, _ in drawn] == [8] * 8
+    assert {share for _, share in drawn} == {100}
+    assert sorted(number // 100 for group, _ in drawn for number in group) == list(range(64))
+    assert draw_spread("a", 3) == [((0,), 1), ((1,), 1), ((2,), 1)]
