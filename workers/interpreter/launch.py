@@ -105,7 +105,7 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
 
 
 def _sample(run: Callable[[str, Drawn, int], Sequence[Amounts]], programs: int, memory: Memory, seed: str) -> None:
-    """Execute a few pairs, and many more if these are not alike, or unlike what many programs do in fewer turns."""
+    """Execute a few pairs and then many programs in fewer turns, and pairs again, and more of them, if they differ."""
     pairs = min(PAIRS, (programs + 1) // 2)
     amounts = run(seed, draw_pairs(seed, programs, pairs), TURNS * (PAIRS // pairs))
     if programs <= 2 * PAIRS:
@@ -114,9 +114,7 @@ def _sample(run: Callable[[str, Drawn, int], Sequence[Amounts]], programs: int, 
     memory.meter = Meter()
     run(f"{seed} spread", draw_spread(seed, programs), FEW_TURNS)
     alike = (*zip(*amounts, strict=True), *zip(few.done, memory.meter.done, strict=True))
-    if any(moved for moved, *_ in amounts) and all(map(_are_alike, alike)):
-        memory.meter = few
-    else:
+    if not any(moved for moved, *_ in amounts) or not all(map(_are_alike, alike)):
         memory.meter = Meter()
         run(f"{seed} more", draw_pairs(f"{seed} more", programs, MOST_PAIRS), TURNS)
 
