@@ -110,7 +110,7 @@ def test_what_the_interpreter_does_not_know_is_named():
     [
         ("range(3, 0, tl.program_id(0) - 1)", "step is -1 at run time"),
         ("range(0, -1, tl.minimum(a2, 0) - 2)", "step is -2 at run time"),
-        ("tl.range(0, 1, step=tl.program_id(0))", "zero"),
+        ("tl.range(0, 1, step=tl.program_id(0))", "step is 0 at run time"),
         ("range(a2.to(tl.uint32) + 4294967295, 5)", "overflows uint32"),
         ("range(a2.to(tl.int8), a2.to(tl.int8) + 100, a2.to(tl.int8) + 70)", "overflows int8"),
     ],

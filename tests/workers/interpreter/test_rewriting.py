@@ -41,9 +41,9 @@ REFUSED = {
     "functions with another name": ("f = sign\nr = f(n)", "gives a function another name"),
     "several results that are numbers": ("r = several(n)", "returns in several places"),
     "no result at all": ("r = 1 if sometimes(n - 5) is None else 2", "returns in several places"),
-    "steps that only the device knows": ("r = 0\nfor i in range(3, 0, 0 - n):\n    r += 1", "a step"),
+    "steps that only the device knows": ("r = 0\nfor i in range(3, 0, 0 - n):\n    r += 1", "step is -3 at run time"),
     "counters without a sign": (
-        "r = 0\nfor i in range((n - 5).to(tl.uint32), (n - 4).to(tl.uint32)):\n    r += 1", "counts further"
+        "r = 0\nfor i in range((n - 5).to(tl.uint32), (n - 4).to(tl.uint32)):\n    r += 1", "overflows uint32"
     ),
     "steps of Python's range by name": ("r = 0\nfor i in range(0, 4, step=2):\n    r += 1", "'step'"),
     "tables at compile time": ("k: tl.constexpr = table()\nr = k[0]", "more than a constant"),
