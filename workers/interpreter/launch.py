@@ -27,20 +27,17 @@ from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
 """Elements of one array over all lanes of a group: 1 MiB of float32, about what a core's cache holds."""
-
-
 LEAST_WIDTH = 1024
 """Elements of a block that are assumed where constants do not show it."""
+PATIENCE = 64
+"""Turns of `while` after which programs have to wait for others; four times as many once nobody gets any further."""
+LITTLE_BYTES = 4 << 20
+"""Memory of a launch that is executed as a whole where it is sampled: lists by which later launches find their work are
+small."""
 ALIKE = 1.25
 """What one pair of programs may do over what another does until more are drawn."""
 Amounts = tuple[float, ...]
 """Of what a meter counts."""
-LITTLE_BYTES = 4 << 20
-"""Memory of a launch that is executed as a whole even then: lists by which later launches find their work are small."""
-
-
-PATIENCE = 64
-"""Turns of `while` after which programs have to wait for others; four times as many once nobody gets any further."""
 
 
 def run_launch(
