@@ -116,9 +116,11 @@ def watch_names() -> None:
     known: dict[str, object] = {}
     mangle = code_generator.mangle_fn
 
-    def watched(name: str, types: Sequence[object], context: object) -> str:
-        mangled: str = mangle(name, types, context)
-        if known.setdefault(mangled, (meant := tuple(map(_told, types)))) != meant:
+    def watched(name: str, types: Sequence[object], *more: object) -> str:
+        mangled: str = mangle(name, types, *more)
+        apart = more[0] if more and isinstance(more[0], Mapping) else {}  # In Triton 3.6, constants are.
+        constants = (core.constexpr_type(core._unwrap_if_constexpr(value)) for value in apart.values())
+        if known.setdefault(mangled, (meant := (*map(_told, (*types, *constants)), *map(str, apart)))) != meant:
             raise NotInterpretable(f"Triton takes two specialisations of {name} for one: pass it other constants")
         return mangled
 
