@@ -12,6 +12,7 @@ import torch
 from torch._ops import OpOverload
 
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
+from workers.protocol.base import NON_FINITE
 
 _ELEMENTWISE = """
 abs neg sign sgn reciprocal sqrt rsqrt square exp exp2 expm1 log log2 log1p log10 sin cos tan sinh cosh tanh asin acos
@@ -65,9 +66,6 @@ _REFUSED_OVERLOADS = {("view", "dtype")}
 """Reinterpreting bits has no meaning once float tensors are held in float64."""
 
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
-
-NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
-"""How a graph writes constants that JSON has no number for."""
 
 
 def is_allowed(name: str, overload: str) -> bool:

@@ -13,7 +13,8 @@ from torch import fx
 from torch._ops import OpOverload
 
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef
-from workers.reference import NON_FINITE, is_allowed
+from workers.protocol.base import NON_FINITE
+from workers.reference import is_allowed
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Function: TypeAlias = Callable[[Tensors], tuple[torch.Tensor, ...]]

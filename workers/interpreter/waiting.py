@@ -5,6 +5,7 @@ from types import CodeType
 
 from workers.interpreter.translation import Functions
 from workers.protocol import Launch
+from workers.protocol.tags import untagged
 
 _LOOP = "__continue__"
 
@@ -16,7 +17,8 @@ def may_wait(functions: Functions, launch: Launch) -> bool:
         functions: The candidate's, translated.
         launch: Names the function that is called first, and may pass others to it.
     """
-    given = [value.partition(":")[2] for value in launch.constants.values() if isinstance(value, str)]
+    texts = (untagged(value) for value in launch.constants.values() if isinstance(value, str))
+    given = [name for tag, name in texts if tag == "function"]
     waiting, seen = [launch.function.rpartition(".")[2], *given], set[str]()
     if waiting[0] not in functions:
         return True
