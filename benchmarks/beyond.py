@@ -26,6 +26,7 @@ from workers.protocol import (
     Outcome,
     Output,
     Report,
+    Seat,
     TraceJob,
     TraceReport,
 )
@@ -137,7 +138,7 @@ def main() -> None:
     reports = traced(operator, device.target)
     pacer = reports["wide"].variants[0].bundle
     figures = Figures(chosen.out, "beyond", chosen.card)
-    with Served(measuring(device, chosen.card), MEASURED_DEADLINE_S) as bench:
+    with Served(measuring(device, Seat(chosen.card)), MEASURED_DEADLINE_S) as bench:
         for name, source in SOURCES.items():
             bundle = reports[name].variants[0].bundle
             paced = device.measures and pacer is not None and name != "wide"

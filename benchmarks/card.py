@@ -12,10 +12,13 @@ ready, and the seed timed against itself), `correlation` (predicted against meas
 import argparse
 import math
 import statistics
+import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Kernel, Traces, measure_job, trace_all
 from tests.gpu.rogues import Rogue, load_rogues
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Outcome, Report, ShapeResult, TracedVariant
+from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Outcome, Report, Seat, ShapeResult, TracedVariant
 
 PARTS = ("judgements", "throughput", "correlation")
 REASON_CHARS = 300
@@ -41,34 +44,50 @@ class Place:
     Attributes:
         device: The device.
         command: What starts a bench of it.
+        benches: That share the card.
         processes: Traces at once; None for one a core.
         related: Whether judgements relate times to those of the baselines.
     """
 
     device: Device
     command: Sequence[str]
+    benches: int
     processes: int | None
     related: bool = False
 
 
 def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: float) -> None:
-    """Judge kernels one after the other; one row a variant, also where something of ours failed or time was over."""
+    """Judge kernels, an operator's one after the other; a row a variant, also where we failed or time was over."""
     traces = trace_all(kernels, place.device.target, place.processes)
     print(f"traced {len(traces.reports)} of {len(kernels)}", flush=True)
-    allowance = Allowance(limit_s)
-    with Served(place.command, MEASURED_DEADLINE_S) as bench:
-        for kernel in kernels:
-            variants = list(traces.variants(kernel.name))
-            if allowance.spent or not variants or not traces.knows(kernel.operator):
-                row = {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
-                figures.add(row, f"{kernel.name} {row['outcome']}")
-                continue
-            for variant in variants:
-                started = time.perf_counter()
-                answer = bench.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
-                row = {**_start(kernel), **_judged(kernel, variant, answer), "wall_s": time.perf_counter() - started}
-                figures.add(row, f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row['wall_s']:.2f} s")
-    figures.conclude(counts=_counts(figures.rows))
+    allowance, told = Allowance(limit_s), threading.Lock()
+    left: deque[list[Kernel]] = deque()
+    for _, group in groupby(kernels, key=lambda kernel: kernel.operator):
+        left.append(list(group))
+
+    def work(_: int) -> None:
+        with Served(place.command, MEASURED_DEADLINE_S) as bench:
+            while left:
+                for kernel in left.popleft():
+                    for row in _rows(kernel, traces, place, bench, allowance):
+                        said = f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row.get('wall_s', 0.0):.2f} s"
+                        with told:
+                            figures.add(row, said)
+
+    with ThreadPoolExecutor(place.benches) as pool:
+        list(pool.map(work, range(place.benches)))
+    figures.conclude(counts=_counts(figures.rows), benches=place.benches)
+
+
+def _rows(kernel: Kernel, traces: Traces, place: Place, bench: Served, allowance: Allowance) -> Iterator[Row]:
+    variants = list(traces.variants(kernel.name))
+    if allowance.spent or not variants or not traces.knows(kernel.operator):
+        yield {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
+        return
+    for variant in variants:
+        started = time.perf_counter()
+        answer = bench.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
+        yield {**_start(kernel), **_judged(kernel, variant, answer), "wall_s": time.perf_counter() - started}
 
 
 def _start(kernel: Kernel) -> Row:
@@ -234,8 +253,9 @@ def main() -> None:
     if options.rows:
         join(Figures(options.out, "card_judgements"), options.rows, options.kinds)
         return
-    command = measuring(options.device, options.card, options.data)
-    place = Place(options.device, command, options.processes, options.related)
+    seat = Seat(options.card, options.benches)
+    command = measuring(options.device, seat, options.data)
+    place = Place(options.device, command, options.benches, options.processes, options.related)
     first, step = options.share
     names = set(sorted(options.operators.split(",") if options.operators else operators())[first::step])
     judged: Sequence[Mapping[str, Any]] = ()
@@ -255,12 +275,13 @@ def main() -> None:
 
 
 def _kernels(names: set[str], kinds: Sequence[str], only: Sequence[str]) -> list[Kernel]:
-    """What to judge: seeds, which all others are paced by, then operator by operator, rogues first."""
+    """What to judge, operator by operator: its seed, which all others are paced by, then rogues first."""
     found: list[Kernel] = []
     for name in sorted(names):
-        found += [item for item in load_rogues().values() if item.operator == name and "rogue" in kinds]
-        found += [item for item in honest_kernels().values() if item.operator == name and "honest" in kinds]
-    found.sort(key=lambda kernel: not kernel.name.endswith("/seed"))
+        mine: list[Kernel] = []
+        mine += [item for item in load_rogues().values() if item.operator == name and "rogue" in kinds]
+        mine += [item for item in honest_kernels().values() if item.operator == name and "honest" in kinds]
+        found += sorted(mine, key=lambda kernel: not kernel.name.endswith("/seed"))
     return [kernel for kernel in found if not only or any(part in kernel.name for part in only)]
 
 
@@ -280,6 +301,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--count", type=int, default=70, help="kernels an operator for the correlation")
     options.add_argument("--processes", type=int, help="traces at once; one a core if not given")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--benches", type=int, default=1, help="that share the card and take turns on it")
     options.add_argument("--share", type=share_of, default=(0, 1), help="of the operators: 1/4 is every fourth")
     options.add_argument("--rows", type=Path, nargs="+", help="join judgements, later ones first; judge nothing")
     options.add_argument("--related", action="store_true", help="relate times to baselines: half a minute an operator")

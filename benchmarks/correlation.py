@@ -32,7 +32,7 @@ from tests.gpu.honest import Honest, honest_kernels, tunings
 from tests.gpu.judging import Traces, measure_job, trace_all
 from workers.landscape import read
 from workers.predict import predict_us
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Report, ShapeResult, ShapeRole, TracedVariant
+from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Report, Seat, ShapeResult, ShapeRole, TracedVariant
 from workers.targets import TARGETS
 
 OPERATORS = "rmsnorm,softmax,layernorm,swiglu"
@@ -283,7 +283,7 @@ def main() -> None:
         return
     device = chosen.device or device_of(chosen.card)
     figures = Figures(chosen.out, "correlation", chosen.card)
-    command = measuring(device, chosen.card, chosen.data)
+    command = measuring(device, Seat(chosen.card), chosen.data)
     made = populations(names, chosen.count)
     correlate(figures, device, made, command, chosen.limit_s, chosen.processes)
 

@@ -24,7 +24,7 @@ from service.operators.shapes import random_shapes
 from tests.gpu.benches import TRACE, Served, answers, cores, measuring
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import honest_kernels
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, FinalJob, Report, Shape, TraceJob, TraceReport
+from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, FinalJob, Report, Seat, Shape, TraceJob, TraceReport
 
 ROGUES = Path(__file__).parents[1] / "tests" / "workers" / "rogues" / "final"
 SPARE_CORES = 2
@@ -136,7 +136,7 @@ def examine(
     shapes = {name: shapes_for(name, device, count) for name in {finalist.operator for finalist in finalists}}
     jobs = {finalist.name: trace_job(finalist, device, shapes[finalist.operator]) for finalist in finalists}
     tracing = answers(jobs, TRACE, max(1, cores() - SPARE_CORES))
-    with Served(measuring(device, card), MEASURED_DEADLINE_S) as bench, closing(tracing):
+    with Served(measuring(device, Seat(card)), MEASURED_DEADLINE_S) as bench, closing(tracing):
         for name, traced in tracing:
             if allowance.spent:
                 break

@@ -138,10 +138,9 @@ def main() -> None:
         _conclude(options, prepared, [row for path in options.lines for row in read_lines(path)])
         return
     terms, (first, step) = terms_of(options), options.share
-    options.compare = None
     with closing(Lines(options.out / f"{NAME}.jsonl")) as lines:
         mine = entries_of(prepared, options.folder)[first::step]
-        asyncio.run(search_all(options, terms, left_of(mine, lines, measured=False), lines))
+        asyncio.run(search_all(options, terms, left_of(mine, lines, measured=False), lines, [None] * options.lanes))
         rows = list(lines.rows)
     _conclude(options, prepared, rows)
 

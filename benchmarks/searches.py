@@ -8,6 +8,9 @@ line of `<suite>.jsonl` as soon as it is known; said again with the same folder,
 While a row is searched for, the reference of the next one is exported and passes its gate; nothing of that touches the
 card, which times one thing at a time.
 
+With `--lanes 3` three rows are searched for at a time: they share the tracers and the card, on which everybody takes
+turns, and what is timed is alone there. While the baselines of one compile, the others go on.
+
 Several cards of a host are used by as many processes, each with a folder, cores and a share of the rows of its own;
 then all their lines become `<suite>.json`, a table and a plot:
 
@@ -30,11 +33,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 from pathlib import Path
 
 from archive.records import Search, SearchState
@@ -58,8 +62,6 @@ AROUND_S = 60.0
 """Seconds that a row takes besides its search, before one is known: its seed, its baselines twice."""
 SHORTEST_S = 10.0
 """A search that would get less is not begun."""
-SETTLE_S = 20.0
-"""Most seconds that a card's worker is waited for when its search has ended."""
 RATES_S = 120.0
 REASON_CHARS = 500
 LOG_CHARS = 200_000
@@ -107,7 +109,7 @@ def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> flo
 
 
 class Lane:
-    """One card, and its rows one after the other.
+    """Rows one after the other, out of those that are left to all lanes of a card.
 
     Args:
         coordinator: Runs the searches.
@@ -120,13 +122,21 @@ class Lane:
         self._coordinator, self._terms, self._lines, self._compare = coordinator, terms, lines, compare
         self._around_s: list[float] = []
 
-    async def run(self, entries: Sequence[Entry]) -> None:
-        """Search for all, as long as there is time; the next one's reference is ready when its turn comes."""
+    async def run(self, entries: deque[Entry], lanes: int) -> None:
+        """Search for what is left, as long as there is time; the next one's reference is ready when its turn comes.
+
+        Args:
+            entries: What no lane has begun with.
+            lanes: How many there are.
+        """
         ahead: Search | None = None
-        for number, entry in enumerate(entries):
-            left = len(entries) - number
+        upcoming = entries.popleft() if entries else None
+        while upcoming is not None:
+            entry = upcoming
+            rows = ceil((len(entries) + lanes) / lanes)
             around_s = statistics.median(self._around_s or (AROUND_S,))
-            seconds = seconds_for(self._terms.until - time.monotonic(), left, around_s, self._terms.seconds)
+            seconds = seconds_for(self._terms.until - time.monotonic(), rows, around_s, self._terms.seconds)
+            upcoming = entries.popleft() if entries else None
             if not seconds:
                 self._note(entry, {"state": "not reached", "reason": "no time was left"})
                 continue
@@ -134,9 +144,9 @@ class Lane:
             try:
                 search, ahead = ahead or await self._waiting(entry), None
                 search = await self._ready(search)
-                if left > 1:
+                if upcoming is not None:
                     with suppress(ServiceError):  # It is said when its turn comes.
-                        ahead = await self._waiting(entries[number + 1])
+                        ahead = await self._waiting(upcoming)
                 ready: Row = {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}
                 searched = await self._row(entry, search, seconds, ready)
             except ServiceError as error:
@@ -179,7 +189,6 @@ class Lane:
             with suppress(Conflict):  # It may have ended by itself just now.
                 await self._coordinator.stop(search.id)
             search = await self._coordinator.store.searches.get(search.id)
-            await self._settle(search)
             search = search if prepared else replace(search, reason="its seed was not judged in time")
         row, best = await self._found(search)
         row |= {**ready, "search_s": round(searched, 1), "spent": spent_since(before)}
@@ -194,15 +203,6 @@ class Lane:
             row["compare_s"] = round(time.monotonic() - compared, 1)
             self._note(entry, row)
         return searched
-
-    async def _settle(self, search: Search) -> None:
-        """Wait until the card's worker is through with what it began for a search."""
-        limit, stopped = time.monotonic() + SETTLE_S, datetime.now(UTC)
-        while self._terms.device.measures and time.monotonic() < limit:
-            mine = [each for each in await self._coordinator.workers() if each.device == search.devices[0]]
-            if all(each.busy is None and each.seen > stopped for each in mine):
-                return
-            await asyncio.sleep(POLL_S)
 
     async def _found(self, search: Search) -> tuple[Row, Bundle | None]:
         """What a search came to, and the best kernel's bundle if it found a correct one."""
@@ -314,17 +314,30 @@ def left_of(entries: Sequence[Entry], lines: Lines, *, measured: bool) -> list[E
     return [entry for entry in entries if entry.key not in done]
 
 
-async def search_all(options: argparse.Namespace, terms: Terms, entries: Sequence[Entry], lines: Lines) -> None:
-    """Search for rows on this lane's card; `options.compare` says what becomes of what is found."""
+async def search_all(
+    options: argparse.Namespace,
+    terms: Terms,
+    entries: Sequence[Entry],
+    lines: Lines,
+    compares: Sequence[Compare | None],
+) -> None:
+    """Search for rows on one card, in as many lanes as there are comparisons: one belongs to each."""
     with tempfile.TemporaryDirectory() as folder:
         workers = options.workers or max(1, usable_cores() - 2)
+        lanes = len(compares)
         settings = Settings(
-            data_dir=Path(folder), local_workers=workers, in_flight_per_search=3 * workers, log_level="warning"
+            data_dir=Path(folder),
+            local_workers=workers,
+            benches_per_card=lanes,
+            in_flight_per_search=3 * ceil(workers / lanes),
+            log_level="warning",
         )
         configure(settings)
         coordinator = await Coordinator.open(settings)
         try:
-            await Lane(coordinator, terms, lines, options.compare).run(entries)
+            left = deque(entries)
+            every = [Lane(coordinator, terms, lines, compare) for compare in compares]
+            await asyncio.gather(*(lane.run(left, lanes) for lane in every))
         finally:
             await coordinator.close()
             log = Path(folder) / "workers.log"
@@ -358,13 +371,15 @@ def main() -> None:
         return
     terms, (first, step) = terms_of(options), options.share
     entries = [entry for entry in suite(options.suite) if re.search(options.only, entry.key)][first::step]
-    with closing(Lines(options.out / f"{options.suite}.jsonl")) as known, closing(BaselineProcess(0)) as process:
-        options.compare = None
+    with closing(Lines(options.out / f"{options.suite}.jsonl")) as known, ExitStack() as stack:
+        compares: list[Compare | None] = [None] * options.lanes
         if terms.device.measures:
             rates, said = measured_rates(0)
             known.add({"kind": "rates", "card": options.card, **said})
-            options.compare = partial(figures_of, device=terms.device, rates=rates, process=process)
-        asyncio.run(search_all(options, terms, left_of(entries, known, measured=terms.device.measures), known))
+            processes = [stack.enter_context(closing(BaselineProcess(0))) for _ in compares]
+            compares = [partial(figures_of, device=terms.device, rates=rates, process=each) for each in processes]
+        left = left_of(entries, known, measured=terms.device.measures)
+        asyncio.run(search_all(options, terms, left, known, compares))
         rows = list(known.rows)
     conclude(rows, order, options.suite, Figures(options.out, options.suite), options.out)
 
@@ -376,6 +391,7 @@ def lane_options(options: argparse.ArgumentParser) -> None:
     options.add_argument("--ready-s", type=float, default=150.0, help="most until a seed is judged and related")
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
+    options.add_argument("--lanes", type=int, default=1, help="rows at a time, which share tracers and the card")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
     options.add_argument("--card", type=int, default=0)

@@ -41,6 +41,7 @@ from workers.protocol import (
     Device,
     MeasureJob,
     Report,
+    Seat,
     ShapeRole,
 )
 
@@ -228,7 +229,7 @@ def main() -> None:
         for variant in traces.variants(kernel.name)
     ]
     operator_of = {job.id: job.operator.name for job in jobs}
-    command, sittings = measuring(device, chosen.card, chosen.data), []
+    command, sittings = measuring(device, Seat(chosen.card), chosen.data), []
     for number in (1, 2) if jobs else ():
         found, seconds = sit(random.sample(jobs, len(jobs)), command, figures, number, allowance)
         sittings.append(found)

@@ -102,6 +102,7 @@ class Coordinator:
                 size=settings.local_workers,
                 output=settings.data_dir / "workers.log",
                 data=settings.measured_dir,
+                sharers=settings.benches_per_card,
             )
             stack.push_async_callback(pool.close)
             coordinator = cls(settings, store, dispatcher, pool)

@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     """Requests a second that each caller may make on average; 0 for any number."""
     local_workers: int = Field(default_factory=usable_cores, ge=0, le=1024)
     """Worker processes on this machine; 0 where workers run elsewhere."""
+    benches_per_card: int = Field(default=1, ge=1, le=16)
+    """Worker processes that measure on each card of this machine, and take turns there."""
     in_flight_per_search: int = Field(default=8, ge=1, le=10_000)
     """Candidates of one search that may be on their way at once."""
     in_flight_per_owner: int = Field(default=256, ge=1, le=100_000)

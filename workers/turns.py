@@ -8,7 +8,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from workers.errors import Transient
@@ -20,7 +20,8 @@ FOLDER = Path("/dev/shm")
 class Turns:
     """Turns on one card.
 
-    A process that was forked needs an object of its own: locks belong to whoever opened the files.
+    A turn within a turn takes its place until it is left; others may come between. A process that was forked needs an
+    object of its own: locks belong to whoever opened the files.
 
     Args:
         card: What tells the card from all others of this host, such as its address on the bus.
@@ -34,18 +35,19 @@ class Turns:
         name = re.sub(r"\W", "-", card)
         self._gate = _opened(folder / f"kernelreef-{name}-gate.lock")
         self._room = _opened(folder / f"kernelreef-{name}-room.lock")
+        self._how = fcntl.LOCK_UN
 
-    @contextmanager
-    def among_others(self) -> Iterator[None]:
+    def among_others(self) -> AbstractContextManager[None]:
         """Wait until nobody times, and be one of many until it is left."""
-        with self._held(fcntl.LOCK_SH):
-            yield
+        return self._held(fcntl.LOCK_SH)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Wait until nobody else uses the card, and keep all others out until it is left."""
-        with self._held(fcntl.LOCK_EX):
-            yield
+        return self._held(fcntl.LOCK_EX)
+
+    def away(self) -> AbstractContextManager[None]:
+        """Let others have the card until it is left. What this process started there must have ended."""
+        return self._held(fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
@@ -56,15 +58,25 @@ class Turns:
 
     @contextmanager
     def _held(self, how: int) -> Iterator[None]:
-        # Who waits for the room holds the gate: whoever comes later, be it one of many, does not get past them.
+        before = self._how
         try:
+            self._take(how)
+            yield
+        finally:
+            self._take(before)
+
+    def _take(self, how: int) -> None:
+        if how == self._how != fcntl.LOCK_UN:
+            return
+        self._how = fcntl.LOCK_UN
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        fcntl.flock(self._room, fcntl.LOCK_UN)
+        if how != fcntl.LOCK_UN:
+            # Who waits for the room holds the gate: whoever comes later, be it one of many, does not get past them.
             fcntl.flock(self._gate, how)
             fcntl.flock(self._room, how)
             fcntl.flock(self._gate, fcntl.LOCK_UN)
-            yield
-        finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
-            fcntl.flock(self._room, fcntl.LOCK_UN)
+            self._how = how
 
 
 def _opened(path: Path) -> int:

@@ -55,6 +55,7 @@ class WorkerPool:
         size: int,
         output: Path | None = None,
         data: Path | None = None,
+        sharers: int = 1,
         command: Sequence[str] = COMMAND,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
@@ -65,6 +66,7 @@ class WorkerPool:
             size: Workers for each need, 0 for none: one a core is right, for a worker does one job at a time.
             output: File that workers log to; None for this process's standard error.
             data: Folder for what measuring on a card leaves; None for the worker's own.
+            sharers: Workers that measure on each card, and take turns there.
             command: What starts a worker, without its options.
             first_pause_s: Seconds before a crashed worker is started again; doubles with every crash in a row.
         """
@@ -73,6 +75,7 @@ class WorkerPool:
         self._size = size
         self._output = output
         self._data = data
+        self._sharers = sharers
         self._command = command
         self._first_pause_s = first_pause_s
         self._tasks: dict[tuple[str, ...], list[asyncio.Task[None]]] = {}
@@ -104,7 +107,7 @@ class WorkerPool:
             if card is None:
                 log.warning("no such card here: a worker elsewhere has to measure", device=device)
             else:
-                self.keep_measuring(measuring, Seat(card))
+                self.keep_measuring(measuring, Seat(card, self._sharers))
 
     def keep_measuring(self, device: Device, seat: Seat) -> None:
         """Keep workers that measure on a card of this machine: one, or as many as share it."""

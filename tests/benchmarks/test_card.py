@@ -14,7 +14,7 @@ from tests.gpu.rogues import load_rogues
 from workers.protocol import Device, Outcome, ShapeResult
 
 DEVICE = Device.parse("model:sm_90")
-PLACE = Place(DEVICE, measuring(DEVICE), 1)
+PLACE = Place(DEVICE, measuring(DEVICE), 1, 1)
 
 
 def written(folder, name):
@@ -68,6 +68,16 @@ def test_honest_texts_that_do_not_compile_are_no_kernels():
         for outcome in (Outcome.COMPILE_ERROR, Outcome.WRONG_RESULT)
     }
     assert list(expected.values()) == [None, False, False, True]
+
+
+@pytest.mark.slow
+def test_benches_judge_operators_beside_each_other(tmp_path):
+    kernels = [honest_kernels()[f"{name}/seed"] for name in ("gelu", "swiglu", "softmax")]
+    figures = Figures(tmp_path, "card_judgements")
+    judge(kernels, Place(DEVICE, measuring(DEVICE), 2, 1), figures, 300.0)
+    document = written(tmp_path, "card_judgements")
+    assert {row["kernel"]: row["outcome"] for row in document["rows"]} == {each.name: "correct" for each in kernels}
+    assert (document["benches"], document["counts"]["honest"]["as_expected"]) == (2, 3)
 
 
 @pytest.mark.slow

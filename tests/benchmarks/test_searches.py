@@ -1,6 +1,8 @@
 """What is searched for on a card, how time is shared out, and that a run goes on where it ended."""
 
+import asyncio
 import time
+from collections import deque
 from contextlib import closing
 from pathlib import Path
 
@@ -52,23 +54,24 @@ def test_rows_with_figures_are_not_searched_again(tmp_path: Path):
 
 
 @pytest.mark.slow
-async def test_a_lane_searches_for_one_row_after_the_other_and_says_what_was_not_reached(tmp_path: Path):
+async def test_lanes_search_for_all_rows_and_say_what_was_not_reached(tmp_path: Path):
     entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256}), *ANCHOR[:1]]
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
     terms = Terms(Device.parse("model:sm_90"), 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
     try:
         with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            await Lane(coordinator, terms, lines, None).run(entries[:2])
+            left = deque(entries[:2])
+            await asyncio.gather(*(Lane(coordinator, terms, lines, None).run(left, 2) for _ in range(2)))
             late = Terms(terms.device, 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 1.0)
-            await Lane(coordinator, late, lines, None).run(entries[2:])
+            await Lane(coordinator, late, lines, None).run(deque(entries[2:]), 1)
             rows = lines.rows
     finally:
         await coordinator.close()
-    assert [(row["row"], row["state"]) for row in rows] == [
-        (entries[0].key, "done"),
-        (entries[1].key, "done"),
-        (entries[2].key, "not reached"),
-    ]
+    states = {row["row"]: row["state"] for row in rows}
+    assert (len(rows), states) == (
+        3,
+        dict(zip([each.key for each in entries], ["done", "done", "not reached"], strict=True)),
+    )
     assert all(row["correct"] and row["objective"] for row in rows[:2])
     assert rows[1]["shape"] == "M=64,N=256" and rows[2]["reason"] == "no time was left"
 

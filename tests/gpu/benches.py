@@ -11,7 +11,18 @@ from pathlib import Path
 
 from workers.benches import Bench
 from workers.errors import BenchDied, WorkerError
-from workers.protocol import Answer, ConfirmJob, Device, Failure, FinalJob, MeasureJob, TraceJob, bundle_of
+from workers.protocol import (
+    FIRST_CARD,
+    Answer,
+    ConfirmJob,
+    Device,
+    Failure,
+    FinalJob,
+    MeasureJob,
+    Seat,
+    TraceJob,
+    bundle_of,
+)
 
 WARM_S = 300.0
 """Seconds that a bench may take to get ready: a host that has just started reads torch from a cold disk."""
@@ -23,11 +34,11 @@ TRACE = (*BENCH, "trace")
 Job = TraceJob | MeasureJob | ConfirmJob | FinalJob
 
 
-def measuring(device: Device, card: int = 0, data: Path | None = None) -> tuple[str, ...]:
+def measuring(device: Device, seat: Seat = FIRST_CARD, data: Path | None = None) -> tuple[str, ...]:
     """What starts a bench that measures; `data` is where it keeps baselines; if None every confirm measures them."""
     command = (*BENCH, "measure", "--device", device.name)
     if device.measures:
-        command += ("--card", f"cuda:{card}")
+        command += ("--card", str(seat))
     return command if data is None else (*command, "--data", str(data))
 
 

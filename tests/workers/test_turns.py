@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -122,6 +123,30 @@ def test_a_turn_ends_with_whatever_goes_wrong_in_it(tmp_path: Path, other: Calla
         raise KeyError
     assert other("alone").says() == "has it"
     turns.close()
+    turns.close()
+
+
+def test_a_turn_within_a_turn_takes_its_place_until_it_is_left(tmp_path: Path, other: Callable[..., Other]) -> None:
+    turns = Turns(CARD, tmp_path)
+    with turns.among_others():
+        with turns.away():
+            single = other("alone")
+            assert single.says() == "has it"
+            single.leave()
+        waiting = other("alone")
+        assert waiting.says(SOON_S) is None
+        with turns.among_others():
+            assert waiting.says(SOON_S) is None
+        # Who waits holds the gate: first comes its turn, then this one.
+        with ThreadPoolExecutor(1) as pool:
+            passed_by = pool.submit(lambda: (waiting.says(), waiting.leave()))
+            with turns.alone():
+                assert passed_by.result(WAIT_S) == ("has it", None)
+                late = other("among_others")
+                assert late.says(SOON_S) is None
+    assert late.says() == "has it"
+    late.leave()
+    assert other("alone").says() == "has it"
     turns.close()
 
 

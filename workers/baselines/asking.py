@@ -23,8 +23,8 @@ COMMAND = (sys.executable, "-m", "workers.baselines")
 """The process; it takes `--card`, a request a line on standard input, and says a reply a line on standard output."""
 START_S = 120.0
 """Seconds for it to start: importing torch and opening the card takes 6 s on an H200 host that is warm."""
-SHAPE_S = 180.0
-"""Seconds for one shape: no more than two contenders use up the 60 s that each is given to get ready."""
+SHAPE_S = 300.0
+"""Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
 LAST_WORDS_CHARS = 600
 """Of what a process that failed wrote last: the end of a traceback."""
 
@@ -102,7 +102,7 @@ class BaselineProcess:
         self._resources = ExitStack()
 
     def ask(self, request: Request) -> Reply:
-        """Have baselines measured. Nobody else should use the card meanwhile.
+        """Have baselines measured; the process takes its turns on the card.
 
         Raises:
             BaselinesFailed: If the process dies, takes too long, or says what is no reply; the next request starts

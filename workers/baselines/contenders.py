@@ -5,11 +5,13 @@ from functools import partial
 
 import torch
 
+from workers.baselines.inductor import compiled
 from workers.baselines.liger import LIGER, liger_of
 from workers.baselines.module import Function, spread, to_module
 from workers.baselines.native import native_of
 from workers.baselines.training import both_ways, forward_of
 from workers.protocol import Graph, Operator
+from workers.turns import Turns
 
 EAGER, COMPILE, MAX_AUTOTUNE = "eager", "compile", "max_autotune"
 MODES = {COMPILE: "default", MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}
@@ -19,8 +21,16 @@ Maker = Callable[[], Function]
 """Makes a contender ready; may fail as its library does."""
 
 
-def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tuple[dict[str, Maker], dict[str, str]]:
+def contenders_of(
+    operator: Operator, graph: Graph, device: torch.device, turns: Turns
+) -> tuple[dict[str, Maker], dict[str, str]]:
     """What to time at a shape, eager first.
+
+    Args:
+        operator: The contract.
+        graph: Its reference for the shape.
+        device: Where.
+        turns: On the card, which compilers take by themselves.
 
     Returns:
         Makers by name, and by name why something is left out.
@@ -31,7 +41,7 @@ def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tup
     to_own_module = partial(to_module, graph, len(operator.given), device)
     makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
     to_compile = partial(forward_of, operator, graph, device) if operator.backward else to_own_module
-    makers |= {name: partial(_compiled, operator, to_compile(), mode) for name, mode in MODES.items()}
+    makers |= {name: partial(_compiled, operator, to_compile(), mode, turns) for name, mode in MODES.items()}
     native = native_of(operator, graph.shape.dims)
     if native is not None:
         makers[native[0]] = partial(_as_is, native[1])
@@ -41,9 +51,9 @@ def contenders_of(operator: Operator, graph: Graph, device: torch.device) -> tup
     return makers | {LIGER: partial(_as_is, liger)}, {}
 
 
-def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str) -> Function:
-    compiled = torch.compile(module, mode=mode, dynamic=False, fullgraph=True)
-    return both_ways(compiled, operator) if operator.backward else spread(compiled)
+def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str, turns: Turns) -> Function:
+    function = compiled(module, mode, turns)
+    return both_ways(function, operator) if operator.backward else spread(function)
 
 
 def _as_is(function: Function) -> Function:

@@ -13,6 +13,7 @@ from workers.baselines.contenders import EAGER, Maker
 from workers.baselines.module import Function, Tensors
 from workers.baselines.patience import at_most
 from workers.protocol import Operator
+from workers.turns import Turns
 
 FAILURES = (
     ArithmeticError,
@@ -27,9 +28,9 @@ FAILURES = (
     TritonError,
 )
 """How torch.compile, Triton and liger-kernel say that they cannot run something, memory that is too small included."""
-READY_S = 60.0
-"""Seconds for a contender to get ready; on an H200 torch.compile took 2 to 20 s, and minutes where max-autotune tries
-kernels for float32 products of the whole attention matrix."""
+READY_S = 120.0
+"""Seconds for a contender to get ready; torch.compile took 2 to 20 s on a host that did nothing else, and minutes where
+max-autotune tries kernels for float32 products of the whole attention matrix."""
 REASON_CHARS = 300
 """Longest reason kept."""
 
@@ -40,10 +41,12 @@ class Rehearsal:
     Args:
         operator: The contract.
         inputs: Where the set is; contents come back to what they are after every run.
+        turns: On the card where they are.
     """
 
-    def __init__(self, operator: Operator, inputs: Tensors) -> None:
+    def __init__(self, operator: Operator, inputs: Tensors, turns: Turns) -> None:
         self._operator = operator
+        self._turns = turns
         self._inputs = inputs
         self._pristine = [tensor.clone() for tensor in inputs]
         self._longest = max((size for tensor in inputs for size in tensor.shape), default=1)
@@ -65,7 +68,8 @@ class Rehearsal:
             if name == EAGER:
                 continue
             try:
-                with at_most(READY_S):
+                # A turn that was waited for in vain is given back when nothing interrupts any more.
+                with self._turns.among_others(), at_most(READY_S):
                     function = make()
                     self.compare(function)
             except Disagrees as error:

@@ -15,6 +15,7 @@ from workers.baselines.asking import liger_version
 from workers.baselines.contenders import contenders_of
 from workers.baselines.contest import Contest, Interlude
 from workers.baselines.figures import summarise
+from workers.baselines.inductor import tuning_alone
 from workers.baselines.messages import PACER, Baseline, Reply, Request
 from workers.baselines.module import Function
 from workers.baselines.rehearsal import FAILURES, Rehearsal, explain
@@ -24,6 +25,7 @@ from workers.protocol import Graph, Plan, Precision
 from workers.runner.arena import Arena
 from workers.runner.replay import Kernels, LoadedPlan
 from workers.support import Support, compile_support
+from workers.turns import Turns
 
 
 def answer(request: Request, card: int) -> Reply:
@@ -42,12 +44,16 @@ def answer(request: Request, card: int) -> Reply:
     code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
     kernels = Kernels(request.pacer, code)
     baselines = []
-    for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
-        with closing(_Comparison(request, graph, plan, kernels, support)) as comparison:
-            baselines.append(comparison.baseline())
-        torch.compiler.reset()
-        gc.collect()
-        torch.cuda.empty_cache()
+    with closing(Turns(opened.address)) as turns, tuning_alone(turns):
+        for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
+            with (
+                turns.among_others(),
+                closing(_Comparison(request, graph, plan, kernels, support, turns)) as comparison,
+            ):
+                baselines.append(comparison.baseline())
+            torch.compiler.reset()
+            gc.collect()
+            torch.cuda.empty_cache()
     return Reply(baselines=tuple(baselines), versions=_versions(opened))
 
 
@@ -70,10 +76,13 @@ def demand_precision(precision: Precision) -> None:
 class _Comparison:
     """One shape: sets of inputs, contenders on them, figures."""
 
-    def __init__(self, request: Request, graph: Graph, plan: Plan, kernels: Kernels, support: Support) -> None:
+    def __init__(
+        self, request: Request, graph: Graph, plan: Plan, kernels: Kernels, support: Support, turns: Turns
+    ) -> None:
         self._request = request
         self._graph = graph
         self._plan = plan
+        self._turns = turns
         card = driver.current_card()
         self._device = torch.device("cuda", card.index)
         self._interlude = Interlude(support, card.l2_bytes, self._device)
@@ -90,15 +99,18 @@ class _Comparison:
 
     def baseline(self) -> Baseline:
         """Check everything, then time it."""
-        makers, left_out = contenders_of(self._request.operator, self._graph, self._device)
+        makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._turns)
         with torch.cuda.stream(self._stream):
-            rehearsal = Rehearsal(self._request.operator, self._sets[0].inputs)
+            rehearsal = Rehearsal(self._request.operator, self._sets[0].inputs, self._turns)
             admitted, refused = rehearsal.admit(makers)
             rehearsal.compare(self._pacer_outputs)
         contest = Contest(self._interlude, self._stream, len(self._sets))
-        contest.enter(PACER, self._replay)
-        failed = self._enter(contest, admitted)
-        return summarise(self._plan.shape.key, contest.run(), left_out | refused | failed)
+        torch.cuda.synchronize()
+        with self._turns.alone():
+            contest.enter(PACER, self._replay)
+            failed = self._enter(contest, admitted)
+            times = contest.run()
+        return summarise(self._plan.shape.key, times, left_out | refused | failed)
 
     def close(self) -> None:
         """Give the sets' memory back."""

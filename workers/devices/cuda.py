@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers import jail
-from workers.baselines import Baseline, BaselineProcess, Reply, Request, measure_baselines
+from workers.baselines import Baseline, BaselineProcess, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -240,11 +240,8 @@ class CudaDevice(DeviceBench):
         return self._seeds.setdefault((operator.digest, shape), secrets.token_hex(SECRET_BYTES))
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
-
-    def _ask(self, request: Request) -> Reply:
-        with self._crew.turns.alone():
-            return self._baseline_process.ask(request)
+        ask = self._baseline_process.ask
+        return measure_baselines(operator, graphs, pacer, self.device, ask, self.folder, self.versions())
 
 
 def fresh_seed(operator: Operator, shape: str) -> str:

@@ -40,16 +40,16 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_every_operator_has_its_contenders(name):
-    makers, left_out = contenders_of(OPERATORS[name], small_graph(name), CPU)
+def test_every_operator_has_its_contenders(name, turns):
+    makers, left_out = contenders_of(OPERATORS[name], small_graph(name), CPU, turns)
     assert set(makers) == EXPECTED[name]
     assert next(iter(makers)) == EAGER
     assert set(left_out) == {"liger"} - EXPECTED[name]
 
 
-def test_eager_is_the_reference_itself():
+def test_eager_is_the_reference_itself(turns):
     operator = OPERATORS["rope"]
-    makers, _ = contenders_of(operator, small_graph("rope"), CPU)
+    makers, _ = contenders_of(operator, small_graph("rope"), CPU, turns)
     (got,) = makers[EAGER]()(inputs(operator))
     (expected,) = evaluate(small_graph("rope"), inputs(operator), double=False)
     assert torch.equal(got, expected)

@@ -1,0 +1,91 @@
+"""TorchInductor lets others have the card while it compiles, and is alone where it times."""
+
+import fcntl
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from torch._inductor.runtime import benchmarking
+
+from workers.baselines.contenders import MODES
+from workers.baselines.inductor import compiled, tuning_alone
+from workers.turns import Turns
+
+OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
+
+
+@pytest.fixture
+def possible(turns: Turns, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """What turn somebody else could have at present, at most."""
+    (room,) = tmp_path.glob("*-room.lock")
+    with ExitStack() as stack:
+        file = os.open(room, os.O_RDONLY)
+        stack.callback(os.close, file)
+
+        def ask() -> str:
+            for how, name in OTHERS.items():
+                try:
+                    fcntl.flock(file, how | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                fcntl.flock(file, fcntl.LOCK_UN)
+                return name
+            return "none"
+
+        yield ask
+
+
+def stand_in(monkeypatch, compile_fx):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # It uses what it deprecates.
+        monkeypatch.setattr(import_module("torch._inductor.compile_fx"), "compile_fx", compile_fx)
+
+
+@pytest.mark.parametrize("mode", MODES.values())
+def test_others_have_the_card_while_it_compiles(mode, turns, possible, monkeypatch):
+    seen = []
+
+    def compile_fx(graph, inputs, config_patches):
+        seen.append((possible(), config_patches))
+        return graph.forward
+
+    stand_in(monkeypatch, compile_fx)
+    function = compiled(torch.fx.symbolic_trace(torch.nn.Softplus()), mode, turns)
+    x = torch.linspace(-1, 1, 5)
+    with turns.among_others():
+        assert torch.equal(function(x), torch.nn.functional.softplus(x))
+        assert possible() == "among others"
+    assert seen == [("alone", torch._TorchCompileInductorWrapper(mode, None, False).config)]
+    assert possible() == "alone"
+
+
+def test_a_compilation_that_fails_gives_the_turn_back(turns, possible, monkeypatch):
+    def compile_fx(graph, inputs, config_patches):
+        raise ValueError("no such kernel")
+
+    stand_in(monkeypatch, compile_fx)
+    function = compiled(torch.fx.symbolic_trace(torch.nn.Softplus()), "default", turns)
+    with turns.among_others():
+        with pytest.raises(Exception, match="no such kernel"):
+            function(torch.ones(3))
+        assert possible() == "among others"
+    assert possible() == "alone"
+
+
+def test_it_is_alone_where_it_times(turns, possible, monkeypatch):
+    monkeypatch.setattr(benchmarking.benchmarker, "benchmark_gpu", lambda call, **options: (call(), options))
+    untouched = benchmarking.benchmarker.benchmark_gpu
+    with turns.among_others(), tuning_alone(turns):
+        assert benchmarking.benchmarker.benchmark_gpu(possible, rep=3) == ("none", {"rep": 3})
+        assert possible() == "among others"
+        timed = benchmarking.benchmarker.benchmark(possible, (), {}, device="cuda")
+        assert timed[0] == "none", "this is how its own kernels and those of libraries are timed"
+        with turns.away():
+            assert benchmarking.benchmarker.benchmark_gpu(possible)[0] == "none"
+            assert possible() == "alone"
+    assert benchmarking.benchmarker.benchmark_gpu is untouched
