@@ -14,11 +14,11 @@ import math
 import statistics
 import threading
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from benchmarks.figures import Allowance, Figures, Row, device_of, share_of
 from tests.gpu.benches import Served, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
-from tests.gpu.judging import Kernel, Traces, measure_job, trace_all
+from tests.gpu.judging import Kernel, Traces, measure_job, trace_all, trace_by_operator
 from tests.gpu.rogues import Rogue, load_rogues
 from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Outcome, Report, Seat, ShapeResult, TracedVariant
 
@@ -57,25 +57,26 @@ class Place:
 
 
 def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: float) -> None:
-    """Judge kernels, an operator's one after the other; a row a variant, also where we failed or time was over."""
-    traces = trace_all(kernels, place.device.target, place.processes)
-    print(f"traced {len(traces.reports)} of {len(kernels)}", flush=True)
-    allowance, told = Allowance(limit_s), threading.Lock()
-    left: deque[list[Kernel]] = deque()
-    for _, group in groupby(kernels, key=lambda kernel: kernel.operator):
-        left.append(list(group))
+    """Judge kernels, an operator's one after the other; a row a variant, also where we failed or time was over.
 
-    def work(_: int) -> None:
-        with Served(place.command, MEASURED_DEADLINE_S) as bench:
-            while left:
-                for kernel in left.popleft():
-                    for row in _rows(kernel, traces, place, bench, allowance):
-                        said = f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row.get('wall_s', 0.0):.2f} s"
-                        with told:
-                            figures.add(row, said)
+    While some are judged others are traced, as where a search works.
+    """
+    traces, allowance, told, mine = Traces(), Allowance(limit_s), threading.Lock(), threading.local()
+    with ExitStack() as stack:
 
-    with ThreadPoolExecutor(place.benches) as pool:
-        list(pool.map(work, range(place.benches)))
+        def work(group: Sequence[Kernel]) -> None:
+            if not hasattr(mine, "bench"):
+                mine.bench = stack.enter_context(Served(place.command, MEASURED_DEADLINE_S))
+            for kernel in group:
+                for row in _rows(kernel, traces, place, mine.bench, allowance):
+                    said = f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row.get('wall_s', 0.0):.2f} s"
+                    with told:
+                        figures.add(row, said)
+
+        pool = stack.enter_context(ThreadPoolExecutor(place.benches))
+        groups = trace_by_operator(kernels, traces, place.device.target, place.processes)
+        for work_done in [pool.submit(work, group) for group in groups]:
+            work_done.result()
     figures.conclude(counts=_counts(figures.rows), benches=place.benches)
 
 

@@ -1,7 +1,8 @@
-"""From kernels to reports: everything is traced first, many at once; then one after the other is measured."""
+"""From kernels to reports: they are traced, many at once, and measured when all of their operator are."""
 
 import subprocess
 import sys
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +14,7 @@ from tests.gpu.benches import PATIENCE_S, TRACE, answers
 from tests.gpu.contracts import operators, shapes_of
 from workers.protocol import (
     MEASURED_DEADLINE_S,
+    Answer,
     Bundle,
     Device,
     Failure,
@@ -56,6 +58,20 @@ class Traces:
     pacers: dict[str, Bundle] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
+    def note(self, name: str, answer: Answer) -> None:
+        """Take in what came of one job."""
+        kind, _, operator = name.partition(" of ")
+        if not isinstance(answer, TraceReport):
+            self.failures[name] = answer.error if isinstance(answer, Failure) else f"it answered '{answer.kind}'"
+        elif kind == "reference" and answer.outcome is Outcome.CORRECT:
+            self.graphs[operator] = answer.graphs
+        elif kind == "pacer" and answer.variants and answer.variants[0].bundle is not None:
+            self.pacers[operator] = answer.variants[0].bundle
+        elif kind in ("reference", "pacer"):
+            self.failures[name] = answer.reason
+        else:
+            self.reports[name] = answer
+
     def knows(self, operator: str) -> bool:
         """Whether kernels of an operator can be judged: there are its reference and its pacer."""
         return operator in self.graphs and operator in self.pacers
@@ -94,25 +110,40 @@ def trace_job(name: str, operator: str, source: str | None, target: str = "sm_90
 
 def trace_all(kernels: Iterable[Kernel], target: str = "sm_90", processes: int | None = None) -> Traces:
     """Trace kernels, and of their operators the references and seeds, several at once."""
-    kernels = list(kernels)
-    jobs = {kernel.name: trace_job(kernel.name, kernel.operator, kernel.source, target) for kernel in kernels}
-    names = {kernel.operator for kernel in kernels}
-    jobs |= {f"reference of {name}": trace_job(name, name, None, target) for name in names}
-    jobs |= {f"pacer of {name}": trace_job(name, name, operators()[name].seeds[0], target) for name in names}
     found = Traces()
-    for name, answer in answers(jobs, TRACE, processes):
-        kind, _, operator = name.partition(" of ")
-        if not isinstance(answer, TraceReport):
-            found.failures[name] = answer.error if isinstance(answer, Failure) else f"it answered '{answer.kind}'"
-        elif kind == "reference" and answer.outcome is Outcome.CORRECT:
-            found.graphs[operator] = answer.graphs
-        elif kind == "pacer" and answer.variants and answer.variants[0].bundle is not None:
-            found.pacers[operator] = answer.variants[0].bundle
-        elif kind in ("reference", "pacer"):
-            found.failures[name] = answer.reason
-        else:
-            found.reports[name] = answer
+    deque(trace_by_operator(kernels, found, target, processes), maxlen=0)
     return found
+
+
+def trace_by_operator(
+    kernels: Iterable[Kernel], found: Traces, target: str = "sm_90", processes: int | None = None
+) -> Iterator[list[Kernel]]:
+    """Trace kernels, and of their operators the references and seeds, several at once.
+
+    Args:
+        kernels: Those of an operator need not stand together.
+        found: Takes in what comes of it.
+        target: What for.
+        processes: Traces at once; None for one a core.
+
+    Yields:
+        The kernels of an operator, when all that is needed to judge them is known.
+    """
+    groups: dict[str, list[Kernel]] = {}
+    for kernel in kernels:
+        groups.setdefault(kernel.operator, []).append(kernel)
+    jobs: dict[str, TraceJob] = {}
+    for name, group in groups.items():
+        jobs[f"reference of {name}"] = trace_job(name, name, None, target)
+        jobs[f"pacer of {name}"] = trace_job(name, name, operators()[name].seeds[0], target)
+        jobs |= {kernel.name: trace_job(kernel.name, name, kernel.source, target) for kernel in group}
+    left = Counter(job.operator.name for job in jobs.values())
+    for name, answer in answers(jobs, TRACE, processes):
+        found.note(name, answer)
+        operator = jobs[name].operator.name
+        left[operator] -= 1
+        if not left[operator]:
+            yield groups[operator]
 
 
 def measure_job(
