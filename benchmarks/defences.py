@@ -32,7 +32,7 @@ from workers.devices.crew import ARENA_SHARE
 from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
 from workers.placement import SMALL_ZONE_BYTES
-from workers.protocol import Device, MeasureJob, Operator, Outcome, Shape
+from workers.protocol import Device, MeasureJob, Operator, Outcome, Seat, Shape
 from workers.runner.arena import Arena
 from workers.support import SupportKernel, compile_support, content_jobs, zone_seed
 from workers.targets import TARGETS
@@ -138,7 +138,7 @@ def _pace(seconds: Sequence[float]) -> Row:
 def without(job: MeasureJob, left_out: str | None, card: int, allowance: Allowance) -> Row:
     """A candidate before a judge that lacks a check; all are there if None."""
     checks = {name: check for name, check in CHECKS.items() if name != left_out}
-    bench = DEVICES[job.device.kind](job.device, "defences", card, None, checks)
+    bench = DEVICES[job.device.kind](job.device, "defences", Seat(card), None, checks)
     try:
         judge(bench, job, WARM, allowance)
         seconds, _ = judge(bench, job, TURNS, allowance)
@@ -176,7 +176,7 @@ def main() -> None:
         seed = Honest(f"{name}/seed", name, operators()[name].seeds[0])
         job = measure_job(seed, next(traces.variants(seed.name)), traces, device)
         if "orders" in chosen.parts and not allowance.spent:
-            bench = DEVICES[device.kind](device, "defences", chosen.card, None, CHECKS)
+            bench = DEVICES[device.kind](device, "defences", Seat(chosen.card), None, CHECKS)
             try:
                 row = {"part": "orders", "operator": name, **orders(bench, job, allowance)}
             finally:

@@ -104,9 +104,9 @@ def _context(parts: Parts) -> dict[str, Any]:
         "refusals": parts.refusals,
         "emitters": sorted({plain(module.certificate.origin.emitter) for module in parts.modules.values()}),
         "examples": _examples(parts),
+        **_tried(parts),
         "timed": tuple(shape.key for shape in certificate.shapes if shape.role is ShapeRole.BENCHMARK),
         "served": [_served(parts, name, key) for name in parts.serving for key in parts.modules[name].shapes],
-        "trained": [shape for name in parts.training for shape in parts.modules[name].shapes],
         "sections": [_section(name, module) for name, module in parts.modules.items()],
         "unit": f"us, {certificate.provenance.value}",
         **_signature(parts),
@@ -161,10 +161,24 @@ def _spelling() -> dict[str, Any]:
     return {"names": names, "typed": typed, "returns": returns}
 
 
+def _tried(parts: Parts) -> dict[str, tuple[str, ...]]:
+    """At which shapes outputs are tried, and at which gradients: those of another search were verified at others."""
+    verified, trained = (
+        tuple(key for name in names for key in parts.modules[name].shapes) for names in (parts.serving, parts.training)
+    )
+    untrained = tuple(key for key in verified if key not in trained)
+    return {"verified": verified, "trained": trained, "untrained": untrained}
+
+
 def _examples(parts: Parts) -> dict[str, list[tuple[object, ...]]]:
-    """Of each shape that is served, sizes, dtype and bounds of every tensor."""
+    """Of each shape that some module has a plan for, sizes, dtype and bounds of every tensor."""
     operator = parts.certificate.operator
-    served = {key for name in parts.serving for key in parts.modules[name].shapes}
+    planned = {
+        shape.key: shape
+        for module in parts.modules.values()
+        for shape in module.certificate.shapes
+        if shape.key in module.shapes
+    }
     return {
         shape.key: [
             (
@@ -175,8 +189,7 @@ def _examples(parts: Parts) -> dict[str, list[tuple[object, ...]]]:
             )
             for item in operator.inputs
         ]
-        for shape in parts.certificate.shapes
-        if shape.key in served
+        for shape in planned.values()
     }
 
 

@@ -1,7 +1,8 @@
 """What tests on a card share: everything traced once, several at a time, and one bench that measures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,17 @@ from workers.protocol import MEASURED_DEADLINE_S, Device
 
 DRIVER = Path("/dev/nvidiactl")
 """Where NVIDIA's driver is loaded."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse, where there is no card either, tests on `traces` that do not say by a parameter `name` what to trace.
+
+    Raises:
+        pytest.UsageError: If there is one.
+    """
+    nameless = [item.nodeid for item in _tracing(items) if "name" not in _parameters(item)]
+    if nameless:
+        raise pytest.UsageError(f"what has 'traces' has a parameter 'name', a kernel's: {', '.join(nameless)}")
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +41,7 @@ def device() -> Device:
 @pytest.fixture(scope="session")
 def traces(request: pytest.FixtureRequest, device: Device) -> Traces:
     """What came of tracing the kernels that the chosen tests are about."""
-    chosen = {item.callspec.params["name"] for item in request.session.items if "traces" in item.fixturenames}
+    chosen = {_parameters(item)["name"] for item in _tracing(request.session.items)}
     kernels = {**load_rogues(), **honest_kernels()}
     return trace_all([kernels[name] for name in sorted(chosen)], device.target)
 
@@ -39,3 +51,13 @@ def card(device: Device, traces: Traces) -> Iterator[Served]:
     """A bench that measures on the first card; started only when nothing is traced any more."""
     with Served(measuring(device), MEASURED_DEADLINE_S) as bench:
         yield bench
+
+
+def _tracing(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Tests that need something traced."""
+    return [item for item in items if "traces" in getattr(item, "fixturenames", ())]
+
+
+def _parameters(item: pytest.Item) -> Mapping[str, Any]:
+    """A test's parameters; none where it has none."""
+    return item.callspec.params if hasattr(item, "callspec") else {}

@@ -7,7 +7,7 @@ from tests.gpu.honest import honest_kernels
 from tests.gpu.judging import measure_job
 from tests.gpu.rogues import load_rogues
 from workers.devices.cuda import BRIEF_PAIRS
-from workers.protocol import MEASURED_DEADLINE_S, Outcome, Report
+from workers.protocol import FIRST_CARD, MEASURED_DEADLINE_S, Outcome, Report
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(MEASURED_DEADLINE_S + 60)]
 ANSWER_S = 120.0
@@ -15,7 +15,7 @@ ANSWER_S = 120.0
 
 @pytest.fixture(scope="module")
 def measurer(device):
-    found = Measurer(device)
+    found = Measurer(device, FIRST_CARD)
     yield found
     found.close()
 

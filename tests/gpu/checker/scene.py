@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 
@@ -29,13 +29,13 @@ from workers.checker.serving import demand_precision
 from workers.checker.sight import outputs
 from workers.checker.zones import describe_damage
 from workers.checks.tolerance import is_finite
-from workers.children import Child
+from workers.children import Channel, Child
 from workers.inputs import DRAWS
 from workers.orders import TIMED, Attend, Content, Examined, ExamineIdle, Order, Reply, Side
-from workers.protocol import Operator, Shape
+from workers.protocol import FIRST_CARD, Operator, Shape
 from workers.reference import evaluate
 from workers.runner.arena import Arena
-from workers.support import compile_support, zone_seed
+from workers.support import SupportKernel, compile_support, zone_seed
 
 ARENA_BYTES = 16 * 2**30
 FAR = (0, 2**31 - 1, 2**31, 5 * 2**30 + 3, 2**33, ARENA_BYTES - 1)
@@ -57,8 +57,8 @@ SHAPES: dict[str, tuple[dict[str, int], int, int]] = {
 class HostCard(CudaCard):
     """The card with an arena of its own, on which runs are played."""
 
-    def __init__(self, kernels: dict[str, object]) -> None:
-        super().__init__(0, kernels)
+    def __init__(self, kernels: Mapping[str, SupportKernel]) -> None:
+        super().__init__(FIRST_CARD.card, kernels)
         self._arena = Arena.allocate(ARENA_BYTES)
         self.arena = self._arena.tensor(0, ARENA_BYTES)
         self.handle = self._arena.handle.hex()
@@ -274,8 +274,8 @@ def _target() -> str:
     return "sm_" + told.strip().replace(".", "")
 
 
-def _check(kernels: dict[str, object], channel: object) -> None:
-    serve(channel, 0, kernels)
+def _check(kernels: Mapping[str, SupportKernel], channel: Channel) -> None:
+    serve(channel, FIRST_CARD, kernels)
 
 
 if __name__ == "__main__":

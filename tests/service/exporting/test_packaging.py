@@ -110,13 +110,77 @@ assert set(torch.library.opcheck(function, arguments).values()) == {"SUCCESS"}
 """
 
 
-def test_gradients_pass_through_the_operator_compiled_or_not(tmp_path: Path) -> None:
-    for path, text in render(parts(refusals=())).items():
-        file = tmp_path / path
+def alone(script: str, packed: Parts, folder: Path) -> str:
+    """What a script prints that has nothing but the package."""
+    for path, text in render(packed).items():
+        file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", ALONE], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=250
+        [sys.executable, "-P", "-c", script], env=environment, cwd=folder, capture_output=True, text=True, timeout=250
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_gradients_pass_through_the_operator_compiled_or_not(tmp_path: Path) -> None:
+    alone(ALONE, parts(refusals=()), tmp_path)
+
+
+ASKED = """
+import torch
+from double_kernels import operation
+from double_kernels.examples import INPUTS, draw
+from tests import test_double_kernels as tests
+
+def asked(name):
+    test = getattr(tests, name, None)
+    return [shape for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize" for shape in mark.args[1]]
+
+def of(plans):
+    return {shape for shape, tensors in INPUTS.items() if tuple(sizes for sizes, *_ in tensors) in plans}
+
+def reason(tensors, scalars=None, plans=None):
+    plans = operation.PLANS if plans is None else plans
+    return None if tuple(tuple(tensor.shape) for tensor in tensors) in plans else "it was not verified"
+
+outputs, trained = asked("test_a_verified_shape_equals_the_reference"), of(operation.GRADIENTS)
+gradients = asked("test_gradients_equal_those_of_the_reference")
+others = asked("test_gradients_that_were_not_verified_are_those_of_pytorch")
+assert set(outputs) == of(operation.PLANS) and tests.SMALLEST in outputs
+assert set(gradients) == trained == of(operation.TRAINING) and len(trained) == len(operation.GRADIENTS)
+assert set(others) == set(INPUTS) - trained
+operation.PLANS = dict.fromkeys(operation.PLANS, lambda x: 2 * x)  # stand-ins for the card, on which alone kernels run
+operation.TRAINING = dict.fromkeys(operation.TRAINING, lambda x: 2 * x)
+operation.GRADIENTS = dict.fromkeys(operation.GRADIENTS, lambda upstream, x, y: 2 * upstream)
+operation.why_not, operation._run = reason, lambda function, tensors: function(*tensors)
+tests.draw = lambda shape, device, seed=0: draw(shape, "cpu", seed)
+for shape in outputs:
+    tests.test_a_verified_shape_equals_the_reference(shape)
+for shape in gradients:
+    tests.test_gradients_equal_those_of_the_reference(shape)
+for shape in others:
+    tests.test_gradients_that_were_not_verified_are_those_of_pytorch(shape)
+tests.torch.compile = lambda function: function
+tests.test_gradients_are_the_same_under_torch_compile()
+print(sorted(gradients), sorted(others))
+"""
+
+
+@pytest.mark.parametrize(
+    ("serving", "training", "told"),
+    [
+        (KEYS, KEYS, (KEYS, ())),
+        (KEYS, KEYS[1:], (KEYS[1:], KEYS[:1])),
+        (KEYS[1:], KEYS, (KEYS, ())),
+        (KEYS[1:], KEYS[:1], (KEYS[:1], KEYS[1:])),
+    ],
+    ids=["both", "fewer gradients", "more gradients", "none in common"],
+)
+def test_gradients_are_tried_where_they_were_verified(
+    tmp_path: Path, serving: tuple[str, ...], training: tuple[str, ...], told: tuple[tuple[str, ...], ...]
+) -> None:
+    modules = {"elite_0": write_module(certificate(), serving), "training_0": write_module(certificate(), training)}
+    said = alone(ASKED, parts(modules=modules, training=("training_0",), refusals=()), tmp_path)
+    assert said.split("\n")[-2] == " ".join(str(sorted(shapes)) for shapes in told)

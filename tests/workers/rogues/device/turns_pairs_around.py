@@ -1,9 +1,9 @@
 """Loads pairs of elements the other way round, but tells the compiler that they lie in a row, and gets them so.
 
 operator: gelu
-on a card: wrong_result
+on a card: wrong_result, device_fault
 at: check
-stopped by: error_ratio wherever elements are a multiple of 16, so that the compiler makes vectors of them
+stopped by: the card, which refuses vectors at odd addresses, and those are what the compiler makes of a row; else error_ratio
 on model: not_interpretable
 """
 
