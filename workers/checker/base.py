@@ -58,8 +58,8 @@ class Card(Protocol):
     def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
         """Errors of float outputs of one dtype and shape against an answer each, row by row."""
 
-    def free(self) -> None:
-        """Give memory back that nothing uses."""
+    def free(self, beyond: int = 0) -> None:
+        """Give memory back that nothing uses, if it is more than `beyond` bytes."""
 
 
 @dataclass(frozen=True)

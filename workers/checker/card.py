@@ -138,9 +138,10 @@ class CudaCard:
         squares, products, worst, crowd, strange = found
         return Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))
 
-    def free(self) -> None:
-        """Give memory back that nothing uses."""
-        torch.cuda.empty_cache()
+    def free(self, beyond: int = 0) -> None:
+        """Give memory back that nothing uses, if it is more than `beyond` bytes."""
+        if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > beyond:
+            torch.cuda.empty_cache()
 
     def _opened_arena(self) -> Arena:
         if self._arena is None:

@@ -36,6 +36,7 @@ class Examiner:
 
     def __init__(self, card: Card, memory_bytes: int, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
+        self._memory_bytes = memory_bytes
         self._memory = Memory(memory_bytes)
         self._adopted: Subject | None = None
         self._checks = checks
@@ -63,6 +64,10 @@ class Examiner:
             case _:
                 raise BadMessage(f"'{order.order}' is no order for a checker")
         return self._conclude()
+
+    def tidy(self) -> None:
+        """Give memory back that was needed for a while, if it is much: others on the card may need it next."""
+        self._card.free(beyond=self._memory_bytes)
 
     def forget(self) -> None:
         """Let go of all that can be worked out again."""

@@ -50,6 +50,7 @@ def respond(examiner: Examiner, order: Order) -> Examined | Broken:
     if reply is None:
         examiner.forget()
         reply = _try(examiner, order)
+    examiner.tidy()
     return reply or Broken(error=f"the card's memory does not suffice to carry out '{order.order}'")
 
 

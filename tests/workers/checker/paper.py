@@ -25,6 +25,7 @@ class PaperCard:
         self.arena = torch.empty(0, dtype=torch.uint8)
         self.arenas = {"ab": torch.zeros(ARENA_BYTES, dtype=torch.uint8), "cd": torch.zeros(64, dtype=torch.uint8)}
         self.freed = 0
+        self.idle_bytes = 1
         self.measured = 0
 
     def attend(self, handle: str, arena_bytes: int) -> None:
@@ -76,8 +77,8 @@ class PaperCard:
         rows = [measure_one(output, answer) for output, answer in zip(outputs, answers, strict=True)]
         return Measures(*(torch.stack(each) for each in zip(*rows, strict=True)))
 
-    def free(self) -> None:
-        self.freed += 1
+    def free(self, beyond: int = 0) -> None:
+        self.freed += self.idle_bytes > beyond
 
     def prepare(self, run: Run) -> None:
         """Write the pattern around a run's buffers, and poison them."""

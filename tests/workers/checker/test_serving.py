@@ -35,8 +35,16 @@ def test_an_order_is_carried_out():
 
 def test_too_little_memory_once_is_met_by_forgetting():
     card = Cramped(1)
-    assert isinstance(respond(Examiner(card, 0), ATTEND), Examined)
+    assert isinstance(respond(Examiner(card, 64), ATTEND), Examined)
     assert card.freed == 1
+
+
+@pytest.mark.parametrize(("idle_bytes", "freed"), [(64, 0), (65, 1)])
+def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
+    card = PaperCard()
+    card.idle_bytes = idle_bytes
+    assert isinstance(respond(Examiner(card, 64), ATTEND), Examined)
+    assert card.freed == freed
 
 
 def test_too_little_memory_twice_is_said():
