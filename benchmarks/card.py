@@ -46,6 +46,7 @@ class Place:
         command: What starts a bench of it.
         benches: That share the card.
         processes: Traces at once; None for one a core.
+        repeat: Times that everything is judged.
         related: Whether judgements relate times to those of the baselines.
     """
 
@@ -53,6 +54,7 @@ class Place:
     command: Sequence[str]
     benches: int
     processes: int | None
+    repeat: int = 1
     related: bool = False
 
 
@@ -85,7 +87,7 @@ def _rows(kernel: Kernel, traces: Traces, place: Place, bench: Served, allowance
     if allowance.spent or not variants or not traces.knows(kernel.operator):
         yield {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
         return
-    for variant in variants:
+    for variant in [variant for variant in variants for _ in range(place.repeat)]:
         started = time.perf_counter()
         answer = bench.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
         yield {**_start(kernel), **_judged(kernel, variant, answer), "wall_s": time.perf_counter() - started}
@@ -256,7 +258,7 @@ def main() -> None:
         return
     seat = Seat(options.card, options.benches)
     command = measuring(options.device, seat, options.data)
-    place = Place(options.device, command, options.benches, options.processes, options.related)
+    place = Place(options.device, command, options.benches, options.processes, options.repeat, options.related)
     first, step = options.share
     names = set(sorted(options.operators.split(",") if options.operators else operators())[first::step])
     judged: Sequence[Mapping[str, Any]] = ()
@@ -293,6 +295,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--kinds", nargs="+", choices=("rogue", "honest"), default=("rogue", "honest"))
     options.add_argument("--operators", help="names with commas; all of the catalogue if not given")
     options.add_argument("--only", nargs="+", default=(), help="judge only kernels with one of these in their names")
+    options.add_argument("--repeat", type=int, default=1, help="times that every kernel is judged")
     options.add_argument("--judgements-s", type=float, default=1200.0, help="seconds of judging")
     options.add_argument("--throughput-s", type=float, default=180.0, help="seconds for each seed against itself")
     options.add_argument("--correlation-s", type=float, default=420.0, help="seconds of measuring for the correlation")

@@ -23,7 +23,7 @@ import subprocess
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -453,11 +453,14 @@ def main() -> None:
         spaces = {name: writers.submit(space_of, name, device.target, *options.share) for name in names}
         supplies = {name: supplied({name: space}, device.target, writers) for name, space in spaces.items()}
         tracers = stack.enter_context(closing(Tracers(options.processes or cores())))
+        seat = Seat(options.card, options.benches)
+        # One takes as long as the other to import torch and open the card, and references are exported meanwhile.
+        hiring = stack.enter_context(ThreadPoolExecutor(options.benches))
+        hired = [hiring.submit(Station, device, seat, briefly=False) for _ in range(options.benches)]
         contests = [Contest(contract(name)) for name in names]
         for contest in contests:
             contest.prepare(tracers, device.target)
-        seat = Seat(options.card, options.benches)
-        stations = [stack.enter_context(Station(device, seat, briefly=False)) for _ in range(options.benches)]
+        stations = [stack.enter_context(each.result()) for each in hired]
         gauge = stack.enter_context(closing(Gauge(options.card)))
         flow = Flow(stations, tracers, lines, figures, gauge)
         for phase, minutes in options.phases:
