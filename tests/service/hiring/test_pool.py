@@ -114,6 +114,20 @@ async def test_a_card_that_is_shared_gets_as_many_workers_as_share_it(pool: Work
     assert all(line[2:6] == ["--device", "h200", "--card", "cuda:1/3"] for line in command_lines(pool))
 
 
+async def test_as_many_workers_share_a_card_of_this_machine_as_were_wanted(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_cards(tmp_path, monkeypatch, "NVIDIA H200")
+    pool = WorkerPool(redis_url, size=1, sharers=2, command=STAND_IN, first_pause_s=0.05)
+    try:
+        await pool.require("h200")
+        await started(pool, 3)
+        measuring = [line[2:6] for line in command_lines(pool) if "--card" in line]
+        assert measuring == 2 * [["--device", "h200", "--card", "cuda:0/2"]]
+    finally:
+        await pool.close()
+
+
 async def test_a_card_that_is_elsewhere_is_left_to_others(
     pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
