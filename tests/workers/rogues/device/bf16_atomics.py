@@ -1,10 +1,12 @@
 """Splits the sum over K among programs that add to the bfloat16 result by atomics, rounding in a random order.
 
+On a model a few of its programs are looked at where K is long; where it is short, an order may round well.
+
 operator: matmul
 on a card: precision, wrong_result, nondeterministic
 at: check
 stopped by: error_ratio where K is long, else comparing two runs
-on model: precision, wrong_result
+on model: precision, wrong_result, correct
 """
 
 import torch
