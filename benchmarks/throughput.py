@@ -8,6 +8,10 @@ line of `throughput.jsonl` as soon as it is known, and `throughput.json` is what
 ten seconds. Said again with the same folder it goes on: bundles that were judged are not judged again. `--device
 model:sm_90` tries the script out where there is no card.
 
+What several benches on a card gain is a ratio of one run, with one, two and four of them at work one after the other:
+
+    python -m benchmarks.throughput --out results --benches 4 --phases trace:2 ready:0.7/1 ready:0.7/2 ready:0.7/4
+
 Several cards of a host are measured on at once by as many processes, each with a folder, a share of the sources and
 cores of its own; what follows from all their lines is per card:
 
@@ -183,7 +187,7 @@ class Stretch:
         contest: The operator.
         allowance: Its time.
         processes: Traces at once.
-        benches: How many share the card.
+        benches: How many are at work on the card.
         started: When it began.
         ticks: Of the processors then.
         seen: How busy the card was.
@@ -208,12 +212,9 @@ class Stretch:
         now = processor_ticks()
         worked, all_of_them = (after - before for after, before in zip(now, self.ticks, strict=True))
         return {
-            "kind": "run",
-            "phase": self.phase,
-            "operator": self.name,
+            **_head("run", self),
             "seconds": time.monotonic() - self.started,
             "processes": self.processes,
-            "benches": self.benches,
             "processors_busy": worked / max(1, all_of_them),
             "card_busy": statistics.fmean(self.seen) / 100 if self.seen else None,
         }
@@ -287,8 +288,8 @@ class Flow:
         return True
 
     def _turn(self, stretch: Stretch, *, feeding: bool) -> None:
-        ready = self._ready[stretch.name]
-        while feeding and ready and (station := min(self._stations, key=lambda each: each.waiting)).has_room:
+        ready, at_work = self._ready[stretch.name], self._stations[: stretch.benches]
+        while feeding and ready and (station := min(at_work, key=lambda each: each.waiting)).has_room:
             station.send(*ready.popleft())
         if self._tracing:
             done, _ = wait(self._tracing, LOOK_S, FIRST_COMPLETED)
@@ -300,7 +301,7 @@ class Flow:
                 self._lines.add(self._verdict(stretch, job, answer, seconds))
 
     def _take(self, stretch: Stretch, written: Written, begun: float, report: TraceReport | Failure) -> None:
-        row: Row = {"kind": "trace", "phase": stretch.phase, "operator": stretch.name, "digest": written.digest}
+        row: Row = {**_head("trace", stretch), "digest": written.digest}
         if isinstance(report, Failure):
             self._lines.add({**row, "outcome": "failure", "reason": report.error[:REASON_CHARS]})
             return
@@ -332,8 +333,7 @@ class Flow:
         )
 
     def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float) -> Row:
-        row: Row = {"kind": "verdict", "phase": stretch.phase, "operator": job.operator.name}
-        row |= {"bundle": job.bundle.identity, "seconds": seconds}
+        row: Row = {**_head("verdict", stretch), "bundle": job.bundle.identity, "seconds": seconds}
         row["latency_s"] = time.monotonic() - self._begun[job.id] if stretch.phase == "both" else None
         if isinstance(answer, Failure):
             return {**row, "outcome": "failure", "reason": answer.error[:REASON_CHARS]}
@@ -359,6 +359,11 @@ class Flow:
         print(json.dumps({name: latest.get(name) for name in ("phase", "operator", "judged", "an_hour")}), flush=True)
 
 
+def _head(kind: str, stretch: Stretch) -> Row:
+    """What every line begins with."""
+    return {"kind": kind, "phase": stretch.phase, "operator": stretch.name, "benches": stretch.benches}
+
+
 def overall(lines: Sequence[Row]) -> Row:
     """Distinct bundles that have a verdict, in all phases, by operator."""
     judged = {(row["operator"], row["bundle"]) for row in lines if row["kind"] == "verdict"}
@@ -366,11 +371,14 @@ def overall(lines: Sequence[Row]) -> Row:
 
 
 def summarise(lines: Sequence[Row]) -> list[Row]:
-    """What follows from the lines: a row a phase and operator, in the order in which they were begun."""
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    """What follows from the lines: a row a phase, operator and number of benches, in the order of their beginning."""
+    groups: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for line in lines:
-        groups[line["phase"], line["operator"]].append(line)
-    return [{"phase": phase, "operator": name, **_summary(rows)} for (phase, name), rows in groups.items()]
+        groups[line["phase"], line["operator"], line.get("benches", 1)].append(line)
+    return [
+        {"phase": phase, "operator": name, "benches": benches, **_summary(rows)}
+        for (phase, name, benches), rows in groups.items()
+    ]
 
 
 def _summary(rows: Sequence[Row]) -> Row:
@@ -384,7 +392,6 @@ def _summary(rows: Sequence[Row]) -> Row:
     return {
         "seconds": seconds,
         "processes": runs[-1]["processes"] if runs else None,
-        "benches": runs[-1].get("benches", 1) if runs else None,
         "processors_busy": _shared(runs, "processors_busy"),
         "card_busy": _shared(runs, "card_busy"),
         "traced": len(traced),
@@ -463,19 +470,23 @@ def main() -> None:
         stations = [stack.enter_context(each.result()) for each in hired]
         gauge = stack.enter_context(closing(Gauge(options.card)))
         flow = Flow(stations, tracers, lines, figures, gauge)
-        for phase, minutes in options.phases:
+        for phase, minutes, benches in options.phases:
             processes = options.processes or max(1, cores() - (SPARE_CORES if phase == "both" else 0))
             for contest in contests:
                 allowance = Allowance(60 * minutes / len(contests))
                 flow.run(
-                    Stretch(phase, contest, allowance, processes, options.benches), supplies[contest.operator.name]
+                    Stretch(phase, contest, allowance, processes, benches or options.benches),
+                    supplies[contest.operator.name],
                 )
 
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    options.add_argument("--phases", nargs="+", type=_phase, default=[("trace", 2.0), ("ready", 3.0), ("both", 4.0)])
+    usual = [_phase(each) for each in ("trace:2", "ready:3", "both:4")]
+    options.add_argument(
+        "--phases", nargs="+", type=_phase, default=usual, help="NAME:MINUTES, or NAME:MINUTES/BENCHES"
+    )
     options.add_argument("--operators", default=",".join(SHAPES), help="names with commas")
     options.add_argument("--processes", type=int, help="traces at once; all cores if not given, but two beside a card")
     options.add_argument("--card", type=int, default=0)
@@ -486,12 +497,13 @@ def _options() -> argparse.Namespace:
     return options.parse_args()
 
 
-def _phase(text: str) -> tuple[str, float]:
-    """A phase and its minutes."""
-    name, _, minutes = text.partition(":")
+def _phase(text: str) -> tuple[str, float, int | None]:
+    """A phase, its minutes, and how many benches are at work, None for all."""
+    name, _, rest = text.partition(":")
     if name not in PHASES:
         raise argparse.ArgumentTypeError(f"'{name}' is no phase; known: {', '.join(PHASES)}")
-    return name, float(minutes)
+    minutes, _, benches = rest.partition("/")
+    return name, float(minutes), int(benches) if benches else None
 
 
 if __name__ == "__main__":

@@ -54,6 +54,16 @@ def test_a_summary_counts_by_stage_and_gives_rates_and_percentiles():
     assert row["pacer_us"] == [20.0]
 
 
+def test_rows_of_so_many_benches_are_apart():
+    lines = [
+        {"kind": "run", "session": 1.0, "phase": "ready", "operator": "rmsnorm", "benches": benches, **found}
+        for benches in (1, 4)
+        for found in ({"seconds": 10.0 * benches, "processes": 2, "processors_busy": 0.5, "card_busy": 0.2},)
+    ]
+    lines += [verdict("correct", 0.2, None, phase="ready", benches=4, pairs=[PAIRS], pacer_us=[20.0])]
+    assert [(row["benches"], row["seconds"], row["judged"]) for row in summarise(lines)] == [(1, 10.0, 0), (4, 40.0, 1)]
+
+
 @pytest.mark.slow
 def test_what_was_judged_is_not_judged_again(tmp_path):
     contest = Contest(operators()["rmsnorm"])
