@@ -25,9 +25,10 @@ from service.telling.trajectories import Trajectory
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
 ANSWERER = Path(__file__).parents[2] / "examples" / "answerer" / "answer.py"
+OPERATOR = "swiglu"
 ANSWERS = 2
 """Of which the first is an improvement of the first seed."""
-BUDGET = len(load_catalogue()["dora_compose"].seeds) + ANSWERS
+BUDGET = len(load_catalogue()[OPERATOR].seeds) + ANSWERS
 """Candidates."""
 
 
@@ -75,7 +76,7 @@ def drive(data: Path) -> tuple[list[Trajectory], float]:
     data.mkdir()
     with serving(data) as url:
         done = subprocess.run(
-            [sys.executable, str(ANSWERER), "--url", url, "--budget", str(BUDGET)],
+            [sys.executable, str(ANSWERER), "--url", url, "--operator", OPERATOR, "--budget", str(BUDGET)],
             env={"PATH": os.environ["PATH"]},
             capture_output=True,
             text=True,
