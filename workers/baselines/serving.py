@@ -46,14 +46,12 @@ def answer(request: Request, card: int) -> Reply:
     baselines = []
     with closing(Turns(opened.address)) as turns, tuning_alone(turns):
         for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
-            with (
-                turns.among_others(),
-                closing(_Comparison(request, graph, plan, kernels, support, turns)) as comparison,
-            ):
-                baselines.append(comparison.baseline())
-            torch.compiler.reset()
-            gc.collect()
-            torch.cuda.empty_cache()
+            with turns.among_others():
+                with closing(_Comparison(request, graph, plan, kernels, support, turns)) as comparison:
+                    baselines.append(comparison.baseline())
+                torch.compiler.reset()
+                gc.collect()
+                torch.cuda.empty_cache()
     return Reply(baselines=tuple(baselines), versions=_versions(opened))
 
 
