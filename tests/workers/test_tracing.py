@@ -16,6 +16,8 @@ ROGUES = Path(__file__).parent / "rogues" / "host"
 CATALOGUE = Path(__file__).parents[2] / "operators"
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
 
+TOO_LONG = ("of processor time", "did not end within")
+"""Where nothing else runs the first comes true before the second."""
 EXPECTED = {
     "asks_for_a_retry": (Outcome.TRACE_CRASHED, 19, "RuntimeError: CUDA error"),
     "asks_for_the_launch": (Outcome.PLAN_REJECTED, None, "%gridid"),
@@ -63,7 +65,7 @@ EXPECTED = {
     "imports_the_reference": (Outcome.FORBIDDEN_IMPORT, 3, "'reference'"),
     "keeps_its_output": (Outcome.PLAN_REJECTED, 25, "in every call"),
     "keeps_shared_memory": (Outcome.PLAN_REJECTED, None, ".shared memory"),
-    "keeps_the_compiler_busy": (Outcome.TRACE_TIMEOUT, 19, "of processor time"),
+    "keeps_the_compiler_busy": (Outcome.TRACE_TIMEOUT, 19, TOO_LONG),
     "knows_its_address": (Outcome.CORRECT, None, ""),
     "launches_a_hundred_times": (Outcome.PLAN_REJECTED, 21, "fuse"),
     "launches_dependent": (Outcome.UNSUPPORTED_LAUNCH, 20, "'launch_pdl'"),
@@ -72,7 +74,7 @@ EXPECTED = {
     "launches_while_loading": (Outcome.UNSUPPORTED_LAUNCH, 18, "while the module loads"),
     "launches_with_fewer_arguments": (Outcome.PLAN_REJECTED, 33, "arguments"),
     "leaves_a_hook": (Outcome.CORRECT, None, ""),
-    "loops": (Outcome.TRACE_TIMEOUT, 19, "of processor time"),
+    "loops": (Outcome.TRACE_TIMEOUT, 19, TOO_LONG),
     "markdown_fence": (Outcome.SYNTAX_ERROR, 1, "```python"),
     "moves_to_the_host": (Outcome.HOST_READ, 19, "(cpu)"),
     "no_entry": (Outcome.SYNTAX_ERROR, None, "defines no function 'scale'"),
@@ -167,6 +169,11 @@ def test_rogues_reach_every_outcome_of_the_trace_side():
     }
 
 
+def says(reason: str, said: str | tuple[str, ...]) -> bool:
+    """Whether a reason has a text in it, or one of several."""
+    return any(each in reason for each in ((said,) if isinstance(said, str) else said))
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_rogues_end_as_expected(name):
     outcome, line, said = EXPECTED[name]
@@ -174,7 +181,7 @@ def test_rogues_end_as_expected(name):
         pytest.skip(f"this machine has only {jail.probe()}")
     report = rogue(name)
     assert (report.outcome, report.line) == (outcome, line), report.reason
-    assert said in report.reason
+    assert says(report.reason, said)
     assert all(variant.bundle is None for variant in report.variants) or outcome is Outcome.CORRECT
 
 
@@ -274,14 +281,14 @@ def test_without_a_source_the_reference_is_exported():
     ("reference", "outcome", "said"),
     [
         ("def scale(x, w):\n    return x * w.item()\n", Outcome.HOST_READ, ""),
-        ("def scale(x, w):\n    while True:\n        pass\n", Outcome.TRACE_TIMEOUT, "of processor time"),
+        ("def scale(x, w):\n    while True:\n        pass\n", Outcome.TRACE_TIMEOUT, TOO_LONG),
         ("def scale(x, w:\n", Outcome.SYNTAX_ERROR, "does not parse"),
     ],
 )
 def test_references_that_cannot_be_exported(reference, outcome, said):
     deadline_s = 3.0 if outcome is Outcome.TRACE_TIMEOUT else 60.0
     report = tracing.trace(job(None, operator(reference=reference), deadline_s=deadline_s), "worker-1")
-    assert said in report.reason
+    assert says(report.reason, said)
     assert report.graphs == ()
     assert report.outcome is outcome or outcome is Outcome.HOST_READ
     assert report.outcome is not Outcome.CORRECT
