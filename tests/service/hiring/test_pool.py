@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -61,7 +62,11 @@ async def workers(redis_url: str, count: int) -> set[str]:
 
 
 def command_lines(pool: WorkerPool) -> list[list[str]]:
-    return [psutil.Process(pid).cmdline() for pid in pool.pids]
+    """What was started; until that is the case, a process has the command line of this one."""
+    own = psutil.Process().cmdline()
+    while own in (found := [psutil.Process(pid).cmdline() for pid in pool.pids]):
+        time.sleep(0.01)
+    return found
 
 
 async def started(pool: WorkerPool, count: int) -> None:
