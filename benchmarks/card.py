@@ -17,14 +17,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks import correlation
 from benchmarks.figures import Allowance, Figures, Row, device_of, share_of
-from tests.gpu.benches import Served, measuring
+from tests.gpu.benches import Served, Team, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Kernel, Traces, measure_job, trace_all, trace_by_operator
@@ -63,33 +63,31 @@ def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: fl
 
     While some are judged others are traced, as where a search works.
     """
-    traces, allowance, told, mine = Traces(), Allowance(limit_s), threading.Lock(), threading.local()
-    with ExitStack() as stack:
+    traces, allowance, told = Traces(), Allowance(limit_s), threading.Lock()
+    team = Team(place.command, MEASURED_DEADLINE_S)
 
-        def work(group: Sequence[Kernel]) -> None:
-            if not hasattr(mine, "bench"):
-                mine.bench = stack.enter_context(Served(place.command, MEASURED_DEADLINE_S))
-            for kernel in group:
-                for row in _rows(kernel, traces, place, mine.bench, allowance):
-                    said = f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row.get('wall_s', 0.0):.2f} s"
-                    with told:
-                        figures.add(row, said)
+    def work(group: Sequence[Kernel]) -> None:
+        for kernel in group:
+            for row in _rows(kernel, traces, place, team, allowance):
+                said = f"{kernel.name} {row['outcome']} {row['reason'][:80]} {row.get('wall_s', 0.0):.2f} s"
+                with told:
+                    figures.add(row, said)
 
-        pool = stack.enter_context(ThreadPoolExecutor(place.benches))
+    with closing(team), ThreadPoolExecutor(place.benches) as pool:
         groups = trace_by_operator(kernels, traces, place.device.target, place.processes)
         for work_done in [pool.submit(work, group) for group in groups]:
             work_done.result()
     figures.conclude(counts=_counts(figures.rows), benches=place.benches)
 
 
-def _rows(kernel: Kernel, traces: Traces, place: Place, bench: Served, allowance: Allowance) -> Iterator[Row]:
+def _rows(kernel: Kernel, traces: Traces, place: Place, team: Team, allowance: Allowance) -> Iterator[Row]:
     variants = list(traces.variants(kernel.name))
     if allowance.spent or not variants or not traces.knows(kernel.operator):
         yield {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
         return
     for variant in [variant for variant in variants for _ in range(place.repeat)]:
         started = time.perf_counter()
-        answer = bench.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
+        answer = team.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
         yield {**_start(kernel), **_judged(kernel, variant, answer), "wall_s": time.perf_counter() - started}
 
 

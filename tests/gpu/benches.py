@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from workers.benches import Bench
@@ -82,6 +83,32 @@ class Served:
         self._bench = None
 
 
+class Team:
+    """A bench for every thread that asks; each is started with its first job.
+
+    Args:
+        command: What starts one.
+        patience_s: Seconds for one job.
+    """
+
+    def __init__(self, command: Sequence[str], patience_s: float = PATIENCE_S) -> None:
+        self._hire = partial(Served, command, patience_s)
+        self._mine = threading.local()
+        self._benches: list[Served] = []
+
+    def ask(self, job: Job) -> Answer:
+        """Have this thread's bench do a job; a `Failure` where the machine failed."""
+        if not hasattr(self._mine, "bench"):
+            self._mine.bench = self._hire()
+            self._benches.append(self._mine.bench)
+        return self._mine.bench.ask(job)
+
+    def close(self) -> None:
+        """End them all, when no thread asks any more. Idempotent."""
+        for bench in self._benches:
+            bench.close()
+
+
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -100,24 +127,15 @@ def answers(
     Yields:
         Name and answer, in the order in which they come.
     """
-    mine = threading.local()
-    benches: list[Served] = []
-
-    def do(job: Job) -> Answer:
-        if not hasattr(mine, "bench"):
-            mine.bench = Served(command)
-            benches.append(mine.bench)
-        return mine.bench.ask(job)
-
+    team = Team(command)
     with ThreadPoolExecutor(min(processes or cores(), max(1, len(jobs)))) as pool:
-        names = {pool.submit(do, job): name for name, job in jobs.items()}
+        names = {pool.submit(team.ask, job): name for name, job in jobs.items()}
         try:
             for future in as_completed(names):
                 yield names[future], future.result()
         finally:
             pool.shutdown(cancel_futures=True)
-            for bench in benches:
-                bench.close()
+            team.close()
 
 
 def _started(command: Sequence[str]) -> Bench:
