@@ -36,7 +36,6 @@ class Examiner:
 
     def __init__(self, card: Card, memory_bytes: int, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
-        self._memory_bytes = memory_bytes
         self._memory = Memory(memory_bytes)
         self._adopted: Subject | None = None
         self._checks = checks
@@ -67,7 +66,7 @@ class Examiner:
 
     def tidy(self) -> None:
         """Give memory back that was needed for a while, if it is much: others on the card may need it next."""
-        self._card.free(beyond=self._memory_bytes)
+        self._card.free(beyond=self._memory.capacity_bytes)
 
     def forget(self) -> None:
         """Let go of all that can be worked out again."""

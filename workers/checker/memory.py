@@ -56,7 +56,8 @@ class Memory:
 
     def __init__(self, capacity_bytes: int) -> None:
         """Start empty."""
-        self._capacity_bytes = capacity_bytes
+        self.capacity_bytes = capacity_bytes
+        """How much of the card they may take."""
         self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
         self._held_bytes = 0
         self._turn = 0
@@ -77,9 +78,9 @@ class Memory:
     def keep(self, key: Key, entry: Entry) -> None:
         """Remember this in place of what was known of the content, if it is small and there is room, or can be."""
         self._forget(key)
-        if entry.bytes * ENTRY_SHARE > self._capacity_bytes:
+        if entry.bytes * ENTRY_SHARE > self.capacity_bytes:
             return
-        while self._entries and self._held_bytes + entry.bytes > self._capacity_bytes:
+        while self._entries and self._held_bytes + entry.bytes > self.capacity_bytes:
             oldest, (_, turn) = next(iter(self._entries.items()))
             if self._turn - turn < RECENT:
                 return
