@@ -463,11 +463,14 @@ def main() -> None:
         seat = Seat(options.card, options.benches)
         # One takes as long as the other to import torch and open the card, and references are exported meanwhile.
         hiring = stack.enter_context(ThreadPoolExecutor(options.benches))
-        hired = [hiring.submit(Station, device, seat, briefly=False) for _ in range(options.benches)]
+        hired = [
+            hiring.submit(lambda: stack.enter_context(Station(device, seat, briefly=False)))
+            for _ in range(options.benches)
+        ]
         contests = [Contest(contract(name)) for name in names]
         for contest in contests:
             contest.prepare(tracers, device.target)
-        stations = [stack.enter_context(each.result()) for each in hired]
+        stations = [each.result() for each in hired]
         gauge = stack.enter_context(closing(Gauge(options.card)))
         flow = Flow(stations, tracers, lines, figures, gauge)
         for phase, minutes, benches in options.phases:
