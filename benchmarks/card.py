@@ -75,7 +75,7 @@ def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: fl
 
     with closing(team), ThreadPoolExecutor(place.benches) as pool:
         groups = trace_by_operator(kernels, traces, place.device.target, place.processes)
-        for work_done in [pool.submit(work, group) for group in groups]:
+        for work_done in [pool.submit(work, group) for group in groups for _ in range(place.repeat)]:
             work_done.result()
     figures.conclude(counts=_counts(figures.rows), benches=place.benches)
 
@@ -85,7 +85,7 @@ def _rows(kernel: Kernel, traces: Traces, place: Place, team: Team, allowance: A
     if allowance.spent or not variants or not traces.knows(kernel.operator):
         yield {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
         return
-    for variant in [variant for variant in variants for _ in range(place.repeat)]:
+    for variant in variants:
         started = time.perf_counter()
         answer = team.ask(measure_job(kernel, variant, traces, place.device, related=place.related))
         yield {**_start(kernel), **_judged(kernel, variant, answer), "wall_s": time.perf_counter() - started}

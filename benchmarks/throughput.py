@@ -47,7 +47,6 @@ from workers.devices.cuda import PAIRS
 from workers.errors import WorkerError
 from workers.protocol import (
     BenchmarkShape,
-    Bundle,
     Device,
     Failure,
     Graph,
@@ -104,12 +103,12 @@ class Contest:
     Attributes:
         operator: The contract.
         graphs: The reference at every shape.
-        pacer: The first seed's bundle.
+        pacer: The first seed, traced.
     """
 
     operator: Operator
     graphs: tuple[Graph, ...] = ()
-    pacer: Bundle | None = None
+    pacer: TracedVariant | None = None
 
     def job(self, name: str, source: str | None, target: str) -> TraceJob:
         """Trace a source at all shapes, or export the reference."""
@@ -138,7 +137,7 @@ class Contest:
             if isinstance(report, Failure) or report.outcome is not Outcome.CORRECT:
                 raise WorkerError(f"{self.operator.name} cannot be judged: {report}"[:500])
             self.graphs = report.graphs or self.graphs
-            self.pacer = report.variants[0].bundle if report.variants else self.pacer
+            self.pacer = report.variants[0] if report.variants else self.pacer
 
 
 class Gauge:
@@ -191,6 +190,7 @@ class Stretch:
         started: When it began.
         ticks: Of the processors then.
         seen: How busy the card was.
+        over: Whether its time is over: what comes now was under way, and does not count towards its rate.
     """
 
     phase: str
@@ -201,6 +201,7 @@ class Stretch:
     started: float = field(default_factory=time.monotonic)
     ticks: tuple[int, int] = field(default_factory=processor_ticks)
     seen: list[float] = field(default_factory=list)
+    over: bool = False
 
     @property
     def name(self) -> str:
@@ -259,11 +260,22 @@ class Flow:
             if time.monotonic() - said > SAID_S:
                 said = time.monotonic()
                 self._note(stretch)
-        seconds = stretch.row()
+        seconds, stretch.over = stretch.row(), True
         drain = Allowance(DRAIN_S)
         while (self._tracing or self._waiting) and not drain.spent:
             self._turn(stretch, feeding=False)
         self._note(stretch, seconds)
+
+    def warm(self, contest: Contest) -> None:
+        """Have every bench judge the pacer once, before any clock runs: it works out the references, which it keeps."""
+        if contest.pacer is not None:
+            for number, station in enumerate(self._stations):
+                job = self._job(contest, contest.operator.seeds[0], contest.pacer, f"{number:016x}")
+                station.send(job, contest.pacer)
+        patience = Allowance(DRAIN_S * len(self._stations))
+        while self._waiting and not patience.spent:
+            for station in self._stations:
+                deque(station.collect(LOOK_S), maxlen=0)
 
     @property
     def _waiting(self) -> bool:
@@ -310,30 +322,31 @@ class Flow:
             if variant.bundle is not None and (identity := variant.bundle.identity) not in self._known:
                 self._known.add(identity)
                 row["bundles"] += 1
-                job = self._job(stretch.contest, written, variant, identity)
+                job = self._job(stretch.contest, written.source, variant, identity)
                 self._begun[job.id] = begun
                 self._ready[stretch.name].append((job, variant))
         self._lines.add(row)
 
-    def _job(self, contest: Contest, written: Written, variant: TracedVariant, identity: str) -> MeasureJob:
-        device, pacer = self._device, contest.pacer
+    def _job(self, contest: Contest, source: str, variant: TracedVariant, identity: str) -> MeasureJob:
+        device, pacer = self._device, contest.pacer and contest.pacer.bundle
         paced = device.measures and pacer is not None and pacer.identity != identity
         return MeasureJob(
             id=f"{contest.operator.name}-{identity[:16]}",
             search="throughput",
-            candidate=written.digest,
+            candidate=identity,
             variant=variant.index,
             bundle=variant.bundle,
             operator=contest.operator,
             graphs=contest.graphs,
             device=device,
-            source=None if device.measures else written.source,
+            source=None if device.measures else source,
             pacer=pacer.reduced() if paced and pacer is not None else None,
             related=False,
         )
 
     def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float) -> Row:
         row: Row = {**_head("verdict", stretch), "bundle": job.bundle.identity, "seconds": seconds}
+        row["late"] = stretch.over
         row["latency_s"] = time.monotonic() - self._begun[job.id] if stretch.phase == "both" else None
         if isinstance(answer, Failure):
             return {**row, "outcome": "failure", "reason": answer.error[:REASON_CHARS]}
@@ -386,6 +399,7 @@ def _summary(rows: Sequence[Row]) -> Row:
     traced = [row for row in rows if row["kind"] == "trace"]
     judged = [row for row in rows if row["kind"] == "verdict"]
     seconds = sum(run["seconds"] for run in runs)
+    in_time = sum(not row.get("late", False) for row in judged)
     spent = [row["seconds"] for row in traced if "seconds" in row]
     waited = [row["latency_s"] for row in judged if row["latency_s"] is not None]
     paces = zip(*(row["pacer_us"] for row in judged if all(row.get("pacer_us") or (None,))), strict=True)
@@ -399,7 +413,7 @@ def _summary(rows: Sequence[Row]) -> Row:
         "traces_an_hour": 3600 * len(traced) / seconds if seconds else None,
         "trace_s": _spread(spent),
         "judged": len(judged),
-        "an_hour": 3600 * len(judged) / seconds if seconds else None,
+        "an_hour": 3600 * in_time / seconds if seconds else None,
         "reached": dict(Counter(reached(row) for row in judged)),
         "outcomes": dict(Counter(row["outcome"] for row in judged)),
         "by_reached": {name: _pace(judged, name) for name in sorted({reached(row) for row in judged})},
@@ -473,6 +487,8 @@ def main() -> None:
         stations = [each.result() for each in hired]
         gauge = stack.enter_context(closing(Gauge(options.card)))
         flow = Flow(stations, tracers, lines, figures, gauge)
+        for contest in contests:
+            flow.warm(contest)
         for phase, minutes, benches in options.phases:
             processes = options.processes or max(1, cores() - (SPARE_CORES if phase == "both" else 0))
             for contest in contests:

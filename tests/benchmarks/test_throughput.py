@@ -45,10 +45,11 @@ def test_a_summary_counts_by_stage_and_gives_rates_and_percentiles():
         verdict("correct", 0.2, 3.0, pairs=[PAIRS], pacer_us=[20.0], stages_s={"time": 0.1}),
         verdict("wrong_result", 0.1, 1.0, stage="check", pairs=[], pacer_us=[], stages_s={"check": 0.1}),
     ]
+    lines.append(verdict("correct", 0.2, None, pairs=[PAIRS], pacer_us=[20.0], late=True, stages_s={"time": 0.1}))
     (row,) = summarise(lines)
-    assert (row["seconds"], row["judged"], row["an_hour"], row["bundles"]) == (40.0, 2, 180.0, 2)
+    assert (row["seconds"], row["judged"], row["an_hour"], row["bundles"]) == (40.0, 3, 180.0, 2)
     assert row["card_busy"] == pytest.approx(0.7)
-    assert row["reached"] == {"timed in full": 1, "refused at check": 1}
+    assert row["reached"] == {"timed in full": 2, "refused at check": 1}
     assert row["latency_s"] == {"p50": 3.0, "p99": 3.0}
     assert row["by_reached"]["refused at check"]["median_by_stage_s"] == {"check": 0.1}
     assert row["pacer_us"] == [20.0]
@@ -75,6 +76,9 @@ def test_what_was_judged_is_not_judged_again(tmp_path):
         with Station(MODEL) as station:
             contest.prepare(tracers, "sm_90")
             flow = Flow([station], tracers, lines, Figures(tmp_path, "throughput"), gauge)
+            before = len(lines.rows)
+            flow.warm(contest)
+            assert not station.waiting and len(lines.rows) == before
             flow.run(Stretch("both", contest, Allowance(120.0), 1), iter(texts))
         for part in (tracers, gauge, lines):
             part.close()
