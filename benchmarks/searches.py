@@ -272,6 +272,7 @@ def figures_of(
         "flops": entry.flops,
         "pairs": baseline.pairs,
         "skipped": baseline.skipped,
+        "baselines_s": {name: round(seconds, 2) for name, seconds in baseline.spent_s.items()},
         "floor_us": least,
         "floor_share": least / baseline.pacer_us,
     }

@@ -93,6 +93,13 @@ class Round(Wire):
         )
 
 
+class Claim(Wire):
+    """To the runner, before anything else and once: take the memory of the arena, and overwrite it."""
+
+    order: Literal["claim"] = "claim"
+    arena_bytes: int
+
+
 class Load(Wire):
     """To the runner: take a side's bundle, in place of what it held for that side."""
 
@@ -141,11 +148,11 @@ class Vacate(Wire):
 
 
 class Attend(Wire):
-    """To the checker: look into another arena from now on; the former one is let go."""
+    """To the checker: look into another arena from now on, or into none; the former one is let go."""
 
     order: Literal["attend"] = "attend"
     handle: str
-    """The runner's inter-process handle of its arena, hexadecimal."""
+    """The runner's inter-process handle of its arena, hexadecimal; empty for none."""
     arena_bytes: int
 
 
@@ -186,18 +193,29 @@ class ExamineRound(Wire):
 
 
 Order = Annotated[
-    Load | Execute | PrepareRound | TimeRound | Scrub | Vacate | Attend | Adopt | Examine | ExamineIdle | ExamineRound,
+    Claim
+    | Load
+    | Execute
+    | PrepareRound
+    | TimeRound
+    | Scrub
+    | Vacate
+    | Attend
+    | Adopt
+    | Examine
+    | ExamineIdle
+    | ExamineRound,
     Field(discriminator="order"),
 ]
 ORDER: TypeAdapter[Order] = TypeAdapter(Order, config=Wire.model_config)
 
 
 class Opened(Wire):
-    """From either child: ready for orders."""
+    """From either child: ready for orders. From the runner again, when it has an arena."""
 
     answer: Literal["opened"] = "opened"
     handle: str = ""
-    """From the runner: inter-process handle of its arena, hexadecimal."""
+    """From a runner with an arena: its inter-process handle, hexadecimal."""
     arena_bytes: int = 0
     card: str = ""
     """The driver's name of the card."""

@@ -7,6 +7,7 @@ once, or one alone times. Two lock files a card say whose turn it is; the system
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,9 @@ class Turns:
         card: What tells the card from all others of this host, such as its address on the bus.
         folder: Where the lock files are. Who sees another one, such as a container, takes no turns with the others.
 
+    Attributes:
+        waited_s: Seconds that were waited for turns.
+
     Raises:
         Transient: If there can be no such files.
     """
@@ -36,6 +40,7 @@ class Turns:
         self._gate = _opened(folder / f"kernelreef-{name}-gate.lock")
         self._room = _opened(folder / f"kernelreef-{name}-room.lock")
         self._how = fcntl.LOCK_UN
+        self.waited_s = 0.0
 
     def among_others(self) -> AbstractContextManager[None]:
         """Wait until nobody times, and be one of many until it is left."""
@@ -72,11 +77,13 @@ class Turns:
         fcntl.flock(self._gate, fcntl.LOCK_UN)
         fcntl.flock(self._room, fcntl.LOCK_UN)
         if how != fcntl.LOCK_UN:
+            begun = time.perf_counter()
             # Who waits for the room holds the gate: whoever comes later, be it one of many, does not get past them.
             fcntl.flock(self._gate, how)
             fcntl.flock(self._room, how)
             fcntl.flock(self._gate, fcntl.LOCK_UN)
             self._how = how
+            self.waited_s += time.perf_counter() - begun
 
 
 def _opened(path: Path) -> int:

@@ -9,6 +9,7 @@ from workers.orders import (
     TIMED,
     Attend,
     Case,
+    Claim,
     Content,
     Done,
     Examined,
@@ -41,6 +42,7 @@ ORDERS = (
     Scrub(),
     Vacate(stretches=((0, 256), (512, 1024))),
     Attend(handle="ab", arena_bytes=1024),
+    Claim(arena_bytes=1024),
 )
 REPLIES = (
     Done(),

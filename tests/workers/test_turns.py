@@ -5,9 +5,10 @@ import select
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,19 @@ def test_other_users_may_take_turns_whatever_the_umask(tmp_path: Path) -> None:
         os.umask(before)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in sorted(tmp_path.iterdir())]
     assert modes == [0o644, 0o644]
+
+
+def test_seconds_of_waiting_are_counted(tmp_path: Path, other: Callable[..., Other]) -> None:
+    with closing(Turns(CARD, tmp_path)) as mine:
+        with mine.among_others():
+            assert mine.waited_s < SOON_S
+        someone = other("alone")
+        assert someone.says() == "has it"
+        with ThreadPoolExecutor(1) as pool:
+            leaving = pool.submit(lambda: (time.sleep(SOON_S), someone.leave()))
+            with mine.alone():
+                assert SOON_S / 2 < mine.waited_s < WAIT_S
+            leaving.result()
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:

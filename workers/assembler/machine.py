@@ -77,6 +77,8 @@ class Mix:
             successors).
         loops: Whether any jump goes back.
         turn: What its innermost loops do.
+        open_barriers: Barriers in shared memory that are initialised in more places than they are invalidated in. What
+            else lies there later is lost when the kernel is interrupted.
     """
 
     instructions: dict[str, int]
@@ -85,6 +87,7 @@ class Mix:
     tensor_core: TensorCore
     loops: bool
     turn: Turn = STRAIGHT
+    open_barriers: int = 0
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ def _read_plan(
             _read_launch(launch, bundle.kernels[launch.kernel], codes[launch.kernel], target)
             for launch in plan.launches
         ),
+        open_barriers=sum(item.mix.open_barriers for item in all_codes),
     )
 
 

@@ -11,8 +11,8 @@ ROUNDOFFS = 16.0
 """Roundoffs of the output's dtype by which an element may differ, in units of its value plus the root mean square of
 its row. Two honest results round twice each at most, and the worst of millions of elements lies at six deviations."""
 SUM_ROUNDOFFS = 2.0
-"""Roundoffs of float32, times the root of the longest axis, that another order of summation may lose; four times what
-the checks allow a candidate's root mean square, for the worst element."""
+"""Roundoffs of float32, times the root of the summands, that another order of summation may lose; four times what the
+checks allow a candidate's root mean square, for the worst element."""
 TF32_SHARE = 1e-2
 """What it may be where TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
 
@@ -21,14 +21,28 @@ class Disagrees(Exception):
     """Two contenders compute different things; the message says how different."""
 
 
-def check(operator: Operator, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], longest: int) -> None:
+def most_summands(inputs: Sequence[torch.Tensor]) -> int:
+    """How many terms one sum may have: the longest axis, or what a filter has for each of its longest.
+
+    A filter is the smallest of the inputs with the most axes. In a product of two matrices it says no more than the
+    longest axis does.
+    """
+    axes = max((tensor.ndim for tensor in inputs), default=0)
+    smallest = min((tensor for tensor in inputs if tensor.ndim == axes), key=torch.Tensor.numel, default=None)
+    longest = max((size for tensor in inputs for size in tensor.shape), default=1)
+    if smallest is None or not smallest.numel() or not axes:
+        return max(1, longest)
+    return max(longest, smallest.numel() // max(smallest.shape))
+
+
+def check(operator: Operator, got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], summands: int) -> None:
     """Hold outputs against those of eager PyTorch.
 
     Args:
         operator: The contract.
         got: Outputs of a contender.
         expected: Outputs of the eager reference on equal inputs.
-        longest: Size of the inputs' longest axis: the most summands one axis can have.
+        summands: Most terms of one sum.
 
     Raises:
         Disagrees: If they differ in number, form or value.
@@ -41,16 +55,16 @@ def check(operator: Operator, got: Sequence[torch.Tensor], expected: Sequence[to
                 f"'{item.name}' is {tuple(mine.shape)} {mine.dtype}, the reference's {tuple(its.shape)} {its.dtype}"
             )
         if its.is_floating_point():
-            _check_floats(operator, item.name, mine, its, longest)
+            _check_floats(operator, item.name, mine, its, summands)
         elif not torch.equal(mine, its):
             raise Disagrees(f"'{item.name}' differs from the reference's")
 
 
-def _check_floats(operator: Operator, name: str, got: torch.Tensor, expected: torch.Tensor, longest: int) -> None:
+def _check_floats(operator: Operator, name: str, got: torch.Tensor, expected: torch.Tensor, summands: int) -> None:
     if not expected.numel():
         return
     share = ROUNDOFFS * torch.finfo(expected.dtype).eps / 2
-    share += SUM_ROUNDOFFS * torch.finfo(torch.float32).eps / 2 * sqrt(longest)
+    share += SUM_ROUNDOFFS * torch.finfo(torch.float32).eps / 2 * sqrt(summands)
     if operator.precision.allow_tf32:
         share = max(share, TF32_SHARE)
     columns = expected.shape[-1] if expected.ndim else 1

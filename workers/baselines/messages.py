@@ -55,6 +55,8 @@ class Baseline(Wire):
     """Rounds that counted; in each every contender was timed once."""
     skipped: dict[str, str] = {}
     """What was not timed, by name, and why."""
+    spent_s: dict[str, float] = {}
+    """Seconds until each contender was ready, by name; of the `contest`; and of it all `waited` for turns."""
 
     @property
     def baselines_us(self) -> dict[str, float]:

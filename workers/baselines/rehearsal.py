@@ -3,12 +3,13 @@
 What fails or computes something else is left out, with a reason.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from triton.runtime.errors import TritonError
 
-from workers.baselines.agreement import Disagrees, check
+from workers.baselines.agreement import Disagrees, check, most_summands
 from workers.baselines.contenders import EAGER, Maker
 from workers.baselines.module import Function, Tensors
 from workers.baselines.patience import at_most
@@ -42,14 +43,18 @@ class Rehearsal:
         operator: The contract.
         inputs: Where the set is; contents come back to what they are after every run.
         turns: On the card where they are.
+
+    Attributes:
+        spent_s: Seconds until each contender was ready or failed, by name.
     """
 
     def __init__(self, operator: Operator, inputs: Tensors, turns: Turns) -> None:
+        self.spent_s: dict[str, float] = {}
         self._operator = operator
         self._turns = turns
         self._inputs = inputs
         self._pristine = [tensor.clone() for tensor in inputs]
-        self._longest = max((size for tensor in inputs for size in tensor.shape), default=1)
+        self._summands = most_summands(inputs)
         self._expected: Sequence[torch.Tensor] = ()
 
     def admit(self, makers: Mapping[str, Maker]) -> tuple[dict[str, Function], dict[str, str]]:
@@ -67,6 +72,7 @@ class Rehearsal:
         for name, make in makers.items():
             if name == EAGER:
                 continue
+            begun = time.perf_counter()
             try:
                 # A turn that was waited for in vain is given back when nothing interrupts any more.
                 with self._turns.among_others(), at_most(READY_S):
@@ -78,6 +84,8 @@ class Rehearsal:
                 refused[name] = explain(error)
             else:
                 admitted[name] = function
+            finally:
+                self.spent_s[name] = time.perf_counter() - begun
         return admitted, refused
 
     def compare(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> None:
@@ -86,7 +94,7 @@ class Rehearsal:
         Raises:
             Disagrees: If it computes something else than eager PyTorch, or changes inputs that are not mutable.
         """
-        check(self._operator, self._outputs(function), self._expected, self._longest)
+        check(self._operator, self._outputs(function), self._expected, self._summands)
 
     def _outputs(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         outputs = [output.clone() for output in function(self._inputs)]

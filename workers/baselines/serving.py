@@ -1,6 +1,7 @@
 """The work of the process: a request in, figures out. It holds a CUDA context, and no candidate's code."""
 
 import gc
+import time
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -97,6 +98,7 @@ class _Comparison:
 
     def baseline(self) -> Baseline:
         """Check everything, then time it."""
+        waited_s = self._turns.waited_s
         makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._turns)
         with torch.cuda.stream(self._stream):
             rehearsal = Rehearsal(self._request.operator, self._sets[0].inputs, self._turns)
@@ -107,8 +109,11 @@ class _Comparison:
         with self._turns.alone():
             contest.enter(PACER, self._replay)
             failed = self._enter(contest, admitted)
+            begun = time.perf_counter()
             times = contest.run()
-        return summarise(self._plan.shape.key, times, left_out | refused | failed)
+        spent = {"contest": time.perf_counter() - begun, "waited": self._turns.waited_s - waited_s}
+        found = summarise(self._plan.shape.key, times, left_out | refused | failed)
+        return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})
 
     def close(self) -> None:
         """Give the sets' memory back."""

@@ -26,7 +26,7 @@ class Card(Protocol):
         """Where tensors are."""
 
     def attend(self, handle: str, arena_bytes: int) -> None:
-        """Look into another arena from now on."""
+        """Look into another arena from now on, or into none if the handle is empty."""
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
         """A plan's view in each of several buffers, which start at these bytes of the arena.

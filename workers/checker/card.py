@@ -59,11 +59,12 @@ class CudaCard:
         self._arena: Arena | None = None
 
     def attend(self, handle: str, arena_bytes: int) -> None:
-        """Open another arena in place of the former one."""
+        """Open another arena in place of the former one, or none if the handle is empty."""
         if self._arena is not None:
             self._arena.close()
             self._arena = None
-        self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
+        if handle:
+            self._arena = Arena.open(bytes.fromhex(handle), arena_bytes)
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
         """A plan's view in each of several buffers, which start at these bytes of the arena.

@@ -18,6 +18,7 @@ from workers.errors import Transient
 from workers.orders import (
     Attend,
     Broken,
+    Claim,
     Done,
     Examined,
     Fault,
@@ -29,14 +30,15 @@ from workers.orders import (
     TimeRound,
 )
 from workers.protocol import Outcome, Seat, Stage
-from workers.runner import open_session
+from workers.runner import open_card
 from workers.runner import serve as serve_runner
 from workers.support import compile_support
 from workers.targets import Target
 from workers.turns import Turns
 
-ARENA_SHARE = 6
-"""The arena is this part of a seat's memory: two runners and a checker in float64 fit beside each other."""
+ARENA_SHARE, LARGEST_SHARE = 6, 2
+"""The arena is this part of a seat's memory, and if a plan needs more at most the second: a checker in float64, and
+baselines, fit beside it."""
 OPEN_S = 120.0
 """Seconds for a child to open the card; measured 0.5 s on an H200, minutes on a host that has just started."""
 LOOK_S = 120.0
@@ -58,18 +60,20 @@ class Crew:
         spent_s: Seconds that were waited for turns and answers, by kind of order.
     """
 
-    def __init__(self, run: Serve, check: Serve, sharers: int = 1) -> None:
+    def __init__(self, run: Serve, check: Serve, memory_bytes: int, sharers: int = 1) -> None:
         """Start a runner, a spare and a checker; `at` does so on a card.
 
         Args:
             run: What a runner does.
             check: What a checker does.
+            memory_bytes: Of the card that this crew may count on.
             sharers: How many crews share the card.
 
         Raises:
             CardFailed: If the card cannot be opened.
         """
         self.spent_s: dict[str, float] = {}
+        self._memory_bytes = memory_bytes
         self._sharers = sharers
         self._hire_runner, self._hire_checker = functools.partial(Child, run), functools.partial(Child, check)
         self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
@@ -79,7 +83,7 @@ class Crew:
             self.opened = _greeting(self._runner)
             self.turns = Turns(self.opened.address)
             stack.callback(self.turns.close)
-            self._attend()
+            self._claim(self._usual_bytes)
             stack.pop_all()
 
     @classmethod
@@ -95,31 +99,48 @@ class Crew:
             CardFailed: If the card cannot be opened.
         """
         kernels = compile_support(target.name)
-        arena_bytes = target.memory_bytes // (ARENA_SHARE * seat.sharers)
-        begin = functools.partial(open_session, seat.card, kernels, arena_bytes)
+        begin = functools.partial(open_card, seat.card, kernels)
         run = functools.partial(serve_runner, begin=begin)
         kernels = kernels | compile_checker(target.name)
         check = functools.partial(serve_checker, seat=seat, kernels=kernels, checks=checks)
-        return cls(run, check, seat.sharers)
+        return cls(run, check, target.memory_bytes // seat.sharers, seat.sharers)
 
     @property
     def arena_bytes(self) -> int:
         """Size of the runner's arena."""
         return self.opened.arena_bytes
 
-    def replay(self, order: Order, timeout_s: float, stage: Stage) -> Done | Timed:
+    def provide(self, needed_bytes: int) -> None:
+        """Have an arena that is large enough, by another runner if need be; it is as large as usual where that will do.
+
+        Args:
+            needed_bytes: Of all that lies in the arena at a time.
+
+        Raises:
+            Ended: If it is more than this card has for an arena.
+            CardFailed: If the card or a process that uses it failed.
+        """
+        largest = self._memory_bytes // LARGEST_SHARE
+        if needed_bytes > largest:
+            reason = f"two runs of it take {needed_bytes / 1e9:.1f} GB, and {largest / 1e9:.1f} is the most here"
+            raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, reason)
+        if self.arena_bytes < needed_bytes or needed_bytes <= self._usual_bytes < self.arena_bytes:
+            self._replace_runner(max(needed_bytes, self._usual_bytes))
+
+    def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> Done | Timed:
         """Have the runner carry out an order that may start a candidate's kernels.
 
         Args:
             order: What to do.
             timeout_s: Seconds of the card after which the candidate counts as hanging.
             stage: Where the candidate is.
+            alone: Whether nobody else may use the card meanwhile; so it is in any case while a round is timed.
 
         Raises:
             Ended: If the candidate cost us the runner, or does not fit the card.
             CardFailed: If the runner failed by itself.
         """
-        alone = isinstance(order, TimeRound)
+        alone = alone or isinstance(order, TimeRound)
         patience_s = timeout_s if alone else timeout_s * self._sharers
         try:
             with timed(self.spent_s, order.order), self.turns.alone() if alone else self.turns.among_others():
@@ -165,10 +186,33 @@ class Crew:
             raise Ended(stage, Outcome.DEVICE_FAULT, _explained(reply.error))
         raise CardFailed(f"the runner failed: {_said(reply)}")
 
-    def _replace_runner(self) -> None:
+    @property
+    def _usual_bytes(self) -> int:
+        return self._memory_bytes // ARENA_SHARE
+
+    def _replace_runner(self, arena_bytes: int | None = None) -> None:
+        """Have the spare take over, with an arena as large as the former one if nothing else is said."""
+        claimed = arena_bytes or self.arena_bytes or self._usual_bytes
+        self.look(Attend(handle="", arena_bytes=0))
         self._runner.kill()
         self._runner, self._spare = self._spare, self._hire_runner()
         self.opened = _greeting(self._runner)
+        self._claim(claimed)
+
+    def _claim(self, arena_bytes: int) -> None:
+        """Have a new runner take an arena, and the checker look into it.
+
+        Raises:
+            CardFailed: If it cannot.
+        """
+        try:
+            with self.turns.among_others():
+                reply = self._runner.ask(Claim(arena_bytes=arena_bytes), OPEN_S)
+        except (ChildDied, ChildSilent) as error:
+            raise CardFailed(f"a runner is lost: {error}") from error
+        if not isinstance(reply, Opened):
+            raise CardFailed(f"there is no room for an arena of {arena_bytes} bytes: {_said(reply)}")
+        self.opened = reply
         self._attend()
 
     def _replace_checker(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from workers.assembler import MachineCode
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.measurement import Setting, assemble_again
-from workers.devices.trial import SECRET_BYTES, Runs, Trial, plan_bytes
+from workers.devices.trial import SECRET_BYTES, Runs, Trial, plan_bytes, room_for
 from workers.devices.verdict import Ended, timed
 from workers.orders import Side
 from workers.protocol import Bundle, CheckResult, FinalJob, Outcome, ShapeRole, Stage
@@ -76,6 +76,7 @@ class Examination:
     def _run_random_shapes(self, codes: Mapping[str, MachineCode]) -> None:
         job, plans = self.job, list(random_plans(self.job.bundle))
         bundles = {Side.CANDIDATE: job.bundle}
+        self.setting.crew.provide(room_for(job.bundle, runs=1))
         trial = Trial(self.setting.crew, job.operator, job.graphs, bundles, codes, _secret)
         try:
             for index, _, draws in plans:

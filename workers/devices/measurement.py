@@ -12,7 +12,7 @@ from workers.devices.assembling import Assemblers
 from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
 from workers.devices.race import LOOK_CONFIDENCE, Race, Track, reject_below_floor
-from workers.devices.trial import Scrutiny, Trial, benchmarks
+from workers.devices.trial import Scrutiny, Trial, benchmarks, room_for
 from workers.devices.verdict import Ended, timed
 from workers.floors import floor_bytes
 from workers.orders import Side
@@ -108,6 +108,7 @@ class Measurement:
             pacer = self.pacer or self.bundle.reduced()
             if self.pacer is not None:
                 self._assemble_judged(self.pacer)
+        self.setting.crew.provide(room_for(self.bundle, pacer))
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)

@@ -190,7 +190,7 @@ class Track:
         """
         cases = order.cases(Side.PACER)
         crew, plans = self._trial.crew, {self._plans[Side.PACER]: self._plan(Side.PACER)}
-        crew.replay(Execute(side=Side.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
+        self._trial.execute(Execute(side=Side.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
         alone = crew.look(Examine(plans=plans, cases=cases, zones=order.seed))
         if alone.outcome is not None:
             raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")

@@ -101,6 +101,9 @@ class Trial:
         self.checks: tuple[CheckResult, ...] = ()
         self.seed = seed
         self._held: Stretch = NOWHERE
+        self._uninterrupted = {
+            side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
+        }
         crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
@@ -141,6 +144,19 @@ class Trial:
         """
         for batch in self._batches(runs):
             self._run_batch(batch)
+
+    def execute(self, order: Execute, timeout_s: float, stage: Stage) -> None:
+        """Run plans of a side; with nobody else on the card, if its kernels do not bear to be interrupted.
+
+        Args:
+            order: Which, where, on what.
+            timeout_s: Seconds after which the candidate counts as hanging.
+            stage: Where the candidate is.
+
+        Raises:
+            Ended: If the candidate fails.
+        """
+        self.crew.replay(order, timeout_s, stage, alone=self._uninterrupted[order.side])
 
     def take(self, start: int, end: int, stage: Stage) -> None:
         """Give up the memory where runs had their places, for another stretch.
@@ -234,13 +250,19 @@ class Trial:
         zones = secrets.token_hex(SECRET_BYTES)
         slow = sum(is_large(plans[case.plan]) for case in cases)
         order = Execute(side=Side.CANDIDATE, cases=tuple(cases), zones=zones)
-        self.crew.replay(order, EXECUTE_S * max(1, slow), Stage.CHECK)
+        self.execute(order, EXECUTE_S * max(1, slow), Stage.CHECK)
         used = {runs.plan: plans[runs.plan] for runs in batch}
         look = Examine(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
         self.settle(self.crew.look(look), Stage.CHECK)
 
     def _first_benchmark(self) -> int:
         return next(index for index, _ in benchmarks(self.bundles[Side.CANDIDATE]))
+
+
+def room_for(*bundles: Bundle, runs: int = 2) -> int:
+    """Bytes of an arena for so many runs at a time of any plan: of both sides, or of one on equal content."""
+    largest = max((slot_bytes(bundle, plan) for bundle in bundles for plan in bundle.plans), default=0)
+    return START_STEPS * ALIGNMENT + runs * largest
 
 
 def benchmarks(bundle: Bundle) -> Iterator[tuple[int, Plan]]:

@@ -81,6 +81,8 @@ class Readings(Wire):
     """Static instruction counts by class: see `workers.assembler`."""
     by_launch: tuple[LaunchReadings, ...] = ()
     """The same of each launch, in order."""
+    open_barriers: Count | None = None
+    """Barriers in shared memory that launches initialise and do not invalidate: see `docs/measuring.md`."""
 
 
 class TracedVariant(Wire):

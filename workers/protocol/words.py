@@ -64,6 +64,8 @@ def describe_readings(readings: Readings) -> list[str]:
         said.append(f"occupancy {readings.occupancy:.0%}")
     if readings.persistent:
         said.append("persistent")
+    if readings.open_barriers:
+        said.append(f"{readings.open_barriers} barriers left open: may be wrong on a card that it has to share")
     moved = [] if readings.bytes_required is None else [f"must move {_bytes(readings.bytes_required)}"]
     if readings.bytes_moved is not None:
         moved.append(f"moves {_bytes(readings.bytes_moved)}")

@@ -11,6 +11,7 @@ from workers.children import Channel
 from workers.errors import BadMessage
 from workers.orders import (
     Broken,
+    Claim,
     Done,
     Execute,
     Fault,
@@ -35,18 +36,48 @@ from workers.support import Support, SupportKernel
 from workers.turns import Turns
 
 
-class Session:
-    """A card that is open for replay.
+class Opening:
+    """A card that is open, and on which there is no arena yet: a spare takes no room from those who work.
+
+    Args:
+        card: The card that is open in this thread.
+        support: Kernels of ours on it.
+        allocate: Takes so many bytes of the card's memory.
 
     Attributes:
         opened: What to greet the bench with.
     """
 
-    def __init__(self, card: driver.Card, support: Support, arena: Arena) -> None:
+    def __init__(self, card: driver.Card, support: Support, allocate: Callable[[int], Arena] = Arena.allocate) -> None:
+        self.opened = Opened(
+            card=card.name,
+            address=card.address,
+            versions={**card.versions, "torch": torch.__version__, "card": card.name},
+        )
+        self._support = support
+        self._allocate = allocate
+
+    def claim(self, arena_bytes: int) -> "Session":
+        """Take an arena, and open the card for replay.
+
+        Raises:
+            DriverError: If there is not as much memory.
+        """
+        return Session(self.opened, self._support, self._allocate(arena_bytes))
+
+
+class Session:
+    """A card that is open for replay.
+
+    Attributes:
+        opened: What to say of it to the bench.
+    """
+
+    def __init__(self, opened: Opened, support: Support, arena: Arena) -> None:
         """Take over an arena, whose content is overwritten.
 
         Args:
-            card: The card that is open in this thread.
+            opened: What was said of the card before there was an arena.
             support: Kernels of ours on it.
             arena: Memory of it.
         """
@@ -56,13 +87,7 @@ class Session:
         self._roster = Roster(arena)
         self._filler = Filler(support, arena, self._stream)
         self._rounds = Rounds(support, self._filler, self._stream)
-        self.opened = Opened(
-            handle=arena.handle.hex(),
-            arena_bytes=arena.bytes,
-            card=card.name,
-            address=card.address,
-            versions={**card.versions, "torch": torch.__version__, "card": card.name},
-        )
+        self.opened = opened.model_copy(update={"handle": arena.handle.hex(), "arena_bytes": arena.bytes})
         self._scrub()
 
     def obey(self, order: Order) -> Reply:
@@ -133,37 +158,47 @@ class _LastWords:
         return True
 
 
-def open_session(card: int, kernels: Mapping[str, SupportKernel], arena_bytes: int) -> Session:
-    """Open a card and take an arena's memory, while nobody times there.
+def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> Opening:
+    """Open a card, while nobody times there.
 
     Args:
         card: Its index.
         kernels: Kernels of ours, compiled for it.
-        arena_bytes: Size of the arena.
 
     Raises:
         ToolMissing: If there is no such card.
-        DriverError: If it cannot be used, or has not enough memory.
+        DriverError: If it cannot be used.
     """
     opened = driver.open_card(card)
     torch.cuda.set_device(card)
     with closing(Turns(opened.address)) as turns, turns.among_others():
-        return Session(opened, Support(kernels), Arena.allocate(arena_bytes))
+        return Opening(opened, Support(kernels))
 
 
-def serve(channel: Channel, begin: Callable[[], Session]) -> None:
+def serve(channel: Channel, begin: Callable[[], Opening]) -> None:
     """Be a runner: open the card, say so, obey orders until the bench hangs up or the card is lost.
 
     Args:
         channel: The line to the bench.
-        begin: Opens the card; `open_session` with its arguments.
+        begin: Opens the card; `open_card` with its arguments.
     """
     torch.set_num_threads(1)  # Threads of the bench did not come along.
     with _LastWords(channel):
-        session = begin()
-        channel.answer(session.opened)
+        opening = begin()
+        channel.answer(opening.opened)
+        session: Session | None = None
         for order in channel.orders():
-            channel.answer(session.obey(order))
+            if session is None:
+                session = _claimed(opening, order)
+                channel.answer(session.opened)
+            else:
+                channel.answer(session.obey(order))
+
+
+def _claimed(opening: Opening, order: Order) -> Session:
+    if not isinstance(order, Claim):
+        raise BadMessage(f"'{order.order}' comes before there is an arena")
+    return opening.claim(order.arena_bytes)
 
 
 def fault_of(error: Exception) -> str | None:

@@ -15,6 +15,7 @@ from workers.orders import (
     TIMED,
     Broken,
     Case,
+    Claim,
     Content,
     Done,
     Execute,
@@ -32,7 +33,7 @@ from workers.orders import (
     TimeRound,
 )
 from workers.protocol import Bundle, Launch, Number
-from workers.runner import open_session, serve
+from workers.runner import open_card, serve
 
 pytestmark = pytest.mark.gpu
 ASK_S = 60.0
@@ -43,8 +44,9 @@ NORMAL = Content(draw="normal", seed=SEED)
 @pytest.fixture
 def runner() -> Iterator[tuple[Child, Opened]]:
     kernels = support_kernels()
-    child = Child(lambda channel: serve(channel, lambda: open_session(0, kernels, ARENA_BYTES)))
-    greeting = child.hear(ASK_S)
+    child = Child(lambda channel: serve(channel, lambda: open_card(0, kernels)))
+    assert isinstance(child.hear(ASK_S), Opened)
+    greeting = child.ask(Claim(arena_bytes=ARENA_BYTES), ASK_S)
     assert isinstance(greeting, Opened), greeting
     yield child, greeting
     child.close()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.workers.baselines.catalogue import OPERATORS
-from workers.baselines.agreement import Disagrees, check
+from workers.baselines.agreement import Disagrees, check, most_summands
 from workers.protocol import Output
 
 RMSNORM = OPERATORS["rmsnorm"]
@@ -12,26 +12,26 @@ LOSS = OPERATORS["cross_entropy"]
 ROWS = torch.randn(64, 4096, generator=torch.Generator().manual_seed(3)).bfloat16()
 
 
-def agree(operator, got, expected, longest):
+def agree(operator, got, expected, summands):
     try:
-        check(operator, [got], [expected], longest)
+        check(operator, [got], [expected], summands)
     except Disagrees:
         return False
     return True
 
 
 def test_equal_values_agree_also_where_all_are_zero():
-    assert agree(RMSNORM, ROWS, ROWS.clone(), longest=4096)
-    assert agree(RMSNORM, torch.zeros(2, 3).bfloat16(), torch.zeros(2, 3).bfloat16(), longest=3)
+    assert agree(RMSNORM, ROWS, ROWS.clone(), summands=4096)
+    assert agree(RMSNORM, torch.zeros(2, 3).bfloat16(), torch.zeros(2, 3).bfloat16(), summands=3)
 
 
 def test_one_more_rounding_agrees():
-    assert agree(RMSNORM, (ROWS.float() * (1 + 2**-8)).bfloat16(), ROWS, longest=4096)
+    assert agree(RMSNORM, (ROWS.float() * (1 + 2**-8)).bfloat16(), ROWS, summands=4096)
 
 
 def test_another_order_of_summation_agrees():
     values = torch.rand(1 << 20, generator=torch.Generator().manual_seed(3))
-    assert agree(LOSS, values.sum(), values.flip(0).cumsum(0)[-1], longest=1 << 20)
+    assert agree(LOSS, values.sum(), values.flip(0).cumsum(0)[-1], summands=1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -45,30 +45,45 @@ def test_another_order_of_summation_agrees():
 )
 def test_wrong_values_disagree(wrong):
     with pytest.raises(Disagrees, match="times what rounding explains"):
-        check(RMSNORM, [wrong], [ROWS], longest=4096)
+        check(RMSNORM, [wrong], [ROWS], summands=4096)
 
 
 def test_a_loss_in_bfloat16_disagrees_with_one_in_float32():
     loss = torch.tensor(10.8761)
     with pytest.raises(Disagrees, match="times what rounding explains"):
-        check(LOSS, [loss.bfloat16().float()], [loss], longest=32000)
+        check(LOSS, [loss.bfloat16().float()], [loss], summands=32000)
     tf32 = LOSS.model_copy(update={"precision": LOSS.precision.model_copy(update={"allow_tf32": True})})
-    assert agree(tf32, loss.bfloat16().float(), loss, longest=32000)
+    assert agree(tf32, loss.bfloat16().float(), loss, summands=32000)
 
 
 @pytest.mark.parametrize("other", [ROWS.float(), ROWS[:1]])
 def test_another_dtype_or_shape_disagrees(other):
     with pytest.raises(Disagrees, match="the reference's"):
-        check(RMSNORM, [other], [ROWS], longest=4096)
+        check(RMSNORM, [other], [ROWS], summands=4096)
 
 
 def test_results_are_counted():
     with pytest.raises(Disagrees, match="returns 2 results, the reference 1"):
-        check(RMSNORM, [ROWS, ROWS], [ROWS], longest=4096)
+        check(RMSNORM, [ROWS, ROWS], [ROWS], summands=4096)
 
 
 def test_integers_must_be_equal():
     counting = RMSNORM.model_copy(update={"outputs": (Output(name="n", dtype="int64"),)})
-    assert agree(counting, torch.arange(4), torch.arange(4), longest=4)
+    assert agree(counting, torch.arange(4), torch.arange(4), summands=4)
     with pytest.raises(Disagrees, match="'n' differs"):
-        check(counting, [torch.arange(4)], [torch.arange(4).flip(0)], longest=4)
+        check(counting, [torch.arange(4)], [torch.arange(4).flip(0)], summands=4)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "count"),
+    [
+        ([], 1),
+        ([()], 1),
+        ([(0, 8)], 8),
+        ([(8192, 4096), (4096,)], 8192),
+        ([(256, 524288), (524288, 256)], 524288),
+        ([(16, 32, 8, 64, 64), (32, 64, 3, 5, 7), (64,)], 32 * 3 * 5 * 7),
+    ],
+)
+def test_a_filter_of_many_axes_is_summed_over_all_but_its_longest(shapes, count):
+    assert most_summands([torch.empty(shape, device="meta") for shape in shapes]) == count

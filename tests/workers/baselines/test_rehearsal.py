@@ -50,6 +50,12 @@ def test_an_honest_contender_is_admitted_beside_eager(admitted):
     assert ready["honest"] is honest
 
 
+def test_seconds_are_told_of_every_contender(turns):
+    rehearsal = Rehearsal(SWIGLU, inputs(SWIGLU), turns)
+    rehearsal.admit({EAGER: EAGER_SWIGLU, "honest": lambda: honest, "raising": lambda: raising})
+    assert set(rehearsal.spent_s) == {"honest", "raising"} and min(rehearsal.spent_s.values()) > 0
+
+
 def test_a_contender_that_disagrees_is_left_out(admitted):
     ready, refused = admitted(wrong=wrong, honest=honest)
     assert set(ready) == {EAGER, "honest"}

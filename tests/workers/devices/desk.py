@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -15,7 +15,7 @@ from workers.checker.examiner import Examiner
 from workers.devices.trial import Trial
 from workers.orders import Examined, Order, Reply, Side
 from workers.protocol import Stage
-from workers.runner.session import Session
+from workers.runner.session import Opening, Session
 
 MIX = Mix({}, 0, "plain", "none", loops=False)
 
@@ -27,12 +27,15 @@ class Desk:
     session: Session
     examiner: Examiner
     memory: torch.Tensor
+    alone: set[str] = field(default_factory=set)
+    """Kinds of orders that nobody else was to be there for."""
 
     @property
     def arena_bytes(self) -> int:
         return self.memory.numel()
 
-    def replay(self, order: Order, timeout_s: float, stage: Stage) -> Reply:
+    def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> Reply:
+        self.alone |= {order.order} if alone else set()
         return self.session.obey(order)
 
     def look(self, order: Order) -> Examined:
@@ -44,14 +47,14 @@ def opened_desk() -> Iterator[Desk]:
     """A runner with the driver on paper, and a checker that reads its arena."""
     with supported() as (_, support):
         memory = arena()
-        session = Session(driver.open_card(0), support, memory)
+        session = Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
         card = PaperCard()
         card.arena = memory.tensor(0, memory.bytes)
         yield Desk(session, Examiner(card, 0), card.arena)
 
 
-def trial_at(crew: Desk) -> Trial:
+def trial_at(crew: Desk, mix: Mix = MIX) -> Trial:
     """A plan of one launch, that races itself."""
     bundle = bundle_of(kernel())
-    codes = {digest: MachineCode(each, (), 8, 0, 0, MIX) for digest, each in machine_code(bundle).items()}
+    codes = {digest: MachineCode(each, (), 8, 0, 0, mix) for digest, each in machine_code(bundle).items()}
     return Trial(crew, OPERATOR, (), dict.fromkeys(Side, bundle), codes, seed=lambda _: "ab" * 16)

@@ -25,7 +25,7 @@ from workers import driver
 from workers.checker.examiner import Examiner
 from workers.checker.serving import respond
 from workers.children import Channel
-from workers.devices.crew import CardFailed, Crew
+from workers.devices.crew import ARENA_SHARE, LARGEST_SHARE, CardFailed, Crew
 from workers.devices.verdict import Ended
 from workers.errors import Transient, WorkerError
 from workers.orders import (
@@ -46,12 +46,15 @@ from workers.orders import (
 )
 from workers.protocol import Outcome, Seat, Stage
 from workers.runner import serve
-from workers.runner.session import Session
+from workers.runner.session import Opening
 from workers.targets import TARGETS
 from workers.turns import FOLDER, Turns
 
 NO_CARD = 63
 """Index of a card that no machine has."""
+CARD_BYTES = ARENA_SHARE * ARENA_BYTES
+LARGEST_BYTES = CARD_BYTES // LARGEST_SHARE
+NOTHING = torch.zeros(0, dtype=torch.uint8)
 ASK_S, BRIEF_S, SOON_S, WAIT_S = 30.0, 0.2, 0.3, 30.0
 SEED = "ab" * 16
 BUNDLE = bundle_of(kernel())
@@ -73,13 +76,13 @@ def run(address: str, deed: str, channel: Channel) -> None:
             paper.failing["work"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
         if deed == "hangs":
             paper.deeds["work"] = lambda _: threading.Event().wait()
-        serve(channel, lambda: Session(driver.open_card(0), support, arena()))
+        serve(channel, lambda: Opening(driver.open_card(0), support, arena))
 
 
 def check(dies: bool, channel: Channel) -> None:
     """Be a checker that sees an arena of its own."""
     card = PaperCard()
-    card.arenas[(b"\7" * 64).hex()] = torch.zeros(ARENA_BYTES, dtype=torch.uint8)
+    card.arenas |= {(b"\7" * 64).hex(): torch.zeros(LARGEST_BYTES, dtype=torch.uint8), "": NOTHING}
     examiner = Examiner(card, 0)
     channel.answer(Opened(card="Paper H200"))
     for order in channel.orders():
@@ -102,7 +105,8 @@ def crew_that(address: str) -> Iterator[object]:
     begun: list[Crew] = []
 
     def start(deed: str = "works", *, checker_dies: bool = False, sharers: int = 1) -> Crew:
-        begun.append(Crew(partial(run, address, deed), partial(check, checker_dies), sharers))
+        hire = partial(run, address, deed), partial(check, checker_dies)
+        begun.append(Crew(*hire, CARD_BYTES, sharers))
         return begun[-1]
 
     yield start
@@ -147,6 +151,32 @@ def test_who_costs_the_runner_is_told_and_the_spare_takes_over(crew_that, deed: 
         assert crew.replay(Scrub(), ASK_S, Stage.CHECK) == Done()
 
 
+def test_an_arena_grows_for_a_plan_and_is_as_usual_for_the_next(crew_that):
+    crew = crew_that()
+    sizes = []
+    for needed in (64, ARENA_BYTES + 1, ARENA_BYTES + 1, LARGEST_BYTES, ARENA_BYTES):
+        crew.provide(needed)
+        sizes.append(crew.arena_bytes)
+        assert execute(crew) == Done()
+    assert sizes == [ARENA_BYTES, ARENA_BYTES + 1, ARENA_BYTES + 1, LARGEST_BYTES, ARENA_BYTES]
+
+
+def test_what_no_arena_has_room_for_is_refused(crew_that):
+    crew = crew_that()
+    with pytest.raises(Ended, match="is the most here") as ended:
+        crew.provide(LARGEST_BYTES + 1)
+    assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
+    assert crew.arena_bytes == ARENA_BYTES
+
+
+def test_a_runner_that_is_lost_gives_way_to_one_with_as_large_an_arena(crew_that):
+    crew = crew_that("faults")
+    crew.provide(LARGEST_BYTES)
+    with pytest.raises(Ended):
+        execute(crew, BRIEF_S)
+    assert crew.arena_bytes == LARGEST_BYTES
+
+
 def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
     crew = crew_that(checker_dies=True)
     with pytest.raises(CardFailed, match="the checker is lost"):
@@ -178,6 +208,18 @@ def test_only_timing_waits_for_those_who_do_not_time(crew_that, address: str):
         assert timing.is_alive()
     timing.join(WAIT_S)
     assert not timing.is_alive()
+    other.close()
+
+
+def test_kernels_that_do_not_bear_to_be_interrupted_are_alone(crew_that, address: str):
+    crew, other = crew_that(), Turns(address)
+    asked = threading.Thread(target=lambda: crew.replay(Scrub(), ASK_S, Stage.CHECK, alone=True))
+    with other.among_others():
+        asked.start()
+        asked.join(SOON_S)
+        assert asked.is_alive()
+    asked.join(WAIT_S)
+    assert not asked.is_alive()
     other.close()
 
 

@@ -1,12 +1,25 @@
 """Which content plans meet, and that writes to memory that no run has a place in are seen."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
 from tests.service import records
-from tests.workers.devices.desk import opened_desk, trial_at
-from workers.devices.trial import LARGE_DRAWS, LARGE_PLAN_BYTES, Runs, Scrutiny, benchmarks, draws_for, plan_bytes
+from tests.workers.devices.desk import MIX, opened_desk, trial_at
+from workers.devices.trial import (
+    LARGE_DRAWS,
+    LARGE_PLAN_BYTES,
+    Runs,
+    Scrutiny,
+    benchmarks,
+    draws_for,
+    plan_bytes,
+    room_for,
+)
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
+from workers.placement import slot_bytes
 from workers.protocol import Buffer, Outcome, ShapeRole, Stage
 
 
@@ -35,6 +48,20 @@ def test_only_benchmark_shapes_are_timed():
     found = dict(benchmarks(bundle))
     assert found and all(plan.shape.role is ShapeRole.BENCHMARK for plan in found.values())
     assert all(bundle.plans[index] is plan for index, plan in found.items())
+
+
+@pytest.mark.parametrize("barriers", [0, 3])
+def test_kernels_that_leave_barriers_open_are_run_alone(desk, barriers):
+    trial = trial_at(desk, replace(MIX, open_barriers=barriers))
+    with suppress(Ended):  # Kernels on paper compute nothing.
+        trial.run([Runs(0, "normal", 2)])
+    assert desk.alone == ({"execute"} if barriers else set())
+
+
+def test_an_arena_has_room_for_two_runs_of_the_largest_plan():
+    bundle = records.bundle(2)
+    largest = max(slot_bytes(bundle, plan) for plan in bundle.plans)
+    assert room_for(bundle, records.bundle(1)) - room_for(bundle, runs=1) == largest
 
 
 @pytest.mark.parametrize("place", [0, 1023, 8192, 65535])

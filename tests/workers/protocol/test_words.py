@@ -47,6 +47,10 @@ def test_readings_are_told_when_they_are_known() -> None:
         "memory: must move 32 MiB, moves 48 MiB",
     ]
     assert describe_readings(Readings(launches=0, programs=0, programs_per_sm=0, num_warps=0)) == []
+    left = Readings(launches=1, programs=1, programs_per_sm=1, num_warps=4, open_barriers=3)
+    assert describe_readings(left) == [
+        "machine code: 3 barriers left open: may be wrong on a card that it has to share"
+    ]
 
 
 def test_copies_name_both_sides() -> None:

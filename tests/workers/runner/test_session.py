@@ -16,17 +16,19 @@ from tests.workers.runner.plans import (
     supported,
 )
 from workers import driver
-from workers.children import Child
+from workers.children import Channel, Child
 from workers.driver import DriverError
 from workers.errors import BadMessage
 from workers.orders import (
     Attend,
     Broken,
     Case,
+    Claim,
     Content,
     Done,
     Execute,
     Load,
+    Opened,
     PrepareRound,
     Refused,
     Reply,
@@ -38,9 +40,9 @@ from workers.orders import (
     TimeRound,
     Vacate,
 )
-from workers.runner import open_session, serve
+from workers.runner import open_card, serve
 from workers.runner.arena import Arena
-from workers.runner.session import Session, fault_of
+from workers.runner.session import Opening, Session, fault_of
 
 CONTENT = Content(draw="normal", seed="ab" * 16)
 BUNDLE = bundle_of(kernel())
@@ -50,7 +52,7 @@ BUNDLE = bundle_of(kernel())
 def opened() -> Iterator[tuple[Paper, Arena, Session]]:
     with supported() as (paper, support):
         memory = arena()
-        yield paper, memory, Session(driver.open_card(0), support, memory)
+        yield paper, memory, Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
 
 
 def load(side: Side = Side.CANDIDATE, bundle=BUNDLE) -> Load:
@@ -188,9 +190,27 @@ def test_other_errors_are_ours(opened, error: Exception) -> None:
     assert fault_of(error) is None
 
 
+def test_a_runner_has_no_arena_until_it_is_told_how_large() -> None:
+    def be(channel: Channel) -> None:
+        with supported() as (_, support):
+            serve(channel, lambda: Opening(driver.open_card(0), support, arena))
+
+    child = Child(be)
+    greeting = child.hear(30)
+    assert isinstance(greeting, Opened) and (greeting.handle, greeting.arena_bytes) == ("", 0)
+    claimed = child.ask(Claim(arena_bytes=2**16), 30)
+    assert isinstance(claimed, Opened) and claimed.arena_bytes == 2**16 and claimed.card == greeting.card
+    assert isinstance(child.ask(Claim(arena_bytes=2**16), 30), Broken)
+    child.close()
+    other = Child(be)
+    other.hear(30)
+    assert "before there is an arena" in str(other.ask(Scrub(), 30))
+    other.close()
+
+
 @pytest.mark.skipif(torch.version.cuda is not None, reason="the torch of this machine may find a card")
 def test_a_runner_without_a_card_says_so_and_ends() -> None:
-    child = Child(lambda channel: serve(channel, lambda: open_session(0, {}, 1024)))
+    child = Child(lambda channel: serve(channel, lambda: open_card(0, {})))
     reply = child.hear(30)
     child.close()
     assert isinstance(reply, Broken) and reply.error.startswith("ToolMissing")

@@ -30,7 +30,14 @@ def read_mix(functions: Sequence[Function]) -> Mix:
             thread_bytes=sum(_thread_bytes(item) for item in looped),
             program_bytes=sum(_awaited_bytes(item) for item in looped),
         ),
+        open_barriers=_open_barriers(instructions),
     )
+
+
+def _open_barriers(instructions: Sequence[Instruction]) -> int:
+    """Barriers in shared memory that are initialised in more places than they are invalidated in."""
+    said = Counter(item.modifiers[0] for item in instructions if item.head == "mbarrier" and item.modifiers)
+    return max(0, said["init"] - said["inval"])
 
 
 def _load_width(item: Instruction) -> int:

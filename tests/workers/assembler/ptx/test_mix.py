@@ -87,3 +87,11 @@ def test_the_widest_load_counts(body: str, width: int) -> None:
 def test_only_a_jump_back_is_a_loop() -> None:
     assert not mix("@%p1 bra $L; $L:").loops
     assert mix("$L: @%p1 bra $L;").loops
+
+
+def test_barriers_that_are_never_invalidated_are_open():
+    begun = "mbarrier.init.shared::cta.b64 [%r1], 1; mbarrier.init.shared::cta.b64 [%r2], 1;"
+    assert mix(begun).open_barriers == 2
+    assert mix(f"{begun} mbarrier.inval.shared::cta.b64 [%r1];").open_barriers == 1
+    ended = "mbarrier.inval.shared::cta.b64 [%r1];"
+    assert mix(f"{begun} {ended * 3}").open_barriers == mix("bar.sync 0;").open_barriers == 0
