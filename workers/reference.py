@@ -30,7 +30,9 @@ _PRODUCTS = """
 mm bmm addmm baddbmm mv dot convolution avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices
 _adaptive_avg_pool2d _adaptive_avg_pool3d
 """
-_MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution"])
+_CONVOLUTION, _TRANSPOSED = "convolution", 6
+"""The operation, and which of its arguments says whether it is transposed."""
+_MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
 repeat flip roll tril triu diagonal gather index index_select index_put scatter scatter_add embedding constant_pad_nd
@@ -108,12 +110,26 @@ def evaluate(
 
 def origin(graph: Graph, value: Reference) -> int | None:
     """The node that computes a value, whatever casts and moves it afterwards; None where an input is passed on."""
+    found = _unmoved(graph, value)
+    return found.node if isinstance(found, NodeRef) else None
+
+
+def filters(graph: Graph) -> Iterator[tuple[int, int]]:
+    """Inputs that are filters of convolutions, by position, and their axis that is not summed over."""
+    for node in graph.nodes:
+        if _base(node) == _CONVOLUTION and isinstance(found := _unmoved(graph, node.uses[1]), InputRef):
+            transposed = node.args[_TRANSPOSED] is True
+            yield found.input, int(transposed)
+
+
+def _unmoved(graph: Graph, value: Reference) -> Reference:
+    """The value as it was before casts and moves."""
     while isinstance(value, NodeRef):
         node = graph.nodes[value.node]
         if not _moves(node) or not node.uses:
-            return value.node
+            return value
         value = node.uses[0]
-    return None
+    return value
 
 
 def is_product(node: Node) -> bool:

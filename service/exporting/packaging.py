@@ -211,6 +211,7 @@ def _section(name: str, module: Module) -> dict[str, Any]:
         "relative_to": said.relative_to,
         "speedup": _interval(said.speedup.low, said.speedup.mid, said.speedup.high) if said.speedup else "unknown",
         "rows": [_row(result) for result in said.verdict.shapes if result.mid_us is not None],
+        "open_barriers": any(item.readings and item.readings.open_barriers for item in said.verdict.shapes),
     }
 
 

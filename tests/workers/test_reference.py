@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
-from workers.reference import OPERATIONS, evaluate, is_allowed
+from workers.reference import OPERATIONS, evaluate, filters, is_allowed
 
 X = InputRef(input=0)
 
@@ -116,3 +116,15 @@ def test_every_operation_that_computes_can_be_rounded():
     (plain,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True)
     (rounded,) = evaluate(found, [torch.full((2, 2), 3.0)], double=True, rounding=lambda _, values: values * 1.5)
     assert plain.tolist() == [9.0] * 4 and rounded.tolist() == [13.5] * 4
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_filters_of_convolutions_are_found_behind_casts(transposed):
+    rest = (None, (1, 1), (1, 1), (1, 1), transposed, (0, 0), 1)
+    weight = NodeRef(node=0)
+    made = graph(
+        cast(InputRef(input=1), "float32"),
+        Node(op="aten.convolution.default", args=(X, weight, *rest)),
+        Node(op="aten.convolution.default", args=(X, NodeRef(node=1), *rest)),
+    )
+    assert list(filters(made)) == [(1, int(transposed))], "what is computed is no input"

@@ -137,8 +137,9 @@ class BaselineProcess:
         return self._process
 
     def _last_words(self) -> str:
+        """The last line that it complained: of a traceback, what went wrong."""
         self._complaints.seek(0)
-        return self._complaints.read().decode(errors="replace").strip()[-LAST_WORDS_CHARS:]
+        return self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2][:LAST_WORDS_CHARS]
 
 
 def liger_version() -> str:

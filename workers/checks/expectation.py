@@ -11,7 +11,7 @@ import torch
 from workers.float8 import readable
 from workers.orders import TIMED
 from workers.protocol import Graph, Operator
-from workers.reference import evaluate, is_product, origin
+from workers.reference import evaluate, filters, is_product, origin
 
 NUDGE_ROUNDOFFS = 32.0
 """Most roundoffs by which inputs are nudged to find the sensitivity: what a handful of operations may lose where matrix
@@ -19,7 +19,9 @@ units keep two bits fewer of a sum than float32 has. The scores of attention ove
 exponential; with 8, a correct kernel was refused on an H200."""
 ROW_ROUNDOFFS = 1.0
 """Roundoffs, times the root of its length, by which every row is nudged as a whole: what a sum over it may lose in some
-order. Nudges of single elements average out in a sum, while its own rounding errors add up."""
+order. Nudges of single elements average out in a sum, while its own rounding errors add up. A convolution sums over all
+axes of a filter but one: where its inputs are far from zero and what comes after subtracts a mean, PyTorch's own
+float32 came to nine tenths of the bounds by the last axis alone, and a correct kernel was refused on an H200."""
 INTERMEDIATE_ROUNDOFFS = 8.0
 """Most roundoffs by which intermediate values of gradients are moved: one call of the reference, such as the gradient
 of a softmax, is several operations of a kernel with a sum among them. Where one value outweighs its row, what is left
@@ -166,7 +168,7 @@ class Expectation:
                     step = max(step, torch.finfo(tensor.dtype).eps / 2)
                 factors = _moves(tensor.shape, generator).mul_(step)
                 if tensor.dim():
-                    row_step = ROW_ROUNDOFFS * roundoff * tensor.shape[-1] ** 0.5
+                    row_step = ROW_ROUNDOFFS * roundoff * max(tensor.shape[-1], self._filtered) ** 0.5
                     factors += _moves((*tensor.shape[:-1], 1), generator).mul_(row_step)
                 moved = factors.add_(1).mul_(readable(tensor))
                 tensor = self._off_zero(moved, tensor, generator) if self._operator.backward else moved
@@ -176,6 +178,12 @@ class Expectation:
     def _off_zero(self, moved: torch.Tensor, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         zeros = tensor == 0
         return moved.add_(_moves(tensor.shape, generator).mul_(TINY).mul_(zeros)) if zeros.any() else moved
+
+    @cached_property
+    def _filtered(self) -> int:
+        """Most terms that a convolution sums; 0 where there is none."""
+        found = ((self._inputs[number], axis) for number, axis in filters(self._graph))
+        return max((tensor.numel() // max(1, tensor.shape[axis]) for tensor, axis in found), default=0)
 
     @property
     def _roundoff(self) -> float:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from service.errors import BadInput
 from service.exporting.modules import write_module
 from service.exporting.packaging import WITHOUT_SOURCE, Parts, plain, render
 from tests.service.exporting.pieces import KEYS, certificate
+from workers.protocol import Readings
 
 HOSTILE = '"""\n| [x](http://x) <script> `'
 
@@ -82,6 +84,17 @@ def test_texts_of_strangers_stay_texts() -> None:
     for name in ("Double", "a-b", "a.b", "", "x'; import os"):
         with pytest.raises(BadInput, match="no name of a package"):
             render(parts(name=name))
+
+
+@pytest.mark.parametrize("barriers", [0, 3])
+def test_kernels_that_do_not_bear_to_be_interrupted_are_named(barriers: int) -> None:
+    packed = parts()
+    told = packed.certificate
+    read = Readings(launches=1, programs=1, programs_per_sm=1, num_warps=4, open_barriers=barriers)
+    shapes = tuple(shape.model_copy(update={"readings": read}) for shape in told.verdict.shapes)
+    said = told.model_copy(update={"verdict": told.verdict.model_copy(update={"shapes": shapes})})
+    packed.modules["elite_0"] = replace(packed.modules["elite_0"], certificate=said)
+    assert ("card runs nothing else" in render(packed)["README.md"]) is bool(barriers)
 
 
 def test_without_gradients_it_says_so() -> None:

@@ -161,3 +161,15 @@ def test_the_largest_product_counts_where_there_is_one():
     op, shape = operator("matmul"), Shape(dims={"M": 4, "K": 8, "N": 2})
     assert Expectation(op, graph_of(op, shape), (a, b), "normal").largest_product == 120.0
     assert expectation("softmax", torch.randn(4, 64).bfloat16()).largest_product == 0.0
+
+
+def test_rows_of_what_is_convolved_are_nudged_by_what_a_sum_over_the_filter_may_lose():
+    spec = operators()["depthwise_conv_large"]
+    assert spec.precision.accumulate == "float32"
+    dims = {"B": 1, "C": 4, "H": 40, "W": 40, "K": 31}
+    graph = graph_of(spec, Shape(dims=dims))
+    level = [torch.full(spec.input_shape(item, dims), 1.0, dtype=torch.bfloat16) for item in spec.inputs]
+    inside = Expectation(spec, graph, level, "normal").sensitivity[0][..., 15:25, 15:25]
+    # 31 rows of 31 equal terms, each moved by up to a roundoff times the root of 961: 3,000 roundoffs or so.
+    # By the root of a row's 40 they and the elements' own 32 come to 850.
+    assert 2000 < float(inside.mean()) * 2**24 < 8000
