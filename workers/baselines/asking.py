@@ -26,7 +26,7 @@ START_S = 120.0
 SHAPE_S = 300.0
 """Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
 LAST_WORDS_CHARS = 600
-"""Of what a process that failed wrote last: the end of a traceback."""
+"""Of the last line that a process wrote which failed."""
 
 
 class BaselinesFailed(Transient):

@@ -127,7 +127,7 @@ def test_another_driver_measures_again(process, tmp_path):
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
-        ("die", "status 3: warming up\nCUDA error: no kernel image"),
+        ("die", "status 3: CUDA error: no kernel image"),
         ("babble", "what is no reply"),
         ("elsewhere", "other shapes"),
     ],
