@@ -30,6 +30,10 @@ REFERENCE, SEED = "reference.py", "seed.py"
 """Files beside the spec."""
 
 
+BASELINES = ["compile"]
+"""What kernels are compared with besides eager PyTorch: fast_p is said of these two."""
+
+
 def is_problem(text: str) -> bool:
     """Whether a text looks like a problem file."""
     return PROBLEM.search(text) is not None
@@ -72,6 +76,7 @@ def operator_of_problem(name: str, source: str, found: Inspection, seed: str = "
             **found.model_dump(mode="json", include={"inputs", "outputs", "scalars"}, exclude_defaults=True),
             "shapes": [dict(found.dims)],
             "ranges": {dimension: list(bounds) for dimension, bounds in found.ranges.items()},
+            "baselines": BASELINES,
         }
     )
 

@@ -1,6 +1,7 @@
 """Problems chosen before anybody looked: prepared once, searched for, and counted whether judged or not."""
 
 import time
+from collections import deque
 from contextlib import closing
 from pathlib import Path
 
@@ -62,7 +63,7 @@ async def test_problems_are_prepared_once_and_searched_for(tmp_path: Path):
     terms = Terms(MODEL, 2, 60.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
     try:
         with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            await Lane(coordinator, terms, lines, None).run(entries)
+            await Lane(coordinator, terms, lines, None).run(deque(entries), 1)
             told, _ = joined(rows, lines.rows)
     finally:
         await coordinator.close()

@@ -8,7 +8,7 @@ import torch
 from workers.baselines.inductor import compiled
 from workers.baselines.liger import LIGER, liger_of
 from workers.baselines.module import Function, spread, to_module
-from workers.baselines.native import native_of
+from workers.baselines.native import NATIVE, native_of
 from workers.baselines.training import both_ways, forward_of
 from workers.protocol import Graph, Operator
 from workers.turns import Turns
@@ -24,7 +24,7 @@ Maker = Callable[[], Function]
 def contenders_of(
     operator: Operator, graph: Graph, device: torch.device, turns: Turns
 ) -> tuple[dict[str, Maker], dict[str, str]]:
-    """What to time at a shape, eager first.
+    """What to time at a shape of all that the operator is to be compared with, eager first.
 
     Args:
         operator: The contract.
@@ -41,14 +41,16 @@ def contenders_of(
     to_own_module = partial(to_module, graph, len(operator.given), device)
     makers: dict[str, Maker] = {EAGER: partial(spread, to_own_module())}
     to_compile = partial(forward_of, operator, graph, device) if operator.backward else to_own_module
-    makers |= {name: partial(_compiled, operator, to_compile(), mode, turns) for name, mode in MODES.items()}
+    wanted = (*MODES, NATIVE, LIGER) if operator.baselines is None else operator.baselines
+    modes = {name: mode for name, mode in MODES.items() if name in wanted}
+    makers |= {name: partial(_compiled, operator, to_compile(), mode, turns) for name, mode in modes.items()}
     native = native_of(operator, graph.shape.dims)
-    if native is not None:
+    if native is not None and NATIVE in wanted:
         makers[native[0]] = partial(_as_is, native[1])
-    liger = liger_of(operator)
+    liger = liger_of(operator) if LIGER in wanted else None
     if isinstance(liger, str):
         return makers, {LIGER: liger}
-    return makers | {LIGER: partial(_as_is, liger)}, {}
+    return makers | ({LIGER: partial(_as_is, liger)} if liger else {}), {}
 
 
 def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str, turns: Turns) -> Function:

@@ -143,6 +143,10 @@ class BenchmarkShape(Wire):
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
+BaselineName = Literal["compile", "max_autotune", "native", "liger"]
+"""Baselines besides eager PyTorch: two modes of torch.compile, PyTorch's own operator in one call, liger-kernel's."""
+
+
 class ShapeRole(StrEnum):
     """Why a shape is traced: benchmark shapes are timed, all others are only checked, random ones on finalists."""
 
@@ -185,6 +189,11 @@ class Operator(Wire):
     precision: Precision = Precision()
     policy: Policy = Policy()
     backward: bool = False
+    baselines: Annotated[tuple[BaselineName, ...], Field(max_length=4)] | None = Field(
+        default=None, exclude_if=lambda names: names is None
+    )
+    """What kernels are compared with besides eager PyTorch; None for all that there is. Each takes seconds, and
+    max-autotune up to two minutes, before the first kernel is related to it."""
 
     @model_validator(mode="after")
     def _names_hold(self) -> Self:

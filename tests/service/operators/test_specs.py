@@ -51,6 +51,14 @@ def test_reads_a_spec():
     assert operator.seeds == tuple(SPEC["seeds"])
 
 
+def test_what_is_compared_with_is_said_and_changes_the_contract_only_then():
+    spec, chosen = parse_operator(SPEC), parse_operator(changed(("baselines",), ["compile", "native"]))
+    assert spec.baselines is None and "baselines" not in spec.model_dump()
+    assert chosen.baselines == ("compile", "native") and chosen.digest != spec.digest
+    assert parse_operator(chosen.model_dump(mode="json")) == chosen
+    assert "did you mean 'max_autotune'" in refusal(changed(("baselines",), ["maxautotune"])).detail
+
+
 def test_an_operator_reads_back_as_itself():
     operator = parse_operator(SPEC)
     again = parse_operator(operator.model_dump(mode="json"))

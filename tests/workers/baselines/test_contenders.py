@@ -47,6 +47,18 @@ def test_every_operator_has_its_contenders(name, turns):
     assert set(left_out) == {"liger"} - EXPECTED[name]
 
 
+@pytest.mark.parametrize(
+    ("asked", "timed"),
+    [((), {EAGER}), (("compile",), {EAGER, COMPILE}), (("native", "max_autotune"), {EAGER, MAX_AUTOTUNE, "sdpa"})],
+)
+def test_what_an_operator_is_not_compared_with_is_not_made_ready(asked, timed, turns):
+    attention = OPERATORS["attention"].model_copy(update={"baselines": asked})
+    assert set(contenders_of(attention, small_graph("attention"), CPU, turns)[0]) == timed
+    norm = OPERATORS["rmsnorm"].model_copy(update={"baselines": ("liger",)})
+    makers, left_out = contenders_of(norm, small_graph("rmsnorm"), CPU, turns)
+    assert {*makers, *left_out} == {EAGER, "liger"}
+
+
 def test_eager_is_the_reference_itself(turns):
     operator = OPERATORS["rope"]
     makers, _ = contenders_of(operator, small_graph("rope"), CPU, turns)
