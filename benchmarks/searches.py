@@ -5,8 +5,8 @@
 Each row is one search over one shape (`suites.py`). The figures of a row are from one run after the search: the best
 kernel's plan is replayed, and the baselines are timed, as cold CUDA graphs interleaved in one process. Every row is a
 line of `<suite>.jsonl` as soon as it is known; said again with the same folder, what has figures is not searched again.
-While a row is searched for, the reference of the next one is exported and passes its gate; nothing of that touches the
-card, which times one thing at a time.
+A search compares with eager PyTorch alone, so that it begins soon. While a row is compared with the others, most of
+which is compiling, the next one is searched for; on the card they take turns, and whatever is timed is alone.
 
 With `--lanes 3` three rows are searched for at a time: they share the tracers and the card, on which everybody takes
 turns, and what is timed is alone there. While the baselines of one compile, the others go on.
@@ -58,8 +58,8 @@ from workers.baselines import BaselineProcess, BaselinesFailed, measure_baseline
 from workers.protocol import Bundle, Device, Graph, Operator, Ratio
 
 POLL_S = 0.5
-AROUND_S = 60.0
-"""Seconds that a row takes besides its search, before one is known: its seed, its baselines twice."""
+AROUND_S, COMPARE_S = 30.0, 45.0
+"""Seconds that a row takes besides its search, and its comparison, before one is known."""
 SHORTEST_S = 10.0
 """A search that would get less is not begun."""
 RATES_S = 120.0
@@ -121,6 +121,7 @@ class Lane:
     def __init__(self, coordinator: Coordinator, terms: Terms, lines: Lines, compare: Compare | None) -> None:
         self._coordinator, self._terms, self._lines, self._compare = coordinator, terms, lines, compare
         self._around_s: list[float] = []
+        self._compare_s: list[float] = []
 
     async def run(self, entries: deque[Entry], lanes: int) -> None:
         """Search for what is left, as long as there is time; the next one's reference is ready when its turn comes.
@@ -130,12 +131,13 @@ class Lane:
             lanes: How many there are.
         """
         ahead: Search | None = None
+        comparing: asyncio.Task[None] | None = None
         upcoming = entries.popleft() if entries else None
         while upcoming is not None:
             entry = upcoming
             rows = ceil((len(entries) + lanes) / lanes)
             around_s = statistics.median(self._around_s or (AROUND_S,))
-            seconds = seconds_for(self._terms.until - time.monotonic(), rows, around_s, self._terms.seconds)
+            seconds = seconds_for(self._left_s, rows, around_s, self._terms.seconds)
             upcoming = entries.popleft() if entries else None
             if not seconds:
                 self._note(entry, {"state": "not reached", "reason": "no time was left"})
@@ -148,11 +150,22 @@ class Lane:
                     with suppress(ServiceError):  # It is said when its turn comes.
                         ahead = await self._waiting(upcoming)
                 ready: Row = {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}
-                searched = await self._row(entry, search, seconds, ready)
+                row, best = await self._row(entry, search, seconds, ready)
             except ServiceError as error:
                 self._note(entry, {"state": "failed", "reason": str(error)[:REASON_CHARS]})
-            else:
-                self._around_s.append(time.monotonic() - started - searched)
+                continue
+            if comparing is not None:
+                await comparing
+            comparing = asyncio.create_task(self._compared(entry, search, row, best))
+            self._around_s.append(time.monotonic() - started - row["search_s"])
+        if comparing is not None:
+            await comparing
+
+    @property
+    def _left_s(self) -> float:
+        """Seconds for searches: of all that are left, without the last comparison."""
+        last_s = 0.0 if self._compare is None else statistics.median(self._compare_s or (COMPARE_S,))
+        return self._terms.until - time.monotonic() - last_s
 
     async def _waiting(self, entry: Entry) -> Search:
         """A search that exports its reference, and then waits for its turn."""
@@ -179,8 +192,8 @@ class Lane:
             search = await self._coordinator.store.searches.get(search.id)
         return search
 
-    async def _row(self, entry: Entry, search: Search, seconds: float, ready: Row) -> float:
-        """Search for one entry, and compare what was found; the seconds that the search took."""
+    async def _row(self, entry: Entry, search: Search, seconds: float, ready: Row) -> tuple[Row, Bundle | None]:
+        """Search for one entry; what is known of it, and the best kernel's bundle."""
         running, before = time.monotonic(), spent()
         while search.state is SearchState.RUNNING and time.monotonic() - running < seconds:
             await asyncio.sleep(POLL_S)
@@ -195,16 +208,21 @@ class Lane:
         row, best = await self._found(search)
         row |= {**ready, "search_s": round(searched, 1), "spent": spent_since(before)}
         self._note(entry, row)
-        if best is not None and self._compare is not None:
-            compared = time.monotonic()
-            graphs = [Graph.model_validate(graph) for graph in search.graphs]
-            try:
-                row |= await asyncio.to_thread(self._compare, entry, graphs, best)
-            except BaselinesFailed as error:
-                row["reason"] = str(error)[:REASON_CHARS]
-            row["compare_s"] = round(time.monotonic() - compared, 1)
-            self._note(entry, row)
-        return searched
+        return row, best
+
+    async def _compared(self, entry: Entry, search: Search, row: Row, best: Bundle | None) -> None:
+        """Compare what was found with all baselines."""
+        if best is None or self._compare is None:
+            return
+        begun = time.monotonic()
+        graphs = [Graph.model_validate(graph) for graph in search.graphs]
+        try:
+            row |= await asyncio.to_thread(self._compare, entry, graphs, best)
+        except BaselinesFailed as error:
+            row["reason"] = str(error)[:REASON_CHARS]
+        row["compare_s"] = round(time.monotonic() - begun, 1)
+        self._compare_s.append(row["compare_s"])
+        self._note(entry, row)
 
     async def _found(self, search: Search) -> tuple[Row, Bundle | None]:
         """What a search came to, and the best kernel's bundle if it found a correct one."""

@@ -156,6 +156,12 @@ class Attend(Wire):
     arena_bytes: int
 
 
+class Forget(Wire):
+    """To the checker: let go of all that can be worked out again, for somebody needs the memory."""
+
+    order: Literal["forget"] = "forget"
+
+
 class Adopt(Wire):
     """To the checker: judge against this operator from now on, with a fresh ledger."""
 
@@ -201,6 +207,7 @@ Order = Annotated[
     | Scrub
     | Vacate
     | Attend
+    | Forget
     | Adopt
     | Examine
     | ExamineIdle

@@ -1,21 +1,23 @@
 """What is searched for on a card, how time is shared out, and that a run goes on where it ended."""
 
 import asyncio
+import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import Lines
+from benchmarks.figures import Lines, Row
 from benchmarks.searches import SHORTEST_S, Lane, Terms, left_of, seconds_for
 from benchmarks.suites import ANCHOR, Entry, Rates, floor_us, moved_bytes, rest
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_catalogue, parse_operator
 from service.settings import Settings
 from tests.gpu.contracts import operators
-from workers.protocol import Device, View
+from workers.protocol import Bundle, Device, Graph, View
 
 
 def test_the_suites_hold_every_operator_once_or_at_several_shapes_of_its_contract():
@@ -74,6 +76,34 @@ async def test_lanes_search_for_all_rows_and_say_what_was_not_reached(tmp_path: 
     )
     assert all(row["correct"] and row["objective"] for row in rows[:2])
     assert rows[1]["shape"] == "M=64,N=256" and rows[2]["reason"] == "no time was left"
+
+
+@pytest.mark.slow
+async def test_a_row_is_compared_while_the_next_one_is_searched_for(tmp_path: Path):
+    entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256})]
+    coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
+    terms = Terms(Device.parse("model:sm_90"), 2, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
+    searched, compared = threading.Event(), []
+
+    def compare(entry: Entry, graphs: Sequence[Graph], bundle: Bundle) -> Row:
+        compared.append((entry.operator, bool(graphs), bundle.target))
+        assert entry is entries[1] or searched.wait(300.0), "the next row waits for this one"
+        return {"reef_us": 1.0}
+
+    class Said(Lines):
+        def add(self, row: Row) -> None:
+            super().add(row)
+            if row["operator"] == "softmax":
+                searched.set()
+
+    try:
+        with closing(Said(tmp_path / "rows.jsonl")) as lines:
+            await Lane(coordinator, terms, lines, compare).run(deque(entries), 1)
+            rows = [(row["operator"], row.get("reef_us")) for row in lines.rows]
+    finally:
+        await coordinator.close()
+    assert compared == [("rmsnorm", True, "sm_90"), ("softmax", True, "sm_90")]
+    assert rows == [("rmsnorm", None), ("softmax", None), ("rmsnorm", 1.0), ("softmax", 1.0)]
 
 
 def test_moved_bytes_are_those_of_inputs_and_results():

@@ -15,6 +15,7 @@ from workers.orders import (
     Examined,
     Execute,
     Fault,
+    Forget,
     PrepareRound,
     Round,
     Sample,
@@ -43,6 +44,7 @@ ORDERS = (
     Vacate(stretches=((0, 256), (512, 1024))),
     Attend(handle="ab", arena_bytes=1024),
     Claim(arena_bytes=1024),
+    Forget(),
 )
 REPLIES = (
     Done(),

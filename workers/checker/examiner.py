@@ -19,6 +19,7 @@ from workers.orders import (
     Examined,
     ExamineIdle,
     ExamineRound,
+    Forget,
     Order,
     Side,
 )
@@ -50,6 +51,8 @@ class Examiner:
         match order:
             case Attend():
                 self._card.attend(order.handle, order.arena_bytes)
+            case Forget():
+                self.forget()
             case Adopt():
                 self._adopted = Subject(order.operator, {graph.shape.key: graph for graph in order.graphs})
                 self._ledger = Ledger(self._checks)

@@ -22,6 +22,7 @@ from workers.orders import (
     Done,
     Examined,
     Fault,
+    Forget,
     Opened,
     Order,
     Refused,
@@ -124,6 +125,8 @@ class Crew:
         if needed_bytes > largest:
             reason = f"two runs of it take {needed_bytes / 1e9:.1f} GB, and {largest / 1e9:.1f} is the most here"
             raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, reason)
+        if self.arena_bytes < needed_bytes:
+            self.look(Forget())
         if self.arena_bytes < needed_bytes or needed_bytes <= self._usual_bytes < self.arena_bytes:
             self._replace_runner(max(needed_bytes, self._usual_bytes))
 

@@ -8,7 +8,7 @@ from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
 from workers.checks import CHECKS
 from workers.errors import BadMessage
 from workers.inputs import DRAWS
-from workers.orders import TIMED, Adopt, Attend, Content, Examined, ExamineIdle, Scrub
+from workers.orders import TIMED, Adopt, Attend, Content, Examined, ExamineIdle, Forget, Scrub
 from workers.placement import outside
 from workers.protocol import Outcome
 
@@ -157,7 +157,7 @@ def test_answers_are_worked_out_once_and_outputs_measured_every_time():
     assert stage.examiner.answer(first).outcome is None
     assert stage.examiner._memory._held_bytes == held > 0
     assert stage.card.measured == 2 * measured
-    stage.examiner.forget()
+    assert stage.examiner.answer(Forget()).outcome is None
     assert stage.examiner._memory._held_bytes == 0
     assert stage.card.freed == 1
 
