@@ -17,8 +17,8 @@ from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena
 from workers.support import SUPPORT, ContentJob, Support, SupportKernel, stream_seed, timed_content, zone_seed
 
-SHARE = 0.4
-"""Share of the card's memory that the checker may take: two runners hold a sixth each, baselines need the rest."""
+SHARE = 0.5
+"""Share of the card's memory that the checker may take: the runner holds a sixth as a rule, baselines need the rest."""
 _ALIGNMENT = 16
 # Bytes that the kernels take addresses to be multiples of.
 _WARP = 32
