@@ -101,6 +101,16 @@ class Function:
     threads: int
 
 
+def address_of(index: int) -> str:
+    """A card's address on the bus; the card is left alone.
+
+    Raises:
+        ToolMissing: If this machine has no CUDA driver or no such card.
+        DriverError: If the driver cannot be used.
+    """
+    return _address(_found(index))
+
+
 def open_card(index: int) -> Card:
     """Make a card's primary context current in this thread.
 
@@ -108,6 +118,13 @@ def open_card(index: int) -> Card:
         ToolMissing: If this machine has no CUDA driver or no such card.
         DriverError: If the card cannot be used.
     """
+    device = _found(index)
+    context = _done(_cuda.cuDevicePrimaryCtxRetain(device))
+    _done(_cuda.cuCtxSetCurrent(context))
+    return current_card()
+
+
+def _found(index: int) -> Handle:
     if _cuda is None:
         raise ToolMissing("cards need the package cuda-bindings; install kernelreef[gpu]")
     try:
@@ -118,9 +135,12 @@ def open_card(index: int) -> Card:
         raise ToolMissing(f"this machine has no CUDA driver: {error}") from error
     if index >= int(_done(_cuda.cuDeviceGetCount())):
         raise ToolMissing(f"this machine has no card {index}")
-    context = _done(_cuda.cuDevicePrimaryCtxRetain(_done(_cuda.cuDeviceGet(index))))
-    _done(_cuda.cuCtxSetCurrent(context))
-    return current_card()
+    found: Handle = _done(_cuda.cuDeviceGet(index))
+    return found
+
+
+def _address(device: Handle) -> str:
+    return _text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device)))
 
 
 def current_card() -> Card:
@@ -140,7 +160,7 @@ def current_card() -> Card:
     return Card(
         index=int(device),
         name=_text(_done(_cuda.cuDeviceGetName(128, device))),
-        address=_text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device))),
+        address=_address(device),
         capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
         l2_bytes=attribute("L2_CACHE_SIZE"),
         shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),

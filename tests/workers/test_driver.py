@@ -36,14 +36,22 @@ def test_a_machine_without_a_driver_has_no_card(paper: Paper, monkeypatch) -> No
 def test_a_card_is_described_by_its_driver(paper: Paper) -> None:
     card = driver.open_card(0)
     assert (card.index, card.name, card.capability, card.l2_bytes) == (0, "Paper H200", (9, 0), 65536)
-    assert card.address == "0000:1B:00.0"
+    assert card.address == driver.address_of(0) == "0000:1B:00.0"
     assert card.grid == (2**31 - 1, 65535, 65535)
     assert card.versions["cuda"] == "12.9"
 
 
 def test_there_is_no_second_card(paper: Paper) -> None:
-    with pytest.raises(ToolMissing, match="no card 1"):
-        driver.open_card(1)
+    for ask in (driver.open_card, driver.address_of):
+        with pytest.raises(ToolMissing, match="no card 1"):
+            ask(1)
+
+
+def test_whoever_asks_for_an_address_leaves_the_card_alone(paper: Paper) -> None:
+    paper.failing["cuDevicePrimaryCtxRetain"] = Result.CUDA_ERROR_OUT_OF_MEMORY
+    assert driver.address_of(0) == paper.address
+    with pytest.raises(DriverError):
+        driver.open_card(0)
 
 
 def test_errors_have_the_drivers_name(paper: Paper) -> None:

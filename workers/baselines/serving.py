@@ -25,7 +25,7 @@ from workers.placement import SMALL_ZONE_BYTES, slot_bytes
 from workers.protocol import Graph, Plan, Precision
 from workers.runner.arena import Arena
 from workers.runner.replay import Kernels, LoadedPlan
-from workers.support import Support, compile_support
+from workers.support import Support, SupportKernel, compile_support
 from workers.turns import Turns
 
 
@@ -38,14 +38,15 @@ def answer(request: Request, card: int) -> Reply:
         CannotRun: If the pacer is not for this card.
         ToolMissing: If there is no driver here.
     """
-    opened = driver.open_card(card)
-    torch.cuda.set_device(card)
-    demand_precision(request.operator.precision)
-    support = _support(request.pacer.target)
     code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
-    kernels = Kernels(request.pacer, code)
     baselines = []
-    with closing(Turns(opened.address)) as turns, tuning_alone(turns):
+    demand_precision(request.operator.precision)
+    _compiled(request.pacer.target)  # It takes seconds of the host alone.
+    with closing(Turns(driver.address_of(card))) as turns, tuning_alone(turns):
+        with turns.among_others():
+            opened = driver.open_card(card)
+            torch.cuda.set_device(card)
+            support, kernels = _support(request.pacer.target), Kernels(request.pacer, code)
         for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
             with turns.among_others():
                 with closing(_Comparison(request, graph, plan, kernels, support, turns)) as comparison:
@@ -57,9 +58,14 @@ def answer(request: Request, card: int) -> Reply:
 
 
 @cache
+def _compiled(target: str) -> dict[str, SupportKernel]:
+    return compile_support(target)
+
+
+@cache
 def _support(target: str) -> Support:
     """Our kernels on the card; they stay there for whoever asks next."""
-    return Support(compile_support(target))
+    return Support(_compiled(target))
 
 
 def demand_precision(precision: Precision) -> None:

@@ -1,10 +1,12 @@
 """The checker's loop: opens the card, then answers one order after the other."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import torch
 
+from workers import driver
 from workers.checker.card import CudaCard
 from workers.checker.examiner import Examiner
 from workers.checks import CHECKS, Check
@@ -13,6 +15,7 @@ from workers.errors import WorkerError
 from workers.orders import Broken, Examined, Opened, Order
 from workers.protocol import Seat
 from workers.support import SupportKernel
+from workers.turns import Turns
 
 MEMORY_SHARE = 0.3
 """Share of a seat's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
@@ -33,7 +36,8 @@ def serve(
     torch.set_num_threads(1)  # Threads of the bench did not come along.
     demand_precision()
     try:
-        opened = CudaCard(seat.card, kernels)
+        with closing(Turns(driver.address_of(seat.card))) as turns, turns.among_others():
+            opened = CudaCard(seat.card, kernels)
     except (WorkerError, RuntimeError) as error:
         channel.answer(Broken(error=f"the checker cannot open card {seat.card}: {error}"))
         return

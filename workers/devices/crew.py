@@ -197,7 +197,8 @@ class Crew:
         """Have the spare take over, with an arena as large as the former one if nothing else is said."""
         claimed = arena_bytes or self.arena_bytes or self._usual_bytes
         self.look(Attend(handle="", arena_bytes=0))
-        self._runner.kill()
+        with self.turns.among_others():  # Whose memory is taken back are all who run.
+            self._runner.kill()
         self._runner, self._spare = self._spare, self._hire_runner()
         self.opened = _greeting(self._runner)
         self._claim(claimed)

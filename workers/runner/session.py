@@ -169,9 +169,9 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> Opening:
         ToolMissing: If there is no such card.
         DriverError: If it cannot be used.
     """
-    opened = driver.open_card(card)
-    torch.cuda.set_device(card)
-    with closing(Turns(opened.address)) as turns, turns.among_others():
+    with closing(Turns(driver.address_of(card))) as turns, turns.among_others():
+        opened = driver.open_card(card)
+        torch.cuda.set_device(card)
         return Opening(opened, Support(kernels))
 
 
