@@ -20,20 +20,11 @@ except ImportError:  # A machine that never opens a card.
 
 _cuda: Any = _bindings
 
-FAULTS = frozenset(
-    f"CUDA_ERROR_{name}"
-    for name in (
-        "ASSERT",
-        "HARDWARE_STACK_ERROR",
-        "ILLEGAL_ADDRESS",
-        "ILLEGAL_INSTRUCTION",
-        "INVALID_ADDRESS_SPACE",
-        "INVALID_PC",
-        "LAUNCH_FAILED",
-        "LAUNCH_TIMEOUT",
-        "MISALIGNED_ADDRESS",
-    )
-)
+_FAULTS = """
+ASSERT HARDWARE_STACK_ERROR ILLEGAL_ADDRESS ILLEGAL_INSTRUCTION INVALID_ADDRESS_SPACE INVALID_PC LAUNCH_FAILED
+LAUNCH_TIMEOUT MISALIGNED_ADDRESS
+"""
+FAULTS = frozenset(f"CUDA_ERROR_{name}" for name in _FAULTS.split())
 """Errors that a kernel brings about; the context is lost with them (CUDA driver API, `CUresult`)."""
 PLAIN_SHARED_BYTES = 48 * 1024
 """Shared memory a program can have without asking (CUDA programming guide, compute capabilities)."""
@@ -108,7 +99,8 @@ def address_of(index: int) -> str:
         ToolMissing: If this machine has no CUDA driver or no such card.
         DriverError: If the driver cannot be used.
     """
-    return _address(_found(index))
+    device = _found(index)
+    return _text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device)))
 
 
 def open_card(index: int) -> Card:
@@ -135,12 +127,7 @@ def _found(index: int) -> Handle:
         raise ToolMissing(f"this machine has no CUDA driver: {error}") from error
     if index >= int(_done(_cuda.cuDeviceGetCount())):
         raise ToolMissing(f"this machine has no card {index}")
-    found: Handle = _done(_cuda.cuDeviceGet(index))
-    return found
-
-
-def _address(device: Handle) -> str:
-    return _text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device)))
+    return _done(_cuda.cuDeviceGet(index))
 
 
 def current_card() -> Card:
@@ -160,7 +147,7 @@ def current_card() -> Card:
     return Card(
         index=int(device),
         name=_text(_done(_cuda.cuDeviceGetName(128, device))),
-        address=_address(device),
+        address=address_of(int(device)),
         capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
         l2_bytes=attribute("L2_CACHE_SIZE"),
         shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),

@@ -17,8 +17,9 @@ def paper() -> Iterator[Paper]:
 
 def test_a_machine_without_the_bindings_has_no_card() -> None:
     with bound_to(None):
-        with pytest.raises(ToolMissing, match="cuda-bindings"):
-            driver.open_card(0)
+        for ask in (driver.open_card, driver.address_of):
+            with pytest.raises(ToolMissing, match="cuda-bindings"):
+                ask(0)
         assert driver.find_fault() is None
 
 
