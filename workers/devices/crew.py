@@ -147,7 +147,7 @@ class Crew:
         patience_s = timeout_s if alone else timeout_s * self._sharers
         try:
             with timed(self.spent_s, order.order), self.turns.alone() if alone else self.turns.among_others():
-                reply = self._runner.ask(order, patience_s)
+                reply = self._asked(order, patience_s)
         except ChildSilent:
             self._replace_runner()
             reason = f"it does not end within {timeout_s:g} s on the card: an endless loop, or a deadlock"
@@ -179,6 +179,17 @@ class Crew:
         self._end_children()
         self.turns.close()
 
+    def _asked(self, order: Order, patience_s: float) -> Reply:
+        """What the runner answers; one that is lost is ended before anybody else has a turn beside its kernels."""
+        try:
+            reply = self._runner.ask(order, patience_s)
+        except (ChildDied, ChildSilent):
+            self._runner.kill()
+            raise
+        if isinstance(reply, Fault | Broken):
+            self._runner.kill()
+        return reply
+
     def _understood(self, reply: Reply, stage: Stage) -> Done | Timed:
         if isinstance(reply, Done | Timed):
             return reply
@@ -196,9 +207,9 @@ class Crew:
     def _replace_runner(self, arena_bytes: int | None = None) -> None:
         """Have the spare take over, with an arena as large as the former one if nothing else is said."""
         claimed = arena_bytes or self.arena_bytes or self._usual_bytes
-        self.look(Attend(handle="", arena_bytes=0))
-        with self.turns.among_others():  # Whose memory is taken back are all who run.
+        with self.turns.among_others():
             self._runner.kill()
+        self.look(Attend(handle="", arena_bytes=0))
         self._runner, self._spare = self._spare, self._hire_runner()
         self.opened = _greeting(self._runner)
         self._claim(claimed)

@@ -1,10 +1,12 @@
 """A crew of real children: a runner with the driver on paper, a checker at a card on the CPU. Who fails is replaced."""
 
 import threading
+import time
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -175,6 +177,31 @@ def test_a_runner_that_is_lost_gives_way_to_one_with_as_large_an_arena(crew_that
     with pytest.raises(Ended):
         execute(crew, BRIEF_S)
     assert crew.arena_bytes == LARGEST_BYTES
+
+
+def test_what_hangs_is_ended_before_anybody_else_has_a_turn(crew_that, address: str):
+    crew, other = crew_that("hangs"), Turns(address)
+    hanging = crew._runner.pid
+    alive: list[bool] = []
+
+    def time_something() -> None:
+        with other.alone():
+            alive.append(Path(f"/proc/{hanging}").exists())
+
+    def hang() -> None:
+        with pytest.raises(Ended):
+            execute(crew, SOON_S)
+
+    asking = threading.Thread(target=hang)
+    asking.start()
+    while "load" not in crew.spent_s:
+        time.sleep(0.01)
+    waiting = threading.Thread(target=time_something)
+    waiting.start()
+    asking.join(WAIT_S)
+    waiting.join(WAIT_S)
+    assert alive == [False]
+    other.close()
 
 
 def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
