@@ -7,6 +7,7 @@ once, or one alone times. Two lock files a card say whose turn it is; the system
 import fcntl
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,6 +17,8 @@ from workers.errors import Transient
 
 FOLDER = Path("/dev/shm")
 """Where lock files are: every Linux has it, all users may write to it, and nobody tidies it up."""
+STRETCH_S = 3.0
+"""Seconds for which others are kept out at most by turns that follow each other; each may take longer."""
 
 
 class Turns:
@@ -40,15 +43,25 @@ class Turns:
         self._gate = _opened(folder / f"kernelreef-{name}-gate.lock")
         self._room = _opened(folder / f"kernelreef-{name}-room.lock")
         self._how = fcntl.LOCK_UN
+        self._since = 0.0
+        self._after: int | None = None
+        # What comes after a turn that lingers, and who sees to it.
+        self._ending = threading.Timer(0.0, self._settle)
+        self._mutex = threading.RLock()
         self.waited_s = 0.0
 
     def among_others(self) -> AbstractContextManager[None]:
         """Wait until nobody times, and be one of many until it is left."""
         return self._held(fcntl.LOCK_SH)
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Wait until nobody else uses the card, and keep all others out until it is left."""
-        return self._held(fcntl.LOCK_EX)
+    def alone(self, linger_s: float = 0.0) -> AbstractContextManager[None]:
+        """Wait until nobody else uses the card, and keep all others out until it is left.
+
+        Args:
+            linger_s: Seconds for which others are kept out after that, unless this process wants another turn. One that
+                it wants alone begins at once, as long as the whole stretch takes no more than `STRETCH_S`.
+        """
+        return self._held(fcntl.LOCK_EX, linger_s)
 
     def away(self) -> AbstractContextManager[None]:
         """Let others have the card until it is left. What this process started there must have ended."""
@@ -56,19 +69,45 @@ class Turns:
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
+        self._ending.cancel()
+        self._settle()
         for file in (self._gate, self._room):
             if file >= 0:
                 os.close(file)
         self._gate = self._room = -1
 
     @contextmanager
-    def _held(self, how: int) -> Iterator[None]:
-        before = self._how
+    def _held(self, how: int, linger_s: float = 0.0) -> Iterator[None]:
+        with self._mutex:
+            before = self._how if self._after is None else self._after
+            if how != fcntl.LOCK_EX or time.monotonic() - self._since > STRETCH_S:
+                self._settle()
         try:
-            self._take(how)
+            with self._mutex:
+                self._after = None
+                self._take(how)
             yield
         finally:
-            self._take(before)
+            with self._mutex:
+                self._after = None
+                if linger_s and self._how == fcntl.LOCK_EX:
+                    self._linger(before, linger_s)
+                else:
+                    self._take(before)
+
+    def _linger(self, after: int, seconds: float) -> None:
+        """Stay alone for so long, and have then what comes after."""
+        self._ending.cancel()
+        self._after, self._ending = after, threading.Timer(seconds, self._settle)
+        self._ending.daemon = True
+        self._ending.start()
+
+    def _settle(self) -> None:
+        """End what lingers."""
+        with self._mutex:
+            after, self._after = self._after, None
+            if after is not None:
+                self._take(after)
 
     def _take(self, how: int) -> None:
         if how == self._how != fcntl.LOCK_UN:
@@ -83,6 +122,7 @@ class Turns:
             fcntl.flock(self._room, how)
             fcntl.flock(self._gate, fcntl.LOCK_UN)
             self._how = how
+            self._since = time.monotonic()
             self.waited_s += time.perf_counter() - begun
 
 

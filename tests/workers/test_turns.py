@@ -161,6 +161,58 @@ def test_other_users_may_take_turns_whatever_the_umask(tmp_path: Path) -> None:
     assert modes == [0o644, 0o644]
 
 
+def test_turns_alone_that_follow_each_other_are_one_stretch(tmp_path: Path, other: Callable[..., Other]) -> None:
+    with closing(Turns(CARD, tmp_path)) as mine:
+        with mine.alone(linger_s=WAIT_S):
+            pass
+        someone = other("alone")
+        assert someone.says(SOON_S) is None
+        with mine.alone():
+            assert mine.waited_s < SOON_S
+        assert someone.says() == "has it"
+
+
+def test_a_turn_lingers_no_longer_than_it_was_to(tmp_path: Path, other: Callable[..., Other]) -> None:
+    with closing(Turns(CARD, tmp_path)) as mine, mine.among_others():
+        with mine.alone(linger_s=SOON_S):
+            someone = other("among_others")
+        assert someone.says() == "has it"
+
+
+@pytest.mark.parametrize("then", ["among_others", "away"])
+def test_whatever_else_is_wanted_ends_it_at_once(then: str, tmp_path: Path, other: Callable[..., Other]) -> None:
+    with closing(Turns(CARD, tmp_path)) as mine:
+        with mine.alone(linger_s=WAIT_S):
+            someone = other("among_others")
+        with getattr(mine, then)():
+            assert someone.says() == "has it"
+
+
+def test_a_turn_that_is_left_takes_what_lingers_with_it(tmp_path: Path, other: Callable[..., Other]) -> None:
+    with closing(Turns(CARD, tmp_path)) as mine:
+        with mine.among_others(), mine.alone(linger_s=SOON_S):
+            someone = other("alone")
+        assert someone.says() == "has it"
+        time.sleep(2 * SOON_S)
+        someone.leave()
+        assert other("alone").says() == "has it"
+
+
+def test_others_get_their_turn_when_a_stretch_was_long(
+    tmp_path: Path, other: Callable[..., Other], monkeypatch
+) -> None:
+    monkeypatch.setattr("workers.turns.STRETCH_S", 0.0)
+    with closing(Turns(CARD, tmp_path)) as mine:
+        with mine.alone(linger_s=WAIT_S):
+            someone = other("alone")
+        assert someone.says(SOON_S) is None
+        with ThreadPoolExecutor(1) as pool:
+            again = pool.submit(lambda: mine.alone().__enter__())
+            assert someone.says() == "has it"
+            someone.leave()
+            again.result(WAIT_S)
+
+
 def test_seconds_of_waiting_are_counted(tmp_path: Path, other: Callable[..., Other]) -> None:
     with closing(Turns(CARD, tmp_path)) as mine:
         with mine.among_others():

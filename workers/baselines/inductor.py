@@ -15,6 +15,10 @@ from torch._inductor.runtime import benchmarking
 
 from workers.turns import Turns
 
+LINGER_S = 0.25
+"""Seconds until the next kernel is timed, at most: it is compiled meanwhile. To hand the card over takes as long where
+others are at work, and a contender's kernels are timed some hundred times."""
+
 
 def compiled(module: torch.fx.GraphModule, mode: str, turns: Turns) -> Callable[..., Any]:
     """A module that is compiled when it is called first, for static shapes.
@@ -43,7 +47,7 @@ def tuning_alone(turns: Turns) -> Iterator[None]:
 
     def alone(*args: object, **options: object) -> object:
         _finish()
-        with turns.alone():
+        with turns.alone(LINGER_S):
             return benchmark_gpu(*args, **options)
 
     # Kernels are timed at their first launch, too, in a call that TorchDynamo looks into.

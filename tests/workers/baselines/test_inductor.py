@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ import torch
 from torch._inductor.runtime import benchmarking
 
 from workers.baselines.contenders import MODES
-from workers.baselines.inductor import compiled, tuning_alone
+from workers.baselines.inductor import LINGER_S, compiled, tuning_alone
 from workers.turns import Turns
 
 OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
@@ -82,10 +83,13 @@ def test_it_is_alone_where_it_times(turns, possible, monkeypatch):
     untouched = benchmarking.benchmarker.benchmark_gpu
     with turns.among_others(), tuning_alone(turns):
         assert benchmarking.benchmarker.benchmark_gpu(possible, rep=3) == ("none", {"rep": 3})
+        assert possible() == "none", "the next one may follow at once"
+        time.sleep(2 * LINGER_S)
         assert possible() == "among others"
         timed = benchmarking.benchmarker.benchmark(possible, (), {}, device="cuda")
         assert timed[0] == "none", "this is how its own kernels and those of libraries are timed"
         with turns.away():
             assert benchmarking.benchmarker.benchmark_gpu(possible)[0] == "none"
+            time.sleep(2 * LINGER_S)
             assert possible() == "alone"
     assert benchmarking.benchmarker.benchmark_gpu is untouched
