@@ -108,7 +108,7 @@ class Measurement:
             pacer = self.pacer or self.bundle.reduced()
             if self.pacer is not None:
                 self._assemble_judged(self.pacer)
-        self.setting.crew.provide(room_for(self.bundle, pacer))
+        self.setting.crew.provide(room_for(self.bundle, pacer, *filter(None, (incumbent,))))
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)
