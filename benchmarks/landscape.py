@@ -21,14 +21,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
-from threading import local
 
 from benchmarks.figures import Allowance
 from benchmarks.measurer import Station
 from benchmarks.record import machine, versions
 from benchmarks.space import Point, Written, points, written
 from service.operators.shapes import boundary_shapes
-from tests.gpu.benches import TRACE, Served, cores
+from tests.gpu.benches import TRACE, Team, cores
 from tests.gpu.contracts import operators
 from tests.gpu.judging import cards
 from workers.errors import WorkerError
@@ -154,8 +153,7 @@ class Tracers:
     """Benches that trace, as many as there are threads; each thread has its own."""
 
     def __init__(self, processes: int) -> None:
-        self._mine = local()
-        self._all: list[Served] = []
+        self._team = Team(TRACE)
         self._pool = ThreadPoolExecutor(processes)
 
     def start(self, job: TraceJob) -> "Future[TraceReport | Failure]":
@@ -165,14 +163,10 @@ class Tracers:
     def close(self) -> None:
         """End all of them."""
         self._pool.shutdown(cancel_futures=True)
-        for served in self._all:
-            served.close()
+        self._team.close()
 
     def _trace(self, job: TraceJob) -> TraceReport | Failure:
-        if not hasattr(self._mine, "served"):
-            self._mine.served = Served(TRACE)
-            self._all.append(self._mine.served)
-        answer = self._mine.served.ask(job)
+        answer = self._team.ask(job)
         if isinstance(answer, TraceReport | Failure):
             return answer
         return Failure(error=f"a trace was answered by '{answer.kind}'", transient=True)

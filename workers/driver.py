@@ -99,8 +99,7 @@ def address_of(index: int) -> str:
         ToolMissing: If this machine has no CUDA driver or no such card.
         DriverError: If the driver cannot be used.
     """
-    device = _found(index)
-    return _text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device)))
+    return _address(_found(index))
 
 
 def open_card(index: int) -> Card:
@@ -130,6 +129,10 @@ def _found(index: int) -> Handle:
     return _done(_cuda.cuDeviceGet(index))
 
 
+def _address(device: Handle) -> str:
+    return _text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device)))
+
+
 def current_card() -> Card:
     """The card that is open in this thread.
 
@@ -147,7 +150,7 @@ def current_card() -> Card:
     return Card(
         index=int(device),
         name=_text(_done(_cuda.cuDeviceGetName(128, device))),
-        address=address_of(int(device)),
+        address=_address(device),
         capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
         l2_bytes=attribute("L2_CACHE_SIZE"),
         shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),

@@ -44,8 +44,8 @@ class Turns:
         self._room = _opened(folder / f"kernelreef-{name}-room.lock")
         self._how = fcntl.LOCK_UN
         self._since = 0.0
-        self._after: int | None = None
         # What comes after a turn that lingers, and who sees to it.
+        self._after: int | None = None
         self._ending = threading.Timer(0.0, self._settle)
         self._mutex = threading.RLock()
         self.waited_s = 0.0

@@ -28,8 +28,6 @@ PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
 """What a module calls a parameter."""
 REFERENCE, SEED = "reference.py", "seed.py"
 """Files beside the spec."""
-
-
 BASELINES = ["compile"]
 """What kernels are compared with besides eager PyTorch: fast_p is said of these two."""
 

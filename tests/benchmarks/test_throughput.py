@@ -56,11 +56,9 @@ def test_a_summary_counts_by_stage_and_gives_rates_and_percentiles():
 
 
 def test_rows_of_so_many_benches_are_apart():
-    lines = [
-        {"kind": "run", "session": 1.0, "phase": "ready", "operator": "rmsnorm", "benches": benches, **found}
-        for benches in (1, 4)
-        for found in ({"seconds": 10.0 * benches, "processes": 2, "processors_busy": 0.5, "card_busy": 0.2},)
-    ]
+    run = {"kind": "run", "session": 1.0, "phase": "ready", "operator": "rmsnorm", "processes": 2}
+    run |= {"processors_busy": 0.5, "card_busy": 0.2}
+    lines = [{**run, "benches": benches, "seconds": 10.0 * benches} for benches in (1, 4)]
     lines += [verdict("correct", 0.2, None, phase="ready", benches=4, pairs=[PAIRS], pacer_us=[20.0])]
     assert [(row["benches"], row["seconds"], row["judged"]) for row in summarise(lines)] == [(1, 10.0, 0), (4, 40.0, 1)]
 

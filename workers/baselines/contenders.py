@@ -47,10 +47,12 @@ def contenders_of(
     native = native_of(operator, graph.shape.dims)
     if native is not None and NATIVE in wanted:
         makers[native[0]] = partial(_as_is, native[1])
-    liger = liger_of(operator) if LIGER in wanted else None
-    if isinstance(liger, str):
-        return makers, {LIGER: liger}
-    return makers | ({LIGER: partial(_as_is, liger)} if liger else {}), {}
+    if LIGER in wanted:
+        liger = liger_of(operator)
+        if isinstance(liger, str):
+            return makers, {LIGER: liger}
+        makers[LIGER] = partial(_as_is, liger)
+    return makers, {}
 
 
 def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str, turns: Turns) -> Function:

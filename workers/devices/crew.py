@@ -128,6 +128,8 @@ class Crew:
         if self.arena_bytes < needed_bytes:
             self.look(Forget())
         if self.arena_bytes < needed_bytes or needed_bytes <= self._usual_bytes < self.arena_bytes:
+            with self.turns.among_others():
+                self._runner.kill()
             self._replace_runner(max(needed_bytes, self._usual_bytes))
 
     def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> Done | Timed:
@@ -186,7 +188,7 @@ class Crew:
         except (ChildDied, ChildSilent):
             self._runner.kill()
             raise
-        if isinstance(reply, Fault | Broken):
+        if not isinstance(reply, Done | Timed | Refused):
             self._runner.kill()
         return reply
 
@@ -205,10 +207,8 @@ class Crew:
         return self._memory_bytes // ARENA_SHARE
 
     def _replace_runner(self, arena_bytes: int | None = None) -> None:
-        """Have the spare take over, with an arena as large as the former one if nothing else is said."""
+        """Have the spare take over for one that was ended, with as large an arena if nothing else is said."""
         claimed = arena_bytes or self.arena_bytes or self._usual_bytes
-        with self.turns.among_others():
-            self._runner.kill()
         self.look(Attend(handle="", arena_bytes=0))
         self._runner, self._spare = self._spare, self._hire_runner()
         self.opened = _greeting(self._runner)

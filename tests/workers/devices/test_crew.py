@@ -4,7 +4,8 @@ import threading
 import time
 import uuid
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -211,42 +212,36 @@ def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
     assert crew.look(Attend(handle=crew.opened.handle, arena_bytes=64)).outcome is None
 
 
+def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], object]) -> None:
+    """What is asked for in somebody else's turn is not done before that is left, and then it is."""
+    asking = threading.Thread(target=ask)
+    with turn:
+        asking.start()
+        asking.join(SOON_S)
+        assert asking.is_alive()
+    asking.join(WAIT_S)
+    assert not asking.is_alive()
+
+
 def test_nothing_is_run_or_looked_at_while_somebody_else_times(crew_that, address: str):
     crew, other = crew_that(), Turns(address)
     for ask in (lambda: execute(crew), lambda: crew.look(Attend(handle=crew.opened.handle, arena_bytes=64))):
-        asking = threading.Thread(target=ask)
-        with other.alone():
-            asking.start()
-            asking.join(SOON_S)
-            assert asking.is_alive()
-        asking.join(WAIT_S)
-        assert not asking.is_alive()
+        waits_until_left(other.alone(), ask)
     other.close()
 
 
 def test_only_timing_waits_for_those_who_do_not_time(crew_that, address: str):
     crew, other = crew_that(), Turns(address)
-    timing = threading.Thread(target=lambda: crew.replay(TimeRound(), ASK_S, Stage.TIME))
     with other.among_others():
         assert execute(crew) == Done()
         crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
-        timing.start()
-        timing.join(SOON_S)
-        assert timing.is_alive()
-    timing.join(WAIT_S)
-    assert not timing.is_alive()
+    waits_until_left(other.among_others(), lambda: crew.replay(TimeRound(), ASK_S, Stage.TIME))
     other.close()
 
 
 def test_kernels_that_do_not_bear_to_be_interrupted_are_alone(crew_that, address: str):
     crew, other = crew_that(), Turns(address)
-    asked = threading.Thread(target=lambda: crew.replay(Scrub(), ASK_S, Stage.CHECK, alone=True))
-    with other.among_others():
-        asked.start()
-        asked.join(SOON_S)
-        assert asked.is_alive()
-    asked.join(WAIT_S)
-    assert not asked.is_alive()
+    waits_until_left(other.among_others(), lambda: crew.replay(Scrub(), ASK_S, Stage.CHECK, alone=True))
     other.close()
 
 
