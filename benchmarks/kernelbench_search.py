@@ -28,7 +28,7 @@ from pathlib import Path
 from benchmarks.compared import latest
 from benchmarks.figures import Figures, Lines, Row, read_lines
 from benchmarks.record import RESULTS
-from benchmarks.searches import lane_options, left_of, search_all, terms_of
+from benchmarks.searches import Notes, lane_options, left_of, search_all, terms_of
 from benchmarks.suites import Entry
 from service.cli.imported import read_problem
 from service.errors import BadInput
@@ -140,7 +140,8 @@ def main() -> None:
     terms, (first, step) = terms_of(options), options.share
     with closing(Lines(options.out / f"{NAME}.jsonl")) as lines:
         mine = entries_of(prepared, options.folder)[first::step]
-        asyncio.run(search_all(options, terms, left_of(mine, lines, measured=False), lines, [None] * options.lanes))
+        left = left_of(mine, lines, measured=False)
+        asyncio.run(search_all(options, terms, left, Notes(lines, terms.device)))
         rows = list(lines.rows)
     _conclude(options, prepared, rows)
 

@@ -1,15 +1,16 @@
 """Searches on a card, without a language model, against eager, torch.compile, max-autotune and liger-kernel.
 
-    python -m benchmarks.searches --suite anchor --minutes 9 --out results
+    python -m benchmarks.searches --suite anchor catalogue --minutes 9 --out results
 
 Each row is one search over one shape (`suites.py`). The figures of a row are from one run after the search: the best
 kernel's plan is replayed, and the baselines are timed, as cold CUDA graphs interleaved in one process. Every row is a
 line of `<suite>.jsonl` as soon as it is known; said again with the same folder, what has figures is not searched again.
-A search compares with eager PyTorch alone, so that it begins soon. While a row is compared with the others, most of
-which is compiling, the next one is searched for; on the card they take turns, and whatever is timed is alone.
+A search compares with eager PyTorch alone, so that it begins soon. Rows are compared with the others, most of which is
+compiling, while searches go on, `--comparing` of them at a time; on the card they take turns, and whatever is timed is
+alone. With several suites their rows follow each other, and each suite has files of its own.
 
 With `--lanes 3` three rows are searched for at a time: they share the tracers and the card, on which everybody takes
-turns, and what is timed is alone there. While the baselines of one compile, the others go on.
+turns, and what is timed is alone there.
 
 Several cards of a host are used by as many processes, each with a folder, cores and a share of the rows of its own;
 then all their lines become `<suite>.json`, a table and a plot:
@@ -43,9 +44,10 @@ from pathlib import Path
 
 from archive.records import Search, SearchState
 from benchmarks.compared import conclude, lines_of
+from benchmarks.comparing import REASON_CHARS, Comparisons, figures_of
 from benchmarks.figures import Figures, Lines, Row, device_of, share_of
 from benchmarks.record import RESULTS
-from benchmarks.suites import SUITES, Entry, Rates, floor_us, moved_bytes, suite
+from benchmarks.suites import SUITES, Entry, Rates, suite
 from service.coordinator import Coordinator
 from service.errors import Conflict, ServiceError
 from service.judging.reports import reports_on
@@ -54,19 +56,18 @@ from service.metrics import METRICS
 from service.settings import Settings, usable_cores
 from service.steering.requests import SearchRequest
 from service.telling.kernelbench import speedups_of
-from workers.baselines import BaselineProcess, BaselinesFailed, measure_baselines
-from workers.protocol import Bundle, Device, Graph, Operator, Ratio
+from workers.baselines import BaselineProcess
+from workers.protocol import Bundle, Device, Ratio
 
 POLL_S = 0.5
-AROUND_S, COMPARE_S = 30.0, 45.0
-"""Seconds that a row takes besides its search, and its comparison, before one is known."""
+AROUND_S = 30.0
+"""Seconds that a row takes besides its search, before one is known."""
 SHORTEST_S = 10.0
 """A search that would get less is not begun."""
 RATES_S = 120.0
-REASON_CHARS = 500
 LOG_CHARS = 200_000
+Note = Callable[[Entry, Row], None]
 ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
-Compare = Callable[[Entry, Sequence[Graph], Bundle], Row]
 
 
 @dataclass(frozen=True)
@@ -108,20 +109,40 @@ def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> flo
     return SHORTEST_S if left_s >= around_s + SHORTEST_S else 0.0
 
 
+class Notes:
+    """What becomes of rows: lines of a file, and words for whoever waits.
+
+    Args:
+        lines: The file.
+        device: Where rows are searched for.
+    """
+
+    def __init__(self, lines: Lines, device: Device) -> None:
+        self._lines, self._device = lines, device
+
+    def __call__(self, entry: Entry, row: Row) -> None:
+        """Note what is known of a row."""
+        head = {"kind": "row", "row": entry.key, "operator": entry.operator, "shape": entry.shape}
+        self._lines.add({**head, "device": self._device.name, **row})
+        shown = {name: row.get(name) for name in ("state", "reason", "evaluations", "reef_us", "over_best")}
+        print(entry.key, json.dumps(shown), flush=True)
+
+
 class Lane:
     """Rows one after the other, out of those that are left to all lanes of a card.
 
     Args:
         coordinator: Runs the searches.
         terms: How.
-        lines: Where rows are written.
-        compare: Compares what was found with what a user would run instead, when its search has ended; None for not.
+        note: Takes rows, as soon as something is known of them.
+        comparisons: Takes what was found, when its search has ended; None where nothing is compared.
     """
 
-    def __init__(self, coordinator: Coordinator, terms: Terms, lines: Lines, compare: Compare | None) -> None:
-        self._coordinator, self._terms, self._lines, self._compare = coordinator, terms, lines, compare
+    def __init__(
+        self, coordinator: Coordinator, terms: Terms, note: Note, comparisons: Comparisons | None = None
+    ) -> None:
+        self._coordinator, self._terms, self._note, self._comparisons = coordinator, terms, note, comparisons
         self._around_s: list[float] = []
-        self._compare_s: list[float] = []
 
     async def run(self, entries: deque[Entry], lanes: int) -> None:
         """Search for what is left, as long as there is time; the next one's reference is ready when its turn comes.
@@ -131,7 +152,6 @@ class Lane:
             lanes: How many there are.
         """
         ahead: Search | None = None
-        comparing: asyncio.Task[None] | None = None
         upcoming = entries.popleft() if entries else None
         while upcoming is not None:
             entry = upcoming
@@ -154,24 +174,21 @@ class Lane:
             except ServiceError as error:
                 self._note(entry, {"state": "failed", "reason": str(error)[:REASON_CHARS]})
                 continue
-            if comparing is not None:
-                await comparing
-            comparing = asyncio.create_task(self._compared(entry, search, row, best))
+            if best is not None and self._comparisons is not None:
+                self._comparisons.begin(entry, search, row, best)
             self._around_s.append(time.monotonic() - started - row["search_s"])
-        if comparing is not None:
-            await comparing
 
     @property
     def _left_s(self) -> float:
-        """Seconds for searches: of all that are left, without the last comparison."""
-        last_s = 0.0 if self._compare is None else statistics.median(self._compare_s or (COMPARE_S,))
+        """Seconds for searches: of all that are left, without what comparing takes in the end."""
+        last_s = 0.0 if self._comparisons is None else self._comparisons.ahead_s
         return self._terms.until - time.monotonic() - last_s
 
     async def _waiting(self, entry: Entry) -> Search:
         """A search that exports its reference, and then waits for its turn."""
         terms = self._terms
         # What is compared in the end need not be made ready before the first kernel is judged.
-        compared = {} if self._compare is None else {"baselines": []}
+        compared = {} if self._comparisons is None else {"baselines": []}
         request = SearchRequest(
             operator={**entry.contract(), **compared},
             devices=(terms.device.name,),
@@ -210,20 +227,6 @@ class Lane:
         self._note(entry, row)
         return row, best
 
-    async def _compared(self, entry: Entry, search: Search, row: Row, best: Bundle | None) -> None:
-        """Compare what was found with all baselines."""
-        if best is None or self._compare is None:
-            return
-        begun = time.monotonic()
-        graphs = [Graph.model_validate(graph) for graph in search.graphs]
-        try:
-            row |= await asyncio.to_thread(self._compare, entry, graphs, best)
-        except BaselinesFailed as error:
-            row["reason"] = str(error)[:REASON_CHARS]
-        row["compare_s"] = round(time.monotonic() - begun, 1)
-        self._compare_s.append(row["compare_s"])
-        self._note(entry, row)
-
     async def _found(self, search: Search) -> tuple[Row, Bundle | None]:
         """What a search came to, and the best kernel's bundle if it found a correct one."""
         store, device = self._coordinator.store, self._terms.device.name
@@ -257,45 +260,6 @@ class Lane:
             "configuration": bundle.configuration,
         }
         return row | told, bundle
-
-    def _note(self, entry: Entry, row: Row) -> None:
-        head = {"kind": "row", "row": entry.key, "operator": entry.operator, "shape": entry.shape}
-        self._lines.add({**head, "device": self._terms.device.name, **row})
-        shown = {name: row.get(name) for name in ("state", "reason", "evaluations", "reef_us", "over_best")}
-        print(entry.key, json.dumps(shown), flush=True)
-
-
-def figures_of(
-    entry: Entry, graphs: Sequence[Graph], bundle: Bundle, *, device: Device, rates: Rates, process: BaselineProcess
-) -> Row:
-    """Times of a kernel and of all baselines, interleaved in one run, and what of the floor it reaches.
-
-    Raises:
-        BaselinesFailed: If they could not be measured.
-    """
-    operator = Operator.model_validate(entry.contract())
-    reduced = bundle.reduced()
-    found = measure_baselines(operator, graphs, reduced, device, process.ask, None, {})
-    baseline = next(iter(found.values()))
-    best, times = baseline.best(), {name: figure.time_us for name, figure in baseline.figures.items()}
-    moved = moved_bytes(operator, dict(entry.dims), reduced.plans[0].outputs)
-    least = floor_us(moved, entry.flops, rates)
-    return {
-        "reef_us": baseline.pacer_us,
-        "reef_low_us": baseline.pacer_us * (1 - baseline.pacer_half_width),
-        "reef_high_us": baseline.pacer_us * (1 + baseline.pacer_half_width),
-        **{f"{name}_us": time_us for name, time_us in times.items()},
-        "best_baseline": None if best is None else min(times, key=lambda name: baseline.figures[name].over_pacer),
-        "over_best": None if best is None else best.over_pacer,
-        "over_best_half_width": None if best is None else best.half_width,
-        "moved_bytes": moved,
-        "flops": entry.flops,
-        "pairs": baseline.pairs,
-        "skipped": baseline.skipped,
-        "baselines_s": {name: round(seconds, 2) for name, seconds in baseline.spent_s.items()},
-        "floor_us": least,
-        "floor_share": least / baseline.pacer_us,
-    }
 
 
 def spent() -> dict[str, float]:
@@ -339,13 +303,13 @@ async def search_all(
     options: argparse.Namespace,
     terms: Terms,
     entries: Sequence[Entry],
-    lines: Lines,
-    compares: Sequence[Compare | None],
+    note: Note,
+    comparisons: Comparisons | None = None,
 ) -> None:
-    """Search for rows on one card, in as many lanes as there are comparisons: one belongs to each."""
+    """Search for rows on one card; what was found is compared if there are comparisons."""
     with tempfile.TemporaryDirectory() as folder:
         workers = options.workers or max(1, usable_cores() - 2)
-        lanes = len(compares)
+        lanes = options.lanes
         settings = Settings(
             data_dir=Path(folder),
             local_workers=workers,
@@ -357,8 +321,10 @@ async def search_all(
         coordinator = await Coordinator.open(settings)
         try:
             left = deque(entries)
-            every = [Lane(coordinator, terms, lines, compare) for compare in compares]
+            every = [Lane(coordinator, terms, note, comparisons) for _ in range(lanes)]
             await asyncio.gather(*(lane.run(left, lanes) for lane in every))
+            if comparisons is not None:
+                await comparisons.finish()
         finally:
             await coordinator.close()
             log = Path(folder) / "workers.log"
@@ -384,25 +350,33 @@ def terms_of(options: argparse.Namespace) -> Terms:
 def main() -> None:
     """Search, or say what follows from lines."""
     options = _options()
-    order = [entry.key for entry in suite(options.suite)]
     if options.lines:
-        figures = Figures(options.out, options.suite, options.card)
-        lines = [row for path in options.lines for row in lines_of(path, figures)]
-        conclude(lines, order, options.suite, figures, options.out)
+        _conclude(options, options.lines, options.card)
         return
     terms, (first, step) = terms_of(options), options.share
-    entries = [entry for entry in suite(options.suite) if re.search(options.only, entry.key)][first::step]
-    with closing(Lines(options.out / f"{options.suite}.jsonl")) as known, ExitStack() as stack:
-        compares: list[Compare | None] = [None] * options.lanes
+    every = [entry for name in options.suite for entry in suite(name)]
+    entries = [entry for entry in every if re.search(options.only, entry.key)][first::step]
+    path = options.out / f"{'-'.join(options.suite)}.jsonl"
+    with closing(Lines(path)) as lines, ExitStack() as stack:
+        note, comparisons = Notes(lines, terms.device), None
         if terms.device.measures:
             rates, said = measured_rates(0)
-            known.add({"kind": "rates", "card": options.card, **said})
-            processes = [stack.enter_context(closing(BaselineProcess(0))) for _ in compares]
+            lines.add({"kind": "rates", "card": options.card, **said})
+            processes = [stack.enter_context(closing(BaselineProcess(0))) for _ in range(options.comparing)]
             compares = [partial(figures_of, device=terms.device, rates=rates, process=each) for each in processes]
-        left = left_of(entries, known, measured=terms.device.measures)
-        asyncio.run(search_all(options, terms, left, known, compares))
-        rows = list(known.rows)
-    conclude(rows, order, options.suite, Figures(options.out, options.suite), options.out)
+            comparisons = Comparisons(compares, note)
+        left = left_of(entries, lines, measured=terms.device.measures)
+        asyncio.run(search_all(options, terms, left, note, comparisons))
+    _conclude(options, [path])
+
+
+def _conclude(options: argparse.Namespace, paths: Sequence[Path], card: int = 0) -> None:
+    """Say what follows from files of lines, suite by suite."""
+    for name in options.suite:
+        order, figures = [entry.key for entry in suite(name)], Figures(options.out, name, card)
+        lines = [line for path in paths for line in lines_of(path, figures)]
+        mine = [line for line in lines if line["kind"] != "row" or line["row"] in order]
+        conclude(mine, order, name, figures, options.out)
 
 
 def lane_options(options: argparse.ArgumentParser) -> None:
@@ -413,6 +387,7 @@ def lane_options(options: argparse.ArgumentParser) -> None:
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
     options.add_argument("--lanes", type=int, default=1, help="rows at a time, which share tracers and the card")
+    options.add_argument("--comparing", type=int, default=1, help="rows at a time that are compared with baselines")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
     options.add_argument("--card", type=int, default=0)
@@ -425,7 +400,7 @@ def lane_options(options: argparse.ArgumentParser) -> None:
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--suite", choices=SUITES, default="anchor")
+    options.add_argument("--suite", choices=SUITES, nargs="+", default=["anchor"])
     options.add_argument("--only", default="", help="a regular expression: rows alone that it is found in")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     lane_options(options)

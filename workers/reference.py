@@ -6,6 +6,7 @@ The graph is data that left a jail, so every operation is looked up in `OPERATIO
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from math import inf
 from typing import Any, TypeAlias
 
 import torch
@@ -68,6 +69,9 @@ _REFUSED_OVERLOADS = {("view", "dtype")}
 """Reinterpreting bits has no meaning once float tensors are held in float64."""
 
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
+PART_ELEMENTS = 2**27
+"""Elements of factors and results up to which a product that is not finite is worked out at once: masks of the
+probabilities of attention, 2 * 10**9 at 4x32x4096x4096, would take 90 GB."""
 
 
 def is_allowed(name: str, overload: str) -> bool:
@@ -191,7 +195,10 @@ def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], d
 
 
 def _is_finite(value: object) -> bool:
-    return not isinstance(value, torch.Tensor) or bool(value.isfinite().all())
+    """Whether it holds neither NaN nor infinities; without a copy, for it may be many GB."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+        return True
+    return bool(torch.linalg.vector_norm(value, inf).isfinite())
 
 
 def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor:
@@ -205,6 +212,29 @@ def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor
 
 
 def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """A product of matrices, or of as many pairs of them as both factors hold, with what is not finite."""
+    product = left.new_empty((*left.shape[:-1], right.shape[-1]))
+    _multiply_into(product, left, right)
+    return product
+
+
+def _multiply_into(product: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Work a product out part by part: masks take ten times as much memory as what they are of."""
+    *pairs, rows, columns = product.shape
+    if max(product.numel(), left.numel(), right.numel()) <= PART_ELEMENTS or product.numel() == 1:
+        product.copy_(_product_of_part(left, right))
+    elif pairs and pairs[0] > 1:
+        for parts in zip(product.tensor_split(2), left.tensor_split(2), right.tensor_split(2), strict=True):
+            _multiply_into(*parts)
+    elif rows >= columns:
+        for part, its in zip(product.tensor_split(2, -2), left.tensor_split(2, -2), strict=True):
+            _multiply_into(part, its, right)
+    else:
+        for part, its in zip(product.tensor_split(2, -1), right.tensor_split(2, -1), strict=True):
+            _multiply_into(part, left, its)
+
+
+def _product_of_part(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """BLAS multiplies what is finite; which sums have terms that are not is told by products of masks."""
     one, other = _Signs(left), _Signs(right)
     product = left.nan_to_num(0.0, 0.0, 0.0) @ right.nan_to_num(0.0, 0.0, 0.0)

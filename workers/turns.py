@@ -17,8 +17,9 @@ from workers.errors import Transient
 
 FOLDER = Path("/dev/shm")
 """Where lock files are: every Linux has it, all users may write to it, and nobody tidies it up."""
-STRETCH_S = 3.0
-"""Seconds for which others are kept out at most by turns that follow each other; each may take longer."""
+STRETCH_S = 0.5
+"""Seconds for which others are kept out at most by turns that follow each other; each may take longer. Whoever judges a
+kernel takes dozens of turns, and waits so long before each."""
 
 
 class Turns:

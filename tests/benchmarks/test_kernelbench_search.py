@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.figures import Lines, read_lines
 from benchmarks.kernelbench_search import PREPARED, draw, entries_of, joined, prepare
-from benchmarks.searches import Lane, Terms
+from benchmarks.searches import Lane, Notes, Terms
 from service.coordinator import Coordinator
 from service.settings import Settings
 from tests.workers.kernelbench.problems import forward
@@ -63,7 +63,7 @@ async def test_problems_are_prepared_once_and_searched_for(tmp_path: Path):
     terms = Terms(MODEL, 2, 60.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
     try:
         with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            await Lane(coordinator, terms, lines, None).run(deque(entries), 1)
+            await Lane(coordinator, terms, Notes(lines, terms.device)).run(deque(entries), 1)
             told, _ = joined(rows, lines.rows)
     finally:
         await coordinator.close()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.comparing import Comparisons
 from benchmarks.figures import Lines, Row
-from benchmarks.searches import SHORTEST_S, Lane, Terms, left_of, seconds_for
+from benchmarks.searches import SHORTEST_S, Lane, Notes, Terms, left_of, seconds_for
 from benchmarks.suites import ANCHOR, Entry, Rates, floor_us, moved_bytes, rest
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_catalogue, parse_operator
@@ -62,10 +63,10 @@ async def test_lanes_search_for_all_rows_and_say_what_was_not_reached(tmp_path: 
     terms = Terms(Device.parse("model:sm_90"), 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
     try:
         with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            left = deque(entries[:2])
-            await asyncio.gather(*(Lane(coordinator, terms, lines, None).run(left, 2) for _ in range(2)))
+            left, note = deque(entries[:2]), Notes(lines, terms.device)
+            await asyncio.gather(*(Lane(coordinator, terms, note).run(left, 2) for _ in range(2)))
             late = Terms(terms.device, 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 1.0)
-            await Lane(coordinator, late, lines, None).run(deque(entries[2:]), 1)
+            await Lane(coordinator, late, note).run(deque(entries[2:]), 1)
             rows = lines.rows
     finally:
         await coordinator.close()
@@ -79,7 +80,7 @@ async def test_lanes_search_for_all_rows_and_say_what_was_not_reached(tmp_path: 
 
 
 @pytest.mark.slow
-async def test_a_row_is_compared_while_the_next_one_is_searched_for(tmp_path: Path):
+async def test_rows_are_compared_while_others_are_searched_for(tmp_path: Path):
     entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256})]
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
     terms = Terms(Device.parse("model:sm_90"), 2, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
@@ -98,7 +99,10 @@ async def test_a_row_is_compared_while_the_next_one_is_searched_for(tmp_path: Pa
 
     try:
         with closing(Said(tmp_path / "rows.jsonl")) as lines:
-            await Lane(coordinator, terms, lines, compare).run(deque(entries), 1)
+            note = Notes(lines, terms.device)
+            comparisons = Comparisons([compare], note)
+            await Lane(coordinator, terms, note, comparisons).run(deque(entries), 1)
+            await comparisons.finish()
             rows = [(row["operator"], row.get("reef_us")) for row in lines.rows]
     finally:
         await coordinator.close()

@@ -109,6 +109,23 @@ def test_products_put_infinities_where_ieee_does(double):
     torch.testing.assert_close(value[1].double(), 5 * b[0].double(), rtol=1e-2, atol=0)
 
 
+@pytest.mark.parametrize("elements", [1, 40])
+@pytest.mark.parametrize("sizes", [((5, 7), (7, 3)), ((3, 7), (7, 11)), ((5, 2, 7), (5, 7, 3)), ((1, 4, 7), (1, 7, 3))])
+def test_large_products_are_worked_out_in_parts(elements, sizes, monkeypatch):
+    left, right = (torch.randn(size, generator=torch.Generator().manual_seed(3)) for size in sizes)
+    for factor in (left, right):
+        factor.view(-1)[::6] = 0.0
+        for place, value in zip((1, 4, 9), ("inf", "-inf", "nan"), strict=True):
+            factor.view(-1)[place] = float(value)
+    product = Node(op=f"aten.{'bmm' if left.dim() == 3 else 'mm'}.default", args=(X, InputRef(input=1)))
+    (whole,) = evaluate(graph(product), [left, right], double=True)
+    monkeypatch.setattr("workers.reference.PART_ELEMENTS", elements)
+    (parts,) = evaluate(graph(product), [left, right], double=True)
+    torch.testing.assert_close(parts, whole, equal_nan=True)
+    terms = left.double().unsqueeze(-1) * right.double().unsqueeze(-3)
+    torch.testing.assert_close(whole, terms.sum(-2), equal_nan=True)
+
+
 def test_every_operation_that_computes_can_be_rounded():
     square = Node(op="aten.mul.Tensor", args=(InputRef(input=0), InputRef(input=0)))
     shaped = Node(op="aten.view.default", args=(NodeRef(node=0), (4,)))

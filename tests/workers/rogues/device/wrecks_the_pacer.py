@@ -1,9 +1,9 @@
 """Writes here and there behind its buffers when it takes itself to be timed, so that the pacer goes wrong beside it.
 
 operator: gelu
-on a card: out_of_bounds, wrong_result, input_mutated
+on a card: out_of_bounds, wrong_result, input_mutated, device_fault
 at: time
-stopped by: red zones; and where only the pacer's runs are hit, the pacer is run alone to see whose fault it is
+stopped by: red zones; a run of the pacer alone, where only its runs are hit; the driver, where a small arena ends
 on model: correct
 """
 
