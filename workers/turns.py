@@ -18,8 +18,8 @@ from workers.errors import Transient
 FOLDER = Path("/dev/shm")
 """Where lock files are: every Linux has it, all users may write to it, and nobody tidies it up."""
 STRETCH_S = 0.5
-"""Seconds for which others are kept out at most by turns that follow each other; each may take longer. Whoever judges a
-kernel takes dozens of turns, and waits so long before each."""
+"""Seconds after which turns that follow each other are no longer one stretch, if somebody waits. Others have the card
+for as long then: they take dozens of short turns where TorchInductor tunes without a break."""
 
 
 class Turns:
@@ -60,7 +60,7 @@ class Turns:
 
         Args:
             linger_s: Seconds for which others are kept out after that, unless this process wants another turn. One that
-                it wants alone begins at once, as long as the whole stretch takes no more than `STRETCH_S`.
+                it wants alone begins at once, or after a break where a stretch of `STRETCH_S` made others wait.
         """
         return self._held(fcntl.LOCK_EX, linger_s)
 
@@ -81,8 +81,11 @@ class Turns:
     def _held(self, how: int, linger_s: float = 0.0) -> Iterator[None]:
         with self._mutex:
             before = self._how if self._after is None else self._after
-            if how != fcntl.LOCK_EX or time.monotonic() - self._since > STRETCH_S:
+            break_s = self._break_s() if how == fcntl.LOCK_EX else 0.0
+            if how != fcntl.LOCK_EX or break_s:
                 self._settle()
+        time.sleep(break_s)
+        self.waited_s += break_s
         try:
             with self._mutex:
                 self._after = None
@@ -95,6 +98,26 @@ class Turns:
                     self._linger(before, linger_s)
                 else:
                     self._take(before)
+
+    def _break_s(self) -> float:
+        """How long others should have the card before this process is alone again: as long as they were kept out."""
+        now = time.monotonic()
+        stretch_s = now - self._since
+        if self._after is None or stretch_s <= STRETCH_S:
+            return 0.0
+        if self._is_wanted():
+            return stretch_s
+        self._since = now
+        return 0.0
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody waits for this process to end its turn: they hold the gate."""
+        try:
+            fcntl.flock(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        return False
 
     def _linger(self, after: int, seconds: float) -> None:
         """Stay alone for so long, and have then what comes after."""

@@ -213,6 +213,30 @@ def test_others_get_their_turn_when_a_stretch_was_long(
             again.result(WAIT_S)
 
 
+def test_others_have_the_card_for_as_long_as_a_stretch_kept_them_out(
+    tmp_path: Path, other: Callable[..., Other], monkeypatch
+) -> None:
+    monkeypatch.setattr("workers.turns.STRETCH_S", SOON_S)
+    with closing(Turns(CARD, tmp_path)) as mine, ThreadPoolExecutor(1) as pool:
+        with mine.alone(linger_s=WAIT_S):
+            someone = other("alone")
+            time.sleep(4 * SOON_S)
+        again = pool.submit(lambda: mine.alone().__enter__())
+        assert someone.says() == "has it"
+        someone.leave()
+        again.result(WAIT_S)
+        assert mine.waited_s > 4 * SOON_S, "it was away for as long"
+
+
+def test_a_stretch_that_nobody_waits_for_goes_on(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("workers.turns.STRETCH_S", 0.0)
+    with closing(Turns(CARD, tmp_path)) as mine:
+        for _ in range(3):
+            with mine.alone(linger_s=WAIT_S):
+                time.sleep(SOON_S)
+        assert mine.waited_s < SOON_S
+
+
 def test_seconds_of_waiting_are_counted(tmp_path: Path, other: Callable[..., Other]) -> None:
     with closing(Turns(CARD, tmp_path)) as mine:
         with mine.among_others():

@@ -1,7 +1,9 @@
 """An end to patience: max-autotune may try slow kernels for minutes, and nobody would wait for that."""
 
 import signal
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -11,19 +13,27 @@ next one."""
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+def at_most(seconds: float, excused_s: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
     """Interrupt a block that runs longer, at its next Python instruction. For the main thread only.
 
     An alarm that was set before comes later by what the block took.
 
+    Args:
+        seconds: How long it may run.
+        excused_s: Seconds so far that do not count, such as those of waiting for others.
+
     Raises:
-        TimeoutError: In the block, once the time is over, again and again; libraries may wrap it into an error of
-            theirs. After the block, if it ended all the same.
+        TimeoutError: In the block, once the time is over, again and again. After the block, if it ended all the same,
+            or in another error: libraries wrap it into some of theirs.
     """
     state = {"armed": True, "late": False}
+    until = time.monotonic() + seconds - excused_s()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        if state["armed"]:
+        left_s = until + excused_s() - time.monotonic()
+        if state["armed"] and left_s > 0:
+            signal.setitimer(signal.ITIMER_REAL, left_s, AGAIN_S)
+        elif state["armed"]:
             state["late"] = True
             raise TimeoutError(f"it was not ready after {seconds:g} s")
 
@@ -34,9 +44,10 @@ def at_most(seconds: float) -> Iterator[None]:
             yield
         finally:
             state["armed"] = False
+            error = sys.exception()
+            if state["late"] and (error is None or isinstance(error, Exception)):
+                raise TimeoutError(f"it was not ready after {seconds:g} s") from error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, left_s, again_s)
-    if state["late"]:
-        raise TimeoutError(f"it was not ready after {seconds:g} s")

@@ -30,8 +30,9 @@ FAILURES = (
 )
 """How torch.compile, Triton and liger-kernel say that they cannot run something, memory that is too small included."""
 READY_S = 120.0
-"""Seconds for a contender to get ready; torch.compile took 2 to 20 s on a host that did nothing else, and minutes where
-max-autotune tries kernels for float32 products of the whole attention matrix."""
+"""Seconds for a contender to get ready, without what it waits for others on the card; torch.compile took 2 to 20 s on a
+host that did nothing else, and minutes where max-autotune tries kernels for float32 products of the whole attention
+matrix."""
 REASON_CHARS = 300
 """Longest reason kept."""
 
@@ -75,7 +76,7 @@ class Rehearsal:
             begun = time.perf_counter()
             try:
                 # A turn that was waited for in vain is given back when nothing interrupts any more.
-                with self._turns.among_others(), at_most(READY_S):
+                with self._turns.among_others(), at_most(READY_S, lambda: self._turns.waited_s):
                     function = make()
                     self.compare(function)
             except Disagrees as error:

@@ -26,12 +26,22 @@ def test_a_block_that_takes_interruptions_for_something_else_is_interrupted_agai
     assert tried == [0, 1, 2]
 
 
-def test_an_error_that_wraps_the_interruption_passes():
-    with pytest.raises(RuntimeError, match="tuning failed"), at_most(0.1):
+def test_an_error_that_wraps_the_interruption_is_told_as_what_it_is():
+    with pytest.raises(TimeoutError, match=r"after 0\.1 s"), at_most(0.1):
         try:
             time.sleep(30)
         except TimeoutError as error:
             raise RuntimeError("tuning failed") from error
+
+
+def test_what_is_excused_does_not_count():
+    begun = time.monotonic()
+    with at_most(0.1, lambda: min(0.3, time.monotonic() - begun)):
+        time.sleep(0.2)
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError), at_most(0.1, lambda: min(0.3, time.monotonic() - begun)):
+        time.sleep(30)
+    assert 0.4 <= time.monotonic() - begun < 10
 
 
 def test_nothing_happens_to_a_quick_block_nor_after_it():
