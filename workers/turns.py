@@ -82,11 +82,11 @@ class Turns:
         with self._mutex:
             before = self._how if self._after is None else self._after
             break_s = self._break_s() if how == fcntl.LOCK_EX else 0.0
-            if how != fcntl.LOCK_EX or break_s:
+            if how != fcntl.LOCK_EX:
                 self._settle()
-        time.sleep(break_s)
-        self.waited_s += break_s
         try:
+            if break_s:
+                self._rest(break_s)
             with self._mutex:
                 self._after = None
                 self._take(how)
@@ -109,6 +109,14 @@ class Turns:
             return stretch_s
         self._since = now
         return 0.0
+
+    def _rest(self, seconds: float) -> None:
+        """Be away for so long, also for those who want to be alone."""
+        with self._mutex:
+            self._after = None
+            self._take(fcntl.LOCK_UN)
+        time.sleep(seconds)
+        self.waited_s += seconds
 
     def _is_wanted(self) -> bool:
         """Whether somebody waits for this process to end its turn: they hold the gate."""

@@ -217,15 +217,19 @@ def test_others_have_the_card_for_as_long_as_a_stretch_kept_them_out(
     tmp_path: Path, other: Callable[..., Other], monkeypatch
 ) -> None:
     monkeypatch.setattr("workers.turns.STRETCH_S", SOON_S)
-    with closing(Turns(CARD, tmp_path)) as mine, ThreadPoolExecutor(1) as pool:
+    with closing(Turns(CARD, tmp_path)) as mine, mine.among_others(), ThreadPoolExecutor(1) as pool:
         with mine.alone(linger_s=WAIT_S):
             someone = other("alone")
-            time.sleep(4 * SOON_S)
+            time.sleep(20 * SOON_S)
         again = pool.submit(lambda: mine.alone().__enter__())
         assert someone.says() == "has it"
+        assert someone.says(SOON_S) is None and not again.done()
         someone.leave()
+        another = other("alone")
+        assert another.says(10 * SOON_S) == "has it", "turn after turn, in a break as long as the stretch"
+        another.leave()
         again.result(WAIT_S)
-        assert mine.waited_s > 4 * SOON_S, "it was away for as long"
+        assert mine.waited_s > 20 * SOON_S
 
 
 def test_a_stretch_that_nobody_waits_for_goes_on(tmp_path: Path, monkeypatch) -> None:
