@@ -7,6 +7,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NoReturn
 
 from pydantic import ValidationError
@@ -36,12 +37,12 @@ class Channel:
         self._end = end
 
     def orders(self) -> Iterator[Order]:
-        """Orders as they come, until the parent hangs up.
+        """Orders as they come, until the parent hangs up, be it without hearing the last answer.
 
         Raises:
             BadMessage: If a line is no order.
         """
-        with self._end.makefile("rb") as lines:
+        with self._end.makefile("rb") as lines, suppress(ConnectionResetError):
             for line in lines:
                 try:
                     yield ORDER.validate_json(line)

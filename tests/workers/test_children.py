@@ -1,4 +1,5 @@
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -153,6 +154,13 @@ def test_a_child_ends_when_its_parent_hangs_up(hired) -> None:
     child.close()
     assert child._ended == "ended with exit status 0"
     assert not is_alive(child.pid)
+
+
+def test_a_child_ends_when_its_parent_hangs_up_on_its_answer(hired) -> None:
+    child = hired(echo)
+    assert select.select([child._end], [], [], 10)[0], "an answer is there"
+    child.close()
+    assert child._ended == "ended with exit status 0"
 
 
 def test_a_child_that_does_not_end_by_itself_is_killed(hired, monkeypatch) -> None:
