@@ -213,23 +213,23 @@ def test_others_get_their_turn_when_a_stretch_was_long(
             again.result(WAIT_S)
 
 
-def test_others_have_the_card_for_as_long_as_a_stretch_kept_them_out(
-    tmp_path: Path, other: Callable[..., Other], monkeypatch
-) -> None:
+def test_others_have_turn_after_turn_for_as_long_as_a_stretch_kept_them_out(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("workers.turns.STRETCH_S", SOON_S)
-    with closing(Turns(CARD, tmp_path)) as mine, mine.among_others(), ThreadPoolExecutor(1) as pool:
-        with mine.alone(linger_s=WAIT_S):
-            someone = other("alone")
-            time.sleep(20 * SOON_S)
-        again = pool.submit(lambda: mine.alone().__enter__())
-        assert someone.says() == "has it"
-        assert someone.says(SOON_S) is None and not again.done()
-        someone.leave()
-        another = other("alone")
-        assert another.says(10 * SOON_S) == "has it", "turn after turn, in a break as long as the stretch"
-        another.leave()
-        again.result(WAIT_S)
-        assert mine.waited_s > 20 * SOON_S
+
+    def three_turns(turns: Turns) -> None:
+        for _ in range(3):
+            with turns.alone():
+                pass
+
+    with closing(Turns(CARD, tmp_path)) as mine, closing(Turns(CARD, tmp_path)) as its, mine.among_others():
+        with ThreadPoolExecutor(2) as pool:
+            with mine.alone(linger_s=WAIT_S):
+                someone = pool.submit(three_turns, its)
+                time.sleep(8 * SOON_S)
+            again = pool.submit(lambda: mine.alone().__enter__())
+            someone.result(4 * SOON_S)
+            again.result(WAIT_S)
+        assert mine.waited_s > 8 * SOON_S
 
 
 def test_a_stretch_that_nobody_waits_for_goes_on(tmp_path: Path, monkeypatch) -> None:
