@@ -7,7 +7,7 @@ kernel's plan is replayed, and the baselines are timed, as cold CUDA graphs inte
 line of `<suite>.jsonl` as soon as it is known; said again with the same folder, what has figures is not searched again.
 A search compares with eager PyTorch alone, so that it begins soon. Rows are compared with the others, most of which is
 compiling, while searches go on, `--comparing` of them at a time; on the card they take turns, and whatever is timed is
-alone. With several suites their rows follow each other, and each suite has files of its own.
+alone. With several suites their rows follow each other, and their lines are in one file, `anchor-catalogue.jsonl`.
 
 With `--lanes 3` three rows are searched for at a time: they share the tracers and the card, on which everybody takes
 turns, and what is timed is alone there.
