@@ -1,6 +1,7 @@
 """What must be documented is: settings, outcomes, sockets, routes and commands, by heading or by name."""
 
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,3 +115,8 @@ def test_the_text_speaks_of_the_project_alone() -> None:
         text = path.read_text(encoding="utf-8").lower()
         found += [f"{path.relative_to(ROOT)}: {fragment}" for fragment in FOREIGN if fragment in text]
     assert found == []
+
+
+def test_every_figure_says_where_when_and_how_it_was_made():
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        assert {"machine", "versions", "date", "command"} <= json.loads(path.read_text()).keys(), path.name
