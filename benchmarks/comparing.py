@@ -16,6 +16,7 @@ COMPARE_S = 45.0
 """Seconds that a comparison takes, before one is known."""
 REASON_CHARS = 500
 Compare = Callable[[Entry, Sequence[Graph], Bundle], Row]
+Note = Callable[[Entry, Row], None]
 
 
 class Comparisons:
@@ -26,20 +27,18 @@ class Comparisons:
         note: Takes a row when all is known of it.
     """
 
-    def __init__(self, compares: Sequence[Compare], note: Callable[[Entry, Row], None]) -> None:
+    def __init__(self, compares: Sequence[Compare], note: Note) -> None:
         self._idle: asyncio.Queue[Compare] = asyncio.Queue()
         for compare in compares:
             self._idle.put_nowait(compare)
         self._count = len(compares)
         self._note = note
-        self._begun: set[asyncio.Task[None]] = set()
+        self._begun: list[asyncio.Task[None]] = []
         self._taken_s: list[float] = []
 
     def begin(self, entry: Entry, search: Search, row: Row, best: Bundle) -> None:
         """Have the best kernel of a row compared when its turn comes."""
-        task = asyncio.create_task(self._compared(entry, search, row, best))
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
+        self._begun.append(asyncio.create_task(self._compared(entry, search, row, best)))
 
     async def finish(self) -> None:
         """Wait for all that were begun."""
@@ -47,9 +46,10 @@ class Comparisons:
 
     @property
     def ahead_s(self) -> float:
-        """Seconds that those which were begun, and one more, are going to take."""
+        """Seconds that those which are not done, and one more, are going to take."""
         one_s = statistics.median(self._taken_s or (COMPARE_S,))
-        return one_s * ceil((len(self._begun) + 1) / self._count)
+        left = sum(not task.done() for task in self._begun)
+        return one_s * ceil((left + 1) / self._count)
 
     async def _compared(self, entry: Entry, search: Search, row: Row, best: Bundle) -> None:
         graphs = [Graph.model_validate(graph) for graph in search.graphs]

@@ -34,7 +34,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +43,7 @@ from pathlib import Path
 
 from archive.records import Search, SearchState
 from benchmarks.compared import conclude, lines_of
-from benchmarks.comparing import REASON_CHARS, Comparisons, figures_of
+from benchmarks.comparing import REASON_CHARS, Comparisons, Note, figures_of
 from benchmarks.figures import Figures, Lines, Row, device_of, share_of
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, Entry, Rates, suite
@@ -65,7 +65,6 @@ SHORTEST_S = 10.0
 """A search that would get less is not begun."""
 RATES_S = 120.0
 LOG_CHARS = 200_000
-Note = Callable[[Entry, Row], None]
 ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
 
 

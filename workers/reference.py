@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import torch
 from torch._ops import OpOverload
 
+from workers.float8 import readable
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
 
@@ -152,11 +153,11 @@ def _base(node: Node) -> str:
 def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     if isinstance(result, tuple | list):
         return tuple(rounding(part) if _is_real(part) else part for part in result)
-    return rounding(result) if result is not None and _is_real(result) else result
+    return rounding(result) if _is_real(result) else result
 
 
-def _is_real(value: torch.Tensor | None) -> bool:
-    return value is not None and value.is_floating_point()
+def _is_real(value: object) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
@@ -188,17 +189,16 @@ def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], d
         kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
     if given and _is_factory(operation):
         kwargs["device"] = given[0].device
-    if node.op in _PRODUCTS_OF_TWO and not all(map(_is_finite, args)):
+    if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return _multiply(args, kwargs)
     result: Result = operation(*args, **kwargs)
     return result
 
 
-def _is_finite(value: object) -> bool:
-    """Whether it holds neither NaN nor infinities; without a copy, for it may be many GB."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
-        return True
-    return bool(torch.linalg.vector_norm(value, inf).isfinite())
+def is_finite(*tensors: torch.Tensor) -> bool:
+    """Whether tensors hold neither NaN nor infinities; one pass over each without a copy, and one wait for the card."""
+    most = [torch.linalg.vector_norm(readable(tensor), inf).double() for tensor in tensors if tensor.numel()]
+    return not most or bool(torch.stack(most).isfinite().all())
 
 
 def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor:
@@ -220,18 +220,15 @@ def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 def _multiply_into(product: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
     """Work a product out part by part: masks take ten times as much memory as what they are of."""
-    *pairs, rows, columns = product.shape
     if max(product.numel(), left.numel(), right.numel()) <= PART_ELEMENTS or product.numel() == 1:
         product.copy_(_product_of_part(left, right))
-    elif pairs and pairs[0] > 1:
-        for parts in zip(product.tensor_split(2), left.tensor_split(2), right.tensor_split(2), strict=True):
-            _multiply_into(*parts)
-    elif rows >= columns:
-        for part, its in zip(product.tensor_split(2, -2), left.tensor_split(2, -2), strict=True):
-            _multiply_into(part, its, right)
-    else:
-        for part, its in zip(product.tensor_split(2, -1), right.tensor_split(2, -1), strict=True):
-            _multiply_into(part, left, its)
+        return
+    *pairs, rows, columns = product.shape
+    axis = 0 if pairs and pairs[0] > 1 else -2 if rows >= columns else -1
+    lefts = (left, left) if axis == -1 else left.tensor_split(2, axis)
+    rights = (right, right) if axis == -2 else right.tensor_split(2, axis)
+    for parts in zip(product.tensor_split(2, axis), lefts, rights, strict=True):
+        _multiply_into(*parts)
 
 
 def _product_of_part(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -87,20 +87,20 @@ class Turns:
         try:
             if break_s:
                 self._rest(break_s)
-            with self._mutex:
-                self._after = None
-                self._take(how)
+            self._change(how)
             yield
         finally:
             with self._mutex:
-                self._after = None
                 if linger_s and self._how == fcntl.LOCK_EX:
                     self._linger(before, linger_s)
                 else:
-                    self._take(before)
+                    self._change(before)
 
     def _break_s(self) -> float:
-        """How long others should have the card before this process is alone again: as long as they were kept out."""
+        """How long others should have the card before this process is alone again: as long as they were kept out.
+
+        A stretch that nobody waits for counts from now on.
+        """
         now = time.monotonic()
         stretch_s = now - self._since
         if self._after is None or stretch_s <= STRETCH_S:
@@ -112,9 +112,7 @@ class Turns:
 
     def _rest(self, seconds: float) -> None:
         """Be away for so long, also for those who want to be alone."""
-        with self._mutex:
-            self._after = None
-            self._take(fcntl.LOCK_UN)
+        self._change(fcntl.LOCK_UN)
         time.sleep(seconds)
         self.waited_s += seconds
 
@@ -137,9 +135,14 @@ class Turns:
     def _settle(self) -> None:
         """End what lingers."""
         with self._mutex:
-            after, self._after = self._after, None
-            if after is not None:
-                self._take(after)
+            if self._after is not None:
+                self._change(self._after)
+
+    def _change(self, how: int) -> None:
+        """Have another turn, or none; what lingers ends with it."""
+        with self._mutex:
+            self._after = None
+            self._take(how)
 
     def _take(self, how: int) -> None:
         if how == self._how != fcntl.LOCK_UN:

@@ -10,6 +10,7 @@ import torch
 from workers.checks.base import Evidence
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
 from workers.protocol import Operator
+from workers.reference import is_finite
 
 
 @dataclass(frozen=True)
@@ -219,12 +220,6 @@ def rms(rows: torch.Tensor) -> torch.Tensor:
     """Root mean square of each row, (rows, 1); in one pass."""
     norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return norms / sqrt(rows.shape[1])
-
-
-def is_finite(*tensors: torch.Tensor) -> bool:
-    """Whether tensors hold neither NaN nor infinities; one pass over each, and one wait for the card."""
-    most = [torch.linalg.vector_norm(readable(tensor), inf).double() for tensor in tensors if tensor.numel()]
-    return not most or bool(torch.stack(most).isfinite().all())
 
 
 def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[Allowance, float]:
