@@ -17,10 +17,9 @@ from workers.protocol import Seat
 from workers.support import SupportKernel
 from workers.turns import Turns
 
-MEMORY_SHARE, ALL_SHARE = 0.3, 0.6
-"""Share of the card's memory that one checker's answers may take, and those of all checkers. Answers of a race of 16
-pairs take 8 GB where every output is of 16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141
-GB, and so they do twice beside arenas, which take a sixth."""
+MEMORY_SHARE = 0.3
+"""Share of a seat's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
+16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141 GB."""
 
 
 def serve(
@@ -42,16 +41,11 @@ def serve(
     except (WorkerError, RuntimeError) as error:
         channel.answer(Broken(error=f"the checker cannot open card {seat.card}: {error}"))
         return
-    examiner = Examiner(opened, answers_bytes(opened.memory_bytes, seat.sharers), checks)
+    examiner = Examiner(opened, int(MEMORY_SHARE * opened.memory_bytes / seat.sharers), checks)
     versions = {**opened.opened.versions, "torch": torch.__version__, "card": opened.opened.name}
     channel.answer(Opened(card=opened.opened.name, versions=versions))
     for order in channel.orders():
         channel.answer(respond(examiner, order))
-
-
-def answers_bytes(memory_bytes: int, sharers: int) -> int:
-    """How much of a card's memory the answers of one of so many checkers may take."""
-    return int(min(MEMORY_SHARE, ALL_SHARE / sharers) * memory_bytes)
 
 
 def respond(examiner: Examiner, order: Order) -> Examined | Broken:

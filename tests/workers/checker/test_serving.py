@@ -7,7 +7,7 @@ import torch
 
 from tests.workers.checker.paper import PaperCard
 from workers.checker.examiner import Examiner
-from workers.checker.serving import answers_bytes, demand_precision, respond, serve
+from workers.checker.serving import demand_precision, respond, serve
 from workers.children import Channel
 from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Scrub
 from workers.protocol import Seat
@@ -87,7 +87,3 @@ def test_a_checker_without_an_operator_says_so():
     with pytest.raises(Exception, match="no operator to judge by"):
         examiner._subject  # noqa: B018
     assert isinstance(respond(examiner, Adopt.model_construct(operator=None, graphs=())), Examined)
-
-
-def test_checkers_of_a_card_take_no_more_of_it_together_than_they_may():
-    assert [answers_bytes(100, sharers) for sharers in (1, 2, 3, 4, 6)] == [30, 30, 20, 15, 10]
