@@ -33,6 +33,7 @@ from workers.orders import (
 from workers.protocol import Outcome, Seat, Stage
 from workers.runner import open_card
 from workers.runner import serve as serve_runner
+from workers.runner.arena import ALIGNMENT
 from workers.support import compile_support
 from workers.targets import Target
 from workers.turns import Turns
@@ -204,7 +205,8 @@ class Crew:
 
     @property
     def _usual_bytes(self) -> int:
-        return self._memory_bytes // ARENA_SHARE
+        """A multiple of what arenas are multiples of, so that one that was claimed is known as usual."""
+        return self._memory_bytes // ARENA_SHARE // ALIGNMENT * ALIGNMENT
 
     def _replace_runner(self, arena_bytes: int | None = None) -> None:
         """Have the spare take over for one that was ended, with as large an arena if nothing else is said."""

@@ -49,14 +49,16 @@ from workers.orders import (
 )
 from workers.protocol import Outcome, Seat, Stage
 from workers.runner import serve
+from workers.runner.arena import ALIGNMENT
 from workers.runner.session import Opening
 from workers.targets import TARGETS
 from workers.turns import FOLDER, Turns
 
 NO_CARD = 63
 """Index of a card that no machine has."""
-CARD_BYTES = ARENA_SHARE * ARENA_BYTES
-LARGEST_BYTES = CARD_BYTES // LARGEST_SHARE
+CARD_BYTES = ARENA_SHARE * (ARENA_BYTES + 1)
+"""The memory of a card is no multiple of what arenas are multiples of."""
+LARGEST_BYTES = CARD_BYTES // LARGEST_SHARE // ALIGNMENT * ALIGNMENT
 NOTHING = torch.zeros(0, dtype=torch.uint8)
 ASK_S, BRIEF_S, SOON_S, WAIT_S = 30.0, 0.2, 0.3, 30.0
 SEED = "ab" * 16
@@ -161,13 +163,22 @@ def test_an_arena_grows_for_a_plan_and_is_as_usual_for_the_next(crew_that):
         crew.provide(needed)
         sizes.append(crew.arena_bytes)
         assert execute(crew) == Done()
-    assert sizes == [ARENA_BYTES, ARENA_BYTES + 1, ARENA_BYTES + 1, LARGEST_BYTES, ARENA_BYTES]
+    grown = ARENA_BYTES + ALIGNMENT
+    assert sizes == [ARENA_BYTES, grown, grown, LARGEST_BYTES, ARENA_BYTES]
+
+
+def test_a_runner_whose_arena_is_large_enough_stays(crew_that):
+    crew = crew_that()
+    begun = crew._runner.pid
+    for needed in (64, ARENA_BYTES):
+        crew.provide(needed)
+        assert crew._runner.pid == begun
 
 
 def test_what_no_arena_has_room_for_is_refused(crew_that):
     crew = crew_that()
     with pytest.raises(Ended, match="is the most here") as ended:
-        crew.provide(LARGEST_BYTES + 1)
+        crew.provide(CARD_BYTES // LARGEST_SHARE + 1)
     assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
     assert crew.arena_bytes == ARENA_BYTES
 

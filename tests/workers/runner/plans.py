@@ -27,7 +27,7 @@ from workers.protocol import (
     Shape,
     View,
 )
-from workers.runner.arena import Arena
+from workers.runner.arena import ALIGNMENT, Arena
 from workers.support import SUPPORT, Support, SupportKernel
 
 COUNT = 300
@@ -82,7 +82,8 @@ def machine_code(bundle: Bundle, **how: object) -> dict[str, bytes]:
 
 
 def arena(size: int = ARENA_BYTES) -> Arena:
-    """An arena in host memory."""
+    """An arena in host memory, of as many bytes as one on a card would have."""
+    size = -(-size // ALIGNMENT) * ALIGNMENT
     return Arena(torch.zeros(size, dtype=torch.uint8), lambda: None, b"\x07" * 64)
 
 
