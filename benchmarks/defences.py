@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from math import prod
 from pathlib import Path
 
@@ -30,12 +31,14 @@ from workers.devices import DEVICES
 from workers.devices.base import DeviceBench
 from workers.devices.crew import ARENA_SHARE
 from workers.devices.cuda import CudaDevice
+from workers.driver import address_of
 from workers.errors import WorkerError
 from workers.placement import SMALL_ZONE_BYTES
 from workers.protocol import Device, MeasureJob, Operator, Outcome, Seat, Shape
 from workers.runner.arena import Arena
 from workers.support import SupportKernel, compile_support, content_jobs, zone_seed
 from workers.targets import TARGETS
+from workers.turns import Turns
 
 PARTS = ("kernels", "orders", "checks")
 TURNS = 20
@@ -51,10 +54,14 @@ def spread_of(values: Sequence[float]) -> Row:
 
 
 def kernel_times_us(
-    kernels: Mapping[str, SupportKernel], operator: Operator, shape: Shape, arena_bytes: int
+    index: int, kernels: Mapping[str, SupportKernel], operator: Operator, shape: Shape, arena_bytes: int
 ) -> dict[str, Row]:
     """Microseconds of the defences of one call, and of the two that come once a candidate. Opens the card."""
-    card = CudaCard(0, kernels)
+    with closing(Turns(address_of(index))) as turns, turns.alone():
+        return _kernel_times_us(CudaCard(index, kernels), operator, shape, arena_bytes)
+
+
+def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_bytes: int) -> dict[str, Row]:
     arena = Arena.allocate(arena_bytes)
     card._arena, support, stream = arena, card._support, torch.cuda.current_stream().cuda_stream
     inputs = [
@@ -82,7 +89,7 @@ def kernel_times_us(
         "hold inputs against their content": lambda: card.departures(operator, shape, SEED, [(0, tuple(inputs))]),
         "measure the output": lambda: card.measure([output], [answer]),
         "overwrite the arena": lambda: support.poison(stream, [(arena.pointer, arena.bytes)]),
-        "look at idle memory": lambda: card.is_poisoned(()),
+        "look at idle memory": lambda: card.is_poisoned([(0, arena.bytes)]),  # As it was just overwritten.
     }
     return {name: spread_of(_times_us(each)) for name, each in work.items()}
 
@@ -168,7 +175,8 @@ def main() -> None:
         compiled = {**compile_support(sheet.name), **compile_checker(sheet.name)}
         for name in names:
             shape = Shape(dims=operators()[name].shapes[0].dims)
-            found = on_card(kernel_times_us, compiled, operators()[name], shape, sheet.memory_bytes // ARENA_SHARE)
+            arena_bytes = sheet.memory_bytes // ARENA_SHARE
+            found = on_card(kernel_times_us, chosen.card, compiled, operators()[name], shape, arena_bytes)
             row = {"part": "kernels", "operator": name, "shape": shape.key, "us": found}
             figures.add(row, f"{name} { ({key: round(each['median'], 1) for key, each in found.items()}) }")
     traces = trace_all([Honest(f"{name}/seed", name, operators()[name].seeds[0]) for name in names], sheet.name)
