@@ -96,13 +96,13 @@ def evaluate(
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
 
     Returns:
-        The results, in the operator's order.
+        The results, in the operator's order; what is an input that was only moved may share its memory.
 
     Raises:
         ValueError: If the graph names an operation that is not allowed, or something else where a tensor belongs.
     """
     with torch.no_grad(), _default_dtype(torch.float64 if double else torch.float32):
-        given = [_widen(tensor) if double else tensor.clone() for tensor in inputs]
+        given = [_given(tensor, double, copy=any(map(_writes, graph.nodes))) for tensor in inputs]
         values: list[Result] = []
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):
@@ -160,8 +160,14 @@ def _is_real(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _widen(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor.clone()
+def _writes(node: Node) -> bool:
+    """Whether it works in place."""
+    return node.op.split(".")[1].endswith("_")
+
+
+def _given(tensor: torch.Tensor, double: bool, *, copy: bool) -> torch.Tensor:
+    """An input as the graph gets it; itself where nothing asks for another."""
+    return tensor.to(torch.float64 if double and tensor.is_floating_point() else tensor.dtype, copy=copy)
 
 
 def _tensor(value: object) -> torch.Tensor:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.workers.live import LiveBytes
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
 from workers.reference import OPERATIONS, evaluate, filters, is_allowed
 
@@ -35,6 +36,23 @@ def test_double_leaves_out_every_float_cast_also_the_last():
     (native,) = evaluate(traced, [THIRD], double=False)
     assert native.dtype == torch.bfloat16
     assert torch.equal(native, (THIRD.float() / 3).bfloat16())
+
+
+@pytest.mark.parametrize(("dtype", "double"), [("float64", True), ("float64", False), ("bfloat16", False)])
+def test_a_graph_that_works_in_place_leaves_its_inputs_as_they_are(dtype: str, double: bool):
+    given = THIRD.to(getattr(torch, dtype))
+    view = Node(op="aten.view.default", args=(X, (4,)))
+    add = Node(op="aten.add_.Tensor", args=(NodeRef(node=0), 1.0))
+    (value,) = evaluate(graph(view, add), [given], double=double)
+    assert value.tolist() == [2.0, 3.0, 5.0, 6.0]
+    assert given.tolist() == [1.0, 2.0, 4.0, 5.0]
+
+
+def test_wide_inputs_are_not_copied_where_nothing_works_in_place():
+    given = torch.randn(4096, dtype=torch.float64)
+    with LiveBytes(given) as live:
+        evaluate(graph(Node(op="aten.tanh.default", args=(X,))), [given], double=True)
+    assert live.most == 2 * given.nbytes
 
 
 def test_integer_values_stay_exact():

@@ -85,6 +85,8 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
     native, expected = evidence.reference.native[number], evidence.reference.expected[number]
     if not native.is_floating_point() or not native.numel():
         return Exact(native)
+    if widened:  # Worked out while nothing else as large is at hand.
+        _ = evidence.reference.sensitivity, evidence.reference.coarse_sensitivity
     errors = Errors.of(evidence, number)
     averaged = Errors.to_average(evidence, number) if is_float8(native.dtype) else errors
     bounds, rows = bounds_without_sensitivity(evidence, errors), None

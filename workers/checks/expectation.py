@@ -107,7 +107,7 @@ class Expectation:
         cancel; factors that are rounded to the inputs' dtype, as the probabilities of attention are, show there alone.
         """
         if self._draw != TIMED:
-            return tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
+            return tuple(value.new_zeros((), dtype=torch.float64).expand_as(value) for value in self.expected)
         return self._movements(range(NUDGES), coarse=True)
 
     @cached_property
@@ -129,6 +129,7 @@ class Expectation:
         for seed in seeds:
             for moved in self._moved(seed, coarse):
                 largest = tuple(map(_further, largest, moved, self.expected))
+                del moved  # Not to be held beside the next ones.
         return largest
 
     def _moved(self, seed: int, coarse: bool) -> Iterator[Tensors]:
@@ -221,5 +222,5 @@ def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:
 
 
 def _further(distance: torch.Tensor, moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The larger of a distance and that of a moved value; what is no float does not move."""
-    return torch.maximum(distance, (moved - value).abs()) if value.is_floating_point() else distance
+    """The larger of a distance, which is overwritten, and that of a moved value; what is no float does not move."""
+    return torch.maximum(distance, (moved - value).abs_(), out=distance) if value.is_floating_point() else distance

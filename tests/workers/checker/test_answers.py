@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.workers.checks.cases import HONEST, gather, operator
+from tests.workers.checks.cases import HONEST, gather, graph_of, operator
+from tests.workers.live import LiveBytes
 from workers.checker.answers import Answer, Exact, Near, derive
-from workers.checks import Evidence
+from workers.checks import Evidence, Expectation
 from workers.checks.tolerance import Errors, bounds_without_sensitivity
+from workers.orders import TIMED
+from workers.protocol import Shape
+
+LARGEST = 12.5
+"""Times the bytes of its input that the answer of a float32 operator may take to work out (`workers.checker.card`)."""
 
 
 def derived(name: str, dtype: str = "bfloat16", draw: str = "normal") -> tuple[Answer, Evidence]:
@@ -54,3 +60,23 @@ def test_a_number_is_a_row_of_one():
     assert answer.values.shape == (1, 1)
     assert answer.kind == (torch.float32, torch.Size([]))
     assert answer.bytes == 8 + 8 + 4 + 4 + 2 * 4
+
+
+@pytest.mark.parametrize("draw", ["normal", TIMED])
+@pytest.mark.parametrize("name", ["softmax", "gelu"])
+def test_an_answer_takes_no_more_memory_than_a_card_has(name: str, draw: str):
+    op, shape, x = operator(name, "float32"), Shape(dims={"M": 16, "N": 4096}), torch.randn(16, 4096)
+    graph = graph_of(op, shape)
+    with LiveBytes(x) as live:
+        reference = Expectation(op, graph, (x,), draw)
+        evidence = Evidence(
+            operator=op,
+            shape=shape,
+            draw=draw,
+            inputs=(x,),
+            inputs_after=(x,),
+            outputs=reference.native,
+            reference=reference,
+        )
+        derive(evidence, widened=True)
+    assert live.most <= LARGEST * x.nbytes
