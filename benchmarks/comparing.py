@@ -9,7 +9,8 @@ from math import ceil
 from archive.records import Search
 from benchmarks.figures import Row
 from benchmarks.suites import Entry, Rates, floor_us, moved_bytes
-from workers.baselines import BaselineProcess, BaselinesFailed, measure_baselines
+from workers.baselines import BaselineProcess, measure_baselines
+from workers.errors import WorkerError
 from workers.protocol import Bundle, Device, Graph, Operator
 
 COMPARE_S = 45.0
@@ -44,6 +45,13 @@ class Comparisons:
         """Wait for all that were begun."""
         await asyncio.gather(*self._begun)
 
+    async def lessen(self) -> bool:
+        """Wait for one of those that are not done; whether there was one."""
+        left = [task for task in self._begun if not task.done()]
+        if left:
+            await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        return bool(left)
+
     @property
     def ahead_s(self) -> float:
         """Seconds that those which are not done, and one more, are going to take."""
@@ -57,8 +65,8 @@ class Comparisons:
         begun = time.monotonic()
         try:
             found = await asyncio.to_thread(compare, entry, graphs, best)
-        except BaselinesFailed as error:
-            found = {"reason": str(error)[:REASON_CHARS]}
+        except (WorkerError, OSError, ValueError) as error:  # A row's figures, not those of all.
+            found = {"reason": f"{type(error).__name__}: {error}"[:REASON_CHARS]}
         finally:
             self._idle.put_nowait(compare)
         taken_s = round(time.monotonic() - begun, 1)

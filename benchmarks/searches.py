@@ -156,10 +156,11 @@ class Lane:
             rows = ceil((len(entries) + lanes) / lanes)
             # Not the median: a few rows that took long would keep all others from being begun.
             around_s = min(self._around_s, default=AROUND_S)
-            seconds = seconds_for(self._left_s, rows, around_s, self._terms.seconds)
+            seconds = await self._seconds(rows, around_s)
             upcoming = entries.popleft() if entries else None
             if not seconds:
                 self._note(entry, {"state": "not reached", "reason": "no time was left"})
+                ahead = None
                 continue
             started, before = time.monotonic(), spent()
             try:
@@ -176,6 +177,13 @@ class Lane:
             if best is not None and self._comparisons is not None:
                 self._comparisons.begin(entry, search, row, best)
             self._around_s.append(time.monotonic() - started - row["search_s"])
+
+    async def _seconds(self, rows: int, around_s: float) -> float:
+        """Seconds for the next search; comparisons are waited for before it gets none."""
+        while True:
+            seconds = seconds_for(self._left_s, rows, around_s, self._terms.seconds)
+            if seconds or self._comparisons is None or not await self._comparisons.lessen():
+                return seconds
 
     @property
     def _left_s(self) -> float:

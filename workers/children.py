@@ -1,5 +1,6 @@
 """Children: forked processes that serve orders, one JSON object a line each way, and die with their parent."""
 
+import gc
 import os
 import select
 import signal
@@ -176,6 +177,7 @@ def _live(target: Callable[[Channel], None], end: socket.socket, parent: int) ->
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         close_all_but(end.fileno())
+        gc.freeze()  # What came along is never garbage, and takes 0.15 s to look through.
         target(Channel(end))
         status = 0
     finally:

@@ -59,6 +59,7 @@ class Card:
         name: The driver's name of it.
         address: Its address on the bus, such as `0000:1B:00.0`: the same whichever cards a process may see.
         capability: Compute capability.
+        memory_bytes: Size of its memory.
         l2_bytes: Size of its L2 cache.
         shared_block_bytes: Most shared memory that a program can ask for.
         grid: Most programs along x, y and z.
@@ -69,6 +70,7 @@ class Card:
     name: str
     address: str
     capability: tuple[int, int]
+    memory_bytes: int
     l2_bytes: int
     shared_block_bytes: int
     grid: tuple[int, int, int]
@@ -152,6 +154,7 @@ def current_card() -> Card:
         name=_text(_done(_cuda.cuDeviceGetName(128, device))),
         address=_address(device),
         capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
+        memory_bytes=int(_done(_cuda.cuDeviceTotalMem(device))),
         l2_bytes=attribute("L2_CACHE_SIZE"),
         shared_block_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         grid=(attribute("MAX_GRID_DIM_X"), attribute("MAX_GRID_DIM_Y"), attribute("MAX_GRID_DIM_Z")),

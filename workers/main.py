@@ -56,12 +56,14 @@ class Pace:
         grace_s: Seconds over what a job may take before its bench is ended, which keeps the deadline itself.
         stop_s: Seconds that a running job gets to finish in once the worker is asked to stop.
         pause_s: Seconds to wait after a failure that may pass.
+        drop_s: Seconds that a job which was taken back gets to end in: to start another bench takes as long.
     """
 
     block_ms: int = 1_000
     grace_s: float = 30.0
     stop_s: float = 10.0
     pause_s: float = 1.0
+    drop_s: float = 10.0
 
 
 class Worker:
@@ -193,9 +195,17 @@ class Worker:
                     self._next = None
                 if not self._keeps(lease):
                     log.info("job taken back", worker=self._lessee.worker, job=lease.job.id)
-                    bench.kill()
+                    self._drop(bench)
                     return None
         return answer
+
+    def _drop(self, bench: Bench) -> None:
+        """Wait a while for an answer that nobody wants, and end the bench if there is none."""
+        until = time.monotonic() + self._pace.drop_s
+        while bench.poll(LOOK_S) is None:
+            if time.monotonic() > until or self._stop_at is not None:
+                bench.kill()
+                return
 
     def _keeps(self, lease: Lease) -> bool:
         """Renew the lease; while the queue is away, the job goes on."""

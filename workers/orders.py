@@ -228,6 +228,8 @@ class Opened(Wire):
     """The driver's name of the card."""
     address: str = ""
     """The card's address on the bus."""
+    memory_bytes: int = 0
+    """From a runner: size of the card's memory."""
     versions: dict[str, str] = {}
     """What decides about figures here: driver, cuda, torch, card."""
 

@@ -74,6 +74,7 @@ class Paper:
     failing: dict[str, Result] = field(default_factory=dict)
     memory: dict[int, Any] = field(default_factory=dict)
     capability: tuple[int, int] = (9, 0)
+    total_bytes: int = 2**30
     address: str = "0000:1B:00.0"
     clusters: int = 4
     now_us: float = 0.0
@@ -121,6 +122,9 @@ class Paper:
 
     def cuDeviceGetPCIBusId(self, size: int, device: int):
         return self._said("cuDeviceGetPCIBusId", (self.address.encode() + b"\0").ljust(size))
+
+    def cuDeviceTotalMem(self, device: int):
+        return self._said("cuDeviceTotalMem", self.total_bytes)
 
     def cuDeviceGetAttribute(self, which: str, device: int):
         name = which.removeprefix("CU_DEVICE_ATTRIBUTE_")

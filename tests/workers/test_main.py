@@ -32,7 +32,7 @@ import os, subprocess, sys
 print(subprocess.Popen([*sys.argv[1:], str(os.getpid())]).pid, flush=True)
 input()
 """
-BRISK = Pace(block_ms=50, stop_s=0.1, pause_s=0.05)
+BRISK = Pace(block_ms=50, stop_s=0.1, pause_s=0.05, drop_s=0.1)
 
 T = TypeVar("T")
 Hire = Callable[..., Worker]
@@ -174,6 +174,18 @@ async def test_a_cancelled_job_is_dropped_and_its_worker_free(dispatcher: Dispat
     await dispatcher.submit(trace_job("next", "search-2"))
     [report] = await collect(dispatcher)
     assert report.job == "next"
+
+
+async def test_a_bench_outlives_a_cancelled_job_that_ends_soon(dispatcher: Dispatcher, hire: Hire) -> None:
+    await dispatcher.submit(trace_job("before", "search-0"))
+    hire(drop_s=WAIT_S)
+    [before] = await collect(dispatcher)
+    await dispatcher.submit(order("cancelled", "sleep 2"))
+    await taken(dispatcher, "cancelled")
+    await dispatcher.cancel("search-1")
+    await dispatcher.submit(trace_job("next", "search-2"))
+    [report] = await collect(dispatcher)
+    assert (report.job, report.reason) == ("next", before.reason), "another process did it"
 
 
 async def test_a_stopped_worker_finishes_its_job(dispatcher: Dispatcher, hire: Hire) -> None:

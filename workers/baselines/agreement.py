@@ -13,6 +13,8 @@ its row. Two honest results round twice each at most, and the worst of millions 
 SUM_ROUNDOFFS = 2.0
 """Roundoffs of float32, times the root of the summands, that another order of summation may lose; four times what the
 checks allow a candidate's root mean square, for the worst element."""
+PART_ELEMENTS = 2**26
+"""Elements of rows that are compared at a time: in float64, that takes twelve times their bytes."""
 TF32_SHARE = 1e-2
 """What it may be where TF32 is allowed: as for the worst element of a candidate (`workers.checks.tolerance`)."""
 
@@ -68,8 +70,14 @@ def _check_floats(operator: Operator, name: str, got: torch.Tensor, expected: to
     if operator.precision.allow_tf32:
         share = max(share, TF32_SHARE)
     columns = expected.shape[-1] if expected.ndim else 1
-    mine, its = (tensor.reshape(-1, columns).double() for tensor in (got, expected))
-    scale = its.square().mean(1, keepdim=True).sqrt() + its.abs()
-    excess = float(((mine - its).abs() / (share * scale).clamp(min=torch.finfo(torch.float32).tiny)).max())
+    rows = max(1, PART_ELEMENTS // columns)
+    parts = zip(*(torch.split(tensor.reshape(-1, columns), rows) for tensor in (got, expected)), strict=True)
+    excess = float(torch.stack([_excess(mine.double(), its.double(), share) for mine, its in parts]).max())
     if not excess <= 1:  # NaN disagrees too
         raise Disagrees(f"'{name}' misses the reference's by {excess:.3g} times what rounding explains")
+
+
+def _excess(got: torch.Tensor, expected: torch.Tensor, share: float) -> torch.Tensor:
+    """The worst element of some rows, in units of what it may differ by."""
+    scale = expected.square().mean(1, keepdim=True).sqrt() + expected.abs()
+    return ((got - expected).abs() / (share * scale).clamp(min=torch.finfo(torch.float32).tiny)).max()

@@ -25,6 +25,9 @@ from workers.orders import (
 )
 from workers.protocol import Outcome
 
+IDLE_BYTES = 8 * 2**30
+"""How much of the card may be kept for the next look: what a batch of runs takes (`workers.checker.glance`)."""
+
 
 class Examiner:
     """Judges runs in an arena against the operator that was adopted last.
@@ -69,7 +72,7 @@ class Examiner:
 
     def tidy(self) -> None:
         """Give memory back that was needed for a while, if it is much: others on the card may need it next."""
-        self._card.free(beyond=self._memory.capacity_bytes)
+        self._card.free(beyond=IDLE_BYTES)
 
     def forget(self) -> None:
         """Let go of all that can be worked out again."""

@@ -21,6 +21,9 @@ MEMORY_SHARE = 0.3
 """Share of a seat's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
 16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141 GB."""
 
+NO_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""How a driver or library says that there is too little memory."""
+
 
 def serve(
     channel: Channel, seat: Seat, kernels: Mapping[str, SupportKernel], checks: Mapping[str, Check] = CHECKS
@@ -73,7 +76,10 @@ def _try(examiner: Examiner, order: Order) -> Examined | Broken | None:
     """The answer; None if there is too little memory, all that this attempt held being let go of."""
     try:
         return examiner.answer(order)
-    except torch.OutOfMemoryError:
-        return None
     except (WorkerError, RuntimeError, ValueError) as error:
-        return Broken(error=f"{type(error).__name__}: {error}")
+        return None if _lacks_memory(error) else Broken(error=f"{type(error).__name__}: {error}")
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether the card's memory was too small; libraries behind torch say so in their own words."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_MEMORY)

@@ -43,8 +43,9 @@ ARENA_SHARE, LARGEST_SHARE = 6, 2
 baselines, fit beside it."""
 OPEN_S = 120.0
 """Seconds for a child to open the card; measured 0.5 s on an H200, minutes on a host that has just started."""
-LOOK_S = 120.0
-"""Seconds for one look of the checker; evaluating the largest reference in float64 takes a few."""
+LOOK_S = 300.0
+"""Seconds for one look of the checker. Evaluating the largest reference in float64 takes a few, and a look asks for as
+many as a round has contents."""
 Serve: TypeAlias = Callable[[Channel], None]
 """What a child does: greets, then answers orders until the other end hangs up."""
 
@@ -68,14 +69,13 @@ class Crew:
         Args:
             run: What a runner does.
             check: What a checker does.
-            memory_bytes: Of the card that this crew may count on.
+            memory_bytes: Of a card of this kind, or what there is if that is less.
             sharers: How many crews share the card.
 
         Raises:
             CardFailed: If the card cannot be opened.
         """
         self.spent_s: dict[str, float] = {}
-        self._memory_bytes = memory_bytes
         self._sharers = sharers
         self._hire_runner, self._hire_checker = functools.partial(Child, run), functools.partial(Child, check)
         self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
@@ -83,6 +83,7 @@ class Crew:
             stack.callback(self._end_children)
             _greeting(self._checker)
             self.opened = _greeting(self._runner)
+            self._memory_bytes = min(memory_bytes, self.opened.memory_bytes) // sharers
             self.turns = Turns(self.opened.address)
             stack.callback(self.turns.close)
             self._claim(self._usual_bytes)
@@ -105,7 +106,7 @@ class Crew:
         run = functools.partial(serve_runner, begin=begin)
         kernels = kernels | compile_checker(target.name)
         check = functools.partial(serve_checker, seat=seat, kernels=kernels, checks=checks)
-        return cls(run, check, target.memory_bytes // seat.sharers, seat.sharers)
+        return cls(run, check, target.memory_bytes, seat.sharers)
 
     @property
     def arena_bytes(self) -> int:
@@ -127,7 +128,7 @@ class Crew:
             reason = f"two runs of it take {needed_bytes / 1e9:.1f} GB, and {largest / 1e9:.1f} is the most here"
             raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, reason)
         if self.arena_bytes < needed_bytes:
-            self.look(Forget())
+            self.make_room()
         if self.arena_bytes < needed_bytes or needed_bytes <= self._usual_bytes < self.arena_bytes:
             with self.turns.among_others():
                 self._runner.kill()
@@ -167,20 +168,38 @@ class Crew:
             CardFailed: If it failed.
         """
         try:
-            with timed(self.spent_s, order.order), self.turns.among_others():
-                reply = self._checker.ask(order, LOOK_S)
-        except (ChildDied, ChildSilent) as error:
+            return self._seen(order)
+        except CardFailed:
             self._replace_checker()
-            raise CardFailed(f"the checker is lost: {error}") from error
-        if not isinstance(reply, Examined):
-            self._replace_checker()
-            raise CardFailed(f"the checker failed: {_said(reply)}")
-        return reply
+            raise
+
+    def make_room(self) -> None:
+        """Have the checker let go of all that it can work out again: somebody else needs the card's memory.
+
+        Raises:
+            CardFailed: If it failed.
+        """
+        self.look(Forget())
 
     def close(self) -> None:
         """End all of them. Idempotent."""
         self._end_children()
         self.turns.close()
+
+    def _seen(self, order: Order) -> Examined:
+        """What the checker answers.
+
+        Raises:
+            CardFailed: If it is lost, or says something else.
+        """
+        try:
+            with timed(self.spent_s, order.order), self.turns.among_others():
+                reply = self._checker.ask(order, LOOK_S)
+        except (ChildDied, ChildSilent) as error:
+            raise CardFailed(f"the checker is lost: {error}") from error
+        if not isinstance(reply, Examined):
+            raise CardFailed(f"the checker failed: {_said(reply)}")
+        return reply
 
     def _asked(self, order: Order, patience_s: float) -> Reply:
         """What the runner answers; one that is lost is ended before anybody else has a turn beside its kernels."""
@@ -211,7 +230,8 @@ class Crew:
     def _replace_runner(self, arena_bytes: int | None = None) -> None:
         """Have the spare take over for one that was ended, with as large an arena if nothing else is said."""
         claimed = arena_bytes or self.arena_bytes or self._usual_bytes
-        self.look(Attend(handle="", arena_bytes=0))
+        self.opened = self.opened.model_copy(update={"handle": "", "arena_bytes": 0})
+        self.look(self._attention)
         self._runner, self._spare = self._spare, self._hire_runner()
         self.opened = _greeting(self._runner)
         self._claim(claimed)
@@ -230,20 +250,22 @@ class Crew:
         if not isinstance(reply, Opened):
             raise CardFailed(f"there is no room for an arena of {arena_bytes} bytes: {_said(reply)}")
         self.opened = reply
-        self._attend()
+        self.look(self._attention)
 
     def _replace_checker(self) -> None:
         self._checker.kill()
         self._checker = self._hire_checker()
         _greeting(self._checker)
-        self._attend()
+        self._seen(self._attention)
 
     def _end_children(self) -> None:
         for child in (self._runner, self._spare, self._checker):
             child.close()
 
-    def _attend(self) -> None:
-        self.look(Attend(handle=self.opened.handle, arena_bytes=self.opened.arena_bytes))
+    @property
+    def _attention(self) -> Attend:
+        """To look into the arena of the runner at work, if it has one."""
+        return Attend(handle=self.opened.handle, arena_bytes=self.opened.arena_bytes)
 
 
 def _greeting(child: Child) -> Opened:

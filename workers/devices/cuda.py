@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from workers import jail
-from workers.baselines import Baseline, BaselineProcess, measure_baselines
+from workers.baselines import Baseline, BaselineProcess, Reply, Request, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
@@ -85,6 +85,7 @@ class CudaDevice(DeviceBench):
         self._batches: dict[str, _Batch] = {}
         self._jobs = 0
         self._assemblers = Assemblers()
+        self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._crew = Crew.at(seat, self._target, checks)
         self._baseline_process = BaselineProcess(seat.card)
         self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
@@ -99,8 +100,7 @@ class CudaDevice(DeviceBench):
 
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a figure."""
-        ours = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-        return {**ours, **self._crew.opened.versions}
+        return {**self._versions, **self._crew.opened.versions}
 
     def measure(self, job: MeasureJob) -> Report:
         """Check the variant and time it against the pacer.
@@ -240,8 +240,11 @@ class CudaDevice(DeviceBench):
         return self._seeds.setdefault((operator.digest, shape), secrets.token_hex(SECRET_BYTES))
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
-        ask = self._baseline_process.ask
-        return measure_baselines(operator, graphs, pacer, self.device, ask, self.folder, self.versions())
+        return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
+
+    def _ask(self, request: Request) -> Reply:
+        self._crew.make_room()
+        return self._baseline_process.ask(request)
 
 
 def fresh_seed(operator: Operator, shape: str) -> str:

@@ -14,6 +14,10 @@ ALIGNMENT = 256
 """An arena is a multiple of this many bytes, so that all of it can be seen in every dtype."""
 
 
+IDLE_BYTES = 2**30
+"""How much memory torch may keep in a runner for the next inputs."""
+
+
 class Memory(Protocol):
     """What plans run on: addresses from `pointer` on, and views of what lies there."""
 
@@ -120,6 +124,13 @@ class Arena:
             return nullcontext()
         external: Any = torch.cuda.ExternalStream
         return torch.cuda.stream(external(stream, device=self.device))
+
+    def tidy(self) -> None:
+        """Give back what torch took beside it to draw inputs, if it is much: others on the card may need it."""
+        if self.device.type == "cuda":
+            idle = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+            if idle > IDLE_BYTES:
+                torch.cuda.empty_cache()
 
     def close(self) -> None:
         """Give the memory back, or let go of it. No tensor on it may be used any more. Idempotent."""

@@ -4,8 +4,10 @@ A sample is: refill its slots, flush the cache, hold the card so that the host c
 calls back to back, stop event. Calls on several slots are one CUDA graph, so that no host stands between them.
 """
 
+import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from workers import driver
@@ -84,7 +86,8 @@ class Rounds:
         driver.reset_persisting_cache()
         started = time.perf_counter()
         self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), seed)
-        events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
+        with _no_collection():
+            events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
         samples_us = (
@@ -151,3 +154,13 @@ def check_round(order: Round) -> None:
         if len(places) < len(sample.slots) or places & used:
             raise BadMessage(f"a slot of the {sample.side} is used twice in a round")
         used |= places
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage is collected: a pause of the host between two events would be part of a sample."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -52,6 +52,7 @@ class Opening:
         self.opened = Opened(
             card=card.name,
             address=card.address,
+            memory_bytes=card.memory_bytes,
             versions={**card.versions, "torch": torch.__version__, "card": card.name},
         )
         self._support = support
@@ -125,6 +126,7 @@ class Session:
         for run in runs:
             run(self._stream)
         driver.synchronise(self._stream)
+        self._arena.tidy()
 
     def _prepare(self, order: Round) -> None:
         self._rounds.prepare(order, {side: self._roster.entrant(side, index) for side, index in order.plans.items()})

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.workers.baselines.catalogue import OPERATORS
+from workers.baselines import agreement
 from workers.baselines.agreement import Disagrees, check, most_summands
 from workers.protocol import Output
 
@@ -23,6 +24,17 @@ def agree(operator, got, expected, summands):
 def test_equal_values_agree_also_where_all_are_zero():
     assert agree(RMSNORM, ROWS, ROWS.clone(), summands=4096)
     assert agree(RMSNORM, torch.zeros(2, 3).bfloat16(), torch.zeros(2, 3).bfloat16(), summands=3)
+
+
+def test_rows_are_held_against_each_other_part_by_part(monkeypatch):
+    monkeypatch.setattr(agreement, "PART_ELEMENTS", 3 * 4096)
+    assert agree(RMSNORM, ROWS, ROWS.clone(), summands=4096)
+    for row in (0, 40, 63):
+        wrong = ROWS.clone()
+        wrong[row, 5] += 1
+        assert not agree(RMSNORM, wrong, ROWS, summands=4096)
+        wrong[row, 5] = float("nan")
+        assert not agree(RMSNORM, wrong, ROWS, summands=4096)
 
 
 def test_one_more_rounding_agrees():

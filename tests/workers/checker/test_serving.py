@@ -6,26 +6,29 @@ import pytest
 import torch
 
 from tests.workers.checker.paper import PaperCard
-from workers.checker.examiner import Examiner
+from workers.checker.examiner import IDLE_BYTES, Examiner
 from workers.checker.serving import demand_precision, respond, serve
 from workers.children import Channel
+from workers.driver import DriverError
 from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Scrub
 from workers.protocol import Seat
 
+NO_MEMORY = torch.OutOfMemoryError("no memory")
 ATTEND = Attend(handle="ab", arena_bytes=64)
 
 
 class Cramped(PaperCard):
     """Has too little memory the first few times."""
 
-    def __init__(self, times: int) -> None:
+    def __init__(self, times: int, error: Exception = NO_MEMORY) -> None:
         super().__init__()
         self.times = times
+        self.error = error
 
     def attend(self, handle: str, arena_bytes: int) -> None:
         if self.times:
             self.times -= 1
-            raise torch.OutOfMemoryError("no memory")
+            raise self.error
         super().attend(handle, arena_bytes)
 
 
@@ -33,13 +36,21 @@ def test_an_order_is_carried_out():
     assert isinstance(respond(Examiner(PaperCard(), 0), ATTEND), Examined)
 
 
-def test_too_little_memory_once_is_met_by_forgetting():
-    card = Cramped(1)
+@pytest.mark.parametrize(
+    "error",
+    [
+        NO_MEMORY,
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        DriverError("CUDA_ERROR_OUT_OF_MEMORY"),
+    ],
+)
+def test_too_little_memory_once_is_met_by_forgetting(error: Exception):
+    card = Cramped(1, error)
     assert isinstance(respond(Examiner(card, 64), ATTEND), Examined)
     assert card.freed == 1
 
 
-@pytest.mark.parametrize(("idle_bytes", "freed"), [(64, 0), (65, 1)])
+@pytest.mark.parametrize(("idle_bytes", "freed"), [(IDLE_BYTES, 0), (IDLE_BYTES + 1, 1)])
 def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
     card = PaperCard()
     card.idle_bytes = idle_bytes

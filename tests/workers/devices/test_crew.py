@@ -33,6 +33,7 @@ from workers.devices.verdict import Ended
 from workers.errors import Transient, WorkerError
 from workers.orders import (
     Attend,
+    Broken,
     Case,
     Content,
     Done,
@@ -73,10 +74,11 @@ ROUND = Round(
 )
 
 
-def run(address: str, deed: str, channel: Channel) -> None:
+def run(address: str, deed: str, card_bytes: int, channel: Channel) -> None:
     """Be a runner on paper, whose kernels work, fault or never end."""
     with supported() as (paper, support):
         paper.address = address
+        paper.total_bytes = card_bytes
         if deed == "faults":
             paper.failing["work"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
         if deed == "hangs":
@@ -84,13 +86,16 @@ def run(address: str, deed: str, channel: Channel) -> None:
         serve(channel, lambda: Opening(driver.open_card(0), support, arena))
 
 
-def check(dies: bool, channel: Channel) -> None:
+def check(dies: bool, blind: bool, channel: Channel) -> None:
     """Be a checker that sees an arena of its own."""
     card = PaperCard()
     card.arenas |= {(b"\7" * 64).hex(): torch.zeros(LARGEST_BYTES, dtype=torch.uint8), "": NOTHING}
     examiner = Examiner(card, 0)
     channel.answer(Opened(card="Paper H200"))
     for order in channel.orders():
+        if blind and isinstance(order, Attend) and order.handle:
+            channel.answer(Broken(error="it cannot look there"))
+            continue
         if dies and not isinstance(order, Attend):
             return
         channel.answer(respond(examiner, order))
@@ -109,9 +114,16 @@ def address() -> Iterator[str]:
 def crew_that(address: str) -> Iterator[object]:
     begun: list[Crew] = []
 
-    def start(deed: str = "works", *, checker_dies: bool = False, sharers: int = 1) -> Crew:
-        hire = partial(run, address, deed), partial(check, checker_dies)
-        begun.append(Crew(*hire, CARD_BYTES, sharers))
+    def start(
+        deed: str = "works",
+        *,
+        checker_dies: bool = False,
+        checker_blind: bool = False,
+        sharers: int = 1,
+        card_bytes: int = 2**30,
+    ) -> Crew:
+        hire = partial(run, address, deed, card_bytes), partial(check, checker_dies, checker_blind)
+        begun.append(Crew(*hire, sharers * CARD_BYTES, sharers))
         return begun[-1]
 
     yield start
@@ -165,6 +177,23 @@ def test_an_arena_grows_for_a_plan_and_is_as_usual_for_the_next(crew_that):
         assert execute(crew) == Done()
     grown = ARENA_BYTES + ALIGNMENT
     assert sizes == [ARENA_BYTES, grown, grown, LARGEST_BYTES, ARENA_BYTES]
+
+
+def test_a_card_with_less_memory_than_its_kind_is_not_asked_for_more(crew_that):
+    crew = crew_that(card_bytes=CARD_BYTES // 2)
+    assert crew.arena_bytes == CARD_BYTES // 2 // ARENA_SHARE // ALIGNMENT * ALIGNMENT
+
+
+def test_a_checker_that_never_sees_an_arena_is_replaced_once(crew_that):
+    with pytest.raises(CardFailed, match="it cannot look there"):
+        crew_that(checker_blind=True)
+
+
+def test_room_is_made_for_others_on_the_card(crew_that):
+    crew = crew_that()
+    crew.make_room()
+    assert execute(crew) == Done()
+    assert "forget" in crew.spent_s
 
 
 def test_a_runner_whose_arena_is_large_enough_stays(crew_that):

@@ -1,4 +1,5 @@
 import ctypes
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -160,3 +161,12 @@ def test_a_side_without_a_plan_is_not_timed() -> None:
     order = Round(plans={MINE: 0}, slots=slots(), samples=(sample(ITS, 0),), seed=SEED)
     with pytest.raises(BadMessage, match="lacks a plan"):
         check_round(order)
+
+
+def test_no_garbage_is_collected_while_samples_are_enqueued(stage):
+    on: list[bool] = []
+    stage.rounds.prepare(round_of(sample(MINE, 0), sample(ITS, 0)), stage.entrants)
+    stage.paper.deeds["work"] = lambda _: on.append(gc.isenabled())
+    stage.rounds.time()
+    assert on == [False, False]
+    assert gc.isenabled()
