@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 import numpy as np
 from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
-from workers.interpreter.formats import TritonType, Value, format_of, round_to
+from workers.interpreter.formats import TritonType, Value, encode, format_of, round_to
 from workers.interpreter.hints import apply, require_access, require_true
 from workers.interpreter.memory import Lanes, Memory
 from workers.interpreter.sampling import Lot
@@ -99,8 +100,10 @@ def _exchange(found: Array, operand: Array) -> Array:
     return operand
 
 
-def _compare_and_swap(found: Array, expected: Array, operand: Array) -> Array:
-    return np.where(found == expected, operand, found)
+def _compare_and_swap(dtype: TritonType, found: Array, expected: Array, operand: Array) -> Array:
+    """Bits are compared: a negative zero is not a zero, and a NaN may be found."""
+    bits, wanted = (encode(values, dtype).view(f"u{format_of(dtype).stored.itemsize}") for values in (found, expected))
+    return np.where(bits == wanted, operand, found)
 
 
 UPDATES: dict[str, Callable[[Array, Array], Array]] = {
@@ -273,7 +276,8 @@ class Access:
 
     def create_atomic_cas(self, pointer: Value, expected: Value, value: Value, order: object, scope: object) -> Value:
         """Write where the expected value is found; returns what each lane found."""
-        return self._update(pointer, (expected.data, value.data), None, _compare_and_swap)
+        swap = partial(_compare_and_swap, pointer.dtype.scalar.element_ty)
+        return self._update(pointer, (expected.data, value.data), None, swap)
 
     def _update(
         self, pointer: Value, operands: tuple[Array, ...], mask: Array | None, function: Callable[..., Array]

@@ -27,6 +27,7 @@ from workers.interpreter.formats import (
     format_of,
     round_to,
     truncate_to,
+    truncate_to_integer,
 )
 from workers.interpreter.hints import apply
 from workers.interpreter.libdevice import FUNCTIONS
@@ -212,18 +213,8 @@ class Builder(Access):
         return Value(round_to(_unsigned(value.data), dtype), dtype.scalar)
 
     def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
-        """To an integer: toward zero, saturating, NaN becomes 0.
-
-        No instruction gives a byte: they saturate to 16 bits, and the upper ones are dropped. Read off what Triton 3.7
-        makes for sm_90.
-        """
-        held = format_of(dtype).held
-        given = np.dtype(f"{held.kind}2") if held.itemsize == 1 else held
-        bounds = np.iinfo(given)
-        wide = np.nan_to_num(np.trunc(value.data.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        clipped = np.clip(wide, float(bounds.min), float(bounds.max))
-        exact = np.where(clipped >= float(bounds.max), 0.0, clipped).astype(given)
-        return Value(np.where(clipped >= float(bounds.max), given.type(bounds.max), exact).astype(held), dtype.scalar)
+        """To an integer."""
+        return Value(truncate_to_integer(value.data, dtype), dtype.scalar)
 
     create_fp_to_ui = create_fp_to_si
 
@@ -272,10 +263,17 @@ class Builder(Access):
         return Value(round_to(total, addend.dtype), addend.dtype)
 
     def create_histogram(self, value: Value, bins: int, mask: Value | None) -> Value:
-        """Counts of 0 to bins - 1."""
-        hits = value.data[..., None] == np.arange(bins, dtype=value.data.dtype)
-        if mask is not None:
-            hits = hits & mask.data[..., None]
+        """Counts of 0 to bins - 1.
+
+        Raises:
+            OutOfBounds: If a value that counts is negative or too large.
+        """
+        values, counted = np.broadcast_arrays(value.data, np.True_ if mask is None else mask.data)
+        stray = counted & ((values < 0) | (values >= bins))
+        if stray.any():
+            reason = f"counts {values[stray][0]} in {bins} bins, and where tl.histogram counts that is undefined"
+            raise OutOfBounds(reason)
+        hits = counted[..., None] & (values[..., None] == np.arange(bins, dtype=values.dtype))
         return Value(hits.sum(axis=2, dtype=np.int32), tl.int32)
 
     def create_gather(self, source: Value, index: Value, axis: int) -> Value:

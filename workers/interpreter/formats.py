@@ -144,6 +144,26 @@ def decode(raw: Array, dtype: TritonType) -> Array:
     return raw.astype(form.held, copy=False)
 
 
+def truncate_to_integer(data: Array, dtype: TritonType) -> Array:
+    """Floats as integers: toward zero, saturating.
+
+    No instruction gives a byte: they saturate to 16 bits, and the upper ones are dropped. Read off what Triton 3.7
+    makes for sm_90. NaN becomes 0, but where source or result have 64 bits only the highest bit of the result is set
+    (PTX ISA, `cvt`).
+    """
+    held = format_of(dtype).held
+    given = np.dtype(f"{held.kind}2") if held.itemsize == 1 else held
+    bounds = np.iinfo(given)
+    wide = np.nan_to_num(np.trunc(data.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    clipped = np.clip(wide, float(bounds.min), float(bounds.max))
+    exact = np.where(clipped >= float(bounds.max), 0.0, clipped).astype(given)
+    result: Array = np.where(clipped >= float(bounds.max), given.type(bounds.max), exact).astype(held)
+    if held.itemsize == 8 or data.dtype == np.float64:
+        highest = np.array(1 << (8 * held.itemsize - 1), np.uint64).astype(held)
+        result = np.where(np.isnan(data), highest, result)
+    return result
+
+
 @dataclass(frozen=True)
 class Belief:
     """What the compiler takes a value for because of a hint that is false.

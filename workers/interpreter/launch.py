@@ -31,6 +31,9 @@ LEAST_WIDTH = 1024
 """Elements of a block that are assumed where constants do not show it."""
 PATIENCE = 64
 """Turns of `while` after which programs have to wait for others; four times as many once nobody gets any further."""
+APART = 0.5
+"""How often programs that could all run together do not: those of one group are at one instruction at a time, and who
+does not wait for what another program stores would find it nevertheless."""
 LITTLE_BYTES = 4 << 20
 """Memory of a launch that is executed as a whole where it is sampled: lists by which later launches find their work are
 small."""
@@ -56,8 +59,10 @@ def run_launch(
     Raises:
         Fault: If the kernel cannot be executed to its end.
     """
-    programs = _shuffled(prod(launch.grid), _together(_width(launch), draws), order)
-    _run(builder, functions, launch, memory, Lanes(np.arange(draws), _places(launch, programs)), PATIENCE)
+    count, together = prod(launch.grid), _together(_width(launch), draws)
+    most = (count + 1) // 2 if count <= together and order.random() < APART else together
+    lanes = Lanes(np.arange(draws), _places(launch, _shuffled(count, together, order)))
+    _run(builder, functions, launch, memory, lanes, PATIENCE, most)
 
 
 def _shuffled(count: int, near: int, order: np.random.Generator) -> Array:
@@ -142,14 +147,20 @@ def _places(launch: Launch, programs: Array) -> Array:
 
 
 def _run(
-    builder: Builder, functions: Functions, launch: Launch, memory: Memory, lanes: Lanes, patience: float = inf
+    builder: Builder,
+    functions: Functions,
+    launch: Launch,
+    memory: Memory,
+    lanes: Lanes,
+    patience: float = inf,
+    most: float = inf,
 ) -> None:
     builder.memory, builder.grid, builder.widest = memory, launch.grid, 1
     kernel = partial(launchable(functions, launch.function), **bind_arguments(launch, functions, memory))
     width, done = _width(launch), 0
     waiting: list[Lanes] = []
     while done < len(lanes.programs):
-        count = _together(width, len(lanes.draws))
+        count = int(min(_together(width, len(lanes.draws)), most))
         waiting += _run_group(builder, kernel, Lanes(lanes.draws, lanes.programs[done : done + count]), patience)
         width = builder.widest
         done += count

@@ -46,7 +46,8 @@ def reduce(input: object, axis: object, combine_fn: Combine, keep_dims: object =
     if direct is not None:
         results = [direct(arrays[0], axis=position + 2).astype(format_of(dtypes[0]).held, copy=False)]
     else:
-        results = _tree(arrays, dtypes, position + 2, combine_fn)
+        pair = _neighbours if getattr(combine_fn, "__module__", "") == _STANDARD else _halves
+        results = _tree(arrays, dtypes, position + 2, combine_fn, pair)
     if keep:
         extra = [position + 2] if place is not None else list(range(2, rank + 2))
         results = [np.expand_dims(result, tuple(extra)) for result in results]
@@ -84,19 +85,30 @@ def _direct(
     return table[name] if exact else None
 
 
-def _tree(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine) -> list[Array]:
-    """Combine neighbours until one element is left; needs associativity only, as the hardware's tree does."""
+def _tree(
+    arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine, pair: "Pair"
+) -> list[Array]:
+    """Combine pairs until one element is left.
+
+    Threads combine what lies far apart, in an order that follows from the layout: a function of the candidate's must be
+    commutative, too, and is given the halves of what is left, as threads of a warp are.
+    """
     while arrays[0].shape[axis] > 1:
-        evens = [_every_other(array, axis, 0) for array in arrays]
-        odds = [_every_other(array, axis, 1) for array in arrays]
-        arrays = _combine(evens, odds, dtypes, combine_fn)
+        left, right = zip(*(pair(array, axis) for array in arrays), strict=True)
+        arrays = _combine(left, right, dtypes, combine_fn)
     return [np.take(array, 0, axis=axis) for array in arrays]
 
 
-def _every_other(array: Array, axis: int, start: int) -> Array:
-    selector = [slice(None)] * array.ndim
-    selector[axis] = slice(start, None, 2)
-    return array[tuple(selector)]
+Pair = Callable[[Array, int], Sequence[Array]]
+"""What is combined with what: two arrays, each half as long along an axis."""
+
+
+def _neighbours(array: Array, axis: int) -> Sequence[Array]:
+    return tuple(array[(*(slice(None),) * axis, slice(start, None, 2))] for start in (0, 1))
+
+
+def _halves(array: Array, axis: int) -> Sequence[Array]:
+    return np.split(array, 2, axis)
 
 
 def _doubling(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine) -> list[Array]:

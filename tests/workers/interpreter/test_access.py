@@ -169,3 +169,17 @@ def kernel(a0, a1):
 """
     found = {int(interpret(source, torch.ones(4), Out((1,), torch.int64)).only) for _ in range(2)}
     assert len(found) == 2 and all(address >> 40 == 0x7F and address % 2**40 and not address % 256 for address in found)
+
+
+def test_bits_are_compared_before_a_swap():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    negative = tl.load(a0) * -1.0
+    tl.store(a1, 0.0)
+    tl.atomic_cas(a1, negative, 1.0)
+    tl.store(a1 + 1, negative)
+    tl.atomic_cas(a1 + 1, negative, 1.0)
+"""
+    got = interpret(source, torch.zeros(1), Out((2,))).only
+    assert got.tolist() == [0.0, 1.0]

@@ -194,6 +194,30 @@ def test_shapes(body, result, expected):
     assert torch.equal(interpret(source, X, Out(tuple(expected.shape))).only, expected)
 
 
+@pytest.mark.parametrize("value", ["i - 1", "i + 1"])
+def test_counting_outside_of_all_bins_is_out_of_bounds(value):
+    source = SHAPES.format(body=f"y = tl.histogram({value}, 8).to(tl.float32)", size=8, result="y")
+    reply = interpret(source, X, Out((8,))).reply
+    assert reply.outcome == "out_of_bounds"
+    assert "tl.histogram" in reply.reason
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "expected"),
+    [
+        (F32, "int32", 0),
+        (F32, "int64", -(2**63)),
+        (torch.float64, "int32", -(2**31)),
+        (torch.float64, "int64", -(2**63)),
+        (F16, "int16", 0),
+    ],
+)
+def test_what_is_no_number_becomes_an_integer_as_the_instruction_has_it(source, result, expected):
+    x = torch.tensor([float("nan"), 2.0], dtype=source)
+    got = elementwise(f"x.to(tl.{result})", x, dtype=getattr(torch, result))
+    assert got.tolist() == [expected, 2]
+
+
 @pytest.mark.parametrize("index", ["i - 8", "i + 1"])
 def test_gathering_outside_a_block_is_out_of_bounds(index):
     source = SHAPES.format(body=f"y = tl.gather(x, {index}, 0)", size=8, result="y")

@@ -280,3 +280,23 @@ def test_neighbours_stay_together():
     starts = [number // 8 for number in shuffled]
     assert sum(one != other for one, other in pairwise(starts)) == 12
     assert starts != sorted(starts)
+
+
+SWAPPING = """
+@triton.jit
+def kernel(a0, a1, a2):
+    place = tl.program_id(0)
+    tl.store(a2 + place, tl.load(a0 + place))
+    tl.store(a1 + place, tl.load(a2 + (place ^ 1)))
+"""
+
+
+def test_who_does_not_wait_for_what_others_store_may_find_nothing():
+    expected = torch.arange(32) ^ 1
+
+    def is_right(seed: int) -> bool:
+        x = torch.cat([torch.arange(32), torch.tensor([seed])]).int()
+        got = interpret(SWAPPING, x, Out((32,), torch.int32), Out((32,), torch.int32), grid=(32,)).only
+        return torch.equal(got, expected.int())
+
+    assert not all(is_right(seed) for seed in range(12))

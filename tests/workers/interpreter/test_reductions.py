@@ -73,3 +73,21 @@ def test_half_precision_sums_round_in_a_tree():
 def test_a_maximum_drops_nan():
     source = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.max(tl.load(a0 + tl.arange(0, 2)), 0))\n"
     assert interpret(source, torch.tensor([float("nan"), 2.0]), Out((1,))).only == 2
+
+
+def test_what_is_combined_must_be_commutative():
+    source = """
+@triton.jit
+def descents(first, last, count, other, end, more):
+    return first, end, count + more + (last > other).to(tl.int32)
+
+
+@triton.jit
+def kernel(a0, a1):
+    lane = tl.arange(0, 64)
+    _, _, count = tl.reduce((lane, lane, lane * 0), 0, descents)
+    tl.store(a1, count)
+"""
+    assert interpret(source, torch.zeros(1), Out((1,), torch.int32)).only.item() > 0, (
+        "threads combine what is far apart"
+    )
