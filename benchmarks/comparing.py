@@ -47,7 +47,7 @@ class Comparisons:
 
     async def lessen(self) -> bool:
         """Wait for one of those that are not done; whether there was one."""
-        left = [task for task in self._begun if not task.done()]
+        left = self._left
         if left:
             await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
         return bool(left)
@@ -56,8 +56,11 @@ class Comparisons:
     def ahead_s(self) -> float:
         """Seconds that those which are not done, and one more, are going to take."""
         one_s = statistics.median(self._taken_s or (COMPARE_S,))
-        left = sum(not task.done() for task in self._begun)
-        return one_s * ceil((left + 1) / self._count)
+        return one_s * ceil((len(self._left) + 1) / self._count)
+
+    @property
+    def _left(self) -> list[asyncio.Task[None]]:
+        return [task for task in self._begun if not task.done()]
 
     async def _compared(self, entry: Entry, search: Search, row: Row, best: Bundle) -> None:
         graphs = [Graph.model_validate(graph) for graph in search.graphs]

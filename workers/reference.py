@@ -102,7 +102,8 @@ def evaluate(
         ValueError: If the graph names an operation that is not allowed, or something else where a tensor belongs.
     """
     with torch.no_grad(), _default_dtype(torch.float64 if double else torch.float32):
-        given = [_given(tensor, double, copy=any(map(_writes, graph.nodes))) for tensor in inputs]
+        copy = any(map(_writes, graph.nodes))
+        given = [_given(tensor, double, copy=copy) for tensor in inputs]
         values: list[Result] = []
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):

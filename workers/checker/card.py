@@ -14,7 +14,7 @@ from workers.checker.kernels import ROWS, SPAN, WORDS
 from workers.checker.sieve import Measures
 from workers.orders import Stretch
 from workers.protocol import Operator, Shape, View
-from workers.runner.arena import Arena
+from workers.runner.arena import Arena, free_idle
 from workers.support import SUPPORT, ContentJob, Support, SupportKernel, stream_seed, timed_content, zone_seed
 
 SHARE = 0.65
@@ -142,8 +142,7 @@ class CudaCard:
 
     def free(self, beyond: int = 0) -> None:
         """Give memory back that nothing uses, if it is more than `beyond` bytes."""
-        if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > beyond:
-            torch.cuda.empty_cache()
+        free_idle(self.device, beyond)
 
     def _opened_arena(self) -> Arena:
         if self._arena is None:

@@ -12,6 +12,9 @@ from workers.interpreter.formats import TritonType, Value, format_of, round_to
 Combine = Callable[..., object]
 """A jit function of two tuples of elements, translated to Python."""
 
+Pair = Callable[[Array, int], Sequence[Array]]
+"""What is combined with what: two arrays, each half as long along an axis."""
+
 DIRECT: dict[str, Callable[..., Array]] = {
     "_elementwise_max": np.fmax.reduce,
     "_elementwise_min": np.fmin.reduce,
@@ -46,7 +49,7 @@ def reduce(input: object, axis: object, combine_fn: Combine, keep_dims: object =
     if direct is not None:
         results = [direct(arrays[0], axis=position + 2).astype(format_of(dtypes[0]).held, copy=False)]
     else:
-        pair = _neighbours if getattr(combine_fn, "__module__", "") == _STANDARD else _halves
+        pair = _neighbours if _is_standard(combine_fn) else _halves
         results = _tree(arrays, dtypes, position + 2, combine_fn, pair)
     if keep:
         extra = [position + 2] if place is not None else list(range(2, rank + 2))
@@ -79,15 +82,18 @@ def _direct(
     name = getattr(combine_fn, "__name__", "")
     if len(dtypes) == 1 and dtypes[0] == tl.int1:  # sums of bits wrap, and numpy's of booleans do not
         return None
-    if len(dtypes) != 1 or getattr(combine_fn, "__module__", "") != _STANDARD or name not in table:
+    if len(dtypes) != 1 or not _is_standard(combine_fn) or name not in table:
         return None
     exact = name in ("_elementwise_max", "_elementwise_min") or not format_of(dtypes[0]).torch_name
     return table[name] if exact else None
 
 
-def _tree(
-    arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine, pair: "Pair"
-) -> list[Array]:
+def _is_standard(combine_fn: Combine) -> bool:
+    """Whether it is one of Triton's own."""
+    return bool(getattr(combine_fn, "__module__", "") == _STANDARD)
+
+
+def _tree(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, combine_fn: Combine, pair: Pair) -> list[Array]:
     """Combine pairs until one element is left.
 
     Threads combine what lies far apart, in an order that follows from the layout: a function of the candidate's must be
@@ -97,10 +103,6 @@ def _tree(
         left, right = zip(*(pair(array, axis) for array in arrays), strict=True)
         arrays = _combine(left, right, dtypes, combine_fn)
     return [np.take(array, 0, axis=axis) for array in arrays]
-
-
-Pair = Callable[[Array, int], Sequence[Array]]
-"""What is combined with what: two arrays, each half as long along an axis."""
 
 
 def _neighbours(array: Array, axis: int) -> Sequence[Array]:

@@ -14,10 +14,6 @@ ALIGNMENT = 256
 """An arena is a multiple of this many bytes, so that all of it can be seen in every dtype."""
 
 
-IDLE_BYTES = 2**30
-"""How much memory torch may keep in a runner for the next inputs."""
-
-
 class Memory(Protocol):
     """What plans run on: addresses from `pointer` on, and views of what lies there."""
 
@@ -125,13 +121,6 @@ class Arena:
         external: Any = torch.cuda.ExternalStream
         return torch.cuda.stream(external(stream, device=self.device))
 
-    def tidy(self) -> None:
-        """Give back what torch took beside it to draw inputs, if it is much: others on the card may need it."""
-        if self.device.type == "cuda":
-            idle = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-            if idle > IDLE_BYTES:
-                torch.cuda.empty_cache()
-
     def close(self) -> None:
         """Give the memory back, or let go of it. No tensor on it may be used any more. Idempotent."""
         if self._memory is not None:
@@ -155,6 +144,12 @@ class _Memory:
             "data": (pointer, False),
             "version": 3,
         }
+
+
+def free_idle(device: torch.device, beyond: int = 0) -> None:
+    """Give memory of a card back that torch keeps and nothing uses, if it is more than `beyond` bytes."""
+    if device.type == "cuda" and torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > beyond:
+        torch.cuda.empty_cache()
 
 
 def as_tensor(pointer: int, size: int) -> torch.Tensor:

@@ -27,13 +27,16 @@ from workers.orders import (
     TimeRound,
     Vacate,
 )
-from workers.runner.arena import Arena
+from workers.runner.arena import Arena, free_idle
 from workers.runner.errors import CannotRun
 from workers.runner.filling import Filler
 from workers.runner.roster import Roster
 from workers.runner.rounds import Rounds
 from workers.support import Support, SupportKernel
 from workers.turns import Turns
+
+IDLE_BYTES = 2**30
+"""How much memory torch may keep in a runner for the next inputs."""
 
 
 class Opening:
@@ -126,7 +129,7 @@ class Session:
         for run in runs:
             run(self._stream)
         driver.synchronise(self._stream)
-        self._arena.tidy()
+        free_idle(self._arena.device, IDLE_BYTES)  # Others on the card may need it.
 
     def _prepare(self, order: Round) -> None:
         self._rounds.prepare(order, {side: self._roster.entrant(side, index) for side, index in order.plans.items()})
