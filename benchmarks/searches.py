@@ -5,12 +5,9 @@
 Each row is one search over one shape (`suites.py`). The figures of a row are from one run after the search: the best
 kernel's plan is replayed, and the baselines are timed, as cold CUDA graphs interleaved in one process. Every row is a
 line of `<suite>.jsonl` as soon as it is known; said again with the same folder, what has figures is not searched again.
-A search compares with eager PyTorch alone, so that it begins soon. Rows are compared with the others, most of which is
-compiling, while searches go on, `--comparing` of them at a time; on the card they take turns, and whatever is timed is
-alone. With several suites their rows follow each other, and their lines are in one file, `anchor-catalogue.jsonl`.
-
-With `--lanes 3` three rows are searched for at a time: they share the tracers and the card, on which everybody takes
-turns, and what is timed is alone there.
+A search compares with eager PyTorch alone, so that it begins soon. When it has ended its row is compared with all, and
+no search goes on meanwhile: a baseline that is tuned beside others is a weaker one. With several suites their rows
+follow each other, and their lines are in one file, `anchor-catalogue.jsonl`.
 
 Several cards of a host are used by as many processes, each with a folder, cores and a share of the rows of its own;
 then all their lines become `<suite>.json`, a table and a plot:
@@ -33,17 +30,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 
 from archive.records import Search, SearchState
 from benchmarks.compared import conclude, lines_of
-from benchmarks.comparing import REASON_CHARS, Comparisons, Note, figures_of
+from benchmarks.comparing import REASON_CHARS, Compare, compared, figures_of
 from benchmarks.figures import Figures, Lines, Row, device_of, share_of
 from benchmarks.record import RESULTS
 from benchmarks.suites import SUITES, Entry, Rates, suite
@@ -127,37 +122,27 @@ class Notes:
 
 
 class Lane:
-    """Rows one after the other, out of those that are left to all lanes of a card.
+    """Rows one after the other on one card.
 
     Args:
         coordinator: Runs the searches.
         terms: How.
         note: Takes rows, as soon as something is known of them.
-        comparisons: Takes what was found, when its search has ended; None where nothing is compared.
+        compare: Compares what was found, when its search has ended; None where nothing is compared.
     """
 
-    def __init__(
-        self, coordinator: Coordinator, terms: Terms, note: Note, comparisons: Comparisons | None = None
-    ) -> None:
-        self._coordinator, self._terms, self._note, self._comparisons = coordinator, terms, note, comparisons
+    def __init__(self, coordinator: Coordinator, terms: Terms, note: Notes, compare: Compare | None = None) -> None:
+        self._coordinator, self._terms, self._note, self._compare = coordinator, terms, note, compare
         self._around_s: list[float] = []
 
-    async def run(self, entries: deque[Entry], lanes: int) -> None:
-        """Search for what is left, as long as there is time; the next one's reference is ready when its turn comes.
-
-        Args:
-            entries: What no lane has begun with.
-            lanes: How many there are.
-        """
+    async def run(self, entries: Sequence[Entry]) -> None:
+        """Search for all, as long as there is time; the next one's reference is ready when its turn comes."""
         ahead: Search | None = None
-        upcoming = entries.popleft() if entries else None
-        while upcoming is not None:
-            entry = upcoming
-            rows = ceil((len(entries) + lanes) / lanes)
+        for number, entry in enumerate(entries):
             # Not the median: a few rows that took long would keep all others from being begun.
             around_s = min(self._around_s, default=AROUND_S)
-            seconds = await self._seconds(rows, around_s)
-            upcoming = entries.popleft() if entries else None
+            left_s = self._terms.until - time.monotonic()
+            seconds = seconds_for(left_s, len(entries) - number, around_s, self._terms.seconds)
             if not seconds:
                 self._note(entry, {"state": "not reached", "reason": "no time was left"})
                 ahead = None
@@ -166,7 +151,7 @@ class Lane:
             try:
                 search, ahead = ahead or await self._waiting(entry), None
                 search = await self._ready(search)
-                if upcoming is not None:
+                for upcoming in entries[number + 1 : number + 2]:
                     with suppress(ServiceError):  # It is said when its turn comes.
                         ahead = await self._waiting(upcoming)
                 ready: Row = {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}
@@ -174,30 +159,17 @@ class Lane:
             except ServiceError as error:
                 self._note(entry, {"state": "failed", "reason": str(error)[:REASON_CHARS]})
                 continue
-            if best is not None and self._comparisons is not None:
-                self._comparisons.begin(entry, search, row, best)
+            if best is not None and self._compare is not None:
+                self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
             self._around_s.append(time.monotonic() - started - row["search_s"])
-
-    async def _seconds(self, rows: int, around_s: float) -> float:
-        """Seconds for the next search; comparisons are waited for before it gets none."""
-        while True:
-            seconds = seconds_for(self._left_s, rows, around_s, self._terms.seconds)
-            if seconds or self._comparisons is None or not await self._comparisons.lessen():
-                return seconds
-
-    @property
-    def _left_s(self) -> float:
-        """Seconds for searches: of all that are left, without what comparing takes in the end."""
-        last_s = 0.0 if self._comparisons is None else self._comparisons.ahead_s
-        return self._terms.until - time.monotonic() - last_s
 
     async def _waiting(self, entry: Entry) -> Search:
         """A search that exports its reference, and then waits for its turn."""
         terms = self._terms
         # What is compared in the end need not be made ready before the first kernel is judged.
-        compared = {} if self._comparisons is None else {"baselines": []}
+        alone = {} if self._compare is None else {"baselines": []}
         request = SearchRequest(
-            operator={**entry.contract(), **compared},
+            operator={**entry.contract(), **alone},
             devices=(terms.device.name,),
             budget=terms.evaluations,
             seed=terms.seed,
@@ -307,31 +279,18 @@ def left_of(entries: Sequence[Entry], lines: Lines, *, measured: bool) -> list[E
 
 
 async def search_all(
-    options: argparse.Namespace,
-    terms: Terms,
-    entries: Sequence[Entry],
-    note: Note,
-    comparisons: Comparisons | None = None,
+    options: argparse.Namespace, terms: Terms, entries: Sequence[Entry], note: Notes, compare: Compare | None = None
 ) -> None:
-    """Search for rows on one card; what was found is compared if there are comparisons."""
+    """Search for rows on one card; what was found is compared if there is something that compares."""
     with tempfile.TemporaryDirectory() as folder:
         workers = options.workers or max(1, usable_cores() - 2)
-        lanes = options.lanes
         settings = Settings(
-            data_dir=Path(folder),
-            local_workers=workers,
-            benches_per_card=lanes,
-            in_flight_per_search=3 * ceil(workers / lanes),
-            log_level="warning",
+            data_dir=Path(folder), local_workers=workers, in_flight_per_search=3 * workers, log_level="warning"
         )
         configure(settings)
         coordinator = await Coordinator.open(settings)
         try:
-            left = deque(entries)
-            every = [Lane(coordinator, terms, note, comparisons) for _ in range(lanes)]
-            await asyncio.gather(*(lane.run(left, lanes) for lane in every))
-            if comparisons is not None:
-                await comparisons.finish()
+            await Lane(coordinator, terms, note, compare).run(entries)
         finally:
             await coordinator.close()
             log = Path(folder) / "workers.log"
@@ -364,16 +323,14 @@ def main() -> None:
     every = [entry for name in options.suite for entry in suite(name)]
     entries = [entry for entry in every if re.search(options.only, entry.key)][first::step]
     path = options.out / f"{'-'.join(options.suite)}.jsonl"
-    with closing(Lines(path)) as lines, ExitStack() as stack:
-        note, comparisons = Notes(lines, terms.device), None
+    with closing(Lines(path)) as lines, closing(BaselineProcess(0)) as process:
+        compare = None
         if terms.device.measures:
             rates, said = measured_rates(0)
             lines.add({"kind": "rates", "card": options.card, **said})
-            processes = [stack.enter_context(closing(BaselineProcess(0))) for _ in range(options.comparing)]
-            compares = [partial(figures_of, device=terms.device, rates=rates, process=each) for each in processes]
-            comparisons = Comparisons(compares, note)
+            compare = partial(figures_of, device=terms.device, rates=rates, process=process)
         left = left_of(entries, lines, measured=terms.device.measures)
-        asyncio.run(search_all(options, terms, left, note, comparisons))
+        asyncio.run(search_all(options, terms, left, Notes(lines, terms.device), compare))
     _conclude(options, [path])
 
 
@@ -393,8 +350,6 @@ def lane_options(options: argparse.ArgumentParser) -> None:
     options.add_argument("--ready-s", type=float, default=150.0, help="most until a seed is judged and related")
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
-    options.add_argument("--lanes", type=int, default=1, help="rows at a time, which share tracers and the card")
-    options.add_argument("--comparing", type=int, default=1, help="rows at a time that are compared with baselines")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--emitters", default="seed,tune,rewrite,cross", help="names with commas")
     options.add_argument("--card", type=int, default=0)

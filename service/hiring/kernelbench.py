@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import ValidationError
 
 from service.errors import BadInput, Unavailable
+from service.hiring.second import on_matrix_units
 from service.judging.benches import Bench
 from service.judging.jobs import DRAFT_S
 from service.operators.kernelbench import operator_of_problem
@@ -86,7 +87,9 @@ class Importer:
         report = await self._draft(operator)
         if not report.draft:
             return Imported(operator, found.notes, report.reason)
-        return Imported(operator_of_problem(name, source, found, report.draft), found.notes, "")
+        second = on_matrix_units(report.draft)
+        seeds = (report.draft,) if second is None else (report.draft, second)
+        return Imported(operator_of_problem(name, source, found, seeds), found.notes, "")
 
     async def inspect(self, source: str, *, published: bool = False) -> Inspection:
         """What a problem is.

@@ -6,7 +6,7 @@ What a problem holds was found out elsewhere, in a jail; here nothing of it is r
 import ast
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -26,7 +26,7 @@ LONGEST_NAME = 60
 """Characters of an operator's name, a few less than it may have."""
 PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
 """What a module calls a parameter."""
-REFERENCE, SEED = "reference.py", "seed.py"
+REFERENCE, SEEDS = "reference.py", ("seed.py", "second.py")
 """Files beside the spec."""
 BASELINES = ["compile"]
 """What kernels are compared with besides eager PyTorch: fast_p is said of these two."""
@@ -50,14 +50,14 @@ def name_of_text(text: str) -> str:
     return f"problem_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def operator_of_problem(name: str, source: str, found: Inspection, seed: str = "") -> Operator:
+def operator_of_problem(name: str, source: str, found: Inspection, seeds: Sequence[str] = ()) -> Operator:
     """The operator for a problem.
 
     Args:
         name: What it is called, and the function that candidates define.
         source: The problem's text.
         found: What an inspection says of it.
-        seed: A kernel to start from, if there is one.
+        seeds: Kernels to start from, if there are any.
 
     Raises:
         BadInput: If it cannot be judged; says why.
@@ -70,7 +70,7 @@ def operator_of_problem(name: str, source: str, found: Inspection, seed: str = "
             "name": name,
             "entry": name,
             "reference": _reference(name, source, found),
-            "seeds": [seed] if seed else [],
+            "seeds": list(seeds),
             **found.model_dump(mode="json", include={"inputs", "outputs", "scalars"}, exclude_defaults=True),
             "shapes": [dict(found.dims)],
             "ranges": {dimension: list(bounds) for dimension, bounds in found.ranges.items()},
@@ -122,17 +122,17 @@ def parts_of_reference(operator: Operator) -> Parts | None:
 
 
 def files_of_operator(operator: Operator, notes: tuple[str, ...] = ()) -> Mapping[str, str]:
-    """The files of an operator's folder, by name: its spec, its reference, and its first seed if it has one."""
+    """The files of an operator's folder, by name: its spec, its reference, and its seeds."""
     document = operator.model_dump(mode="json", exclude_defaults=True)
-    seeds = {"seeds": [SEED]} if operator.seeds else {}
+    kernels = dict(zip(SEEDS, operator.seeds, strict=False))
+    seeds = {"seeds": list(kernels)} if kernels else {}
     shapes = [dict(shape["dims"]) for shape in document.pop("shapes")]
     tables: dict[str, Any] = {key: document.pop(key) for key in ("inputs", "outputs", "scalars") if key in document}
     ranges = document.pop("ranges", {})
     document |= {"reference": REFERENCE, **seeds}
     spec = tomli_w.dumps({**document, **tables, "shapes": shapes, **({"ranges": ranges} if ranges else {})})
     comments = "".join(f"# {' '.join(note.split())}\n" for note in (TAKEN_FROM, *notes))
-    files = {SPEC_FILE: comments + spec, REFERENCE: operator.reference}
-    return {**files, SEED: operator.seeds[0]} if operator.seeds else files
+    return {SPEC_FILE: comments + spec, REFERENCE: operator.reference, **kernels}
 
 
 TAKEN_FROM = "Made of a problem file of KernelBench, whose text is in reference.py."

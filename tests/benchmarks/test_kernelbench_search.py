@@ -1,7 +1,6 @@
 """Problems chosen before anybody looked: prepared once, searched for, and counted whether judged or not."""
 
 import time
-from collections import deque
 from contextlib import closing
 from pathlib import Path
 
@@ -63,7 +62,7 @@ async def test_problems_are_prepared_once_and_searched_for(tmp_path: Path):
     terms = Terms(MODEL, 2, 60.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
     try:
         with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            await Lane(coordinator, terms, Notes(lines, terms.device)).run(deque(entries), 1)
+            await Lane(coordinator, terms, Notes(lines, terms.device)).run(entries)
             told, _ = joined(rows, lines.rows)
     finally:
         await coordinator.close()

@@ -1,16 +1,13 @@
 """What is searched for on a card, how time is shared out, and that a run goes on where it ended."""
 
-import asyncio
-import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.comparing import Comparisons
 from benchmarks.figures import Lines, Row
 from benchmarks.searches import SHORTEST_S, Lane, Notes, Terms, left_of, seconds_for
 from benchmarks.suites import ANCHOR, Entry, Rates, floor_us, moved_bytes, rest
@@ -57,57 +54,31 @@ def test_rows_with_figures_are_not_searched_again(tmp_path: Path):
 
 
 @pytest.mark.slow
-async def test_lanes_search_for_all_rows_and_say_what_was_not_reached(tmp_path: Path):
+async def test_rows_are_searched_for_and_what_was_not_reached_is_said(tmp_path: Path):
     entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256}), *ANCHOR[:1]]
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
     terms = Terms(Device.parse("model:sm_90"), 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
-    try:
-        with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            left, note = deque(entries[:2]), Notes(lines, terms.device)
-            await asyncio.gather(*(Lane(coordinator, terms, note).run(left, 2) for _ in range(2)))
-            late = Terms(terms.device, 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 1.0)
-            await Lane(coordinator, late, note).run(deque(entries[2:]), 1)
-            rows = lines.rows
-    finally:
-        await coordinator.close()
-    states = {row["row"]: row["state"] for row in rows}
-    assert (len(rows), states) == (
-        3,
-        dict(zip([each.key for each in entries], ["done", "done", "not reached"], strict=True)),
-    )
-    assert all(row["correct"] and row["objective"] for row in rows[:2])
-    assert rows[1]["shape"] == "M=64,N=256" and rows[2]["reason"] == "no time was left"
-
-
-@pytest.mark.slow
-async def test_rows_are_compared_while_others_are_searched_for(tmp_path: Path):
-    entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256})]
-    coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
-    terms = Terms(Device.parse("model:sm_90"), 2, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
-    searched, compared = threading.Event(), []
+    compared = []
 
     def compare(entry: Entry, graphs: Sequence[Graph], bundle: Bundle) -> Row:
         compared.append((entry.operator, bool(graphs), bundle.target))
-        assert entry is entries[1] or searched.wait(300.0), "the next row waits for this one"
         return {"reef_us": 1.0}
 
-    class Said(Lines):
-        def add(self, row: Row) -> None:
-            super().add(row)
-            if row["operator"] == "softmax":
-                searched.set()
-
     try:
-        with closing(Said(tmp_path / "rows.jsonl")) as lines:
+        with closing(Lines(tmp_path / "rows.jsonl")) as lines:
             note = Notes(lines, terms.device)
-            comparisons = Comparisons([compare], note)
-            await Lane(coordinator, terms, note, comparisons).run(deque(entries), 1)
-            await comparisons.finish()
-            rows = [(row["operator"], row.get("reef_us")) for row in lines.rows]
+            await Lane(coordinator, terms, note, compare).run(entries[:2])
+            late = replace(terms, until=time.monotonic() + 1.0)
+            await Lane(coordinator, late, note).run(entries[2:])
+            rows = lines.rows
     finally:
         await coordinator.close()
+    assert [row["operator"] for row in rows] == ["rmsnorm", "rmsnorm", "softmax", "softmax", "rmsnorm"]
+    assert [row["state"] for row in rows] == ["done"] * 4 + ["not reached"]
+    assert [row.get("reef_us") for row in rows] == [None, 1.0, None, 1.0, None]
     assert compared == [("rmsnorm", True, "sm_90"), ("softmax", True, "sm_90")]
-    assert rows == [("rmsnorm", None), ("softmax", None), ("rmsnorm", 1.0), ("softmax", 1.0)]
+    assert all(row["correct"] and row["objective"] for row in rows[:4])
+    assert rows[3]["shape"] == "M=64,N=256" and rows[4]["reason"] == "no time was left"
 
 
 def test_moved_bytes_are_those_of_inputs_and_results():

@@ -29,7 +29,7 @@ FAILURES = (
     TritonError,
 )
 """How torch.compile, Triton and liger-kernel say that they cannot run something, memory that is too small included."""
-READY_S = 120.0
+READY_S = 60.0
 """Seconds for a contender to get ready, without what it waits for others on the card; torch.compile took 2 to 20 s on a
 host that did nothing else, and minutes where max-autotune tries kernels for float32 products of the whole attention
 matrix."""

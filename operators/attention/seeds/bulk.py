@@ -59,9 +59,9 @@ def attention_kernel(
 def attention(q, k, v, causal):
     batch, heads, n_positions, head_dim = q.shape
     y = torch.empty_like(q)
-    grid = (triton.cdiv(n_positions, 128), batch * heads)
+    grid = (triton.cdiv(n_positions, 64), batch * heads)
     scale = head_dim**-0.5 * 1.4426950408889634
     attention_kernel[grid](
-        q, k, v, y, n_positions, scale, causal=causal, d=head_dim, BLOCK_M=128, BLOCK_N=64, num_warps=8, num_stages=3
+        q, k, v, y, n_positions, scale, causal=causal, d=head_dim, BLOCK_M=64, BLOCK_N=64, num_warps=4, num_stages=3
     )
     return y

@@ -1,4 +1,8 @@
-"""Powers of two, and the causal mask only on the diagonal: keys before it are read in a loop of their own."""
+"""Powers of two, the causal mask only on the diagonal, and the longest rows first.
+
+Keys before the diagonal are read in a loop of their own. The scale goes into the exponent, where a product and a
+difference are one instruction.
+"""
 
 import torch
 import triton
@@ -19,21 +23,22 @@ def attention_kernel(
     BLOCK_N: tl.constexpr,
 ):
     head = tl.program_id(1).to(tl.int64) * n_positions * d
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    block = tl.num_programs(0) - 1 - tl.program_id(0)
+    rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
     dims = tl.arange(0, d)
     q = tl.load(q_ptr + head + rows[:, None] * d + dims[None, :], mask=rows[:, None] < n_positions, other=0.0)
     peak = tl.full((BLOCK_M,), -float("inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK_M,), dtype=tl.float32)
     mixed = tl.zeros((BLOCK_M, d), dtype=tl.float32)
-    begin = tl.program_id(0) * BLOCK_M if causal else n_positions // BLOCK_N * BLOCK_N
+    begin = block * BLOCK_M if causal else n_positions // BLOCK_N * BLOCK_N
     for start in range(0, begin, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         k = tl.load(k_ptr + head + cols[None, :] * d + dims[:, None])
         v = tl.load(v_ptr + head + cols[:, None] * d + dims[None, :])
-        scores = tl.dot(q, k) * scale
-        new_peak = tl.maximum(peak, tl.max(scores, axis=1))
+        scores = tl.dot(q, k)
+        new_peak = tl.maximum(peak, tl.max(scores, axis=1) * scale)
         shrink = tl.exp2(peak - new_peak)
-        weights = tl.exp2(scores - new_peak[:, None])
+        weights = tl.exp2(scores * scale - new_peak[:, None])
         total = total * shrink + tl.sum(weights, axis=1)
         mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
         peak = new_peak
@@ -44,10 +49,10 @@ def attention_kernel(
         seen = cols[None, :] < n_positions
         if causal:
             seen = seen & (cols[None, :] <= rows[:, None])
-        scores = tl.where(seen, tl.dot(q, k) * scale, -float("inf"))
-        new_peak = tl.maximum(peak, tl.max(scores, axis=1))
+        scores = tl.where(seen, tl.dot(q, k), -float("inf"))
+        new_peak = tl.maximum(peak, tl.max(scores, axis=1) * scale)
         shrink = tl.exp2(peak - new_peak)
-        weights = tl.exp2(scores - new_peak[:, None])
+        weights = tl.exp2(scores * scale - new_peak[:, None])
         total = total * shrink + tl.sum(weights, axis=1)
         mixed = tl.dot(weights.to(v.dtype), v, mixed * shrink[:, None])
         peak = new_peak

@@ -40,7 +40,7 @@ async def fill(url: str) -> None:
     await migrate(url)
     store = await Store.open(url)
     for id, name in ((records.SEARCH_ID, "level1_1_double"), (FAILED_ID, "level1_2_double"), ("other", "double")):
-        made = operator_of_problem(name, PROBLEM, FOUND, KERNEL.format(name=name))
+        made = operator_of_problem(name, PROBLEM, FOUND, (KERNEL.format(name=name),))
         operator = made if id != "other" else records.OPERATOR
         await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
         search = records.search(id=id, operator=operator.digest, operator_name=name, devices=("h200",))

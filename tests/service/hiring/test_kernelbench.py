@@ -19,6 +19,14 @@ async def test_a_problem_becomes_an_operator_with_a_seed_by_inductor() -> None:
             await importer.operator("drop", forward("return torch.dropout(x, 0.5, True)"))
 
 
+async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -> None:
+    async with Importer(target="sm_90") as importer:
+        imported = await importer.operator("product", forward("return x @ x.T"))
+    first, second = imported.operator.seeds
+    assert "input_precision='ieee'" in first and "tf32x3" not in first
+    assert "input_precision='tf32x3'" in second and "ieee" not in second
+
+
 async def test_a_search_needs_a_kernel_to_start_from() -> None:
     with pytest.raises(BadInput, match=r"no kernel to start from: .*sort.*add a seed"):
         await searchable("sorting", forward("return x.sort(-1).values"), "model:sm_90")

@@ -33,8 +33,8 @@ FOUND = Inspection(
 SEED = "def level1_7_gemm(x, gemm_weight, shift):\n    return x\n"
 
 
-def operator(seed: str = "") -> Operator:
-    return operator_of_problem("level1_7_gemm", LINEAR, FOUND, seed)
+def operator(*seeds: str) -> Operator:
+    return operator_of_problem("level1_7_gemm", LINEAR, FOUND, seeds)
 
 
 def test_the_text_of_the_problem_is_the_reference() -> None:
@@ -47,12 +47,12 @@ def test_the_text_of_the_problem_is_the_reference() -> None:
 
 
 def test_a_folder_reads_as_the_same_operator(tmp_path: Path) -> None:
-    for seed in ("", SEED):
-        files = files_of_operator(operator(seed), ("One note.\nname = 'another'",))
+    for seeds in ((), (SEED,), (SEED, f"import triton\n{SEED}")):
+        files = files_of_operator(operator(*seeds), ("One note.\nname = 'another'",))
         assert tomllib.loads(files["operator.toml"])["name"] == "level1_7_gemm"
         for name, text in files.items():
             (tmp_path / name).write_text(text)
-        assert load_operator(tmp_path).digest == operator(seed).digest
+        assert load_operator(tmp_path).digest == operator(*seeds).digest
 
 
 def test_a_problem_that_cannot_be_judged_is_refused_with_its_line() -> None:

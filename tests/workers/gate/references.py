@@ -77,6 +77,7 @@ REFERENCES = {
     "turned": ("def f(x):\n    a, b = x.chunk(2, -1)\n    return torch.cat((-b, a), -1).flip(0)", MATRIX, ("float32",)),
     "added": ("def f(x, y):\n    return x + y", PAIR, ("float32",)),
     "running": ("def f(x):\n    return x.cumsum(-1)", MATRIX, ("float32",)),
+    "doubled": ("def f(x):\n    return (x.float() * 2).to(x.dtype)", HALF, ("bfloat16",)),
     "copy": ("def f(x):\n    return x.clone()", HALF, ("bfloat16",)),
     "zeros": ("def f(x):\n    return torch.zeros_like(x)", MATRIX, ("float32",)),
     "negligible": ("def f(x):\n    return x * 1e-44", MATRIX, ("float32",)),

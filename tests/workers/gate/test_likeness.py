@@ -50,6 +50,14 @@ def test_a_nan_elsewhere_is_not_equal():
     assert not lost(sketch, [planted], "input 'x': NaN swallowed")
 
 
+def test_an_infinity_is_the_largest_number_where_float32_overflows():
+    sketch, cases = written("doubled")
+    planted = next(case for case in cases if case.inputs[0].isinf().any())
+    swallowed = "input 'x': infinities swallowed"
+    assert not is_equal(spoiled(sketch, swallowed, planted.operator), planted)
+    assert lost(sketch, [planted], swallowed)
+
+
 @pytest.mark.parametrize(("factor", "is_lost"), [(1.0001, True), (1.001, False), (1.02, False)])
 def test_a_factor_is_lost_if_rounding_hides_it_over_many_rows(factor, is_lost):
     sketch, cases = written("silu")
