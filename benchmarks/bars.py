@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-LABEL, LEFT_PANEL, GAP, RIGHT_PANEL, END = 330, 380, 130, 180, 50
+LABEL, LEFT_PANEL, GAP, RIGHT_PANEL, END = 370, 380, 130, 180, 50
 TOP, ROW, FOOT = 62, 22, 30
 FASTER, SLOWER, SHARE = "#0b6e4f", "#c1121f", "#1d4e89"
 
@@ -42,7 +42,7 @@ def draw(title: str, bars: Sequence[Bar]) -> str:
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="12" y="24" font-size="14">{escape(title)}</text>',
-        f'<text x="{LABEL}" y="48">over the best baseline, and which that was</text>',
+        f'<text x="{LABEL}" y="48">over the fastest baseline, and which that was</text>',
         f'<text x="{shares}" y="48">share of the floor</text>',
     ]
     for number, bar in enumerate(bars):

@@ -25,7 +25,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 
-from benchmarks.compared import latest
+from benchmarks.compared import best
 from benchmarks.figures import Figures, Lines, Row, read_lines
 from benchmarks.record import RESULTS
 from benchmarks.searches import Notes, lane_options, left_of, search_all, terms_of
@@ -90,7 +90,7 @@ def entries_of(prepared: Sequence[Row], folder: Path) -> list[Entry]:
 
 def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row]]:
     """What follows from the lines of searches: a summary with fast_p, and a row for every chosen problem."""
-    found = {row["operator"]: row for row in latest(lines)}
+    found = {row["operator"]: row for row in best(lines)}
     rows = [{**found.get(row["operator"], {}), **row, "reason": _reason(row, found)} for row in prepared]
     results = [
         Result(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bars import Bar, draw
-from benchmarks.compared import conclude, latest, lines_of, summary, table
+from benchmarks.compared import best, conclude, lines_of, summary, table
 from benchmarks.figures import Figures
 
 
@@ -32,13 +32,27 @@ LINES = [
 
 
 def test_the_line_that_knows_most_counts():
-    assert [each["row"] for each in latest(LINES)] == ["a", "b", "c", "d"]
-    first, *_, last = latest(LINES)
+    assert [each["row"] for each in best(LINES)] == ["a", "b", "c", "d"]
+    first, *_, last = best(LINES)
     assert first["over_best"] == 2.0 and last["reason"] == "baselines ended"
 
 
+def test_of_two_runs_the_fastest_kernel_is_held_against_the_fastest_baseline():
+    slow = row("a", 1.2, 0.01, reef_us=10.0, compile_us=12.0)
+    fast = row("a", 1.5, 0.01, reef_us=9.0, compile_us=13.5, max_autotune_us=14.0)
+    for lines in ([slow, fast], [fast, slow]):
+        (found,) = best(lines)
+        assert (found["reef_us"], found["over_best"], found["strongest"]) == (9.0, 1.5, "compile")
+        assert found["over_strongest"] == pytest.approx(12 / 9)
+        (again,) = best([{"kind": "row", **found}, {**fast, "reef_us": 8.0, "compile_us": 13.0}])
+        assert (again["reef_us"], again["strongest_us"]) == (8.0, 12.0)
+    told = summary(best([slow, fast]))
+    assert told["geometric_mean"]["mid"] == pytest.approx(12 / 9)
+    assert told["geometric_mean_in_runs"]["mid"] == pytest.approx(1.5)
+
+
 def test_a_row_is_faster_only_if_its_interval_says_so():
-    told = summary(latest(LINES))
+    told = summary(best(LINES))
     assert (told["rows_in_all"], told["compared"], told["faster_for_sure"]) == (4, 3, 1)
     assert told["not_faster"] == {"b": "compile", "c": "compile"}
     assert told["not_compared"] == {"d": "baselines ended"}
@@ -54,7 +68,7 @@ def test_nothing_follows_from_nothing():
 def test_all_rows_are_in_table_and_document_and_those_compared_in_the_plot(tmp_path: Path):
     conclude(LINES, ["d", "c"], "anchor", Figures(tmp_path, "anchor"), tmp_path)
     text = (tmp_path / "anchor.md").read_text()
-    first, second, third, last = latest(LINES)
+    first, second, third, last = best(LINES)
     assert text == table([last, third, first, second]) and "2.000 (± 1.0 %)" in text and "baselines ended" in text
     assert len({line.count("|") for line in text.splitlines()}) == 1
     drawn = ElementTree.parse(tmp_path / "anchor.svg").getroot()
