@@ -16,7 +16,8 @@ then all their lines become `<suite>.json`, a table and a plot:
     taskset -c 16-31 python -m benchmarks.searches --out b --card 1 --share 1/2
     python -m benchmarks.searches --out results --lines a/anchor.jsonl b/anchor.jsonl
 
-Finished files, such as `results/anchor.json` itself, may be among them; of a row that is there twice the last counts.
+Finished files, such as `results/anchor.json` itself, may be among them. Of a row that is there twice the fastest kernel
+counts, against the fastest baseline of either run.
 
 `--device model:sm_90` tries the script out where there is no card: it predicts, and compares with nothing.
 """
