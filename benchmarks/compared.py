@@ -2,9 +2,9 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from pathlib import Path
 
 from benchmarks.bars import Bar, draw
@@ -15,6 +15,10 @@ GOAL = 1.2
 COLUMNS = ("eager", "compile", "max_autotune", "liger")
 BASELINES = (*COLUMNS, "native", "sdpa")
 
+Fastest = tuple[float, str]
+"""Microseconds, and the baseline that takes them."""
+NOBODY: Fastest = (inf, "")
+
 
 def best(lines: Iterable[Row]) -> list[Row]:
     """One row an entry, in the order in which they were begun: the one with most figures and the fastest kernel.
@@ -23,18 +27,21 @@ def best(lines: Iterable[Row]) -> list[Row]:
     against the fastest baseline of any of them as well (`over_strongest`).
     """
     found: dict[str, Row] = {}
-    times: dict[str, dict[str, float]] = {}
+    strongest: dict[str, Fastest] = {}
     for line in (line for line in lines if line["kind"] == "row"):
-        known = found.setdefault(line["row"], {})
-        if _worth(line) >= _worth(known):
-            found[line["row"]] = {**line, **_dated(line)}
-        told = {name: line[f"{name}_us"] for name in BASELINES if line.get(f"{name}_us")}
-        if line.get("strongest_us"):
-            told[line["strongest"]] = min(line["strongest_us"], told.get(line["strongest"], line["strongest_us"]))
-        mine = times.setdefault(line["row"], {})
-        mine |= {name: min(time_us, mine.get(name, time_us)) for name, time_us in told.items()}
-    rows = [{**row, **_strongest(row, times[key])} for key, row in found.items()]
+        key = line["row"]
+        if _worth(line) >= _worth(found.get(key, {})):
+            found[key] = line
+        strongest[key] = min([strongest.get(key, NOBODY), *_times(line)])
+    rows = [{**row, **_dated(row), **_stand(row, *strongest[key])} for key, row in found.items()]
     return [{name: value for name, value in row.items() if name not in ("kind", "session")} for row in rows]
+
+
+def _times(line: Row) -> Iterator[Fastest]:
+    """Of baselines in a line, and of what was the fastest in those that a finished file was joined of."""
+    told = [(line.get(f"{name}_us"), name) for name in BASELINES]
+    told.append((line.get("strongest_us"), line.get("strongest", "")))
+    return ((time_us, name) for time_us, name in told if time_us)
 
 
 def _dated(line: Row) -> Row:
@@ -47,13 +54,12 @@ def _worth(row: Row) -> tuple[int, float]:
     return known, -(row.get("reef_us") or 0.0)
 
 
-def _strongest(row: Row, times: Mapping[str, float]) -> Row:
-    """The fastest baseline of any run, and how a row that was compared stands against it."""
+def _stand(row: Row, time_us: float, name: str) -> Row:
+    """How a row that was compared stands against the fastest baseline of any run."""
     if not row.get("over_best"):
         return {}
-    name = min(times, key=times.__getitem__)
-    over = min(row["over_best"], times[name] / row["reef_us"])
-    return {"strongest": name, "strongest_us": times[name], "over_strongest": over}
+    over = min(row["over_best"], time_us / row["reef_us"])
+    return {"strongest": name, "strongest_us": time_us, "over_strongest": over}
 
 
 def summary(rows: Sequence[Row]) -> Row:
@@ -92,11 +98,8 @@ def table(rows: Sequence[Row]) -> str:
         cells += [_us(row.get("reef_us")), *(_us(row.get(f"{name}_us")) for name in COLUMNS)]
         cells.append(_us(row.get("native_us") or row.get("sdpa_us")))
         if row.get("over_best"):
-            cells.append(f"{row['over_best']:.3f} (± {100 * row['over_best_half_width']:.1f} %)")
-            cells += [
-                row["best_baseline"],
-                f"{row['over_strongest']:.3f} ({row['strongest']} {_us(row['strongest_us'])})",
-            ]
+            cells += [f"{row['over_best']:.3f} (± {100 * row['over_best_half_width']:.1f} %)", row["best_baseline"]]
+            cells.append(f"{row['over_strongest']:.3f} ({row['strongest']} {_us(row['strongest_us'])})")
         else:
             cells += [_why(row), "", ""]
         cells.append(f"{100 * row['floor_share']:.0f} %" if row.get("floor_share") else "")

@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from archive.records import Search, SearchState
@@ -139,7 +140,7 @@ class Lane:
     async def run(self, entries: Sequence[Entry]) -> None:
         """Search for all, as long as there is time; the next one's reference is ready when its turn comes."""
         ahead: Search | None = None
-        for number, entry in enumerate(entries):
+        for number, (entry, upcoming) in enumerate(zip_longest(entries, entries[1:])):
             # Not the median: a few rows that took long would keep all others from being begun.
             around_s = min(self._around_s, default=AROUND_S)
             left_s = self._terms.until - time.monotonic()
@@ -152,7 +153,7 @@ class Lane:
             try:
                 search, ahead = ahead or await self._waiting(entry), None
                 search = await self._ready(search)
-                for upcoming in entries[number + 1 : number + 2]:
+                if upcoming is not None:
                     with suppress(ServiceError):  # It is said when its turn comes.
                         ahead = await self._waiting(upcoming)
                 ready: Row = {"ready_s": round(time.monotonic() - started, 1), "ready_spent": spent_since(before)}

@@ -1,10 +1,9 @@
 """A second kernel to start from, where TorchInductor's draft multiplies float32 as it is."""
 
-import ast
 import random
 
 from service.emitters.rules import RULES
-from service.emitters.rules.patterns import calls
+from service.emitters.rules.patterns import calls, set_keyword
 from service.operators.sources import launches, parse, render
 
 OPTIONS = {"num_warps": 4, "num_stages": 3}
@@ -24,9 +23,7 @@ def on_matrix_units(draft: str) -> str | None:
     if source == draft:
         return None
     module = parse(source)
-    for launch in launches(module):
-        if calls(launch.kernel, "tl.dot"):
-            others = [item for item in launch.call.keywords if item.arg not in OPTIONS]
-            options = [ast.keyword(name, ast.Constant(value)) for name, value in OPTIONS.items()]
-            launch.call.keywords = [*others, *options]
+    for launch in (each for each in launches(module) if calls(each.kernel, "tl.dot")):
+        for name, value in OPTIONS.items():
+            set_keyword(launch.call, name, str(value))
     return render(module)

@@ -73,8 +73,9 @@ def are_rounded_away(found: Iterable[tuple[Sketch, Case]], *, rounds: bool) -> b
             too small by no more than `SYSTEMATIC`.
     """
     rows = [torch.zeros(1, dtype=torch.float64)]
+    doubles = (False,) if rounds else (True, False)
     for mutant, case in found:
-        evaluated = (evaluate(_unrounded(mutant), case.inputs, double=double) for double in (not rounds, False))
+        evaluated = (evaluate(_unrounded(mutant), case.inputs, double=double) for double in doubles)
         misses = next((missed for outputs in evaluated if (missed := _misses(case, outputs)) is not None), None)
         if misses is None:
             return False

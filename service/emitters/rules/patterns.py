@@ -49,7 +49,12 @@ def set_operand(call: ast.Call, position: int, name: str, code: str) -> None:
     """Pass or replace an argument, by keyword where it was not passed by position."""
     if position < len(call.args):
         call.args[position] = expression(code)
-        return
+    else:
+        set_keyword(call, name, code)
+
+
+def set_keyword(call: ast.Call, name: str, code: str) -> None:
+    """Pass or replace an argument by keyword, as the last one."""
     call.keywords = [item for item in call.keywords if item.arg != name]
     call.keywords.append(ast.keyword(name, expression(code)))
 

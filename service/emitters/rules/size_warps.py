@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import Kernel, kernels
-from service.emitters.rules.patterns import calls, expression, text
+from service.emitters.rules.patterns import calls, set_keyword, text
 from service.operators.sources import Launch
 
 ELEMENTS_PER_WARP = (256, 512, 1024)
@@ -43,9 +43,7 @@ class SizeWarps(Rule[Sized]):
     def change(self, site: Sized, rng: random.Random) -> None:
         """Write the number of warps in terms of the tile."""
         block, per_warp = site.kernel.name_argument(site.launch, site.block), rng.choice(ELEMENTS_PER_WARP)
-        others = [item for item in site.launch.call.keywords if item.arg != "num_warps"]
-        warps = expression(f"max(1, min({MAX_WARPS}, {block} // {per_warp}))")
-        site.launch.call.keywords = [*others, ast.keyword("num_warps", warps)]
+        set_keyword(site.launch.call, "num_warps", f"max(1, min({MAX_WARPS}, {block} // {per_warp}))")
 
 
 def _is_sized(launch: Launch) -> bool:
