@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 
 from workers.checks.base import Check, Evidence, Finding
+from workers.checks.expectation import Expectation
 from workers.checks.location import at, cluster
 from workers.checks.tolerance import (
     Bounds,
@@ -13,6 +14,7 @@ from workers.checks.tolerance import (
     Leeway,
     bounds_without_sensitivity,
     leeway,
+    leeway_of_still_rows,
     rms,
     widen_by_sensitivity,
 )
@@ -75,12 +77,10 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
         bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
-        weighed = _weigh(errors, bounds)
-    if weighed.measure > 1:
-        weighed = weighed.forgiving(leeway(bounds, evidence.reference.coarse_sensitivity[number]))
+        weighed = _weigh_leniently(errors, bounds, evidence.reference, number)
     if weighed.measure > 1 and _is_coarse(errors, bounds):
         bounds = widen_by_sensitivity(bounds, evidence.reference.full_sensitivity[number])
-        weighed = _weigh(errors, bounds).forgiving(leeway(bounds, evidence.reference.coarse_sensitivity[number]))
+        weighed = _weigh_leniently(errors, bounds, evidence.reference, number)
     if weighed.measure <= 1:
         return Finding(weighed.measure)
     outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
@@ -98,6 +98,16 @@ def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:
     missed = errors.error.abs()
     near = missed > torch.maximum(bounds.worst / 2, bounds.own * errors.value.abs())
     return _Weighed(rms(errors.error) / bounds.rms, missed / bounds.elements(errors.value), near)
+
+
+def _weigh_leniently(errors: Errors, bounds: Bounds, reference: Expectation, number: int) -> _Weighed:
+    """The same with what few may miss, as far as it matters."""
+    weighed = _weigh(errors, bounds)
+    if weighed.measure > 1:
+        weighed = weighed.forgiving(leeway(bounds, reference.coarse_sensitivity[number]))
+    if weighed.measure > 1:
+        weighed = weighed.forgiving(leeway_of_still_rows(bounds, reference.sensitivity[number]))
+    return weighed
 
 
 def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:

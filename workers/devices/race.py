@@ -131,7 +131,8 @@ class Track:
     def _calls(self) -> int:
         """Calls a sample, from how long single ones take."""
         if self.single_us is None:
-            self.single_us = min(self._round(2, 1, self._lay_out(2, 1))[Side.PACER])
+            pairs = self._pairs_that_fit(2, 1)
+            self.single_us = min(self._round(pairs, 1, self._lay_out(pairs, 1))[Side.PACER])
         calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self.single_us)))
         while calls > 1 and not self._fits(1, calls):
             calls -= 1

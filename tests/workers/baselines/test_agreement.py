@@ -15,7 +15,7 @@ ROWS = torch.randn(64, 4096, generator=torch.Generator().manual_seed(3)).bfloat1
 
 def agree(operator, got, expected, summands):
     try:
-        check(operator, [got], [expected], summands)
+        check(operator, [got], [expected], summands, lambda: [expected])
     except Disagrees:
         return False
     return True
@@ -57,13 +57,13 @@ def test_another_order_of_summation_agrees():
 )
 def test_wrong_values_disagree(wrong):
     with pytest.raises(Disagrees, match="times what rounding explains"):
-        check(RMSNORM, [wrong], [ROWS], summands=4096)
+        check(RMSNORM, [wrong], [ROWS], 4096, lambda: [ROWS])
 
 
 def test_a_loss_in_bfloat16_disagrees_with_one_in_float32():
     loss = torch.tensor(10.8761)
     with pytest.raises(Disagrees, match="times what rounding explains"):
-        check(LOSS, [loss.bfloat16().float()], [loss], summands=32000)
+        check(LOSS, [loss.bfloat16().float()], [loss], 32000, lambda: [loss])
     tf32 = LOSS.model_copy(update={"precision": LOSS.precision.model_copy(update={"allow_tf32": True})})
     assert agree(tf32, loss.bfloat16().float(), loss, summands=32000)
 
@@ -71,19 +71,19 @@ def test_a_loss_in_bfloat16_disagrees_with_one_in_float32():
 @pytest.mark.parametrize("other", [ROWS.float(), ROWS[:1]])
 def test_another_dtype_or_shape_disagrees(other):
     with pytest.raises(Disagrees, match="the reference's"):
-        check(RMSNORM, [other], [ROWS], summands=4096)
+        check(RMSNORM, [other], [ROWS], 4096, lambda: [ROWS])
 
 
 def test_results_are_counted():
     with pytest.raises(Disagrees, match="returns 2 results, the reference 1"):
-        check(RMSNORM, [ROWS, ROWS], [ROWS], summands=4096)
+        check(RMSNORM, [ROWS, ROWS], [ROWS], 4096, lambda: [ROWS])
 
 
 def test_integers_must_be_equal():
     counting = RMSNORM.model_copy(update={"outputs": (Output(name="n", dtype="int64"),)})
     assert agree(counting, torch.arange(4), torch.arange(4), summands=4)
     with pytest.raises(Disagrees, match="'n' differs"):
-        check(counting, [torch.arange(4)], [torch.arange(4).flip(0)], summands=4)
+        check(counting, [torch.arange(4)], [torch.arange(4).flip(0)], 4, tuple)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,19 @@ def test_integers_must_be_equal():
 )
 def test_a_filter_of_many_axes_is_summed_over_all_but_its_longest(shapes, count):
     assert most_summands([torch.empty(shape, device="meta") for shape in shapes]) == count
+
+
+def test_a_norm_that_makes_a_small_difference_large_may_do_so_to_roundoffs():
+    op = RMSNORM.model_copy(update={"outputs": (Output(name="y", dtype="float32"),)})
+
+    def centred(values):
+        return (values - values.mean(1, keepdim=True)) / values.std(1, keepdim=True)
+
+    values = 300 + torch.rand(64, 512, generator=torch.Generator().manual_seed(3))
+    expected, got = centred(values), centred(values.double()).float()
+    nudged = centred(values * (1 + 2**-22 * torch.randn(values.shape, generator=torch.Generator().manual_seed(4))))
+    with pytest.raises(Disagrees):
+        check(op, [got], [expected], 512, lambda: [expected])
+    check(op, [got], [expected], 512, lambda: [nudged])
+    with pytest.raises(Disagrees):
+        check(op, [got * 1.01], [expected], 512, lambda: [nudged])

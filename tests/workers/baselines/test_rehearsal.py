@@ -103,3 +103,24 @@ def test_the_pacer_is_compared_the_same_way(turns):
 def test_a_reference_that_does_not_run_here_is_our_failure(turns):
     with pytest.raises(RuntimeError, match="out of"):
         Rehearsal(SWIGLU, inputs(SWIGLU), turns).admit({EAGER: lambda: raising})
+
+
+def test_the_reference_is_asked_again_on_inputs_that_are_a_little_off_and_they_come_back(turns):
+    wide = tuple(item.model_copy(update={"dtype": "float32"}) for item in SWIGLU.inputs)
+    outputs = tuple(item.model_copy(update={"dtype": "float32"}) for item in SWIGLU.outputs)
+    operator = SWIGLU.model_copy(update={"inputs": wide, "outputs": outputs})
+    tensors, asked = [tensor.float() for tensor in inputs(SWIGLU)], []
+    before = [tensor.clone() for tensor in tensors]
+
+    def eager(given):
+        asked.append([tensor.clone() for tensor in given])
+        return (torch.nn.functional.silu(given[0]) * given[1],)
+
+    rehearsal = Rehearsal(operator, tensors, turns)
+    rehearsal.admit({EAGER: lambda: eager})
+    with pytest.raises(Disagrees):
+        rehearsal.compare(lambda given: (eager(given)[0] * 1.01,))
+    assert len(asked) == 3 and all(map(torch.equal, tensors, before))
+    for nudged, tensor in zip(asked[-1], before, strict=True):
+        moved = (nudged / tensor - 1).abs()
+        assert 0 < moved.max() < 2.1e-6

@@ -41,6 +41,10 @@ REFERENCES = {
         "def matmul(a, b):\n    return (a.float() @ b.float()).to(a.dtype)\n",
         {"a": ("M", "K"), "b": ("K", "N")},
     ),
+    "clamped_products": (
+        "def clamped_products(a, b):\n    return (a @ b).clamp(min=0)\n",
+        {"a": ("M", "K"), "b": ("K", "N")},
+    ),
     "attention": (
         "def attention(q, k, v):\n"
         "    s = q.float() @ k.float().transpose(-1, -2) * q.shape[-1] ** -0.5\n"

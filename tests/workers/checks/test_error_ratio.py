@@ -178,3 +178,21 @@ def test_a_loss_near_zero_keeps_no_more_than_products_do():
     op = operators()["linear_cross_entropy"]
     findings = [CHECK.examine(gather(op, "shifted", seed, _loss_of_products, M=1, K=1, V=2)) for seed in range(60)]
     assert all(finding.outcome is None for finding in findings)
+
+
+def _clamped_products(rows, missed):
+    """What is said of a clamp of products, of whose rows half are zero, where the first of some of these miss."""
+    op, shape = operator("clamped_products", "float32"), Shape(dims={"M": 4096, "K": 80, "N": 96})
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.rand(size, generator=generator) for size in ((4096, 80), (80, 96)))
+    a[::2] *= -1
+    result = (a @ b).clamp(min=0)
+    result[: 2 * rows : 2, 0] = missed
+    evidence = gather(op, "normal", 0, lambda *a: result, **shape.dims)
+    reference = Expectation(op, graph_of(op, shape), (a, b), "normal")
+    return CHECK.examine(replace(evidence, inputs=(a, b), inputs_after=(a, b), reference=reference)).outcome
+
+
+def test_rounding_takes_few_results_across_the_border_of_a_clamp():
+    assert [_clamped_products(rows, 4e-6) for rows in (0, 1, 4, 40)] == [None, None, None, Outcome.WRONG_RESULT]
+    assert _clamped_products(1, 1e-2) is Outcome.WRONG_RESULT

@@ -1,5 +1,7 @@
 """How a round is laid out, what a race says, and when a time is not believed."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from math import exp
 from random import Random
@@ -23,7 +25,7 @@ from workers.devices.race import (
     reject_below_floor,
     scatter,
 )
-from workers.devices.trial import benchmarks
+from workers.devices.trial import benchmarks, room_for
 from workers.devices.verdict import Ended
 from workers.orders import Round, Side, Slot, Timed
 from workers.protocol import PRACTICAL_MARGIN, Outcome
@@ -122,6 +124,21 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
     assert [Track(trial, plans, single_us)._calls() for single_us in (20.0, 19.9, 250.0, 0.1)] == [5, 6, 1, MAX_CALLS]
     trial.crew.arena_bytes = 2**20 + 2 * sum(Track(trial, plans)._room.values())
     assert Track(trial, plans, 20.0)._calls() == 2
+
+
+class Unhurried(Track):
+    """Every call takes 250 us, since there is no card."""
+
+    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
+        assert all(len(places) >= pairs * calls for places in slots.values())
+        return {side: [250.0] * pairs for side in Side}
+
+
+def test_a_race_needs_no_more_room_than_one_run_of_either_side() -> None:
+    with opened_desk() as crew:
+        needed = room_for(*trial_at(crew).bundles.values())
+        trial = trial_at(replace(crew, memory=crew.memory[:needed]))
+        assert len(Unhurried(trial, dict.fromkeys(Side, 0)).race(4).pacer_us) == 4
 
 
 def test_the_places_of_a_race_are_memory_that_is_taken() -> None:
