@@ -15,6 +15,9 @@ GOAL = 1.2
 COLUMNS = ("eager", "compile", "max_autotune", "liger")
 BASELINES = (*COLUMNS, "native", "sdpa")
 
+NOT_REACHED = "not reached"
+"""State of a row that was not begun."""
+
 Fastest = tuple[float, str]
 """Microseconds, and the baseline that takes them."""
 NOBODY: Fastest = (inf, "")
@@ -30,7 +33,7 @@ def best(lines: Iterable[Row]) -> list[Row]:
     strongest: dict[str, Fastest] = {}
     for line in (line for line in lines if line["kind"] == "row"):
         key = line["row"]
-        if _worth(line) >= _worth(found.get(key, {})):
+        if key not in found or _worth(line) >= _worth(found[key]):
             found[key] = line
         strongest[key] = min([strongest.get(key, NOBODY), *_times(line)])
     rows = [{**row, **_dated(row), **_stand(row, *strongest[key])} for key, row in found.items()]
@@ -51,7 +54,7 @@ def _dated(line: Row) -> Row:
 
 def _worth(row: Row) -> tuple[int, float]:
     known = sum(row.get(name) is not None for name in ("objective", "reef_us", "over_best"))
-    return known, -(row.get("reef_us") or 0.0)
+    return known + (row["state"] != NOT_REACHED), -(row.get("reef_us") or 0.0)
 
 
 def _stand(row: Row, time_us: float, name: str) -> Row:

@@ -91,7 +91,8 @@ def entries_of(prepared: Sequence[Row], folder: Path) -> list[Entry]:
 def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row]]:
     """What follows from the lines of searches: a summary with fast_p, and a row for every chosen problem."""
     found = {row["operator"]: row for row in best(lines)}
-    rows = [{**found.get(row["operator"], {}), **row, "reason": _reason(row, found)} for row in prepared]
+    told = ({name: row[name] for name in ("problem", "operator", "seed", "reason")} for row in prepared)
+    rows = [{**found.get(row["operator"], {}), **row, "reason": _reason(row, found)} for row in told]
     results = [
         Result(
             row["operator"],

@@ -4,7 +4,8 @@
     python -m benchmarks.newcomer --device model:sm_90 --evaluations 2 --out results     # where there is no card
 
 The steps are those of `docs/first_kernel.md`, in an empty folder with an empty home, one after the other, on a card
-that nobody else uses. All stand in `newcomer.json`, with what they said; the first that fails ends the way.
+that nobody else uses. All stand in `newcomer.json`, with what they said; the first that fails ends the way: without a
+card that is the model, whose layers are too large for a few cores.
 """
 
 import argparse
@@ -28,7 +29,8 @@ REEF = (sys.executable, "-c", "import sys; from service.cli import main; sys.exi
 PYTHON = (sys.executable,)
 PACKAGE, SITE = "package", "site"
 TOKENS = (4096, 16)
-STEP_S = 600.0
+STEP_S, TIMED_OUT = 600.0, 124
+"""Seconds of one step, and the exit status of one that takes longer, as `timeout` gives it."""
 SAID_CHARS = 2000
 
 
@@ -71,9 +73,18 @@ class Way:
     def take(self, name: str, typed: str, command: Sequence[str]) -> tuple[Row, str]:
         """Take a step; a row about it, and all that it said."""
         begun = time.monotonic()
-        done = subprocess.run(
-            command, cwd=self._home, env=self._environment, capture_output=True, text=True, timeout=STEP_S, check=False
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self._home,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=STEP_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            done = subprocess.CompletedProcess(command, TIMED_OUT, "", f"not done in {STEP_S:g} s")
         row = {
             "step": name,
             "command": typed,

@@ -39,7 +39,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from archive.records import Search, SearchState
-from benchmarks.compared import conclude, lines_of
+from benchmarks.compared import NOT_REACHED, conclude, lines_of
 from benchmarks.comparing import REASON_CHARS, Compare, compared, figures_of
 from benchmarks.figures import Figures, Lines, Row, device_of, share_of
 from benchmarks.record import RESULTS
@@ -146,7 +146,7 @@ class Lane:
             left_s = self._terms.until - time.monotonic()
             seconds = seconds_for(left_s, len(entries) - number, around_s, self._terms.seconds)
             if not seconds:
-                self._note(entry, {"state": "not reached", "reason": "no time was left"})
+                self._note(entry, {"state": NOT_REACHED, "reason": "no time was left"})
                 ahead = None
                 continue
             started, before = time.monotonic(), spent()

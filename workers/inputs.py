@@ -284,11 +284,23 @@ def _plant(operator: Operator, tensors: list[torch.Tensor], count: int, generato
     if candidates:
         device = generator.device
         chosen = candidates[int(torch.randint(0, len(candidates), (), generator=generator, device=device))].view(-1)
-        positions = torch.randperm(chosen.numel(), generator=generator, device=device)[:count]
+        positions = _some_of(chosen.numel(), count, generator)
         kinds = ("nan", "nan", "nan") if operator.backward else ("nan", "inf", "-inf")
         specials = torch.tensor([float(kind) for kind in kinds], device=device)
         specials = specials[torch.randperm(3, generator=generator, device=device)]
         chosen[positions] = specials[: len(positions)].to(chosen.dtype)
+
+
+def _some_of(numel: int, count: int, generator: torch.Generator) -> list[int]:
+    """So many different positions of a tensor, or all that there are, by Floyd's method (Bentley and Floyd 1987).
+
+    Not the first of a permutation: where there are a billion positions a card takes seconds for it.
+    """
+    found: list[int] = []
+    for last in range(max(0, numel - count), numel):
+        position = int(torch.randint(0, last + 1, (), generator=generator, device=generator.device))
+        found.append(last if position in found else position)
+    return found
 
 
 Draw = Callable[[tuple[int, ...], torch.Generator, torch.dtype], torch.Tensor]

@@ -216,6 +216,19 @@ def test_the_cpu_is_the_device_unless_another_is_named(name):
         assert torch.equal(mine.view(torch.int16), named.view(torch.int16))
 
 
+def planted(seed: int, size: int) -> torch.Tensor:
+    given = {"name": "x", "shape": ("N",), "dtype": "float32"}
+    named = {"name": "f", "entry": "f", "reference": "def f(x): ...", "shapes": ({"dims": {"N": size}},)}
+    of = Operator(**named, inputs=(given,), outputs=({"name": "y", "dtype": "float32"},))
+    return draw(of, Shape(dims={"N": size}), "planted", seed)[0]
+
+
+def test_what_is_planted_lies_anywhere_and_never_twice_in_one_place():
+    from_all = {tuple(torch.isnan(x).nonzero().tolist()[0]) for x in (planted(seed, 7) for seed in range(60))}
+    assert len(from_all) == 7
+    assert [int((~torch.isfinite(planted(3, size))).sum()) for size in (1, 2, 3, 9)] == [1, 2, 3, 3]
+
+
 def test_where_gradients_are_judged_only_nan_is_planted():
     values = {
         "name": "f",

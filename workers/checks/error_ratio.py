@@ -14,7 +14,7 @@ from workers.checks.tolerance import (
     Leeway,
     bounds_without_sensitivity,
     leeway,
-    leeway_of_still_rows,
+    leeway_of_single_elements,
     rms,
     widen_by_sensitivity,
 )
@@ -106,7 +106,7 @@ def _weigh_leniently(errors: Errors, bounds: Bounds, reference: Expectation, num
     if weighed.measure > 1:
         weighed = weighed.forgiving(leeway(bounds, reference.coarse_sensitivity[number]))
     if weighed.measure > 1:
-        weighed = weighed.forgiving(leeway_of_still_rows(bounds, reference.sensitivity[number]))
+        weighed = weighed.forgiving(leeway_of_single_elements(bounds, reference.sensitivity[number]))
     return weighed
 
 

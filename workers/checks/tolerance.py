@@ -61,8 +61,7 @@ loss near zero, keeps no more of either, and the inputs' own rounding is thousan
 STILL_WORST = 4.0
 """Times what the median row moves under nudged inputs, that few elements of a row may miss which does not move at all:
 a clamp took it, whose terms are as large as those of other rows. One of ten million such results lies so near the
-border that rounding takes it across; a correct convolution with a clamp was refused for 52 of 537 million on an
-H200."""
+border that rounding takes it across; a convolution with a clamp was refused for 52 of 537 million on an H200."""
 OWN_ROUNDOFFS = 2.0
 """Roundoffs of its own value that any element may miss: one unit in the last place, or a little more."""
 SUM_ROUNDOFFS = 0.5
@@ -203,12 +202,17 @@ def leeway(bounds: Bounds, coarse_sensitivity: torch.Tensor) -> Leeway:
     return _beyond(bounds, SENSITIVITY_FEW * rms(moved), SENSITIVITY_FEW * _most(moved))
 
 
-def leeway_of_still_rows(bounds: Bounds, sensitivity: torch.Tensor) -> Leeway:
-    """What few may miss in rows that nudged inputs do not move: as much as these do to the median row that moves."""
-    most = _most(moves_in_rows(sensitivity, len(bounds.worst)))
+def leeway_of_single_elements(bounds: Bounds, sensitivity: torch.Tensor) -> Leeway:
+    """What few rows may miss where a clamp took all but a few of their elements, or all.
+
+    One element may miss alone what the worst of its row may: where no other moves, its share of the root mean square is
+    all. In rows that do not move at all it may miss what nudged inputs do to the median row that moves.
+    """
+    moved = moves_in_rows(sensitivity, len(bounds.worst))
+    most = _most(moved)
     moving = most[most > 0]
-    allowed = torch.where(most > 0, 0.0, STILL_WORST * moving.median()) if moving.numel() else most
-    return _beyond(bounds, allowed, allowed)
+    still = torch.where(most > 0, 0.0, STILL_WORST * moving.median()) if moving.numel() else most
+    return _beyond(bounds, torch.maximum(still, SENSITIVITY_WORST * most / sqrt(moved.shape[1])), still)
 
 
 def _beyond(bounds: Bounds, row_rms: torch.Tensor, row_worst: torch.Tensor) -> Leeway:

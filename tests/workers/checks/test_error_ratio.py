@@ -180,19 +180,35 @@ def test_a_loss_near_zero_keeps_no_more_than_products_do():
     assert all(finding.outcome is None for finding in findings)
 
 
-def _clamped_products(rows, missed):
-    """What is said of a clamp of products, of whose rows half are zero, where the first of some of these miss."""
+def _clamped_products(change):
+    """What is said of a clamp of products, half of whose rows are zero but for their first element."""
     op, shape = operator("clamped_products", "float32"), Shape(dims={"M": 4096, "K": 80, "N": 96})
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.rand(size, generator=generator) for size in ((4096, 80), (80, 96)))
     a[::2] *= -1
+    b[:, 0] *= torch.arange(80) % 2 * 2 - 1
     result = (a @ b).clamp(min=0)
-    result[: 2 * rows : 2, 0] = missed
+    change(result)
     evidence = gather(op, "normal", 0, lambda *a: result, **shape.dims)
     reference = Expectation(op, graph_of(op, shape), (a, b), "normal")
     return CHECK.examine(replace(evidence, inputs=(a, b), inputs_after=(a, b), reference=reference)).outcome
 
 
 def test_rounding_takes_few_results_across_the_border_of_a_clamp():
-    assert [_clamped_products(rows, 4e-6) for rows in (0, 1, 4, 40)] == [None, None, None, Outcome.WRONG_RESULT]
-    assert _clamped_products(1, 1e-2) is Outcome.WRONG_RESULT
+    def across(rows: int, missed: float):
+        return _clamped_products(lambda result: result[: 2 * rows : 2, 5].add_(missed))
+
+    assert [across(rows, 4e-6) for rows in (0, 1, 4, 40)] == [None, None, None, Outcome.WRONG_RESULT]
+    assert across(1, 1e-2) is Outcome.WRONG_RESULT
+
+
+def test_one_element_that_no_clamp_took_may_miss_what_the_worst_of_its_row_may():
+    def missing(rows: int, by: float):
+        def change(result):
+            left = (result[::2, 0] > 1).nonzero()[:rows, 0] * 2
+            result[left, 0] += by
+
+        return _clamped_products(change)
+
+    assert [missing(rows, 6e-5) for rows in (0, 1, 40)] == [None, None, Outcome.PRECISION]
+    assert missing(1, 1e-3) is Outcome.PRECISION
