@@ -94,6 +94,7 @@ def _most_excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged
 
 
 def _excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged: torch.Tensor) -> torch.Tensor:
+    """The worst element of some rows, in the same units: `SENSITIVITY_WORST` moves of the row count as well."""
     scale = expected.square().mean(1, keepdim=True).sqrt() + expected.abs()
     moved = SENSITIVITY_WORST * (nudged - expected).abs().amax(1, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
     allowed = torch.maximum(share * scale, moved).clamp(min=torch.finfo(torch.float32).tiny)
