@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 import structlog
 
 from archive.errors import Conflict
-from archive.records import Candidate, NewVariant, Search, SearchState, Traced, Verdict
+from archive.records import Candidate, CandidateState, NewVariant, Search, SearchState, Traced, Verdict
 from archive.store import Store
 from service.events import Events, SearchChanged
 from service.judging.assignments import Assignments
@@ -226,12 +226,17 @@ class Verdicts:
         reports = await self.ledger.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
-        if cases and measured and not awaited:
-            await self._conclude(search, candidate, last_words(reports))
+        if cases and measured and not awaited and await self._conclude(search, candidate, last_words(reports)):
+            for other in await self._store.candidates.unfinished(search.id):
+                if other.state is CandidateState.TRACED:
+                    await self.order_verdicts(search, operator, other, queued)
 
     async def _measure(self, cases: Sequence[Case], queued: Collection[str]) -> None:
-        """Have one candidate's variants judged on one device."""
+        """Have one candidate's variants judged on one device; where that measures, all wait for the first seed."""
         for case in cases:
+            paced = case.is_yardstick or not case.device.measures
+            if not paced and not await self.yardstick.paces(case.search, case.device.name):
+                return
             found = await self._assignments.obtain(case, None, queued)
             if found is not None:
                 await self._take(case, found, queued)
@@ -248,8 +253,12 @@ class Verdicts:
             for name in search.devices
         ]
 
-    async def _conclude(self, search: Search, candidate: Candidate, reports: Sequence[Report]) -> None:
-        """Judge a candidate by the last word on each of its variants; of these the best one counts."""
+    async def _conclude(self, search: Search, candidate: Candidate, reports: Sequence[Report]) -> bool:
+        """Judge a candidate by the last word on each of its variants, of which the best one counts.
+
+        Returns:
+            Whether this gives the search its yardstick, for which others may wait.
+        """
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
         objectives = await _objectives(self.yardstick, search, reports)
         own = objectives.get(search.devices[0])  # So that it means the same for all candidates of a search.
@@ -257,6 +266,7 @@ class Verdicts:
         first = await self._judge(search, candidate, verdict)
         if first and best.outcome is Outcome.CORRECT:
             await self._require_pacers(search, reports)
+        return first
 
     async def _require_pacers(self, search: Search, reports: Sequence[Report]) -> None:
         """End a search whose first seed is correct on some devices, but not on one that measures."""

@@ -59,6 +59,11 @@ class Yardstick:
             _keep(self._pacers, (search.id, device), pacer, PACERS_KEPT)
         return pacer
 
+    async def paces(self, search: Search, device: str) -> bool:
+        """Whether the first seed has its verdict, after which nothing changes the pacer on a device that measures."""
+        await self.pacer(search, device)
+        return (search.id, device) in self._pacers
+
     async def _seed(self, search: Search) -> Candidate | None:
         return next(iter(await self._store.candidates.seeds(search.id)), None)
 

@@ -31,7 +31,7 @@ from service.searching.patience import Patience
 from service.searching.roster import Roster
 from service.searching.tenure import Holdings
 from service.tasks import end
-from workers.protocol import Device, Operator
+from workers.protocol import Operator
 from workers.queue import Dispatcher, QueueUnavailable
 
 ACTIVE = (SearchState.PREPARING, SearchState.RUNNING)
@@ -219,24 +219,19 @@ class Evolution:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
 
     async def _prepare(self, search: Search, operator: Operator) -> None:
-        """Plant the seeds once the reference is known, then the draft; run once they are judged.
-
-        Where times are measured the first seed is judged alone: it paces all others.
-        """
+        """Plant the seeds once the reference is known, and have the draft made meanwhile; run once all are judged."""
         if not search.graphs:
             return
         counts = await self._store.candidates.count(search.id)
-        alone = counts.judged == 0 and any(Device.parse(name).measures for name in search.devices)
-        due = 1 if alone else max(1, len(operator.seeds))
-        if counts.proposals < due:
+        if counts.proposals < len(operator.seeds):
             try:
-                planted = await self._proposer.plant(search, operator, range(counts.proposals, due))
+                planted = await self._proposer.plant(search, operator, range(counts.proposals, len(operator.seeds)))
             except BadInput as error:
                 await self.verdicts.fail(search, error.detail)
                 return
             for candidate in planted:
                 await self.verdicts.trace(search, operator, candidate)
-        elif counts.in_flight == 0 and self._drafts.is_due(search, operator, counts):
+        elif self._drafts.is_due(search, operator, counts):
             await self._drafts.order(search, operator)
         elif counts.in_flight == 0:
             await self._enter(search, SearchState.RUNNING)

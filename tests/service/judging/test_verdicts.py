@@ -262,7 +262,8 @@ async def test_a_seed_that_is_wrong_on_the_card_ends_the_search(card: Workbench)
     )
     search = await card.run(await card.begin(budget=2))
     assert search.state is SearchState.FAILED and "not correct on h200 (device_fault)" in search.reason
-    assert {bundle_of(job).identity for job in card.judged(MeasureJob)} == {identity(FIRST)}
+    measured = [job for job in card.judged(MeasureJob) if job.device.measures]
+    assert {bundle_of(job).identity for job in measured} == {identity(FIRST)}
 
 
 async def test_models_and_cards_share_a_search_and_no_archive(card: Workbench) -> None:

@@ -1,6 +1,7 @@
-"""The first seed is what all others are held against: alone until it is judged, and every job's pacer from then on."""
+"""The first seed is what all others are held against: measured before them, and every job's pacer from then on."""
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from service.judging.yardstick import Yardstick
 from tests.service import records
 from tests.service.measured import DEVICE, identity, plant
 from tests.service.workbench import Answers, Workbench, bundle_of
-from workers.protocol import ConfirmJob, MeasureJob, Outcome, TraceJob
+from workers.protocol import ConfirmJob, Job, MeasureJob, Outcome, TraceJob
 
 FIRST, SECOND, THIRD = 10, 11, 12
 VARIANTS = tuple(records.bundle(grid) for grid in (71, 72))
@@ -29,11 +30,34 @@ def variants_of_the_first(source: str) -> tuple[object, ...]:
     return VARIANTS if source == records.OPERATOR.seeds[0] else ()
 
 
-async def test_the_first_seed_is_planted_and_judged_alone(card: Workbench) -> None:
+def of(candidate: int, jobs: Sequence[Job]) -> list[type[Job]]:
+    """What was asked about one of a search's candidates."""
+    known = list(dict.fromkeys(job.candidate for job in jobs if job.candidate))
+    return [type(job) for job in jobs if job.candidate == known[candidate]]
+
+
+async def test_all_seeds_are_traced_while_the_first_is_judged(card: Workbench) -> None:
     await card.run(await card.begin(budget=3))
-    kinds = [type(job) for job in card.answers.seen]
-    assert kinds[:4] == [TraceJob, TraceJob, MeasureJob, ConfirmJob], "the reference, then all of the first seed"
+    seen = card.answers.seen
+    kinds = [type(job) for job in seen]
+    assert kinds[:4] == [TraceJob] * 4, "the reference, then every seed"
+    judged = max(number for number, job in enumerate(seen) if job.candidate == seen[1].candidate) + 1
+    assert Counter(of(0, seen[:judged])) == {TraceJob: 2, MeasureJob: 1, ConfirmJob: 1}
+    assert of(1, seen[:judged]) == of(2, seen[:judged]) == [TraceJob], "they wait for its verdict"
     assert kinds.count(TraceJob) == 1 + 3 + 3 and kinds.count(MeasureJob) == 3, "each is traced twice: all would win"
+
+
+async def test_seeds_that_wait_are_measured_after_a_restart(card: Workbench, tmp_path: Path, redis_url: str) -> None:
+    search = await card.begin(budget=3)
+    while not card.judged(ConfirmJob):
+        await card.evolution.tick()
+        card.work()
+    assert len(card.judged(MeasureJob)) == 1
+    again = await Workbench.open(tmp_path, redis_url)
+    again.devices = card.devices
+    ended = await again.run(search)
+    await again.close()
+    assert ended.state is SearchState.DONE and len(again.judged(MeasureJob)) == 2
 
 
 async def test_on_models_all_seeds_are_planted_at_once(card: Workbench) -> None:

@@ -39,6 +39,15 @@ async def test_a_draft_becomes_a_candidate_before_the_search_runs(bench: Workben
     assert drafting(bench.answers.seen) == [draft_id(ended.id)]
 
 
+async def test_a_draft_is_made_while_the_seeds_are_judged(bench: Workbench) -> None:
+    search, drafted = await bench.begin(budget=4, emitters=("seed", "tune")), False
+    while not drafted:
+        await bench.evolution.tick()
+        bench.work()
+        drafted = bool(drafting(bench.answers.seen))
+    assert (await bench.store.candidates.count(search.id)).judged == 0
+
+
 async def test_no_draft_is_no_obstacle(bench: Workbench) -> None:
     ended = await bench.run(await bench.begin(budget=3, emitters=("seed", "tune")))
     emitters = [item.emitter for item in reversed(await bench.store.candidates.list(ended.id))]
