@@ -264,18 +264,9 @@ class Verdicts:
         own = objectives.get(search.devices[0])  # So that it means the same for all candidates of a search.
         verdict = Verdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
         first = await self._judge(search, candidate, verdict)
-        if first and best.outcome is Outcome.CORRECT:
-            await self._require_pacers(search, reports)
+        if first and best.outcome is Outcome.CORRECT and (reason := _unpaced(search, reports)):
+            await self.fail(search, reason)
         return first
-
-    async def _require_pacers(self, search: Search, reports: Sequence[Report]) -> None:
-        """End a search whose first seed is correct on some devices, but not on one that measures."""
-        for name in search.devices:
-            here = [report for report in reports if report.device.name == name]
-            if Device.parse(name).measures and all(report.outcome is not Outcome.CORRECT for report in here):
-                found = f"{here[0].outcome}): {here[0].reason}"
-                await self.fail(search, f"the operator's seed kernel is not correct on {name} ({found}")
-                return
 
     async def _judge(self, search: Search, candidate: Candidate, verdict: Verdict) -> bool:
         """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
@@ -286,6 +277,15 @@ class Verdicts:
             told = f"({verdict.outcome}): {verdict.reason}"
             await self.fail(search, f"the operator's seed kernel is not correct {told}")
         return True
+
+
+def _unpaced(search: Search, reports: Sequence[Report]) -> str:
+    """Why a search cannot go on whose first seed is correct on some device, but not on one that measures; or empty."""
+    for name in search.devices:
+        here = [report for report in reports if report.device.name == name]
+        if Device.parse(name).measures and all(report.outcome is not Outcome.CORRECT for report in here):
+            return f"the operator's seed kernel is not correct on {name} ({here[0].outcome}): {here[0].reason}"
+    return ""
 
 
 async def _objectives(yardstick: Yardstick, search: Search, reports: Sequence[Report]) -> dict[str, float]:

@@ -63,8 +63,14 @@ class _Weighed:
 
     def forgiving(self, leeway: Leeway) -> "_Weighed":
         """The same with what few may miss, if they are few."""
-        few = self._crowd <= FRACTION * self.near.numel() and int((self.rows > 1).sum()) <= FRACTION * len(self.rows)
-        return replace(self, rows=self.rows / leeway.rms, elements=self.elements / leeway.worst) if few else self
+        if not self.few:
+            return self
+        return replace(self, rows=self.rows / leeway.rms, elements=self.elements / leeway.worst)
+
+    @cached_property
+    def few(self) -> bool:
+        """Whether it is few elements that are near the border, and few rows that are beyond it."""
+        return self._crowd <= FRACTION * self.near.numel() and int((self.rows > 1).sum()) <= FRACTION * len(self.rows)
 
     @cached_property
     def _crowd(self) -> int:
@@ -72,15 +78,14 @@ class _Weighed:
 
 
 def _examine_output(evidence: Evidence, number: int) -> Finding:
-    errors = Errors.of(evidence, number)
+    errors, reference = Errors.of(evidence, number), evidence.reference
     bounds = bounds_without_sensitivity(evidence, errors)
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
-        bounds = widen_by_sensitivity(bounds, evidence.reference.sensitivity[number])
-        weighed = _weigh_leniently(errors, bounds, evidence.reference, number)
-    if weighed.measure > 1 and _is_coarse(errors, bounds):
-        bounds = widen_by_sensitivity(bounds, evidence.reference.full_sensitivity[number])
-        weighed = _weigh_leniently(errors, bounds, evidence.reference, number)
+        bounds, weighed = _weigh_widened(errors, bounds, reference.sensitivity[number], reference, number)
+    # Of many values there are a few that the first nudges hardly move, by luck.
+    if weighed.measure > 1 and (weighed.few or _is_coarse(errors, bounds)):
+        bounds, weighed = _weigh_widened(errors, bounds, reference.full_sensitivity[number], reference, number)
     if weighed.measure <= 1:
         return Finding(weighed.measure)
     outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
@@ -100,14 +105,17 @@ def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:
     return _Weighed(rms(errors.error) / bounds.rms, missed / bounds.elements(errors.value), near)
 
 
-def _weigh_leniently(errors: Errors, bounds: Bounds, reference: Expectation, number: int) -> _Weighed:
-    """The same with what few may miss, as far as it matters."""
+def _weigh_widened(
+    errors: Errors, bounds: Bounds, sensitivity: torch.Tensor, reference: Expectation, number: int
+) -> tuple[Bounds, _Weighed]:
+    """Bounds that allow what nudged inputs do, and errors over them, with what few may miss as far as it matters."""
+    bounds = widen_by_sensitivity(bounds, sensitivity)
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
         weighed = weighed.forgiving(leeway(bounds, reference.coarse_sensitivity[number]))
     if weighed.measure > 1:
-        weighed = weighed.forgiving(leeway_of_single_elements(bounds, reference.sensitivity[number]))
-    return weighed
+        weighed = weighed.forgiving(leeway_of_single_elements(bounds, sensitivity))
+    return bounds, weighed
 
 
 def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ import torch
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import HONEST, as_timed, gather, graph_of, operator
 from workers.checks import CHECKS, Expectation
+from workers.checks.tolerance import SENSITIVITY_WORST
 from workers.protocol import Outcome, Shape
 
 CHECK = CHECKS["error_ratio"]
@@ -181,22 +182,26 @@ def test_a_loss_near_zero_keeps_no_more_than_products_do():
 
 
 def _clamped_products(change):
-    """What is said of a clamp of products, half of whose rows are zero but for their first element."""
+    """What is said of a clamp of products, half of whose rows are zero but for their first element.
+
+    Args:
+        change: Changes the result, told what the reference says of it.
+    """
     op, shape = operator("clamped_products", "float32"), Shape(dims={"M": 4096, "K": 80, "N": 96})
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.rand(size, generator=generator) for size in ((4096, 80), (80, 96)))
     a[::2] *= -1
     b[:, 0] *= torch.arange(80) % 2 * 2 - 1
     result = (a @ b).clamp(min=0)
-    change(result)
-    evidence = gather(op, "normal", 0, lambda *a: result, **shape.dims)
     reference = Expectation(op, graph_of(op, shape), (a, b), "normal")
+    change(result, reference)
+    evidence = gather(op, "normal", 0, lambda *a: result, **shape.dims)
     return CHECK.examine(replace(evidence, inputs=(a, b), inputs_after=(a, b), reference=reference)).outcome
 
 
 def test_rounding_takes_few_results_across_the_border_of_a_clamp():
     def across(rows: int, missed: float):
-        return _clamped_products(lambda result: result[: 2 * rows : 2, 5].add_(missed))
+        return _clamped_products(lambda result, _: result[: 2 * rows : 2, 5].add_(missed))
 
     assert [across(rows, 4e-6) for rows in (0, 1, 4, 40)] == [None, None, None, Outcome.WRONG_RESULT]
     assert across(1, 1e-2) is Outcome.WRONG_RESULT
@@ -204,7 +209,7 @@ def test_rounding_takes_few_results_across_the_border_of_a_clamp():
 
 def test_one_element_that_no_clamp_took_may_miss_what_the_worst_of_its_row_may():
     def missing(rows: int, by: float):
-        def change(result):
+        def change(result, _):
             left = (result[::2, 0] > 1).nonzero()[:rows, 0] * 2
             result[left, 0] += by
 
@@ -212,3 +217,19 @@ def test_one_element_that_no_clamp_took_may_miss_what_the_worst_of_its_row_may()
 
     assert [missing(rows, 6e-5) for rows in (0, 1, 40)] == [None, None, Outcome.PRECISION]
     assert missing(1, 1e-3) is Outcome.PRECISION
+
+
+def test_a_value_that_the_first_nudges_hardly_move_is_nudged_further():
+    def missing(share: float):
+        def change(result, reference):
+            left = (result[::2, 0] > 1).nonzero()[:, 0] * 2
+            at = left[reference.sensitivity[0][left, 0].argmin()]
+            few, many = reference.sensitivity[0][at, 0], reference.full_sensitivity[0][at, 0]
+            assert many > 5 * few
+            result[at, 0] = reference.expected[0][at, 0] + share * SENSITIVITY_WORST * many
+            taken = (result[::2].sum(1) == 0).nonzero()[0, 0] * 2
+            result[taken, 5] += 4e-6  # What rounding takes across is, in a row of zeros, no matter of few bits.
+
+        return _clamped_products(change)
+
+    assert missing(0.9) is None and missing(1.5) is Outcome.WRONG_RESULT
