@@ -1,7 +1,8 @@
 """Fixtures for every room: real servers, started once a session where a test asks for one."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Cores are shared: how long an example takes says nothing.
 settings.register_profile("shared cores", deadline=None)
 settings.load_profile("shared cores")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector off modules and tests, which stay to the end: to look through them takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -81,6 +81,11 @@ def honest_kernels() -> dict[str, Honest]:
     return found
 
 
+def authored_kernels() -> dict[str, Honest]:
+    """Those that people wrote as they are, by name. Quick: nothing is rewritten and nothing compared."""
+    return {kernel.name: kernel for kernel in (*_seeds(), *_by_hand(), *_from_liger())}
+
+
 def _seeds() -> Iterator[Honest]:
     for name, operator in operators().items():
         for number, seed in enumerate(operator.seeds):

@@ -1,18 +1,16 @@
 """What is judged on a card, as far as it can be tried without one."""
 
 from collections import Counter
-from math import prod
 
 import pytest
 
 from service.operators.sources import digest
 from tests.gpu.benches import Served, answers
 from tests.gpu.contracts import operators, shapes_of
-from tests.gpu.honest import Honest, honest_kernels
+from tests.gpu.honest import authored_kernels, honest_kernels
 from tests.gpu.judging import measure_job, trace_all, trace_job
-from workers import tracing
-from workers.devices import ModelDevice
-from workers.protocol import Device, Failure, MeasureJob, Outcome, Report, ShapeRole, TraceReport
+from tests.gpu.predicted import assert_accepted, judge_on_model
+from workers.protocol import Device, Failure, ShapeRole
 
 
 def test_there_are_many_honest_kernels_of_every_operator_and_no_two_are_alike():
@@ -21,6 +19,7 @@ def test_there_are_many_honest_kernels_of_every_operator_and_no_two_are_alike():
     assert len({digest(kernel.source) for kernel in kernels.values()}) == len(kernels)
     assert set(Counter(kernel.operator for kernel in kernels.values())) == set(operators())
     assert {name.split("/")[1] for name in kernels} - {"liger"} == {"seed", "hand", "rewrite", "tune"}
+    assert {name: kernels[name] for name in QUICK} == QUICK
 
 
 def test_honest_kernels_are_the_same_every_time():
@@ -62,68 +61,13 @@ def test_a_job_names_a_pacer_only_where_times_are_measured():
     assert measure_job(kernels[1], other, traces, model).source == kernels[1].source
 
 
-NOT_INTERPRETABLE: dict[str, str] = {}
-"""Honest kernels that a `model` device cannot judge, and why: none so far."""
-QUICK = [
-    name for name in honest_kernels() if name.startswith(("gelu/hand/", "rmsnorm/liger/", "rmsnorm/hand/clusters"))
-]
-
-
-def judge_on_model(kernel: Honest, shapes: int | None = None) -> list[Report]:
-    """What a `model` device says of the variants of a kernel at its smallest shapes, or at all of them."""
-    operator = operators()[kernel.operator]
-    chosen = sorted(shapes_of(operator), key=lambda shape: prod(shape.dims.values()))[:shapes]
-    jobs = [trace_job(kernel.name, kernel.operator, source) for source in (None, kernel.source)]
-    exported, traced = (tracing.trace(job.model_copy(update={"shapes": tuple(chosen)}), "tester") for job in jobs)
-    assert traced.outcome is Outcome.CORRECT, traced.reason
-    device = ModelDevice(Device.parse("model:sm_90"), "tester")
-    return [
-        device.measure(
-            MeasureJob(
-                id="job",
-                search="honest",
-                candidate=kernel.name,
-                variant=variant.index,
-                bundle=variant.bundle,
-                operator=operator,
-                graphs=exported.graphs,
-                device=device.device,
-                source=kernel.source,
-            )
-        )
-        for variant in traced.variants
-        if variant.bundle is not None
-    ]
-
-
-def check_accepted(name: str, reports: list[Report]) -> None:
-    expected = Outcome.NOT_INTERPRETABLE if name in NOT_INTERPRETABLE else Outcome.CORRECT
-    assert reports
-    for report in reports:
-        assert report.outcome is expected, report.reason
+QUICK = {
+    name: kernel
+    for name, kernel in authored_kernels().items()
+    if name.startswith(("gelu/hand/", "rmsnorm/liger/", "rmsnorm/hand/clusters"))
+}
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_styles_of_a_simple_operator_are_accepted(name: str) -> None:
-    check_accepted(name, judge_on_model(honest_kernels()[name], 4))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", honest_kernels())
-def test_every_honest_kernel_is_accepted(name: str) -> None:
-    check_accepted(name, judge_on_model(honest_kernels()[name]))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_every_honest_kernel_is_traced_and_most_differ_in_their_plans() -> None:
-    jobs = {name: trace_job(name, kernel.operator, kernel.source) for name, kernel in honest_kernels().items()}
-    found = dict(answers(jobs))
-    assert all(isinstance(answer, TraceReport) for answer in found.values())
-    refused = {name: answer.reason for name, answer in found.items() if answer.outcome is not Outcome.CORRECT}
-    assert refused == {}
-    firsts = {
-        next(variant.bundle.identity for variant in answer.variants if variant.bundle) for answer in found.values()
-    }
-    assert len(firsts) >= 170
+    assert_accepted(name, judge_on_model(QUICK[name], 4))
