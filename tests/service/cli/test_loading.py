@@ -34,6 +34,21 @@ def test_a_command_is_where_the_table_says(name: str) -> None:
     assert "Usage" in CliRunner().invoke(app, [name, "--help"]).stdout
 
 
+def test_the_collector_leaves_what_a_command_imports_alone_and_looks_at_all_else() -> None:
+    code = """
+import gc
+from service.cli import COMMANDS
+from service.cli.loading import Later
+kept = []
+for _ in range(2):
+    Later("search", COMMANDS["search"]).load()
+    kept.append((gc.get_freeze_count(), gc.isenabled()))
+assert kept[0][0] > 10_000 and kept[0] == kept[1] and kept[0][1], kept
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_command_reads_its_own_arguments() -> None:
     table = {"print": Place("tests.service.cli.test_loading", "say", "Say a word.")}
     small = typer.Typer(cls=group_of(table))
