@@ -340,7 +340,7 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     answers = os.dup(1)
     os.set_inheritable(answers, True)
     os.dup2(2, 1)
-    arguments = [sys.executable, "-m", f"workers.bench.{options.kind}"]
+    arguments = [sys.executable, "-m", "workers.bench", options.kind]
     arguments += ["--worker", options.worker, "--answers", str(answers)]
     if options.device is not None:
         arguments += ["--device", options.device.name]

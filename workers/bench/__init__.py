@@ -1,8 +1,8 @@
 """The warm process that does the work: torch and triton imported, one job a line in, one answer a line out.
 
-`python -m workers bench KIND …` starts `workers.bench.KIND`, in the environment it needs and with its standard output
-set aside for answers: whatever else writes there, be it a library at import, ends up on standard error. Candidates run
-in jails that it forks. Each kind is a module of its own, for neither needs what the other imports.
+`python -m workers bench KIND …` becomes `python -m workers.bench KIND …`, in the environment that it needs and with its
+standard output set aside for answers: whatever else writes there, be it a library at import, ends up on standard error.
+Candidates run in jails that it forks. Each kind is a module of its own, for neither needs what the other imports.
 """
 
 import argparse
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-import torch
 from pydantic import ValidationError
 
 from workers.errors import BadMessage, Transient, WorkerError
@@ -48,7 +47,6 @@ def main(kind: str, open_bench: Open) -> int:
     """Serve one bench until standard input ends; returns the exit status."""
     options = _parse(kind)
     channel = os.fdopen(options.answers, "wb")
-    torch.set_num_threads(1)
     configure(os.environ, worker=options.worker)
 
     def say(answer: Wire) -> None:
@@ -92,7 +90,7 @@ def _failure(error: WorkerError) -> Failure:
 
 
 def _parse(kind: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=f"python -m workers.bench.{kind}", description="Serve jobs, one a line.")
+    parser = argparse.ArgumentParser(prog=f"python -m workers.bench {kind}", description="Serve jobs, one a line.")
     parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
     parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="which card to measure on")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where measuring may leave what outlives the bench")

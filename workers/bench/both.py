@@ -1,14 +1,13 @@
-"""The bench that traces, and measures on a device without a card: `python -m workers.bench.both`.
+"""The bench that traces, and measures on a device without a card: `python -m workers.bench both`.
 
 A worker does one job at a time. Where nothing that measures touches a card, one process does both: libraries are
 imported once, and a kernel is assembled once.
 """
 
 import argparse
-import sys
 from contextlib import ExitStack
 
-from workers.bench import Opened, main, measure, trace
+from workers.bench import Opened, measure, trace
 from workers.protocol import AnyReport, Job, Ready, TraceJob
 
 
@@ -25,7 +24,3 @@ def open_bench(options: argparse.Namespace, resources: ExitStack) -> Opened:
 
     ready = Ready(jail=tracer.ready.jail, versions={**tracer.ready.versions, **measurer.ready.versions})
     return Opened(ready, work, measurer.foresee)
-
-
-if __name__ == "__main__":
-    sys.exit(main("both", open_bench))

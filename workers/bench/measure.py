@@ -1,11 +1,12 @@
-"""The bench that measures: `python -m workers.bench.measure`."""
+"""The bench that measures: `python -m workers.bench measure`."""
 
 import argparse
-import sys
 from contextlib import ExitStack
 
+import torch
+
 from workers import jail
-from workers.bench import Opened, main
+from workers.bench import Opened
 from workers.devices import open_device
 from workers.errors import BadMessage
 from workers.protocol import AnyReport, FinalJob, Job, MeasureJob, Ready, TraceJob
@@ -17,6 +18,7 @@ def open_bench(options: argparse.Namespace, resources: ExitStack) -> Opened:
     Raises:
         ToolMissing: If this machine lacks what the device needs.
     """
+    torch.set_num_threads(1)
     device = open_device(options.device, options.worker, options.card, options.data)
     resources.callback(device.close)
 
@@ -31,7 +33,3 @@ def open_bench(options: argparse.Namespace, resources: ExitStack) -> Opened:
         return device.confirm(job)
 
     return Opened(Ready(jail=jail.probe(), versions=device.versions()), work, device.foresee)
-
-
-if __name__ == "__main__":
-    sys.exit(main("measure", open_bench))

@@ -1,13 +1,12 @@
-"""The bench that traces: `python -m workers.bench.trace`."""
+"""The bench that traces: `python -m workers.bench trace`."""
 
 import argparse
 import importlib.metadata
 import os
-import sys
 from contextlib import ExitStack
 
 from workers import jail, tracing
-from workers.bench import Opened, main
+from workers.bench import Opened
 from workers.errors import BadMessage
 from workers.protocol import Bundle, Job, Ready, TraceJob, TraceReport
 from workers.recordings import Recordings
@@ -40,7 +39,3 @@ def open_bench(options: argparse.Namespace, _: ExitStack) -> Opened:
 
 def _foresee(_: Bundle) -> None:
     """There is nothing to prepare."""
-
-
-if __name__ == "__main__":
-    sys.exit(main("trace", open_bench))
