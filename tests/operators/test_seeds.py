@@ -67,6 +67,11 @@ def test_every_operator_has_a_seed():
     assert [name for name, operator in OPERATORS.items() if not operator.seeds] == []
 
 
+def test_every_file_among_seeds_is_a_seed():
+    written = {(path.parts[-3], path.read_text()) for path in (ROOT / "operators").glob("*/seeds/*.py")}
+    assert {(name, source) for name, operator in load_catalogue().items() for source in operator.seeds} == written
+
+
 @pytest.mark.parametrize(
     "names",
     [*([*PLAIN, str(OWN)][part::PARTS] for part in range(PARTS)), pytest.param(sorted(LONG), marks=pytest.mark.slow)],

@@ -247,6 +247,7 @@ def catalogue(name: str) -> Operator:
 SEEDS = sorted(CATALOGUE.glob("*/seeds/*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
 def test_seeds_of_the_catalogue_become_bundles(seed):
     of = catalogue(seed.parts[-3])
