@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.small import small_operator
+
 pytestmark = pytest.mark.timeout(900)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
 ROOT = Path(__file__).parents[2]
@@ -55,7 +57,8 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 def test_a_search_becomes_a_package_that_is_installed_and_used(tmp_path: Path) -> None:
     ours = settings(tmp_path)
-    found = run(*REEF, "search", "softmax", "--evaluations", "1", "--json", cwd=tmp_path, **ours)
+    spec = str(small_operator(tmp_path))
+    found = run(*REEF, "search", spec, "--evaluations", "1", "--json", cwd=tmp_path, **ours)
     assert found.returncode == 0, found.stderr
     done = run(*REEF, "export", "--out", "package", "--json", cwd=tmp_path, **ours)
     assert done.returncode == 0, done.stderr
