@@ -9,7 +9,7 @@ from benchmarks.card import Place, against_itself, judge, over_pacer, throughput
 from benchmarks.correlation import correlate, populations
 from benchmarks.figures import Allowance, Figures
 from tests.gpu.benches import measuring
-from tests.gpu.honest import Honest, honest_kernels
+from tests.gpu.honest import Honest, authored_kernels
 from tests.gpu.rogues import load_rogues
 from workers.protocol import Device, Outcome, ShapeResult
 
@@ -61,7 +61,7 @@ def test_judgements_of_several_cards_are_joined(tmp_path, monkeypatch):
 
 
 def test_honest_texts_that_do_not_compile_are_no_kernels():
-    honest, rogue = honest_kernels()["gelu/seed"], load_rogues()["flag_memo"]
+    honest, rogue = authored_kernels()["gelu/seed"], load_rogues()["flag_memo"]
     expected = {
         (kernel.name, outcome): card._verdict(kernel, outcome, "", None)["as_expected"]
         for kernel in (honest, rogue)
@@ -72,7 +72,7 @@ def test_honest_texts_that_do_not_compile_are_no_kernels():
 
 @pytest.mark.slow
 def test_benches_judge_operators_beside_each_other(tmp_path):
-    kernels = [honest_kernels()[f"{name}/seed"] for name in ("gelu", "swiglu", "softmax")]
+    kernels = [authored_kernels()[f"{name}/seed"] for name in ("gelu", "swiglu", "softmax")]
     figures = Figures(tmp_path, "card_judgements")
     judge(kernels, Place(DEVICE, measuring(DEVICE), 2, 1, repeat=2), figures, 300.0)
     document = written(tmp_path, "card_judgements")
@@ -83,7 +83,7 @@ def test_benches_judge_operators_beside_each_other(tmp_path):
 @pytest.mark.slow
 def test_judgements_and_what_follows_from_them(tmp_path):
     broken = Honest("gelu/broken", "gelu", "def gelu(x:\n")
-    kernels = [load_rogues()["flag_memo"], honest_kernels()["gelu/seed"], broken]
+    kernels = [load_rogues()["flag_memo"], authored_kernels()["gelu/seed"], broken]
     figures = Figures(tmp_path, "card_judgements")
     judge(kernels, PLACE, figures, 300.0)
     rows = written(tmp_path, "card_judgements")["rows"]
@@ -107,7 +107,7 @@ def test_judgements_and_what_follows_from_them(tmp_path):
 @pytest.mark.slow
 def test_what_was_not_judged_for_want_of_time_is_said(tmp_path):
     figures = Figures(tmp_path, "card_judgements")
-    judge([honest_kernels()["gelu/seed"]], PLACE, figures, -1.0)
+    judge([authored_kernels()["gelu/seed"]], PLACE, figures, -1.0)
     (row,) = figures.rows
     assert (row["outcome"], row["as_expected"], row["reason"]) == ("not_judged", None, "no time was left")
 
