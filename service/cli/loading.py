@@ -1,10 +1,11 @@
-"""Commands that are imported when they are called: `reef --help` needs neither a database nor a web framework."""
+"""What is imported when it is called for: `reef --help` needs neither a database nor a web framework."""
 
 import gc
 import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import cast
 
 import typer
@@ -36,9 +37,7 @@ class Later(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         """The command itself."""
-        if self._place.module not in sys.modules:
-            _import_for_good(self._place.module)
-        found = getattr(sys.modules[self._place.module], self._place.name)
+        found = getattr(imported(self._place.module), self._place.name)
         if isinstance(found, typer.Typer):
             return get_group(found)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -52,14 +51,20 @@ class Later(TyperCommand):
         return cast(typer.Context, self.load().make_context(info_name, args, cast(typer.Context, parent), **extra))
 
 
-def _import_for_good(module: str) -> None:
-    """Import what stays to the end, out of the garbage collector's sight: to look through it takes a second."""
-    gc.disable()
-    try:
-        importlib.import_module(module)
-    finally:
-        gc.freeze()
-        gc.enable()
+def imported(module: str) -> ModuleType:
+    """A module, imported now if it is not yet.
+
+    It stays to the end, and so does all that it imports, out of the garbage collector's sight: to look through it
+    takes a second.
+    """
+    if module not in sys.modules:
+        gc.disable()
+        try:
+            importlib.import_module(module)
+        finally:
+            gc.freeze()
+            gc.enable()
+    return sys.modules[module]
 
 
 def group_of(table: Mapping[str, Place]) -> type[TyperGroup]:

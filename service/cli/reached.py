@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from service.app import create_app, running
+from service.cli.loading import imported
 from service.client import AsyncReef
-from service.client.inside import Inside
-from service.coordinator import Coordinator
 from service.settings import Settings
 
 Url = Annotated[
@@ -18,8 +16,8 @@ Url = Annotated[
 Token = Annotated[str | None, typer.Option("--token", help="Who is calling; better said by REEF_TOKEN.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
-HERE = "http://127.0.0.1"
-"""Address of a service inside this process."""
+INSIDE = "service.cli.inside"
+"""Who speaks to a service elsewhere does not wait until a database and a web framework are imported."""
 
 
 @asynccontextmanager
@@ -41,18 +39,5 @@ async def reach(url: str | None, token: str | None, *, working: bool = False) ->
         async with AsyncReef(where, token or settings.token) as reef:
             yield reef
         return
-    app = create_app(settings)
-    async with running(app, settings) if working else _reading(settings) as coordinator:
-        app.state.coordinator = coordinator or app.state.coordinator
-        # What fails inside this process fails again.
-        async with AsyncReef(HERE, "", transport=Inside(app), attempts=1) as reef:
-            yield reef
-
-
-@asynccontextmanager
-async def _reading(settings: Settings) -> AsyncIterator[Coordinator]:
-    coordinator = await Coordinator.reading(settings)
-    try:
-        yield coordinator
-    finally:
-        await coordinator.close()
+    async with imported(INSIDE).serve_inside(settings, working=working) as reef:
+        yield reef

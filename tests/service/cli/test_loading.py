@@ -27,6 +27,19 @@ print(sorted(set({HEAVY}) & set(sys.modules)))
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("name", ["search", "submit", "watch", "stop", "operators"])
+def test_commands_that_a_service_elsewhere_may_answer_need_none_but_a_client(name: str) -> None:
+    code = f"""
+import sys
+from service.cli import COMMANDS
+from service.cli.loading import Later
+Later("{name}", COMMANDS["{name}"]).load()
+print(sorted(set({HEAVY}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['httpx']\n"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_where_the_table_says(name: str) -> None:
     loaded = Later(name, COMMANDS[name]).load()
