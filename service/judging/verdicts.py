@@ -263,10 +263,10 @@ class Verdicts:
         objectives = await _objectives(self.yardstick, search, reports)
         own = objectives.get(search.devices[0])  # So that it means the same for all candidates of a search.
         verdict = Verdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
-        first = await self._judge(search, candidate, verdict)
-        if first and best.outcome is Outcome.CORRECT and (reason := _unpaced(search, reports)):
+        stands = await self._judge(search, candidate, verdict) and best.outcome is Outcome.CORRECT
+        if stands and (reason := _unpaced(search, reports)):
             await self.fail(search, reason)
-        return first
+        return stands
 
     async def _judge(self, search: Search, candidate: Candidate, verdict: Verdict) -> bool:
         """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
