@@ -1,4 +1,4 @@
-"""Children: forked processes that serve orders, one JSON object a line each way, and die with their parent."""
+"""Processes that serve orders, one JSON object a line each way; children of ours are forked, and die with us."""
 
 import gc
 import os
@@ -32,54 +32,64 @@ class ChildSilent(Transient):
 
 
 class Channel:
-    """The child's end of the line."""
+    """The serving process's end of a line."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
+        self._lines = end.makefile("rb")
+
+    def fileno(self) -> int:
+        """Its descriptor: to wait on it for an order."""
+        return self._end.fileno()
 
     def orders(self) -> Iterator[Order]:
-        """Orders as they come, until the parent hangs up, be it without hearing the last answer.
+        """Orders as they come, until the other end hangs up, be it without hearing the last answer.
 
         Raises:
             BadMessage: If a line is no order.
         """
-        with self._end.makefile("rb") as lines, suppress(ConnectionResetError):
-            for line in lines:
-                try:
-                    yield ORDER.validate_json(line)
-                except ValidationError as error:
-                    raise BadMessage(f"not an order: {error}") from error
+        while (order := self.hear()) is not None:
+            yield order
+
+    def hear(self) -> Order | None:
+        """The next order, when it comes; None if the other end hung up.
+
+        Raises:
+            BadMessage: If a line is no order.
+        """
+        line = b""
+        with suppress(ConnectionResetError):
+            line = self._lines.readline()
+        try:
+            return ORDER.validate_json(line) if line else None
+        except ValidationError as error:
+            raise BadMessage(f"not an order: {error}") from error
 
     def answer(self, reply: Reply) -> None:
-        """Say something to the parent.
+        """Say something to the other end.
 
         Raises:
             OSError: If it is gone.
         """
         self._end.sendall(REPLY.dump_json(reply) + b"\n")
 
+    def close(self) -> None:
+        """Hang up."""
+        self._lines.close()
+        self._end.close()
 
-class Child:
-    """A forked process, as its parent knows it."""
 
-    def __init__(self, target: Callable[[Channel], None]) -> None:
-        """Fork.
+class Line:
+    """The asking process's end of a line.
 
-        Args:
-            target: What the child does; the process ends when it returns. It starts with standard input closed,
-                standard output going to standard error, and no other descriptor of the parent's.
+    Attributes:
+        pid: Of the process at the other end.
+    """
 
-        Raises:
-            OSError: If there can be no further process.
-        """
-        self._end, other = socket.socketpair()
+    def __init__(self, end: socket.socket, pid: int) -> None:
+        self.pid = pid
+        self._end = end
         self._heard = bytearray()
-        self._ended: str | None = None
-        parent = os.getpid()
-        self.pid = fork()
-        if self.pid == 0:
-            _live(target, other, parent)
-        other.close()
 
     def ask(self, order: Order, timeout_s: float) -> Reply:
         """Give an order and wait for what comes back.
@@ -109,7 +119,7 @@ class Child:
             except ConnectionError:
                 chunk = b""
             if not chunk:
-                self._lament()
+                raise ChildDied(f"process {self.pid} {self._end_of_it()}")
             self._heard += chunk
         line, _, rest = self._heard.partition(b"\n")
         self._heard = rest
@@ -119,20 +129,17 @@ class Child:
             raise BadMessage(f"not a reply: {error}") from error
 
     def kill(self) -> None:
-        """End it at once. Idempotent."""
-        if self._ended is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self._bury()
+        """Have done with it at once. Idempotent."""
         self._end.close()
 
     def close(self) -> None:
-        """Hang up, wait a moment for it to end by itself, then end it. Idempotent."""
+        """Hang up. Idempotent."""
         self._end.close()
-        until = time.monotonic() + FAREWELL_S
-        while self._ended is None and time.monotonic() < until:
-            self._bury(os.WNOHANG)
-            time.sleep(0.005)
+
+    def _end_of_it(self) -> str:
+        """How a process ended that hung up, for a log."""
         self.kill()
+        return "hung up"
 
     def _send(self, data: bytes, until: float) -> None:
         view = memoryview(data)
@@ -151,9 +158,48 @@ class Child:
         if not poller.poll(max(0.0, until - time.monotonic()) * 1000):
             raise ChildSilent(f"process {self.pid} does not answer")
 
-    def _lament(self) -> NoReturn:
+
+class Child(Line):
+    """A forked process, as its parent knows it."""
+
+    def __init__(self, target: Callable[[Channel], None]) -> None:
+        """Fork.
+
+        Args:
+            target: What the child does; the process ends when it returns. It starts with standard input closed,
+                standard output going to standard error, and no other descriptor of the parent's.
+
+        Raises:
+            OSError: If there can be no further process.
+        """
+        ours, theirs = socket.socketpair()
+        self._ended: str | None = None
+        parent = os.getpid()
+        pid = fork()
+        if pid == 0:
+            _live(target, theirs, parent)
+        theirs.close()
+        super().__init__(ours, pid)
+
+    def kill(self) -> None:
+        """End it at once. Idempotent."""
+        if self._ended is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self._bury()
+        super().kill()
+
+    def close(self) -> None:
+        """Hang up, wait a moment for it to end by itself, then end it. Idempotent."""
+        super().close()
+        until = time.monotonic() + FAREWELL_S
+        while self._ended is None and time.monotonic() < until:
+            self._bury(os.WNOHANG)
+            time.sleep(0.005)
         self.kill()
-        raise ChildDied(f"process {self.pid} {self._ended}")
+
+    def _end_of_it(self) -> str:
+        self.kill()
+        return self._ended or "hung up"
 
     def _bury(self, flags: int = 0) -> None:
         """Wait for its end, and remember how it was."""
@@ -163,25 +209,33 @@ class Child:
             self._ended = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
 
 
-def _live(target: Callable[[Channel], None], end: socket.socket, parent: int) -> NoReturn:
-    """Be the child: settle in, work, end."""
+def settle(work: Callable[[], None], *kept: int) -> NoReturn:
+    """Be a process that was forked: leave everything of the parent's behind but descriptors `kept`, work, end."""
     status = 1
     try:
-        die_with_parent(signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(status)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to all; the parent decides.
         for number in (signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(2, 1)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        close_all_but(end.fileno())
+        close_all_but(*kept)
         gc.freeze()  # What came along is never garbage, and takes 0.15 s to look through.
-        target(Channel(end))
+        work()
         status = 0
     finally:
         try:
             os.write(2, traceback.format_exc().encode() if status else b"")
         finally:
             os._exit(status)
+
+
+def _live(target: Callable[[Channel], None], end: socket.socket, parent: int) -> NoReturn:
+    """Be a child, which ends with its parent."""
+
+    def work() -> None:
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() == parent:
+            target(Channel(end))
+
+    settle(work, end.fileno())

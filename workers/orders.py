@@ -16,6 +16,8 @@ from workers.protocol.base import Wire
 TIMED = "timed"
 """The draw of timed content: counter-based, by fused kernels of ours. All other draws are those of `workers.inputs`."""
 
+SECRET_BYTES = 16
+"""Bytes of each secret that content and red zones are drawn from."""
 
 Stretch = tuple[int, int]
 """A stretch of the arena, (start, end)."""
@@ -262,6 +264,9 @@ class Examined(Wire):
     """One result a check, over everything examined since the operator was adopted."""
     pacer: str = ""
     """Of a round: what is wrong with a run of the pacer, if something is."""
+    secret: str = ""
+    """From adopting: what contents follow from that are met again, hexadecimal; whoever shares the checker is told the
+    same, so that all of them ask for the same answers."""
 
 
 class Refused(Wire):

@@ -2,7 +2,7 @@
 
 It runs no candidate's code, and the runner never knows what is right.
 
-    serving       `serve`: the loop
+    serving       `serve`: the loop, on a card of `open_card`; `Checker`: what benches of a card share
     card          the only module that touches CUDA
     examiner      one order after the other
     sight         what is seen of a run, and what it was given
@@ -17,6 +17,6 @@ It runs no candidate's code, and the runner never knows what is right.
 """
 
 from workers.checker.compilation import compile_checker
-from workers.checker.serving import serve
+from workers.checker.serving import Checker, open_card, serve
 
-__all__ = ["compile_checker", "serve"]
+__all__ = ["Checker", "compile_checker", "open_card", "serve"]

@@ -1,8 +1,10 @@
 """The card as the checker uses it: a context of its own, the runner's arena by its handle, and kernels of ours."""
 
+import copy
 import ctypes
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Self
 
 import torch
 
@@ -58,6 +60,12 @@ class CudaCard:
             for name, kernel in self._kernels.items()
         }
         self._arena: Arena | None = None
+
+    def beside(self) -> Self:
+        """The same card once more, for who looks into an arena of their own; it looks into none yet."""
+        other = copy.copy(self)
+        other._arena = None
+        return other
 
     def attend(self, handle: str, arena_bytes: int) -> None:
         """Open another arena in place of the former one, or none if the handle is empty."""

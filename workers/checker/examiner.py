@@ -34,13 +34,13 @@ class Examiner:
 
     Args:
         card: Holds the arena.
-        memory_bytes: How much of the card answers to timed content may take.
+        memory: Keeps answers; several examiners may share it.
         checks: What runs are held against, besides red zones and repetition.
     """
 
-    def __init__(self, card: Card, memory_bytes: int, checks: Mapping[str, Check] = CHECKS) -> None:
+    def __init__(self, card: Card, memory: Memory, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
-        self._memory = Memory(memory_bytes)
+        self._memory = memory
         self._adopted: Subject | None = None
         self._checks = checks
         self._ledger = Ledger(checks)
@@ -59,7 +59,7 @@ class Examiner:
             case Adopt():
                 self._adopted = Subject(order.operator, {graph.shape.key: graph for graph in order.graphs})
                 self._ledger = Ledger(self._checks)
-                self._memory.begin()
+                return self._conclude().model_copy(update={"secret": self._memory.begin()})
             case Examine():
                 return self._examine(order)
             case ExamineIdle():

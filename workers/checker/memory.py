@@ -1,5 +1,6 @@
 """The checker's memory: answers that will be asked for again, as many as fit on the card."""
 
+import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,10 +8,14 @@ from typing import NamedTuple
 import torch
 
 from workers.checker.answers import Answer
+from workers.orders import SECRET_BYTES
 
 RECENT = 4
-"""Subjects after which an answer that none of them asked for may be forgotten: refused candidates ask for few, and when
-secrets change the former answers should make room soon."""
+"""Subjects of each asker after which an answer that none of them asked for may be forgotten: refused candidates ask for
+few, and when secrets change the former answers should make room soon."""
+
+SUBJECTS_A_SECRET = 500
+"""Subjects after which contents that are met again follow from another secret."""
 
 ENTRY_SHARE = 16
 """An entry may take this part of the memory at most. What is larger would crowd out a whole race, and the checks need
@@ -54,17 +59,22 @@ class Memory:
     newest would forget every one just before it is asked for again; so what comes last is not kept instead.
     """
 
-    def __init__(self, capacity_bytes: int) -> None:
-        """Start empty."""
+    def __init__(self, capacity_bytes: int, askers: int = 1) -> None:
+        """Start empty; `askers` judge side by side, each a subject at a time."""
+        self._recent = RECENT * askers
+        self._secret = ""
         self.capacity_bytes = capacity_bytes
         """How much of the card they may take."""
         self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
         self._held_bytes = 0
         self._turn = 0
 
-    def begin(self) -> None:
-        """Another subject is judged from now on."""
+    def begin(self) -> str:
+        """Another subject is judged from now on; the secret of contents that are met again, hexadecimal."""
+        if self._turn % SUBJECTS_A_SECRET == 0:
+            self._secret = secrets.token_hex(SECRET_BYTES)
         self._turn += 1
+        return self._secret
 
     def recall(self, key: Key, *, widened: bool) -> Entry | None:
         """What is known of a content, or None; widened answers are as good where the others will do."""
@@ -82,7 +92,7 @@ class Memory:
             return
         while self._entries and self._held_bytes + entry.bytes > self.capacity_bytes:
             oldest, (_, turn) = next(iter(self._entries.items()))
-            if self._turn - turn < RECENT:
+            if self._turn - turn < self._recent:
                 return
             self._forget(oldest)
         self._entries[key] = entry, self._turn

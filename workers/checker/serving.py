@@ -1,7 +1,9 @@
-"""The checker's loop: opens the card, then answers one order after the other."""
+"""The checker's loop: opens the card, then answers one order after the other, of one bench or of all at the card."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,46 +11,100 @@ import torch
 from workers import driver
 from workers.checker.card import CudaCard
 from workers.checker.examiner import Examiner
+from workers.checker.memory import Memory
 from workers.checks import CHECKS, Check
 from workers.children import Channel
 from workers.errors import WorkerError
-from workers.orders import Broken, Examined, Opened, Order
-from workers.protocol import Seat
+from workers.orders import Attend, Broken, Examined, Opened, Order
 from workers.support import SupportKernel
 from workers.turns import Turns
 
 MEMORY_SHARE = 0.3
-"""Share of a seat's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
+"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
 16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141 GB."""
 
 NO_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """How a driver or library says that there is too little memory."""
 
 
-def serve(
-    channel: Channel, seat: Seat, kernels: Mapping[str, SupportKernel], checks: Mapping[str, Check] = CHECKS
-) -> None:
-    """Be the checker until the other end hangs up.
+@dataclass(frozen=True)
+class Sitting:
+    """The checker as one bench knows it.
+
+    Attributes:
+        greeting: What it is told first.
+        examiner: Looks at its runs.
+    """
+
+    greeting: Opened
+    examiner: Examiner
+
+    def answer(self, order: Order) -> Examined | Broken:
+        """Carry out an order."""
+        return respond(self.examiner, order)
+
+    def leave(self) -> None:
+        """Look into its arena no longer."""
+        respond(self.examiner, Attend(handle="", arena_bytes=0))
+
+
+class Checker:
+    """A card that is opened for the first bench, and the answers that all benches ask for."""
+
+    def __init__(self, begin: Callable[[], CudaCard], sharers: int = 1, checks: Mapping[str, Check] = CHECKS) -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            begin: Opens the card; `open_card` with its arguments.
+            sharers: How many benches share it.
+            checks: What runs are held against.
+        """
+        self._begin = begin
+        self._sharers = sharers
+        self._checks = checks
+
+    def receive(self) -> Sitting | Broken:
+        """Make ready for one more bench."""
+        try:
+            card, memory = self._opened
+        except (WorkerError, RuntimeError) as error:
+            return Broken(error=f"the checker cannot open the card: {error}")
+        versions = {**card.opened.versions, "torch": torch.__version__, "card": card.opened.name}
+        greeting = Opened(card=card.opened.name, versions=versions)
+        return Sitting(greeting, Examiner(card.beside(), memory, self._checks))
+
+    @cached_property
+    def _opened(self) -> tuple[CudaCard, Memory]:
+        torch.set_num_threads(1)  # Threads of the bench did not come along.
+        demand_precision()
+        card = self._begin()
+        return card, Memory(int(MEMORY_SHARE * card.memory_bytes), self._sharers)
+
+
+def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaCard:
+    """Open a card, while nobody times there.
 
     Args:
-        channel: Where orders come from and answers go.
-        seat: Which card, and how many checkers share it.
+        card: Its index.
         kernels: From `compile_support` and `compile_checker`, for the card's target.
-        checks: What runs are held against.
+
+    Raises:
+        ToolMissing: If there is no such card.
+        DriverError: If it cannot be used.
     """
-    torch.set_num_threads(1)  # Threads of the bench did not come along.
-    demand_precision()
-    try:
-        with closing(Turns(driver.address_of(seat.card))) as turns, turns.among_others():
-            opened = CudaCard(seat.card, kernels)
-    except (WorkerError, RuntimeError) as error:
-        channel.answer(Broken(error=f"the checker cannot open card {seat.card}: {error}"))
+    with closing(Turns(driver.address_of(card))) as turns, turns.among_others():
+        return CudaCard(card, kernels)
+
+
+def serve(channel: Channel, checker: Checker) -> None:
+    """Be the checker of one bench until the other end hangs up."""
+    sitting = checker.receive()
+    if isinstance(sitting, Broken):
+        channel.answer(sitting)
         return
-    examiner = Examiner(opened, int(MEMORY_SHARE * opened.memory_bytes / seat.sharers), checks)
-    versions = {**opened.opened.versions, "torch": torch.__version__, "card": opened.opened.name}
-    channel.answer(Opened(card=opened.opened.name, versions=versions))
+    channel.answer(sitting.greeting)
     for order in channel.orders():
-        channel.answer(respond(examiner, order))
+        channel.answer(sitting.answer(order))
 
 
 def respond(examiner: Examiner, order: Order) -> Examined | Broken:

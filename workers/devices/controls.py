@@ -4,7 +4,7 @@ They are judged like a candidate: the pacer against itself, the pacer done twice
 launch. If one comes out otherwise, the card, its clocks or our judge cannot be believed just now.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 
@@ -35,7 +35,6 @@ class Controls:
         graphs: The reference at every shape.
         pacer: What controls are made from.
         codes: Machine code of its kernels, by digest.
-        seed: Secret of the content at a shape.
     """
 
     crew: Crew
@@ -43,7 +42,6 @@ class Controls:
     graphs: Sequence[Graph]
     pacer: Bundle
     codes: Mapping[str, MachineCode]
-    seed: Callable[[str], str]
 
     def run(self) -> dict[str, float]:
         """Judge them all; what was measured, by the control's name.
@@ -81,7 +79,7 @@ class Controls:
         """Logarithm of a plan's time over the pacer's."""
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {Side.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), Side.PACER: pacer}
-        trial = Trial(self.crew, self.operator, self.graphs, bundles, self.codes, self.seed)
+        trial = Trial(self.crew, self.operator, self.graphs, bundles, self.codes)
         return Track(trial, dict.fromkeys(Side, 0)).race(PAIRS).slowdown.mean
 
 

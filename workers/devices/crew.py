@@ -5,14 +5,20 @@ started behind it. Whatever else goes wrong with a child is a failure of ours.
 """
 
 import functools
+import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
 from typing import Self, TypeAlias
 
-from workers.checker import compile_checker
+from workers.checker import Checker, compile_checker
+from workers.checker import open_card as open_to_look
 from workers.checker import serve as serve_checker
 from workers.checks import CHECKS, Check
-from workers.children import Channel, Child, ChildDied, ChildSilent
+from workers.children import Channel, Child, ChildDied, ChildSilent, Line
 from workers.devices.verdict import Ended, timed
 from workers.errors import Transient
 from workers.orders import (
@@ -34,9 +40,10 @@ from workers.protocol import Outcome, Seat, Stage
 from workers.runner import open_card
 from workers.runner import serve as serve_runner
 from workers.runner.arena import ALIGNMENT
+from workers.shared import Shared
 from workers.support import compile_support
 from workers.targets import Target
-from workers.turns import Turns
+from workers.turns import FOLDER, Turns
 
 ARENA_SHARE, LARGEST_SHARE = 6, 2
 """The arena is this part of a seat's memory, and if a plan needs more at most the second: a checker in float64, and
@@ -63,12 +70,12 @@ class Crew:
         spent_s: Seconds that were waited for turns and answers, by kind of order.
     """
 
-    def __init__(self, run: Serve, check: Serve, memory_bytes: int, sharers: int = 1) -> None:
+    def __init__(self, run: Serve, hire_checker: Callable[[], Line], memory_bytes: int, sharers: int = 1) -> None:
         """Start a runner, a spare and a checker; `at` does so on a card.
 
         Args:
             run: What a runner does.
-            check: What a checker does.
+            hire_checker: Starts a checker, or calls one that others have started.
             memory_bytes: Of a card of this kind, or what there is if that is less.
             sharers: How many crews share the card.
 
@@ -77,7 +84,7 @@ class Crew:
         """
         self.spent_s: dict[str, float] = {}
         self._sharers = sharers
-        self._hire_runner, self._hire_checker = functools.partial(Child, run), functools.partial(Child, check)
+        self._hire_runner, self._hire_checker = functools.partial(Child, run), hire_checker
         self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
         with ExitStack() as stack:
             stack.callback(self._end_children)
@@ -105,8 +112,14 @@ class Crew:
         begin = functools.partial(open_card, seat.card, kernels)
         run = functools.partial(serve_runner, begin=begin)
         kernels = kernels | compile_checker(target.name)
-        check = functools.partial(serve_checker, seat=seat, kernels=kernels, checks=checks)
-        return cls(run, check, target.memory_bytes, seat.sharers)
+        checker = Checker(functools.partial(open_to_look, seat.card, kernels), seat.sharers, checks)
+
+        def hire_checker() -> Line:
+            if seat.sharers > 1:
+                return Shared(_folder_of(seat, checks), checker.receive)
+            return Child(functools.partial(serve_checker, checker=checker))
+
+        return cls(run, hire_checker, target.memory_bytes, seat.sharers)
 
     @property
     def arena_bytes(self) -> int:
@@ -268,7 +281,14 @@ class Crew:
         return Attend(handle=self.opened.handle, arena_bytes=self.opened.arena_bytes)
 
 
-def _greeting(child: Child) -> Opened:
+def _folder_of(seat: Seat, checks: Mapping[str, Check]) -> Path:
+    """Of the checker that all benches of this user share at a card: equal for those alone that run the same code."""
+    visible = {name: os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")}
+    told = f"{seat} {visible} {[*checks]} {version('kernelreef')} {__file__} {sys.executable} {os.getuid()}"
+    return FOLDER / f"kernelreef-checker-{sha256(told.encode()).hexdigest()[:16]}"
+
+
+def _greeting(child: Line) -> Opened:
     """What a child says first.
 
     Raises:

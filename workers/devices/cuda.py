@@ -3,7 +3,6 @@
 The bench that holds this device never opens the card itself: the crew does, in processes of their own.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,7 +16,7 @@ from workers.devices.base import DeviceBench
 from workers.devices.crew import Crew
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, Setting
-from workers.devices.trial import SECRET_BYTES, Scrutiny
+from workers.devices.trial import Scrutiny
 from workers.devices.verdict import Ended
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import (
@@ -43,8 +42,6 @@ PAIRS = 16
 """Pairs a shape when a variant is judged: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
 BRIEF_PAIRS = 4
 """Pairs a shape of a brief measurement: the fewest that have an interval."""
-JOBS_A_SEED = 500
-"""Jobs after which timed content is drawn from a new secret."""
 JOBS_A_BATCH = 50
 """Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
 Job = MeasureJob | ConfirmJob | FinalJob
@@ -81,14 +78,12 @@ class CudaDevice(DeviceBench):
         """
         super().__init__(device, worker, seat, folder, checks)
         self._target = TARGETS[device.target]
-        self._seeds: dict[tuple[str, str], str] = {}
         self._batches: dict[str, _Batch] = {}
-        self._jobs = 0
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._crew = Crew.at(seat, self._target, checks)
         self._baseline_process = BaselineProcess(seat.card)
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines, self._seed)
+        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {seat.card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -159,7 +154,7 @@ class CudaDevice(DeviceBench):
             job.challenger,
             job.pacer,
             self._setting,
-            seed=fresh_seed,
+            fresh=True,
             scrutiny=Scrutiny.THOROUGH,
         )
         return self._judge(job, measurement, PAIRS, job.incumbent)
@@ -227,17 +222,10 @@ class CudaDevice(DeviceBench):
         return batch.controls if batch is not None and batch.jobs < JOBS_A_BATCH else None
 
     def _count_job(self, operator: Operator, measurement: Measurement) -> None:
-        self._jobs += 1
-        if self._jobs % JOBS_A_SEED == 0:
-            self._seeds.clear()
         if measurement.controls is not None:
             known = self._batches.get(operator.digest)
             begun = known.jobs if known is not None and known.controls is measurement.controls else 0
             self._batches[operator.digest] = _Batch(measurement.controls, begun + 1)
-
-    def _seed(self, operator: Operator, shape: str) -> str:
-        """The secret of timed content; kept for a while, so that the checker need not evaluate it for every job."""
-        return self._seeds.setdefault((operator.digest, shape), secrets.token_hex(SECRET_BYTES))
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
@@ -245,8 +233,3 @@ class CudaDevice(DeviceBench):
     def _ask(self, request: Request) -> Reply:
         self._crew.make_room()
         return self._baseline_process.ask(request)
-
-
-def fresh_seed(operator: Operator, shape: str) -> str:
-    """A secret of timed content that is used once."""
-    return secrets.token_hex(SECRET_BYTES)

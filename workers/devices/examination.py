@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from workers.assembler import MachineCode
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.measurement import Setting, assemble_again
-from workers.devices.trial import SECRET_BYTES, Runs, Trial, plan_bytes, room_for
+from workers.devices.trial import Runs, Trial, plan_bytes, room_for
 from workers.devices.verdict import Ended, timed
-from workers.orders import Side
+from workers.orders import SECRET_BYTES, Side
 from workers.protocol import Bundle, CheckResult, FinalJob, Outcome, ShapeRole, Stage
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
@@ -77,7 +77,7 @@ class Examination:
         job, plans = self.job, list(random_plans(self.job.bundle))
         bundles = {Side.CANDIDATE: job.bundle}
         self.setting.crew.provide(room_for(job.bundle, runs=1))
-        trial = Trial(self.setting.crew, job.operator, job.graphs, bundles, codes, _secret)
+        trial = Trial(self.setting.crew, job.operator, job.graphs, bundles, codes, fresh=True)
         try:
             for index, _, draws in plans:
                 trial.run(Runs(index, name, 1) for name in draws)
@@ -125,8 +125,3 @@ def sanitised(bundle: Bundle) -> tuple[int, ...]:
 
     chosen = (*ranked(ShapeRole.BOUNDARY), *ranked(ShapeRole.BENCHMARK)[:1])
     return tuple(index for index in chosen if plan_bytes(bundle.plans[index]) <= SANITISED_BYTES)
-
-
-def _secret(_: str) -> str:
-    """Content that nobody was given before, whatever the shape."""
-    return secrets.token_hex(SECRET_BYTES)

@@ -48,7 +48,6 @@ class Setting:
         assemblers: The processes that assemble kernels.
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
-        seed: Secret of the content of an operator at a shape, hexadecimal.
         paces: What one call of a pacer takes at a shape, microseconds, by its identity and the shape's key. It only
             decides how many calls make a sample, so that it is found out once.
     """
@@ -57,7 +56,6 @@ class Setting:
     assemblers: Assemblers
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
-    seed: Callable[[Operator, str], str]
     paces: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
@@ -72,7 +70,8 @@ class Measurement:
         pacer: What it is paired with: a bundle of benchmark plans; None if it paces itself.
         setting: What measurements have in common.
         related: Whether to relate the pacer to the baselines.
-        seed: Secret of the content that the candidate gets, of an operator at a shape; the setting's if it is None.
+        fresh: Whether the candidate gets content that nobody has met or will meet; the controls, whose plans are ours,
+            get what they always get.
         scrutiny: How closely the candidate is looked at.
         controls: What the controls gave; tried before the candidate is judged if they are None.
         checks: What the checks found so far.
@@ -85,7 +84,7 @@ class Measurement:
     pacer: Bundle | None
     setting: Setting
     related: bool = True
-    seed: Callable[[Operator, str], str] | None = None
+    fresh: bool = False
     scrutiny: Scrutiny = Scrutiny.USUAL
     controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
@@ -160,8 +159,8 @@ class Measurement:
         """
         with timed(self.stages_s, "load"):
             bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
-            seed = partial(self.seed or self.setting.seed, self.operator)
-            trial = Trial(self.setting.crew, self.operator, self.graphs, bundles, self._codes, seed)
+            crew = self.setting.crew
+            trial = Trial(crew, self.operator, self.graphs, bundles, self._codes, fresh=self.fresh)
         try:
             if not contest:
                 with timed(self.stages_s, "check"):
@@ -176,8 +175,7 @@ class Measurement:
             self.checks = trial.checks or self.checks
 
     def _control(self, pacer: Bundle) -> dict[str, float]:
-        seed = partial(self.setting.seed, self.operator)
-        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, seed).run()
+        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes).run()
 
     def _race(
         self, trial: Trial, pacer: str, index: int, plan: Plan, *, pairs: int, suffices: Callable[[Race], bool]

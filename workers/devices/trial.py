@@ -6,9 +6,10 @@ frozen, in a process that no candidate's code runs in.
 
 import secrets
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from random import SystemRandom
 
 from workers.assembler import MachineCode
@@ -16,6 +17,7 @@ from workers.devices.crew import Crew
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
 from workers.orders import (
+    SECRET_BYTES,
     Adopt,
     Case,
     Content,
@@ -33,8 +35,6 @@ from workers.orders import (
 from workers.placement import ALIGNMENT, NoRoom, outside, place, slot_bytes
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
-SECRET_BYTES = 16
-"""Bytes of each secret that content and red zones are drawn from."""
 LARGE_PLAN_BYTES = 64 * 2**20
 """Bytes of buffers from which a plan is run on `LARGE_DRAWS` only, as a rule: float64 references of larger ones take
 10 ms."""
@@ -84,11 +84,12 @@ class Trial:
         graphs: Sequence[Graph],
         bundles: dict[Side, Bundle],
         codes: Mapping[str, MachineCode],
-        seed: Callable[[str], str],
+        *,
+        fresh: bool = False,
     ) -> None:
         """Load the bundles, with the machine code of their kernels by digest, and tell the checker what is right.
 
-        `seed` gives the secret of content by shape key, hexadecimal.
+        Where it is `fresh`, nobody meets its content again; else the checker may know what is right for it.
 
         Raises:
             Ended: If a plan does not fit the card.
@@ -99,17 +100,23 @@ class Trial:
         self.bundles = bundles
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
-        self.seed = seed
         self._held: Stretch = NOWHERE
         self._uninterrupted = {
             side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
         }
-        crew.look(Adopt(operator=operator, graphs=tuple(graphs)))
+        kept = crew.look(Adopt(operator=operator, graphs=tuple(graphs))).secret
+        self._secret = "" if fresh else f"{kept} {operator.digest}"
         crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
             code = {digest: b64encode(codes[digest].code).decode() for digest in bundle.kernels}
             order = Load(side=side, operator=operator, bundle=bundle, machine_code=code)
             crew.replay(order, EXECUTE_S, Stage.CHECK)
+
+    def seed(self, shape: str) -> str:
+        """A secret of content at a shape, by its key, hexadecimal."""
+        if not self._secret:
+            return secrets.token_hex(SECRET_BYTES)
+        return sha256(f"{self._secret} {shape}".encode()).hexdigest()[: 2 * SECRET_BYTES]
 
     def check(self, scrutiny: Scrutiny = Scrutiny.USUAL) -> None:
         """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.

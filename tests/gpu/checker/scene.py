@@ -20,7 +20,7 @@ from tests.workers.checker.interpreted import answer
 from tests.workers.checker.paper import measure_one
 from tests.workers.checker.stage import SEED, Kernel, Stage
 from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
-from workers.checker import compile_checker, serve
+from workers.checker import Checker, compile_checker, open_card, serve
 from workers.checker.base import Run, Subject
 from workers.checker.card import CudaCard
 from workers.checker.glance import Glance
@@ -275,7 +275,7 @@ def _target() -> str:
 
 
 def _check(kernels: Mapping[str, SupportKernel], channel: Channel) -> None:
-    serve(channel, FIRST_CARD, kernels)
+    serve(channel, Checker(functools.partial(open_card, FIRST_CARD.card, kernels)))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,11 @@ class PaperCard:
 
     def __init__(self) -> None:
         self.arena = torch.empty(0, dtype=torch.uint8)
-        self.arenas = {"ab": torch.zeros(ARENA_BYTES, dtype=torch.uint8), "cd": torch.zeros(64, dtype=torch.uint8)}
+        self.arenas = {
+            "ab": torch.zeros(ARENA_BYTES, dtype=torch.uint8),
+            "cd": torch.zeros(64, dtype=torch.uint8),
+            "": torch.empty(0, dtype=torch.uint8),
+        }
         self.freed = 0
         self.idle_bytes = 1
         self.measured = 0

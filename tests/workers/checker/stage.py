@@ -11,6 +11,7 @@ from tests.workers.checker.paper import ARENA_BYTES, PaperCard
 from tests.workers.checks.cases import SIZES, graph_of
 from workers.checker.base import Card, Run
 from workers.checker.examiner import Examiner
+from workers.checker.memory import Memory
 from workers.checker.sight import inputs_after, inputs_before, outputs
 from workers.orders import (
     TIMED,
@@ -77,7 +78,7 @@ class Stage:
         self.random = Random(1)
         self.card = card or PaperCard()
         if ask is None:
-            self.examiner = Examiner(self.card, memory_bytes)
+            self.examiner = Examiner(self.card, Memory(memory_bytes))
             self.examiner.answer(Attend(handle="ab", arena_bytes=ARENA_BYTES))
         self.ask = ask or self.examiner.answer
         self.adopt()

@@ -3,7 +3,7 @@
 import torch
 
 from workers.checker.answers import Exact
-from workers.checker.memory import ENTRY_SHARE, RECENT, Entry, Key, Memory
+from workers.checker.memory import ENTRY_SHARE, RECENT, SUBJECTS_A_SECRET, Entry, Key, Memory
 
 
 def key(stream: int) -> Key:
@@ -38,6 +38,23 @@ def test_what_recent_subjects_asked_for_stays_and_then_the_oldest_goes_first():
     memory.begin()
     memory.keep(key(last), entry(10))
     assert recalled(memory) == [1, *range(3, last + 1)]
+
+
+def test_each_of_several_who_ask_is_recent_for_as_long_as_one_who_is_alone():
+    memory, last = Memory(10 * ENTRY_SHARE, askers=3), ENTRY_SHARE + 1
+    for stream in range(1, last):
+        memory.keep(key(stream), entry(10))
+    for begun in range(1, 3 * RECENT + 1):
+        memory.begin()
+        memory.keep(key(last), entry(10))
+        assert (memory.recall(key(last), widened=False) is not None) is (begun == 3 * RECENT)
+
+
+def test_a_secret_is_told_to_many_subjects_and_then_another_one():
+    memory = Memory(0)
+    told = [memory.begin() for _ in range(2 * SUBJECTS_A_SECRET)]
+    assert len(set(told)) == 2
+    assert set(told[:SUBJECTS_A_SECRET]) == {told[0]} and told[SUBJECTS_A_SECRET] == told[-1]
 
 
 def test_more_than_fits_is_found_again_as_far_as_it_fits():

@@ -1,17 +1,21 @@
 """Whatever goes wrong is said in one line, and too little memory is met by forgetting first."""
 
 import socket
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from tests.workers.checker.paper import PaperCard
+from tests.workers.checker.paper import ARENA_BYTES, PaperCard
+from tests.workers.checker.stage import Stage
+from tests.workers.checks.cases import HONEST, operator
 from workers.checker.examiner import IDLE_BYTES, Examiner
-from workers.checker.serving import demand_precision, respond, serve
+from workers.checker.memory import Memory
+from workers.checker.serving import Checker, demand_precision, open_card, respond, serve
 from workers.children import Channel
 from workers.driver import DriverError
-from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Scrub
-from workers.protocol import Seat
+from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Opened, Scrub
 
 NO_MEMORY = torch.OutOfMemoryError("no memory")
 ATTEND = Attend(handle="ab", arena_bytes=64)
@@ -33,7 +37,7 @@ class Cramped(PaperCard):
 
 
 def test_an_order_is_carried_out():
-    assert isinstance(respond(Examiner(PaperCard(), 0), ATTEND), Examined)
+    assert isinstance(respond(Examiner(PaperCard(), Memory(0)), ATTEND), Examined)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,7 @@ def test_an_order_is_carried_out():
 )
 def test_too_little_memory_once_is_met_by_forgetting(error: Exception):
     card = Cramped(1, error)
-    assert isinstance(respond(Examiner(card, 64), ATTEND), Examined)
+    assert isinstance(respond(Examiner(card, Memory(64)), ATTEND), Examined)
     assert card.freed == 1
 
 
@@ -54,12 +58,12 @@ def test_too_little_memory_once_is_met_by_forgetting(error: Exception):
 def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
     card = PaperCard()
     card.idle_bytes = idle_bytes
-    assert isinstance(respond(Examiner(card, 64), ATTEND), Examined)
+    assert isinstance(respond(Examiner(card, Memory(64)), ATTEND), Examined)
     assert card.freed == freed
 
 
 def test_too_little_memory_twice_is_said():
-    reply = respond(Examiner(Cramped(2), 0), ATTEND)
+    reply = respond(Examiner(Cramped(2), Memory(0)), ATTEND)
     assert isinstance(reply, Broken)
     assert "memory does not suffice to carry out 'attend'" in reply.error
 
@@ -68,7 +72,7 @@ def test_too_little_memory_twice_is_said():
 def test_what_cannot_be_carried_out_is_said(order):
     card = PaperCard()
     card.attend = refuse
-    reply = respond(Examiner(card, 0), order)
+    reply = respond(Examiner(card, Memory(0)), order)
     assert isinstance(reply, Broken)
     assert reply.error.startswith(("BadMessage: 'scrub'", "ValueError: no such arena"))
 
@@ -80,10 +84,54 @@ def refuse(handle: str, arena_bytes: int) -> None:
 def test_a_card_that_is_not_there_is_said_at_once():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        serve(Channel(theirs), Seat(99), {})
+        serve(Channel(theirs), Checker(partial(open_card, 99, {})))
         reply = REPLY.validate_json(ours.recv(65536))
     assert isinstance(reply, Broken)
-    assert "cannot open card 99" in reply.error
+    assert "cannot open the card" in reply.error
+
+
+class OpenedCard(PaperCard):
+    """A card as the checker opens it."""
+
+    memory_bytes = 2**26
+    opened = SimpleNamespace(name="Paper H200", versions={"driver": "1"})
+    times = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).times += 1
+
+    def beside(self) -> PaperCard:
+        return PaperCard()
+
+
+@pytest.fixture
+def checker(monkeypatch: pytest.MonkeyPatch) -> Checker:
+    monkeypatch.setattr(OpenedCard, "times", 0)
+    return Checker(OpenedCard, sharers=2)
+
+
+def test_benches_of_one_card_work_out_once_what_is_right(checker: Checker):
+    held: list[int] = []
+    for _ in range(2):
+        sitting = checker.receive()
+        assert isinstance(sitting.greeting, Opened)
+        sitting.answer(Attend(handle="ab", arena_bytes=ARENA_BYTES))
+        stage = Stage(operator("softmax"), sitting.examiner._card, sitting.answer)
+        # More calls than contents: every bench meets all of them.
+        seen = stage.ask(stage.round(HONEST["softmax"], HONEST["softmax"], calls=4))
+        assert seen.outcome is None and {check.verdict for check in seen.checks} <= {"passed", "skipped"}
+        held.append(sitting.examiner._memory._held_bytes)
+    assert held[0] == held[1] > 0
+    assert OpenedCard.times == 1
+
+
+def test_what_one_bench_found_is_no_other_ones(checker: Checker):
+    one, other = checker.receive(), checker.receive()
+    sitting_down = [sitting.answer(Adopt(operator=operator("softmax"), graphs=())) for sitting in (one, other)]
+    assert sitting_down[0].secret == sitting_down[1].secret != ""
+    one.leave()
+    assert other.answer(Attend(handle="ab", arena_bytes=64)).outcome is None
 
 
 def test_float32_is_float32():
@@ -94,7 +142,7 @@ def test_float32_is_float32():
 
 
 def test_a_checker_without_an_operator_says_so():
-    examiner = Examiner(PaperCard(), 0)
+    examiner = Examiner(PaperCard(), Memory(0))
     with pytest.raises(Exception, match="no operator to judge by"):
         examiner._subject  # noqa: B018
     assert isinstance(respond(examiner, Adopt.model_construct(operator=None, graphs=())), Examined)

@@ -12,6 +12,7 @@ from workers import driver
 from workers.assembler import MachineCode
 from workers.assembler.machine import Mix
 from workers.checker.examiner import Examiner
+from workers.checker.memory import Memory
 from workers.devices.trial import Trial
 from workers.orders import Examined, Order, Reply, Side
 from workers.protocol import Stage
@@ -50,11 +51,11 @@ def opened_desk() -> Iterator[Desk]:
         session = Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
         card = PaperCard()
         card.arena = memory.tensor(0, memory.bytes)
-        yield Desk(session, Examiner(card, 0), card.arena)
+        yield Desk(session, Examiner(card, Memory(0)), card.arena)
 
 
-def trial_at(crew: Desk, mix: Mix = MIX) -> Trial:
+def trial_at(crew: Desk, mix: Mix = MIX, *, fresh: bool = False) -> Trial:
     """A plan of one launch, that races itself."""
     bundle = bundle_of(kernel())
     codes = {digest: MachineCode(each, (), 8, 0, 0, mix) for digest, each in machine_code(bundle).items()}
-    return Trial(crew, OPERATOR, (), dict.fromkeys(Side, bundle), codes, seed=lambda _: "ab" * 16)
+    return Trial(crew, OPERATOR, (), dict.fromkeys(Side, bundle), codes, fresh=fresh)

@@ -1,5 +1,7 @@
 """A crew of real children: a runner with the driver on paper, a checker at a card on the CPU. Who fails is replaced."""
 
+import os
+import signal
 import threading
 import time
 import uuid
@@ -26,8 +28,9 @@ from tests.workers.runner.plans import (
 )
 from workers import driver
 from workers.checker.examiner import Examiner
-from workers.checker.serving import respond
-from workers.children import Channel
+from workers.checker.memory import Memory
+from workers.checker.serving import Sitting, respond
+from workers.children import Channel, Child, Line
 from workers.devices.crew import ARENA_SHARE, LARGEST_SHARE, CardFailed, Crew
 from workers.devices.verdict import Ended
 from workers.errors import Transient, WorkerError
@@ -52,6 +55,7 @@ from workers.protocol import Outcome, Seat, Stage
 from workers.runner import serve
 from workers.runner.arena import ALIGNMENT
 from workers.runner.session import Opening
+from workers.shared import Shared
 from workers.targets import TARGETS
 from workers.turns import FOLDER, Turns
 
@@ -60,7 +64,6 @@ NO_CARD = 63
 CARD_BYTES = ARENA_SHARE * (ARENA_BYTES + 1)
 """The memory of a card is no multiple of what arenas are multiples of."""
 LARGEST_BYTES = CARD_BYTES // LARGEST_SHARE // ALIGNMENT * ALIGNMENT
-NOTHING = torch.zeros(0, dtype=torch.uint8)
 ASK_S, BRIEF_S, SOON_S, WAIT_S = 30.0, 0.2, 0.3, 30.0
 SEED = "ab" * 16
 BUNDLE = bundle_of(kernel())
@@ -86,11 +89,21 @@ def run(address: str, deed: str, card_bytes: int, channel: Channel) -> None:
         serve(channel, lambda: Opening(driver.open_card(0), support, arena))
 
 
+def seeing() -> PaperCard:
+    """A card at which a checker sees an arena of its own."""
+    card = PaperCard()
+    card.arenas[(b"\7" * 64).hex()] = torch.zeros(LARGEST_BYTES, dtype=torch.uint8)
+    return card
+
+
+def receive() -> Sitting:
+    """Be a checker that several share."""
+    return Sitting(Opened(card="Paper H200"), Examiner(seeing(), Memory(0)))
+
+
 def check(dies: bool, blind: bool, channel: Channel) -> None:
     """Be a checker that sees an arena of its own."""
-    card = PaperCard()
-    card.arenas |= {(b"\7" * 64).hex(): torch.zeros(LARGEST_BYTES, dtype=torch.uint8), "": NOTHING}
-    examiner = Examiner(card, 0)
+    examiner = Examiner(seeing(), Memory(0))
     channel.answer(Opened(card="Paper H200"))
     for order in channel.orders():
         if blind and isinstance(order, Attend) and order.handle:
@@ -121,9 +134,10 @@ def crew_that(address: str) -> Iterator[object]:
         checker_blind: bool = False,
         sharers: int = 1,
         card_bytes: int = 2**30,
+        hire_checker: Callable[[], Line] | None = None,
     ) -> Crew:
-        hire = partial(run, address, deed, card_bytes), partial(check, checker_dies, checker_blind)
-        begun.append(Crew(*hire, sharers * CARD_BYTES, sharers))
+        hire_checker = hire_checker or partial(Child, partial(check, checker_dies, checker_blind))
+        begun.append(Crew(partial(run, address, deed, card_bytes), hire_checker, sharers * CARD_BYTES, sharers))
         return begun[-1]
 
     yield start
@@ -250,6 +264,22 @@ def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
     with pytest.raises(CardFailed, match="the checker is lost"):
         crew.look(LOAD)
     assert crew.look(Attend(handle=crew.opened.handle, arena_bytes=64)).outcome is None
+
+
+def test_crews_that_share_a_checker_go_on_with_another_one_when_it_is_lost(crew_that, tmp_path: Path):
+    hire = {"sharers": 2, "hire_checker": partial(Shared, tmp_path / "checker", receive)}
+    one, other = crew_that(**hire), crew_that(**hire)
+    lost = one._checker.pid
+    assert other._checker.pid == lost
+    os.kill(lost, signal.SIGKILL)
+    for crew in (one, other):
+        with pytest.raises(CardFailed, match="the checker is lost"):
+            crew.make_room()
+        crew.make_room()
+        assert execute(crew) == Done()
+    assert one._checker.pid == other._checker.pid != lost
+    one.close()
+    other.make_room()
 
 
 def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], object]) -> bool:

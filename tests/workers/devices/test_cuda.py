@@ -1,7 +1,6 @@
 import pytest
 
-from tests.workers.tracer.jobs import operator
-from workers.devices.cuda import CudaDevice, fresh_seed
+from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
 from workers.protocol import Device, Provenance, Seat
 
@@ -16,10 +15,3 @@ def test_without_its_card_there_is_no_device():
     with pytest.raises(WorkerError) as caught:
         CudaDevice(Device.parse("h200"), "worker", Seat(NO_CARD))
     assert str(caught.value)
-
-
-def test_content_of_a_confirm_is_used_once():
-    of = operator()
-    seeds = {fresh_seed(of, shape) for shape in ("M=64,N=128", "M=64,N=128", "M=1,N=1")}
-    assert len(seeds) == 3
-    assert all(len(bytes.fromhex(seed)) == 16 for seed in seeds)

@@ -19,6 +19,7 @@ from workers.devices.trial import (
 )
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
+from workers.orders import SECRET_BYTES
 from workers.placement import slot_bytes
 from workers.protocol import Buffer, Outcome, ShapeRole, Stage
 
@@ -104,3 +105,12 @@ def test_runs_have_their_places_in_memory_that_is_taken(desk):
         trial.run([Runs(0, "normal", 2)])
     assert set(desk.memory.tolist()) > {0xFF}
     trial.check_idle()
+
+
+def test_content_is_met_again_by_who_shares_the_checker_unless_it_is_to_be_fresh(desk):
+    shapes = ("M=64,N=128", "M=64,N=128", "M=1,N=1")
+    one, other = ([trial_at(desk).seed(shape) for shape in shapes] for _ in range(2))
+    fresh = [trial_at(desk, fresh=True).seed(shape) for shape in shapes]
+    assert one == other and one[0] == one[1] != one[2]
+    assert len({*one, *fresh}) == 2 + len(shapes)
+    assert all(len(bytes.fromhex(seed)) == SECRET_BYTES for seed in (*one, *fresh))
