@@ -25,7 +25,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from service.errors import BadInput, Conflict, Unavailable
-from service.tasks import end
+from service.tasks import end, finish
 
 START_S = 30.0
 """Seconds until it must answer; reading back a large log takes most of that."""
@@ -197,7 +197,7 @@ class EmbeddedServer:
                     return
                 await asyncio.sleep(POLL_S)
         finally:
-            await client.aclose()
+            await finish(client.aclose())
         raise Unavailable(f"the embedded Redis server did not start: {self._last_words()}")
 
     def _last_words(self) -> str:

@@ -1,7 +1,7 @@
-"""Background tasks: ended so that they have really ended."""
+"""Background tasks: ended so that they have really ended; and what must not be left half done."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 PATIENCE_S = 1.0
@@ -19,3 +19,12 @@ async def end(tasks: "Iterable[asyncio.Task[Any]]") -> None:
         for task in done:
             if not task.cancelled():
                 task.exception()
+
+
+async def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Await something to its end, be we cancelled meanwhile or not: what is half closed stays open."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    finally:
+        await asyncio.wait([task])

@@ -1,6 +1,7 @@
 """The embedded server keeps its data, its password and its lock, and never outlives the process that started it."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import psutil
@@ -22,8 +24,11 @@ from service import embedded
 from service.embedded import EmbeddedServer, server_program
 from service.errors import BadInput, Conflict, Unavailable
 from service.security.certificates import certified
+from service.tasks import end
 from tests.service.security.test_certificates import made
 
+MOST_STEPS = 60
+"""Turns of an event loop, in which a server that is there has answered and the line to it is closed."""
 OWNER = """
 import asyncio, sys
 from pathlib import Path
@@ -95,6 +100,24 @@ async def test_a_killed_server_comes_back_at_the_same_address_with_its_streams(t
             while not answers(client):
                 await asyncio.sleep(0.02)
             assert client.xpending("stream", "group")["pending"] == 1
+
+
+async def test_who_is_cancelled_while_it_waits_for_the_server_leaves_no_line_to_it(tmp_path: Path) -> None:
+    """Wherever that happens: a line that is found later, by the garbage collector, is a warning to somebody else."""
+    async with EmbeddedServer(tmp_path) as server:
+        assert server._process is not None
+        with warnings.catch_warnings(record=True) as left:
+            warnings.simplefilter("always")
+            done = 0
+            for steps in range(MOST_STEPS):
+                waiting = asyncio.create_task(server._answers(server._process))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                done += waiting.done()
+                await end([waiting])
+                gc.collect()
+        assert [str(warning.message) for warning in left] == []
+        assert 0 < done < MOST_STEPS
 
 
 async def test_what_it_answered_is_in_its_log(tmp_path: Path) -> None:
