@@ -1,9 +1,9 @@
-"""The checker on a real card: a forked child looks into an arena of this process. Prints one JSON object.
+"""The checker on a real card: two share it, and it looks into arenas of this process. Prints one JSON object.
 
     python -m tests.gpu.checker.scene [--speed]
 
-A process of its own, because the child must be forked before the card is opened. `trials` maps what was played to what
-the checker said; `speed` has microseconds for each timed output.
+A process of its own, because the checker must be forked before the card is opened. `trials` maps what was played to
+what the checker said; `speed` has microseconds for each timed output.
 """
 
 import argparse
@@ -11,8 +11,10 @@ import functools
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import torch
 
@@ -20,7 +22,7 @@ from tests.workers.checker.interpreted import answer
 from tests.workers.checker.paper import measure_one
 from tests.workers.checker.stage import SEED, Kernel, Stage
 from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
-from workers.checker import Checker, compile_checker, open_card, serve
+from workers.checker import Checker, compile_checker, open_card
 from workers.checker.base import Run, Subject
 from workers.checker.card import CudaCard
 from workers.checker.glance import Glance
@@ -29,17 +31,19 @@ from workers.checker.serving import demand_precision
 from workers.checker.sight import outputs
 from workers.checker.zones import describe_damage
 from workers.checks.tolerance import is_finite
-from workers.children import Channel, Child
+from workers.children import Line
 from workers.inputs import DRAWS
 from workers.orders import TIMED, Attend, Content, Examined, ExamineIdle, Order, Reply, Side
 from workers.protocol import FIRST_CARD, Operator, Shape
 from workers.reference import evaluate
 from workers.runner.arena import Arena
+from workers.shared import Shared
 from workers.support import SupportKernel, compile_support, zone_seed
 
 ARENA_BYTES = 16 * 2**30
 FAR = (0, 2**31 - 1, 2**31, 5 * 2**30 + 3, 2**33, ARENA_BYTES - 1)
 """Places in the arena that are written to where no run has its own, beyond what 32 bits count among them."""
+STRETCH_BYTES = 2**22
 ASK_S = 120.0
 SHAPES: dict[str, tuple[dict[str, int], int, int]] = {
     "rmsnorm M=64,N=1024": ({"M": 64, "N": 1024}, 64, 8),
@@ -76,14 +80,16 @@ def main() -> None:
     options = parser.parse_args()
     target = _target()
     kernels = {**compile_support(target), **compile_checker(target)}
-    child = Child(functools.partial(_check, kernels))
-    greeting = child.hear(ASK_S)
+    receive = Checker(functools.partial(open_card, FIRST_CARD.card, kernels), sharers=2).receive
+    folder = Path(tempfile.mkdtemp())
+    line, other = Shared(folder, receive), Shared(folder, receive)
+    greeting, _ = line.hear(ASK_S), other.hear(ASK_S)
     card = HostCard(kernels)
     demand_precision()
 
     def ask(order: Order) -> Reply:
         torch.cuda.synchronize()
-        return child.ask(order, ASK_S)
+        return line.ask(order, ASK_S)
 
     ask(Attend(handle=card.handle, arena_bytes=ARENA_BYTES))
     stage = functools.partial(Stage, card=card, ask=ask)
@@ -91,9 +97,11 @@ def main() -> None:
     found["kernels"] = list(disagreements(card))
     found["trials"] = {name: _said(reply) for name, reply in trials(stage)}
     found["finite"] = finiteness(card.arena)
+    found["arenas"] = arenas(line, other, card)
     if options.speed:
         found["speed"] = {name: speed(card, stage, name) for name in SHAPES}
-    child.close()
+    for each in (line, other):
+        each.close()
     sys.stdout.write(json.dumps(found) + "\n")
 
 
@@ -121,6 +129,19 @@ def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
     yield "too large", scene.examine(lambda q, k, v: None, Content(draw="normal", seed=SEED))
     scene = stage(operator("softmax"))
     yield "after too large", scene.examine(HONEST["softmax"], Content(draw="normal", seed=SEED))
+
+
+def arenas(line: Line, other: Line, card: HostCard) -> list[list[str]]:
+    """What two who share the checker are told of arenas of their own: both clean, one of them written to, neither."""
+    idle, theirs = ExamineIdle(stretches=((0, STRETCH_BYTES),)), Arena.allocate(STRETCH_BYTES)
+    other.ask(Attend(handle=theirs.handle.hex(), arena_bytes=STRETCH_BYTES), ASK_S)
+    found = []
+    for mine, its in ((0xFF, 0xFF), (0xFF, 0), (0, 0xFF)):
+        card.arena[:STRETCH_BYTES].fill_(mine)
+        theirs.tensor(0, STRETCH_BYTES).fill_(its)
+        torch.cuda.synchronize()
+        found.append([_said(each.ask(idle, ASK_S)).partition(":")[0] for each in (line, other)])
+    return found
 
 
 def finiteness(arena: torch.Tensor) -> dict[str, bool]:
@@ -272,10 +293,6 @@ def _target() -> str:
     query = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "-i", "0")
     told = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     return "sm_" + told.strip().replace(".", "")
-
-
-def _check(kernels: Mapping[str, SupportKernel], channel: Channel) -> None:
-    serve(channel, Checker(functools.partial(open_card, FIRST_CARD.card, kernels)))
 
 
 if __name__ == "__main__":

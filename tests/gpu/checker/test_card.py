@@ -24,6 +24,10 @@ def test_it_greets_with_what_decides_about_figures(scene):
     assert {"driver", "cuda", "torch", "card"} <= set(scene["greeting"]["versions"])
 
 
+def test_who_shares_the_checker_has_it_look_into_an_arena_of_its_own(scene):
+    assert scene["arenas"] == [["correct", "correct"], ["correct", "out_of_bounds"], ["out_of_bounds", "correct"]]
+
+
 def test_float32_is_computed_as_such(scene):
     assert max(scene["precision"].values()) < 2e-6
 
