@@ -270,7 +270,10 @@ class Examined(Wire):
 
 
 class Refused(Wire):
-    """From the runner: the plan does not fit this card (too much shared memory, an impossible cluster, no room)."""
+    """From the runner: the plan does not fit this card (too much shared memory, an impossible cluster, no room).
+
+    From the checker: what is right for it does not.
+    """
 
     answer: Literal["refused"] = "refused"
     reason: str

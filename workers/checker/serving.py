@@ -15,7 +15,7 @@ from workers.checker.memory import Memory
 from workers.checks import CHECKS, Check
 from workers.children import Channel
 from workers.errors import WorkerError
-from workers.orders import Attend, Broken, Examined, Opened, Order
+from workers.orders import Attend, Broken, Examined, Opened, Order, Refused, Reply
 from workers.support import SupportKernel
 from workers.turns import Turns
 
@@ -39,7 +39,7 @@ class Sitting:
     greeting: Opened
     examiner: Examiner
 
-    def answer(self, order: Order) -> Examined | Broken:
+    def answer(self, order: Order) -> Reply:
         """Carry out an order."""
         return respond(self.examiner, order)
 
@@ -107,14 +107,14 @@ def serve(channel: Channel, checker: Checker) -> None:
         channel.answer(sitting.answer(order))
 
 
-def respond(examiner: Examiner, order: Order) -> Examined | Broken:
+def respond(examiner: Examiner, order: Order) -> Reply:
     """Carry out an order; if the card's memory is too small, once more with everything forgotten."""
     reply = _try(examiner, order)
     if reply is None:
         examiner.forget()
         reply = _try(examiner, order)
     examiner.tidy()
-    return reply or Broken(error=f"the card's memory does not suffice to carry out '{order.order}'")
+    return reply or Refused(reason=f"the card's memory does not suffice to carry out '{order.order}'")
 
 
 def demand_precision() -> None:

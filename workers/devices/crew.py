@@ -304,7 +304,12 @@ def _greeting(child: Line) -> Opened:
 
 
 def _said(reply: Reply) -> str:
-    return reply.error if isinstance(reply, Broken | Fault) else f"it answered '{reply.answer}'"
+    match reply:
+        case Broken() | Fault():
+            return reply.error
+        case Refused():
+            return reply.reason
+    return f"it answered '{reply.answer}'"
 
 
 def _explained(error: str) -> str:

@@ -15,7 +15,7 @@ from workers.checker.memory import Memory
 from workers.checker.serving import Checker, demand_precision, open_card, respond, serve
 from workers.children import Channel
 from workers.driver import DriverError
-from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Opened, Scrub
+from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Opened, Refused, Scrub
 
 NO_MEMORY = torch.OutOfMemoryError("no memory")
 ATTEND = Attend(handle="ab", arena_bytes=64)
@@ -64,8 +64,7 @@ def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
 
 def test_too_little_memory_twice_is_said():
     reply = respond(Examiner(Cramped(2), Memory(0)), ATTEND)
-    assert isinstance(reply, Broken)
-    assert "memory does not suffice to carry out 'attend'" in reply.error
+    assert reply == Refused(reason="the card's memory does not suffice to carry out 'attend'")
 
 
 @pytest.mark.parametrize("order", [Scrub(), Attend(handle="none", arena_bytes=1)])

@@ -43,7 +43,10 @@ from workers.orders import (
     Execute,
     Load,
     Opened,
+    Order,
     PrepareRound,
+    Refused,
+    Reply,
     Round,
     Sample,
     Scrub,
@@ -96,9 +99,16 @@ def seeing() -> PaperCard:
     return card
 
 
+class Cramped(Sitting):
+    """Has too little memory for one kind of order."""
+
+    def answer(self, order: Order) -> Reply:
+        return Refused(reason="too little memory") if isinstance(order, Scrub) else super().answer(order)
+
+
 def receive() -> Sitting:
     """Be a checker that several share."""
-    return Sitting(Opened(card="Paper H200"), Examiner(seeing(), Memory(0)))
+    return Cramped(Opened(card="Paper H200"), Examiner(seeing(), Memory(0)))
 
 
 def check(dies: bool, blind: bool, channel: Channel) -> None:
@@ -280,6 +290,18 @@ def test_crews_that_share_a_checker_go_on_with_another_one_when_it_is_lost(crew_
     assert one._checker.pid == other._checker.pid != lost
     one.close()
     other.make_room()
+
+
+def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew_that, tmp_path: Path):
+    hire = {"sharers": 2, "hire_checker": partial(Shared, tmp_path / "checker", receive)}
+    one, other = crew_that(**hire), crew_that(**hire)
+    checker = one._checker.pid
+    with pytest.raises(CardFailed, match="the checker failed: too little memory"):
+        one.look(Scrub())
+    for crew in (other, one):
+        crew.make_room()
+        assert execute(crew) == Done()
+    assert (one._checker.pid, other._checker.pid) == (checker, checker)
 
 
 def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], object]) -> bool:
