@@ -5,6 +5,7 @@ import os
 from collections.abc import Generator, Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.postgres import postgres
@@ -19,6 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Cores are shared: how long an example takes says nothing.
 settings.register_profile("shared cores", deadline=None)
 settings.load_profile("shared cores")
+
+# What is logged here goes through no process's `configure`; by itself structlog draws traces with Rich, in colours and
+# with all values, at half a second of processor time each.
+PROCESSORS = structlog.get_config()["processors"]
+PLAIN = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*PROCESSORS[:-1], PLAIN])
 
 
 @pytest.hookimpl(wrapper=True)
