@@ -121,7 +121,10 @@ def random_shapes(operator: Operator, seed: int, count: int, known: Container[st
     """
     rng = random.Random(seed)
     found: dict[str, Shape] = {}
+    points = math.prod(high - low + 1 for low, high in operator.ranges.values()) * len(_fixed_sizes(operator))
     for _ in range(count if operator.ranges else 0):
+        if len(found) == points:  # To look for another one takes many tries.
+            break
         dims = _drawn(operator, rng, _interpretable if small else _affordable, found)
         shape = Shape(dims=dims, role=ShapeRole.RANDOM)
         found[shape.key] = shape
