@@ -32,12 +32,19 @@ def configure(environment: Mapping[str, str], **ids: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False),
+            *_drawn(as_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level)),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def _drawn(as_json: bool) -> list[structlog.types.Processor]:
+    """What makes a line; of an exception it shows where, and none of the values there, which may be secrets."""
+    if as_json:
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
 
 
 def ids_of(job: Job) -> dict[str, str | None]:

@@ -35,3 +35,21 @@ def test_without_a_word_it_is_text_from_info_on(capsys: pytest.CaptureFixture[st
     structlog.get_logger("x").info("heard", job="j")
     said = capsys.readouterr()
     assert "heard" in said.err and "job=j" in said.err and "quiet" not in said.err and said.out == ""
+
+
+@pytest.mark.parametrize("as_json", ["", "1"])
+def test_a_line_on_an_exception_says_where_and_shows_no_values(
+    capsys: pytest.CaptureFixture[str], as_json: str
+) -> None:
+    configure({JSON: as_json})
+    try:
+        refuse("opensesame" * 2)
+    except ValueError:
+        structlog.get_logger().exception("it failed")
+    said = capsys.readouterr().err
+    assert "in refuse" in said and "ValueError: no" in said
+    assert "opensesameopensesame" not in said
+
+
+def refuse(secret: str) -> None:
+    raise ValueError("no" if secret else "yes")
