@@ -80,12 +80,13 @@ class Crew:
             sharers: How many crews share the card.
 
         Raises:
-            CardFailed: If the card cannot be opened.
+            Transient: If the card cannot be opened, or a checker cannot be called.
         """
         self.spent_s: dict[str, float] = {}
         self._sharers = sharers
         self._hire_runner, self._hire_checker = functools.partial(Child, run), hire_checker
-        self._runner, self._spare, self._checker = self._hire_runner(), self._hire_runner(), self._hire_checker()
+        # The checker first: to call one may fail, and nobody else is there to be ended then.
+        self._checker, self._runner, self._spare = self._hire_checker(), self._hire_runner(), self._hire_runner()
         with ExitStack() as stack:
             stack.callback(self._end_children)
             _greeting(self._checker)
@@ -106,7 +107,7 @@ class Crew:
             checks: What the checker holds runs against.
 
         Raises:
-            CardFailed: If the card cannot be opened.
+            Transient: If the card cannot be opened, or a checker cannot be called.
         """
         kernels = compile_support(target.name)
         begin = functools.partial(open_card, seat.card, kernels)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -290,6 +291,14 @@ def test_crews_that_share_a_checker_go_on_with_another_one_when_it_is_lost(crew_
     assert one._checker.pid == other._checker.pid != lost
     one.close()
     other.make_room()
+
+
+def test_a_checker_that_cannot_be_called_leaves_nobody_behind(crew_that, tmp_path: Path):
+    (tmp_path / "checker").mkdir(mode=0o755)
+    before = set(psutil.Process().children())
+    with pytest.raises(Transient, match="this user alone"):
+        crew_that(sharers=2, hire_checker=partial(Shared, tmp_path / "checker", receive))
+    assert set(psutil.Process().children()) == before
 
 
 def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew_that, tmp_path: Path):
