@@ -23,7 +23,7 @@ async def end(tasks: "Iterable[asyncio.Task[Any]]") -> None:
 
 async def finish(work: Coroutine[Any, Any, None]) -> None:
     """Await something to its end, be we cancelled meanwhile or not: what is half closed stays open."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)
     finally:

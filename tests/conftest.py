@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from tests.postgres import postgres
 from tests.redis import dispatcher, redis_server, redis_url
+from workers.logs import renderers
 
 __all__ = ["dispatcher", "postgres", "redis_server", "redis_url"]
 
@@ -23,9 +24,7 @@ settings.load_profile("shared cores")
 
 # What is logged here goes through no process's `configure`; by itself structlog draws traces with Rich, in colours and
 # with all values, at half a second of processor time each.
-PROCESSORS = structlog.get_config()["processors"]
-PLAIN = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-structlog.configure(processors=[*PROCESSORS[:-1], PLAIN])
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], *renderers(as_json=False)])
 
 
 @pytest.hookimpl(wrapper=True)

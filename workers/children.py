@@ -119,7 +119,8 @@ class Line:
             except ConnectionError:
                 chunk = b""
             if not chunk:
-                raise ChildDied(f"process {self.pid} {self._end_of_it()}")
+                self.kill()
+                raise ChildDied(f"process {self.pid} {self._fate}")
             self._heard += chunk
         line, _, rest = self._heard.partition(b"\n")
         self._heard = rest
@@ -136,9 +137,9 @@ class Line:
         """Hang up. Idempotent."""
         self._end.close()
 
-    def _end_of_it(self) -> str:
-        """How a process ended that hung up, for a log."""
-        self.kill()
+    @property
+    def _fate(self) -> str:
+        """How the process ended, as far as it is known here."""
         return "hung up"
 
     def _send(self, data: bytes, until: float) -> None:
@@ -197,9 +198,9 @@ class Child(Line):
             time.sleep(0.005)
         self.kill()
 
-    def _end_of_it(self) -> str:
-        self.kill()
-        return self._ended or "hung up"
+    @property
+    def _fate(self) -> str:
+        return self._ended or super()._fate
 
     def _bury(self, flags: int = 0) -> None:
         """Wait for its end, and remember how it was."""

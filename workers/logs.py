@@ -32,7 +32,7 @@ def configure(environment: Mapping[str, str], **ids: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *_drawn(as_json),
+            *renderers(as_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level)),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -40,7 +40,7 @@ def configure(environment: Mapping[str, str], **ids: str) -> None:
     )
 
 
-def _drawn(as_json: bool) -> list[structlog.types.Processor]:
+def renderers(as_json: bool) -> list[structlog.types.Processor]:
     """What makes a line; of an exception it shows where, and none of the values there, which may be secrets."""
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

@@ -6,6 +6,7 @@ stands, and the process holds it while it ends, so that nobody is let in by one 
 
 import fcntl
 import os
+import select
 import selectors
 import signal
 import socket
@@ -102,17 +103,12 @@ def serve(door: socket.socket, folder: Path, receive: Receive) -> None:
         lines.register(door, selectors.EVENT_READ)
         while len(lines.get_map()) > 1 or not _may_end(door, folder):
             for line, _ in lines.select(LOOK_S):
-                if isinstance(guest := line.data, _Guest):
-                    reply = guest.served()
-                    if reply is None:
-                        lines.unregister(line.fileobj)
-                        guest.leave()
-                else:
-                    guest = _Guest(Channel(door.accept()[0]), receive())
-                    reply = guest.greeted()
-                    lines.register(guest.channel, selectors.EVENT_READ, guest)
+                reply = _admit(door, receive, lines) if line.data is None else line.data.served()
                 if isinstance(reply, Broken):
                     return
+                if reply is None:
+                    lines.unregister(line.fileobj)
+                    line.data.leave()
 
 
 @dataclass(frozen=True)
@@ -120,30 +116,34 @@ class _Guest:
     """One of those who share the process."""
 
     channel: Channel
-    host: Host | Broken
-
-    def greeted(self) -> Reply:
-        """What it is told first."""
-        return self._told(self.host if isinstance(self.host, Broken) else self.host.greeting)
+    host: Host
 
     def served(self) -> Reply | None:
         """What is answered to its next order; None if it gives none any longer."""
         with suppress(BadMessage):
             order = self.channel.hear()
-            if order is not None and not isinstance(self.host, Broken):
-                return self._told(self.host.answer(order))
+            return None if order is None else _told(self.channel, self.host.answer(order))
         return None
 
     def leave(self) -> None:
         """See it off."""
         self.channel.close()
-        if not isinstance(self.host, Broken):
-            self.host.leave()
+        self.host.leave()
 
-    def _told(self, reply: Reply) -> Reply:
-        with suppress(OSError):  # Who has gone is seen off when its line is read.
-            self.channel.answer(reply)
-        return reply
+
+def _admit(door: socket.socket, receive: Receive, lines: selectors.BaseSelector) -> Reply:
+    """Let in who calls; what it is told first."""
+    channel, host = Channel(door.accept()[0]), receive()
+    if isinstance(host, Broken):
+        return _told(channel, host)
+    lines.register(channel, selectors.EVENT_READ, _Guest(channel, host))
+    return _told(channel, host.greeting)
+
+
+def _told(channel: Channel, reply: Reply) -> Reply:
+    with suppress(OSError):  # Who has gone is seen off when its line is read.
+        channel.answer(reply)
+    return reply
 
 
 def _may_end(door: socket.socket, folder: Path) -> bool:
@@ -153,10 +153,8 @@ def _may_end(door: socket.socket, folder: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        with selectors.DefaultSelector() as selector:
-            selector.register(door, selectors.EVENT_READ)
-            if selector.select(0):
-                return False
+        if select.select([door], [], [], 0)[0]:
+            return False
         door.close()
         return True
 
@@ -167,10 +165,12 @@ def _begin(folder: Path, receive: Receive) -> None:
     heard, said = os.pipe()
     between = fork()
     if between == 0:
-        os.setsid()  # What ends us with all that is ours does not end it.
-        if fork() == 0:
-            settle(lambda: _listen(folder, receive, said), said)
-        os._exit(0)
+        try:
+            os.setsid()  # What ends us with all that is ours does not end it.
+            if fork() == 0:
+                settle(lambda: _listen(folder, receive, said), said)
+        finally:
+            os._exit(0)
     os.close(said)
     os.waitpid(between, 0)
     with os.fdopen(heard, "rb") as begun:

@@ -12,10 +12,10 @@ from workers.logs import JSON, LEVEL, configure, ids_of
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    processors = structlog.get_config()
+    before = structlog.get_config()
     yield
     structlog.contextvars.clear_contextvars()
-    structlog.configure(**processors)
+    structlog.configure(**before)
 
 
 def test_lines_are_objects_with_ids(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.workers.test_children import is_alive, wait_for
 from workers.children import Child, ChildDied, ChildSilent
 from workers.errors import Transient
 from workers.orders import Attend, Broken, Forget, Opened, Order, Refused, Reply, Scrub, TimeRound
@@ -61,12 +62,7 @@ def call(tmp_path: Path) -> Iterator[Callable[..., Shared]]:
 
 
 def gone(pid: int) -> bool:
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.01)
-    return False
+    return wait_for(lambda: not is_alive(pid), WAIT_S)
 
 
 def test_all_who_call_are_served_by_one_process_each_for_itself(call) -> None:
@@ -116,10 +112,7 @@ def test_it_ends_when_the_last_one_has_hung_up_and_the_next_starts_another(call)
 
 def test_it_ends_where_nobody_calls_whom_it_was_started_for(tmp_path: Path) -> None:
     _begin(tmp_path, Counting)
-    end = time.monotonic() + WAIT_S
-    while listens(tmp_path / DOOR) and time.monotonic() < end:
-        time.sleep(BRIEF_S)
-    assert not listens(tmp_path / DOOR)
+    assert wait_for(lambda: not listens(tmp_path / DOOR), WAIT_S)
 
 
 def listens(door: Path) -> bool:

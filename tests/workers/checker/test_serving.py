@@ -16,6 +16,7 @@ from workers.checker.serving import Checker, demand_precision, open_card, respon
 from workers.children import Channel
 from workers.driver import DriverError
 from workers.orders import REPLY, Adopt, Attend, Broken, Examined, Opened, Refused, Scrub
+from workers.protocol import Outcome
 
 NO_MEMORY = torch.OutOfMemoryError("no memory")
 ATTEND = Attend(handle="ab", arena_bytes=64)
@@ -94,41 +95,49 @@ class OpenedCard(PaperCard):
 
     memory_bytes = 2**26
     opened = SimpleNamespace(name="Paper H200", versions={"driver": "1"})
-    times = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        type(self).times += 1
 
     def beside(self) -> PaperCard:
         return PaperCard()
 
 
-@pytest.fixture
-def checker(monkeypatch: pytest.MonkeyPatch) -> Checker:
-    monkeypatch.setattr(OpenedCard, "times", 0)
-    return Checker(OpenedCard, sharers=2)
+def sit_down(checker: Checker) -> Stage:
+    """A bench that judges softmax, with an arena of its own."""
+    sitting = checker.receive()
+    assert isinstance(sitting.greeting, Opened)
+    sitting.answer(Attend(handle="ab", arena_bytes=ARENA_BYTES))
+    return Stage(operator("softmax"), sitting.examiner._card, sitting.answer)
 
 
-def test_benches_of_one_card_work_out_once_what_is_right(checker: Checker):
-    held: list[int] = []
+def test_benches_of_one_card_work_out_once_what_is_right():
+    opened, held = [], []
+
+    def begin() -> OpenedCard:
+        opened.append(OpenedCard())
+        return opened[-1]
+
+    checker = Checker(begin, sharers=2)
     for _ in range(2):
-        sitting = checker.receive()
-        assert isinstance(sitting.greeting, Opened)
-        sitting.answer(Attend(handle="ab", arena_bytes=ARENA_BYTES))
-        stage = Stage(operator("softmax"), sitting.examiner._card, sitting.answer)
+        stage = sit_down(checker)
         # More calls than contents: every bench meets all of them.
         seen = stage.ask(stage.round(HONEST["softmax"], HONEST["softmax"], calls=4))
         assert seen.outcome is None and {check.verdict for check in seen.checks} <= {"passed", "skipped"}
-        held.append(sitting.examiner._memory._held_bytes)
+        held.append(checker._opened[1]._held_bytes)
     assert held[0] == held[1] > 0
-    assert OpenedCard.times == 1
+    assert len(opened) == 1
 
 
-def test_what_one_bench_found_is_no_other_ones(checker: Checker):
+def test_what_one_bench_found_is_no_other_ones():
+    checker = Checker(OpenedCard, sharers=2)
+    one, other = sit_down(checker), sit_down(checker)
+    assert one.adopt().secret == other.adopt().secret != ""
+    assert one.examine_round(lambda x: torch.ones_like(x), HONEST["softmax"]).outcome is Outcome.WRONG_RESULT
+    seen = other.examine_round(HONEST["softmax"], HONEST["softmax"])
+    assert seen.outcome is None and "failed" not in {check.verdict for check in seen.checks}
+
+
+def test_who_leaves_takes_nothing_along():
+    checker = Checker(OpenedCard, sharers=2)
     one, other = checker.receive(), checker.receive()
-    sitting_down = [sitting.answer(Adopt(operator=operator("softmax"), graphs=())) for sitting in (one, other)]
-    assert sitting_down[0].secret == sitting_down[1].secret != ""
     one.leave()
     assert other.answer(Attend(handle="ab", arena_bytes=64)).outcome is None
 
