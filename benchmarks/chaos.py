@@ -208,10 +208,9 @@ async def hand_over_s(scene: Scene, store: Store, name: str, budget: int = BUDGE
         print(f"{name} changed hands by itself: this machine is too busy; once more", flush=True)
         return await hand_over_s(scene, store, f"{name}x", budget)
     await asyncio.to_thread(scene.coordinators[COORDINATORS[0]].kill)
-    killed = time.monotonic()
-    while await _holder(store, search) == before:
+    killed, judged = time.monotonic(), (await store.candidates.count(search)).judged
+    while await _holder(store, search) == before:  # Who takes over may be done before it is seen to hold the search.
         await asyncio.sleep(0.02)
-    judged = (await store.candidates.count(search)).judged
     while (await store.candidates.count(search)).judged == judged:
         await asyncio.sleep(0.02)
     took = time.monotonic() - killed
