@@ -6,7 +6,8 @@ are measured it may do so briefly.
 
 import os
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
@@ -56,6 +57,8 @@ class Measurer:
         """Jobs that it has not answered."""
         self.busy_with = ""
         """Id of the job that it said it began last."""
+        self.spent_s: Mapping[str, float] = {}
+        """Seconds by order so far, as `workers.devices.cuda.CudaDevice.spent_s` has them; nothing on other devices."""
         said = self._link.recv() if self._link.poll(OPEN_S) else "it does not answer"
         if not isinstance(said, dict):
             self.close()
@@ -83,7 +86,7 @@ class Measurer:
             EOFError: If it is gone.
         """
         while self.waiting and self._link.poll(timeout_s):
-            job, answer = self._link.recv()
+            job, answer, self.spent_s = self._link.recv()
             if answer is not None:
                 self.waiting -= 1
                 return job, answer
@@ -120,6 +123,7 @@ class Station:
         self.versions = self._measurer.versions
         self.latest = ""
         self._sent: dict[str, tuple[MeasureJob, TracedVariant]] = {}
+        self._spent_before: Counter[str] = Counter()
         self._answered_at = time.monotonic()
 
     def __enter__(self) -> "Station":
@@ -127,6 +131,11 @@ class Station:
 
     def __exit__(self, *_: object) -> None:
         self._measurer.close()
+
+    @property
+    def spent_s(self) -> Counter[str]:
+        """Seconds by order so far, of all its measurers."""
+        return self._spent_before + Counter(self._measurer.spent_s)
 
     @property
     def waiting(self) -> int:
@@ -163,6 +172,7 @@ class Station:
     def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, Failure]:
         """Start another measurer, which does all jobs but the one that the last one was at."""
         self._measurer.close()
+        self._spent_before = self.spent_s
         lost = self._measurer.busy_with
         job, variant = self._sent.pop(lost if lost in self._sent else next(iter(self._sent)))
         self._measurer = self._hire()
@@ -193,12 +203,13 @@ def _work(link: Connection, device: Device, seat: Seat, briefly: bool) -> None:
                 link.poll(LOOK_S)
                 continue
             job = known.pop(prepared or 0)
-            link.send((job.id, None))
+            on_card = bench if isinstance(bench, CudaDevice) else None
+            link.send((job.id, None, on_card.spent_s if on_card else {}))
             try:
-                measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
-                link.send((job.id, measure(job)))
+                answer: Report | Failure = (on_card.measure_briefly if on_card and briefly else bench.measure)(job)
             except WorkerError as error:
-                link.send((job.id, Failure(error=f"{type(error).__name__}: {error}", transient=True)))
+                answer = Failure(error=f"{type(error).__name__}: {error}", transient=True)
+            link.send((job.id, answer, on_card.spent_s if on_card else {}))
             idle_since = time.monotonic()
     except (EOFError, OSError):
         bench.close()

@@ -189,6 +189,7 @@ class Stretch:
         benches: How many are at work on the card.
         started: When it began.
         ticks: Of the processors then.
+        spent: Seconds that benches had waited for their crews then, by order.
         seen: How busy the card was.
         over: Whether its time is over: what comes now was under way, and does not count towards its rate.
     """
@@ -200,6 +201,7 @@ class Stretch:
     benches: int = 1
     started: float = field(default_factory=time.monotonic)
     ticks: tuple[int, int] = field(default_factory=processor_ticks)
+    spent: Counter[str] = field(default_factory=Counter)
     seen: list[float] = field(default_factory=list)
     over: bool = False
 
@@ -248,6 +250,7 @@ class Flow:
     def run(self, stretch: Stretch, supply: Iterator[Written]) -> None:
         """Do a phase until its time is over or there is nothing left; then finish what is under way."""
         self._gauge.taken()
+        stretch.spent = self._spent
         if stretch.phase == "both":
             self._ready.clear()  # What was traced before any clock of theirs ran.
         fresh = (written for written in supply if written.digest not in self._texts)
@@ -260,7 +263,7 @@ class Flow:
             if time.monotonic() - said > SAID_S:
                 said = time.monotonic()
                 self._note(stretch)
-        seconds, stretch.over = stretch.row(), True
+        seconds, stretch.over = self._run(stretch), True
         drain = Allowance(DRAIN_S)
         while (self._tracing or self._waiting) and not drain.spent:
             self._turn(stretch, feeding=False)
@@ -362,10 +365,19 @@ class Flow:
             "stages_s": {name: round(spent, 5) for name, spent in answer.stages_s.items()},
         }
 
+    @property
+    def _spent(self) -> Counter[str]:
+        """Seconds that benches waited for their crews so far, by order."""
+        return sum((station.spent_s for station in self._stations), Counter())
+
+    def _run(self, stretch: Stretch) -> Row:
+        """What is known of a phase as a whole."""
+        return {**stretch.row(), "orders_s": dict(self._spent - stretch.spent)}
+
     def _note(self, stretch: Stretch, row: Row | None = None) -> None:
         """Write down how far it is, and what follows from all lines."""
         stretch.seen += self._gauge.taken()
-        self._lines.add(row or stretch.row())
+        self._lines.add(row or self._run(stretch))
         self._figures.rows[:] = summarise(self._lines.rows)
         latest = self._figures.rows[-1] if self._figures.rows else {}
         self._figures.conclude(**overall(self._lines.rows))
@@ -399,6 +411,7 @@ def _summary(rows: Sequence[Row]) -> Row:
     traced = [row for row in rows if row["kind"] == "trace"]
     judged = [row for row in rows if row["kind"] == "verdict"]
     seconds = sum(run["seconds"] for run in runs)
+    spent_s: Counter[str] = sum((Counter(run.get("orders_s", {})) for run in runs), Counter())
     in_time = sum(not row.get("late", False) for row in judged)
     spent = [row["seconds"] for row in traced if "seconds" in row]
     waited = [row["latency_s"] for row in judged if row["latency_s"] is not None]
@@ -417,6 +430,7 @@ def _summary(rows: Sequence[Row]) -> Row:
         "reached": dict(Counter(reached(row) for row in judged)),
         "outcomes": dict(Counter(row["outcome"] for row in judged)),
         "by_reached": {name: _pace(judged, name) for name in sorted({reached(row) for row in judged})},
+        "mean_by_order_s": {order: seconds / max(1, len(judged)) for order, seconds in spent_s.most_common()},
         "latency_s": _spread(waited),
         "pacer_us": [statistics.median(each) for each in paces],
     }

@@ -17,7 +17,7 @@ few, and when secrets change the former answers should make room soon."""
 SUBJECTS_A_SECRET = 500
 """Subjects after which contents that are met again follow from another secret."""
 
-ENTRY_SHARE = 16
+ENTRY_SHARE = 24
 """An entry may take this part of the memory at most. What is larger would crowd out a whole race, and the checks need
 the room themselves: beside six contents of 4.6 GB those in float64 do not fit on a card of 141 GB."""
 

@@ -19,9 +19,9 @@ from workers.orders import Attend, Broken, Examined, Opened, Order, Refused, Rep
 from workers.support import SupportKernel
 from workers.turns import Turns
 
-MEMORY_SHARE = 0.3
-"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 8 GB where every output is of
-16 bits, for a sample lasts 100 us whatever the shape: five races fit on 141 GB."""
+MEMORY_SHARE = 0.45
+"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 7 GB where every output is of
+16 bits, for a sample lasts 100 us whatever the shape: five races fit on 80 GB, and with 0.3 they did not."""
 
 NO_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """How a driver or library says that there is too little memory."""

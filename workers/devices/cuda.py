@@ -90,8 +90,8 @@ class CudaDevice(DeviceBench):
 
     @property
     def spent_s(self) -> dict[str, float]:
-        """Seconds that were waited for the crew so far, by kind of order."""
-        return dict(self._crew.spent_s)
+        """Seconds that were waited for the crew so far, by kind of order; of those for a turn by `turns`."""
+        return {**self._crew.spent_s, "turns": self._crew.turns.waited_s}
 
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a figure."""

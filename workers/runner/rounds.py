@@ -51,7 +51,7 @@ class Rounds:
         self._graphs = Graphs(stream)
         self._events: list[driver.Handle] = []
         self._warm: set[tuple[Side, int]] = set()
-        self._ready: tuple[str, list[_Stretch]] | None = None
+        self._ready: list[_Stretch] | None = None
 
     def prepare(self, order: Round, entrants: Mapping[Side, Entrant]) -> None:
         """Get a round ready: all that the host does beforehand, and what is new run once.
@@ -70,8 +70,9 @@ class Rounds:
         self._graphs.trim()
         self._warm_up(order, entrants)
         stretches = [self._stretch(order, sample, entrants[sample.side]) for sample in order.samples]
+        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), order.seed)
         driver.synchronise(self._stream)
-        self._ready = order.seed, stretches
+        self._ready = stretches
 
     def time(self) -> Timed:
         """Time the round that is ready, once.
@@ -82,10 +83,9 @@ class Rounds:
         """
         if self._ready is None:
             raise BadMessage("no round is ready to be timed")
-        (seed, stretches), self._ready = self._ready, None
+        stretches, self._ready = self._ready, None
         driver.reset_persisting_cache()
         started = time.perf_counter()
-        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), seed)
         with _no_collection():
             events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
         driver.synchronise(self._stream)
