@@ -26,6 +26,7 @@ from tests.gpu.runner.card import on_card
 from workers.checker import compile_checker
 from workers.checker.answers import Near
 from workers.checker.card import CudaCard
+from workers.checker.sight import input_views
 from workers.checks import CHECKS
 from workers.devices import DEVICES
 from workers.devices.base import DeviceBench
@@ -46,6 +47,8 @@ TURNS = 20
 WARM = 3
 """Times before that which do not count."""
 SEED = "5eed" * 8
+ROOM_BYTES = 2**28
+"""Bytes of the arena for each input."""
 
 
 def spread_of(values: Sequence[float]) -> Row:
@@ -64,13 +67,11 @@ def kernel_times_us(
 def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_bytes: int) -> dict[str, Row]:
     arena = Arena.allocate(arena_bytes)
     card._arena, support, stream = arena, card._support, torch.cuda.current_stream().cuda_stream
-    inputs = [
-        torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype), device=card.device)
-        for item in operator.given
-    ]
-    jobs = content_jobs(operator, shape, SEED, 0, [tensor.data_ptr() for tensor in inputs])
-    output = torch.zeros_like(inputs[0])
-    pieces = len(inputs) + 1
+    given = input_views(operator, shape)
+    places = [ROOM_BYTES * (1 + view.buffer) for view in given]
+    jobs = content_jobs(operator, shape, SEED, 0, [arena.pointer + place for place in places])
+    output = torch.zeros(given[0].shape, dtype=getattr(torch, given[0].dtype), device=card.device)
+    pieces = len(given) + 1
     zones = [(4 * SMALL_ZONE_BYTES * number, SMALL_ZONE_BYTES) for number in range(pieces + 1)]
     columns = output.shape[-1]
     rows = prod(output.shape) // columns
@@ -86,8 +87,8 @@ def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_byt
         "flush the cache": lambda: support.flush(stream),
         "write red zones": lambda: support.zones_fill(stream, arena.pointer, zones, seed64),
         "look at red zones": lambda: support.zones_count(stream, arena.pointer, zones, seed64),
-        "hold inputs against their content": lambda: card.departures(operator, shape, SEED, [(0, tuple(inputs))]),
-        "measure the output": lambda: card.measure([output], [answer]),
+        "hold inputs against their content": lambda: card.departures(operator, shape, SEED, [(0, places)]),
+        "measure the output": lambda: card.strains([output], [answer]),
         "overwrite the arena": lambda: support.poison(stream, [(arena.pointer, arena.bytes)]),
         "look at idle memory": lambda: card.is_poisoned([(0, arena.bytes)]),  # As it was just overwritten.
     }

@@ -9,7 +9,6 @@ It runs no candidate's code, and the runner never knows what is right.
     zones         red zones, in words
     answers       what timed outputs are held against
     memory        answers that are kept
-    sieve         whether a measured output needs a closer look
     glance        the quick look at all runs of a round
     repetition    whether two runs agree
     kernels       the Triton kernels behind the quick look

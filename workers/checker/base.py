@@ -11,7 +11,6 @@ from typing import Protocol
 import torch
 
 from workers.checker.answers import Near
-from workers.checker.sieve import Measures
 from workers.orders import Content, Slot, Stretch
 from workers.protocol import Graph, Operator, Plan, Shape, View
 
@@ -39,11 +38,18 @@ class Card(Protocol):
         """Write timed content, as the runner does, into inputs by stream."""
 
     def departures(
-        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Tensors]]
+        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Sequence[int]]]
     ) -> torch.Tensor:
-        """How many elements are not what `fill` writes, by (stream, inputs), (contents,) int32.
+        """How many elements are not what `fill` writes, (contents,) int32.
 
-        Inputs that may be changed do not count.
+        Args:
+            operator: Names the inputs; those that may be changed do not count.
+            shape: Sizes of the dimensions.
+            seed: The secret, hexadecimal.
+            contents: A stream each, and where the buffers begin that hold its inputs, first of all: bytes of the arena.
+
+        Raises:
+            ValueError: If an input does not lie in the arena.
         """
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
@@ -55,8 +61,11 @@ class Card(Protocol):
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large contiguous tensors, (pairs,) int32: zero if they are equal bit for bit."""
 
-    def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
-        """Errors of float outputs of one dtype and shape against an answer each, row by row."""
+    def strains(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> torch.Tensor:
+        """How near float outputs of one dtype and shape are to the bounds of an answer each, (2, outputs) float32.
+
+        As `workers.checker.kernels.sift` says: of errors, and of what they have in common.
+        """
 
     def free(self, beyond: int = 0) -> None:
         """Give memory back that nothing uses, if it is more than `beyond` bytes."""

@@ -2,7 +2,7 @@
 
 import copy
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Self
 
@@ -13,7 +13,7 @@ from workers.checker.answers import Near
 from workers.checker.base import Tensors
 from workers.checker.compilation import CHECKER, measure_name
 from workers.checker.kernels import ROWS, SPAN, WORDS
-from workers.checker.sieve import Measures
+from workers.checks.error_ratio import FRACTION
 from workers.orders import Stretch
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
@@ -22,6 +22,8 @@ from workers.support import SUPPORT, ContentJob, Support, SupportKernel, stream_
 SHARE = 0.65
 """Share of the card's memory that the checker may take: what is right for an output of 1.9 * 10**9 float32 takes twelve
 times its bytes to work out, 90 GB, beside two runs in 30 GB. It is given back before baselines need it."""
+MEASURES = 5
+"""Figures that `workers.checker.kernels.measure` writes for each row."""
 _ALIGNMENT = 16
 # Bytes that the kernels take addresses to be multiples of.
 _WARP = 32
@@ -94,21 +96,30 @@ class CudaCard:
         self._support.fill_content(self._stream, jobs)
 
     def departures(
-        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Tensors]]
+        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Sequence[int]]]
     ) -> torch.Tensor:
-        """How many elements are not what `fill` writes, by (stream, inputs), (contents,) int32.
+        """How many elements are not what `fill` writes, (contents,) int32.
 
-        Inputs that may be changed do not count.
+        Args:
+            operator: Names the inputs; those that may be changed do not count.
+            shape: Sizes of the dimensions.
+            seed: The secret, hexadecimal.
+            contents: A stream each, and where the buffers begin that hold its inputs, first of all: bytes of the arena.
+
+        Raises:
+            ValueError: If an input does not lie in the arena.
         """
         counts = torch.zeros(len(contents), dtype=torch.int32, device=self.device)
-        specs = timed_content(operator, shape)
+        arena, specs = self._opened_arena(), timed_content(operator, shape)
         fixed = [index for index, item in enumerate(operator.given) if not item.mutable]
+        if any(places[index] + specs[index].bytes > arena.bytes for _, places in contents for index in fixed):
+            raise ValueError(f"an input of {operator.name} does not lie in an arena of {arena.bytes} bytes")
         jobs = [
             (
-                ContentJob(tensors[index].data_ptr(), specs[index], stream_seed(seed, index, stream)),
+                ContentJob(arena.pointer + places[index], specs[index], stream_seed(seed, index, stream)),
                 counts.data_ptr() + number * counts.itemsize,
             )
-            for number, (stream, tensors) in enumerate(contents)
+            for number, (stream, places) in enumerate(contents)
             for index in fixed
         ]
         self._support.count_content(self._stream, jobs)
@@ -132,21 +143,33 @@ class CudaCard:
         size = pairs[0][0].nbytes if pairs else 0
         if size:
             grid = (max(1, -(-(size // 8) // WORDS.value)), len(pairs), 1)
-            self._launch("differences", grid, [self._table(pairs).data_ptr(), counts.data_ptr(), size])
+            jobs = self._table(_addresses(*pair) for pair in pairs)
+            self._launch("differences", grid, [jobs.data_ptr(), counts.data_ptr(), size])
         return counts
 
-    def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
-        """Errors of float outputs of one dtype and shape against an answer each, row by row."""
+    def strains(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> torch.Tensor:
+        """How near float outputs of one dtype and shape are to the bounds of an answer each, (2, outputs) float32.
+
+        As `workers.checker.kernels.sift` says: of errors, and of what they have in common.
+        """
         rows, columns = answers[0].values.shape
-        spans = -(-columns // SPAN.value)
+        spans, count = -(-columns // SPAN.value), len(outputs)
         seen = [_packed(_measurable(output)) for output in outputs]
-        jobs = [(output, answer.values, answer.inverse) for output, answer in zip(seen, answers, strict=True)]
-        found = torch.empty((len(Measures.__dataclass_fields__), len(jobs), spans, rows), device=self.device)
-        arguments = [self._table(jobs).data_ptr(), found.data_ptr(), rows, columns, _float_bits(answers[0].own)]
+        pairs = zip(seen, answers, strict=True)
+        jobs = self._table(_addresses(output, answer.values, answer.inverse) for output, answer in pairs)
+        measures = torch.empty((MEASURES, count, spans, rows), device=self.device)
         name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
-        self._launch(name, (-(-rows // ROWS.value), spans, len(jobs)), arguments)
-        squares, products, worst, crowd, strange = found
-        return Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))
+        arguments = [jobs.data_ptr(), measures.data_ptr(), rows, columns, _float_bits(answers[0].own)]
+        self._launch(name, (-(-rows // ROWS.value), spans, count), arguments)
+        bounds = self._table(
+            [*_addresses(answer.squares, answer.gains, answer.leeway), limits(answer)] for answer in answers
+        )
+        found = torch.empty((2, count), device=self.device)
+        few = _float_bits(FRACTION * answers[0].values.numel())
+        self._launch(
+            "sift", (count, 1, 1), [bounds.data_ptr(), measures.data_ptr(), found.data_ptr(), rows, spans, few]
+        )
+        return found
 
     def free(self, beyond: int = 0) -> None:
         """Give memory back that nothing uses, if it is more than `beyond` bytes."""
@@ -157,10 +180,10 @@ class CudaCard:
             raise ValueError("there is no arena to look into yet")
         return self._arena
 
-    def _table(self, rows: Sequence[Sequence[torch.Tensor]]) -> torch.Tensor:
-        """Addresses on the card; the driver takes a copy at once, so that the host need not wait for the card."""
-        addresses = [tensor.data_ptr() for tensor in chain.from_iterable(rows)]
-        return torch.tensor(addresses, dtype=torch.int64).to(self.device, non_blocking=True)
+    def _table(self, rows: Iterable[Sequence[int]]) -> torch.Tensor:
+        """Words on the card; the driver takes a copy at once, so that the host need not wait for the card."""
+        words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int64)
+        return words.to(self.device, non_blocking=True)
 
     def _launch(self, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
         kernel = self._kernels[name]
@@ -179,6 +202,15 @@ def _packed(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor as the kernels take it; a copy if it is not contiguous or lies badly."""
     tensor = tensor.contiguous()
     return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor
+
+
+def _addresses(*tensors: torch.Tensor) -> list[int]:
+    return [tensor.data_ptr() for tensor in tensors]
+
+
+def limits(answer: Near) -> int:
+    """What `workers.checker.kernels.sift` has to know of an answer's bias, in one word."""
+    return _float_bits(answer.gain_limit) | answer.widened << 32
 
 
 def _float_bits(value: float) -> int:

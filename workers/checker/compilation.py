@@ -35,9 +35,10 @@ def measure_constants(dtype: str) -> dict[str, Any]:
 
 CHECKER: tuple[str, ...] = (
     "differences",
+    "sift",
     *(measure_name(dtype, columns) for dtype in MEASURED for columns in (EVEN, EVEN - 1)),
 )
-"""Names of the kernels: what `kernels` calls them, the second by dtype and by whether rows are even."""
+"""Names of the kernels: what `kernels` calls them, the last by dtype and by whether rows are even."""
 
 
 def compile_checker(target: str) -> dict[str, SupportKernel]:
@@ -47,7 +48,10 @@ def compile_checker(target: str) -> dict[str, SupportKernel]:
         ToolMissing: If the target is none of NVIDIA's.
     """
     sheet = sheet_of(target)
-    compiled = {"differences": compile_kernel(sheet, kernels.differences, "*i64 *i32 i64")}
+    compiled = {
+        "differences": compile_kernel(sheet, kernels.differences, "*i64 *i32 i64"),
+        "sift": compile_kernel(sheet, kernels.sift, "*i64 *fp32 *fp32 i32 i32 fp32"),
+    }
     for dtype in MEASURED:
         for columns in (EVEN, EVEN - 1):
             even = ("columns",) if columns == EVEN else ()

@@ -11,7 +11,6 @@ import torch
 from workers.checker.answers import Answer, Exact, Near, derive
 from workers.checker.base import Card, Run, Subject, Tensors
 from workers.checker.memory import Entry, Key, Memory
-from workers.checker.sieve import strains
 from workers.checker.sight import expect, input_views, inputs_before, look, outputs, timed_inputs
 from workers.checks import Evidence
 from workers.orders import TIMED, Content
@@ -133,10 +132,10 @@ class Glance:
                 nothing.
         """
         operator, shape, content = self._subject.operator, runs[0].plan.shape, runs[0].content
-        after = look(self._card, input_views(operator, shape), runs)
         if content.draw == TIMED:
-            contents = [(run.content.stream, tensors) for run, tensors in zip(runs, after, strict=True)]
+            contents = [(run.content.stream, run.slot.buffers) for run in runs]
             return _infinite(self._card.departures(operator, shape, content.seed, contents) > 0)
+        after = look(self._card, input_views(operator, shape), runs)
         found = torch.zeros(len(runs), dtype=torch.bool, device=self._card.device)
         for number, item in enumerate(operator.given):
             if not item.mutable:
@@ -150,7 +149,7 @@ class Glance:
         if exact:
             return _as_errors(_infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0))
         near = [answer for answer in answers if isinstance(answer, Near)]
-        return strains(self._card.measure(seen, near), near)
+        return self._card.strains(seen, near)
 
     def _derive(self, run: Run, inputs: Tensors, widened: bool) -> tuple[Answer, ...]:
         reference = expect(self._subject, run, inputs)

@@ -6,6 +6,8 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from workers.checks import bias, error_ratio
+
 _jit: Callable[[Callable[..., object]], Any] = triton.jit
 
 WORDS = tl.constexpr(2048)
@@ -15,6 +17,10 @@ ROWS, COLUMNS = tl.constexpr(8), tl.constexpr(128)
 on an H200 in place of 26."""
 SPAN = tl.constexpr(8192)
 """Columns a program of `measure`: longer rows are shared among programs."""
+SIFTED = tl.constexpr(1024)
+"""Rows that a program of `sift` has in hand at once."""
+FEW = tl.constexpr(error_ratio.FRACTION)
+LEAST_ROWS, DEVIATIONS, SPREAD = (tl.constexpr(each) for each in (bias.ROWS, bias.DEVIATIONS, bias.SPREAD))
 
 
 @_jit
@@ -124,3 +130,112 @@ def measure(
     tl.store(target + 2 * plane, tl.max(worst, 1), mask=row < rows)
     tl.store(target + 3 * plane, tl.sum(crowd, 1).to(tl.float32), mask=row < rows)
     tl.store(target + 4 * plane, tl.sum(strange, 1).to(tl.float32), mask=row < rows)
+
+
+@_jit
+def _larger(one: tl.tensor, other: tl.tensor) -> tl.tensor:
+    """The larger of two; NaN if one of them is."""
+    return tl.maximum(one, other, propagate_nan=tl.PropagateNan.ALL)
+
+
+@_jit
+def _is_finite(value: tl.tensor) -> tl.tensor:
+    return tl.abs(value) < float("inf")
+
+
+@_jit
+def _gathered(
+    place: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor, inside: tl.tensor
+) -> tuple[tl.tensor, ...]:
+    """What `measure` wrote of some rows, all spans together: zeros of those that are not inside."""
+    squares = tl.zeros(inside.shape, tl.float32)
+    products, worst, crowd, strange = squares, squares, squares, squares
+    for _ in range(0, spans):
+        squares += tl.load(place, mask=inside, other=0.0)
+        products += tl.load(place + plane, mask=inside, other=0.0)
+        worst = _larger(worst, tl.load(place + 2 * plane, mask=inside, other=0.0))
+        crowd += tl.load(place + 3 * plane, mask=inside, other=0.0)
+        strange += tl.load(place + 4 * plane, mask=inside, other=0.0)
+        place += rows
+    return squares, products, worst, crowd, strange
+
+
+@_jit
+def _sifted_errors(
+    entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor, few: tl.tensor
+) -> tl.tensor:
+    """How near errors are to what they may be; infinite where too many elements miss too much, or one is strange."""
+    allowed = tl.load(entry).to(tl.pointer_type(tl.float32))
+    leeway = tl.load(entry + 2).to(tl.pointer_type(tl.float32))
+    lane = tl.arange(0, SIFTED)
+    most = tl.zeros((SIFTED,), tl.float32)
+    eased, beyond, wild, wild_eased, crowded, odd = most, most, most, most, most, most
+    for start in range(0, rows, SIFTED):
+        row = start + lane
+        inside = row < rows
+        squares, _, worst, crowd, strange = _gathered(source + row, plane, rows, spans, inside)
+        ratio = tl.sqrt(squares / tl.load(allowed + row, mask=inside, other=1.0))
+        error = _larger(ratio, worst)
+        ease = tl.load(leeway + row, mask=inside, other=1.0)
+        less = _larger(ratio / ease, worst / tl.load(leeway + rows + row, mask=inside, other=1.0))
+        most, eased = tl.maximum(most, error), tl.maximum(eased, less)
+        wild += (~_is_finite(error)).to(tl.float32)
+        wild_eased += (~_is_finite(less)).to(tl.float32)
+        beyond += (ratio > 1).to(tl.float32)
+        crowded += crowd
+        odd += strange
+    crowd = tl.sum(crowded, 0)
+    is_eased = (crowd <= few) & (tl.sum(beyond, 0) <= rows * FEW)
+    out = tl.where(is_eased, tl.sum(wild_eased, 0), tl.sum(wild, 0)) + tl.sum(odd, 0) > 0
+    top = tl.where(is_eased, tl.max(eased, 0), tl.max(most, 0))
+    return tl.where(out | (crowd > tl.maximum(few, 1.0)), float("inf"), top)
+
+
+@_jit
+def _sifted_bias(entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor) -> tl.tensor:
+    """How near what errors have in common is to what is nobody's concern; zero where there are too few rows to tell.
+
+    Rows that differ much could hide a bias: with an answer that counts them all, that needs a closer look too.
+    """
+    gains = tl.load(entry + 1).to(tl.pointer_type(tl.float32))
+    limit = tl.load(entry + 3).to(tl.int32).to(tl.float32, bitcast=True)
+    lane = tl.arange(0, SIFTED)
+    slopes = tl.zeros((SIFTED,), tl.float32)
+    usable, apart = slopes, slopes
+    for start in range(0, rows, SIFTED):
+        row = start + lane
+        gain = tl.load(gains + row, mask=row < rows, other=0.0)
+        slopes += gain * _gathered(source + row, plane, rows, spans, row < rows)[1]
+        usable += (gain > 0).to(tl.float32)
+    count = tl.sum(usable, 0)
+    mean = tl.sum(slopes, 0) / count
+    for start in range(0, rows, SIFTED):
+        row = start + lane
+        gain = tl.load(gains + row, mask=row < rows, other=0.0)
+        away = gain * _gathered(source + row, plane, rows, spans, row < rows)[1] - mean
+        apart += tl.where(gain > 0, away * away, 0.0)
+    spread = tl.sqrt(tl.sum(apart, 0) / (count - 1))
+    settled = tl.abs(mean) / _larger(limit, spread * DEVIATIONS / tl.sqrt(count))
+    leaning = tl.where(tl.load(entry + 3) >> 32 != 0, settled, _larger(tl.abs(mean), spread / SPREAD) / limit)
+    return tl.where((count >= LEAST_ROWS) & (leaning == leaning), leaning, 0.0)
+
+
+@_jit
+def sift(
+    table: tl.tensor, measures: tl.tensor, found: tl.tensor, rows: tl.tensor, spans: tl.tensor, few: tl.tensor
+) -> None:
+    """How near errors and bias of outputs are to the bounds of their answers: float32, (2, jobs).
+
+    More than 1 needs a closer look. What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and
+    `bias` too; they may forgive more.
+
+    Rows of (squares, gains, leeway, limits): addresses of what `workers.checker.answers.Near` has of those names, and
+    in one word the bits of its `gain_limit` and, in the higher half, whether it is widened. `measures` is what
+    `measure` writes. `few` is how many elements may miss more than half of what the worst may. One program a job.
+    """
+    job = tl.program_id(0)
+    entry = table + 4 * job
+    plane = tl.num_programs(0).to(tl.int64) * spans * rows
+    source = measures + job.to(tl.int64) * spans * rows
+    tl.store(found + job, _sifted_errors(entry, source, plane, rows, spans, few))
+    tl.store(found + tl.num_programs(0) + job, _sifted_bias(entry, source, plane, rows, spans))

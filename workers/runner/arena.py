@@ -148,8 +148,15 @@ class _Memory:
 
 def free_idle(device: torch.device, beyond: int = 0) -> None:
     """Give memory of a card back that torch keeps and nothing uses, if it is more than `beyond` bytes."""
-    if device.type == "cuda" and torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > beyond:
-        torch.cuda.empty_cache()
+    if device.type == "cuda":
+        # Flattened, as torch has them by single figures, they take 0.3 ms.
+        held = torch.cuda.memory_stats_as_nested_dict(device)
+        if held and _current(held, "reserved_bytes") - _current(held, "allocated_bytes") > beyond:
+            torch.cuda.empty_cache()
+
+
+def _current(held: dict[str, Any], what: str) -> int:
+    return int(held[what]["all"]["current"])
 
 
 def as_tensor(pointer: int, size: int) -> torch.Tensor:

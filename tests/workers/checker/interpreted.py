@@ -3,12 +3,17 @@
 TRITON_INTERPRET=1 python -m tests.workers.checker.interpreted
 """
 
+from dataclasses import replace
+
 import torch
 
 from tests.workers.checker.paper import measure_one
+from tests.workers.checker.sieve import Measures, strains
 from workers.checker import kernels
 from workers.checker.answers import Near
+from workers.checker.card import limits
 from workers.checker.compilation import measure_constants
+from workers.checks import error_ratio
 from workers.float8 import is_float8
 
 DTYPES = ("float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
@@ -55,6 +60,36 @@ def compare_measures(dtype: str, rows: int, columns: int) -> None:
         assert strange.sum() == index
 
 
+def compare_sieves(rows: int, spans: int, *, widened: bool) -> None:
+    """Outputs that are right, of many errors and of few, with a strange element, and with a bias."""
+    measures = torch.rand(5, 6, spans, rows)
+    measures[1] -= 0.5
+    measures[2:] *= 0.4
+    measures[3:] = 0
+    measures[0, 1, 0, rows // 2] = measures[2, 5, 0, -1] = 40.0
+    measures[3, 2, -1, 0] = 3000.0
+    measures[4, 3, -1, 0] = 1.0
+    measures[1, 4] += 2.0
+    measures[2, 2, 0, 0] = float("nan")
+    answers = [replace(answer(torch.zeros(rows, 1), torch.float16), gain_limit=0.01, widened=widened) for _ in range(6)]
+    for each in answers:
+        each.squares.uniform_(2.0, 3.0).mul_(spans)
+        each.gains.uniform_(0.01, 0.02)
+        each.gains[::3] = 0.0
+        each.leeway.uniform_(20.0, 30.0)
+    few = error_ratio.FRACTION * answers[0].values.numel()
+    words = [[each.squares.data_ptr(), each.gains.data_ptr(), each.leeway.data_ptr(), limits(each)] for each in answers]
+    found = torch.empty(2, 6)
+    kernels.sift[(6,)](torch.tensor(words).flatten(), measures, found, rows, spans, few)
+    squares, products, worst, crowd, strange = measures
+    whole = Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))
+    expected = strains(whole, answers)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert expected[0].isinf().tolist() == [False, False, True, True, False, False]
+    assert (expected[0, (0, 4)] < 1).all()
+    assert (expected[1, 4] > 1) == (rows > 24), "two thirds of the rows say something"
+
+
 def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
     rows = len(values)
     return Near(
@@ -73,6 +108,9 @@ def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
 if __name__ == "__main__":
     for bytes_ in (1, 7, 8, 61, 4096, 20001):
         compare_differences(bytes_)
+    for rows_, spans_ in ((17, 1), (100, 3), (2500, 2)):
+        for widened_ in (False, True):
+            compare_sieves(rows_, spans_, widened=widened_)
     for name in DTYPES:
         for sizes in ((1, 1), (3, 40), (17, 130), (2, 9000)):
             compare_measures(name, *sizes)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from tests.workers.checker.sieve import Measures, strains
 from workers.checker.answers import Near
 from workers.checker.base import Run, Tensors
-from workers.checker.sieve import Measures
+from workers.checker.sight import input_views
 from workers.float8 import beyond_rounding, is_float8
 from workers.protocol import Operator, Shape, View
 from workers.support.contents import Kind, stream_seed, timed_content, zone_seed
@@ -56,13 +57,15 @@ class PaperCard:
                 tensor.copy_(values)
 
     def departures(
-        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Tensors]]
+        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Sequence[int]]]
     ) -> torch.Tensor:
         counts = []
-        for stream, tensors in contents:
-            given = tuple(torch.empty_like(tensor) for tensor in tensors)
+        views = input_views(operator, shape)
+        for stream, places in contents:
+            found = [self.views(view, [places[view.buffer]])[0] for view in views]
+            given = tuple(torch.empty_like(tensor) for tensor in found)
             self.fill(operator, shape, seed, {stream: given})
-            pairs = zip(operator.given, given, tensors, strict=True)
+            pairs = zip(operator.given, given, found, strict=True)
             counts.append(sum(int((raw(one) != raw(other)).sum()) for item, one, other in pairs if not item.mutable))
         return torch.tensor(counts, dtype=torch.int32)
 
@@ -76,10 +79,10 @@ class PaperCard:
         pairs = zip(left, right, strict=True)
         return torch.tensor([int((raw(one) != raw(other)).sum()) for one, other in pairs], dtype=torch.int32)
 
-    def measure(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> Measures:
+    def strains(self, outputs: Sequence[torch.Tensor], answers: Sequence[Near]) -> torch.Tensor:
         self.measured += len(outputs)
         rows = [measure_one(output, answer) for output, answer in zip(outputs, answers, strict=True)]
-        return Measures(*(torch.stack(each) for each in zip(*rows, strict=True)))
+        return strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), answers)
 
     def free(self, beyond: int = 0) -> None:
         self.freed += self.idle_bytes > beyond

@@ -1,4 +1,4 @@
-"""The sieve: how near an output that was measured against its answer is to needing a closer look."""
+"""The sieve in torch: how near an output that was measured is to needing a closer look, as `kernels.sift` says it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,11 +32,7 @@ class Measures:
 
 
 def strains(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
-    """How near errors and bias of each output are to the bounds of its answer, (2, outputs) float32.
-
-    More than 1 needs a closer look. What keeps to 1 here passes `workers.checks.error_ratio`, `special_values` and
-    `bias` too; they may forgive more.
-    """
+    """How near errors and bias of each output are to the bounds of its answer, (2, outputs) float32."""
     allowed = torch.stack([answer.squares for answer in answers])
     rows, crowd = (measures.squares / allowed).sqrt(), measures.crowd.sum(1)
     share = FRACTION * answers[0].values.numel()
