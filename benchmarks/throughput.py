@@ -430,7 +430,7 @@ def _summary(rows: Sequence[Row]) -> Row:
         "reached": dict(Counter(reached(row) for row in judged)),
         "outcomes": dict(Counter(row["outcome"] for row in judged)),
         "by_reached": {name: _pace(judged, name) for name in sorted({reached(row) for row in judged})},
-        "mean_by_order_s": {order: seconds / max(1, len(judged)) for order, seconds in spent_s.most_common()},
+        "mean_by_order_s": {order: seconds / max(1, in_time) for order, seconds in spent_s.most_common()},
         "latency_s": _spread(waited),
         "pacer_us": [statistics.median(each) for each in paces],
     }
