@@ -37,19 +37,20 @@ class Card(Protocol):
     def fill(self, operator: Operator, shape: Shape, seed: str, contents: Mapping[int, Tensors]) -> None:
         """Write timed content, as the runner does, into inputs by stream."""
 
-    def departures(
-        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Sequence[int]]]
-    ) -> torch.Tensor:
-        """How many elements are not what `fill` writes, (contents,) int32.
-
-        Args:
-            operator: Names the inputs; those that may be changed do not count.
-            shape: Sizes of the dimensions.
-            seed: The secret, hexadecimal.
-            contents: A stream each, and where the buffers begin that hold its inputs, first of all: bytes of the arena.
+    def address(self, offset: int, size: int) -> int:
+        """Where so many bytes lie that begin at a byte of the arena.
 
         Raises:
-            ValueError: If an input does not lie in the arena.
+            ValueError: If they do not lie in it.
+        """
+
+    def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
+        """What stretches of memory add up to, (rows, columns) int64: equal ones to equal sums, others to others.
+
+        Args:
+            memory: Addresses by row and column, multiples of 16.
+            sizes: Bytes of the stretches, by column.
+            key: An odd number of 63 bits that sums follow from. Who does not know it cannot keep a sum as it is.
         """
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:

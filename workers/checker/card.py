@@ -95,35 +95,32 @@ class CudaCard:
         ]
         self._support.fill_content(self._stream, jobs)
 
-    def departures(
-        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Sequence[int]]]
-    ) -> torch.Tensor:
-        """How many elements are not what `fill` writes, (contents,) int32.
-
-        Args:
-            operator: Names the inputs; those that may be changed do not count.
-            shape: Sizes of the dimensions.
-            seed: The secret, hexadecimal.
-            contents: A stream each, and where the buffers begin that hold its inputs, first of all: bytes of the arena.
+    def address(self, offset: int, size: int) -> int:
+        """Where so many bytes lie that begin at a byte of the arena.
 
         Raises:
-            ValueError: If an input does not lie in the arena.
+            ValueError: If they do not lie in it.
         """
-        counts = torch.zeros(len(contents), dtype=torch.int32, device=self.device)
-        arena, specs = self._opened_arena(), timed_content(operator, shape)
-        fixed = [index for index, item in enumerate(operator.given) if not item.mutable]
-        if any(places[index] + specs[index].bytes > arena.bytes for _, places in contents for index in fixed):
-            raise ValueError(f"an input of {operator.name} does not lie in an arena of {arena.bytes} bytes")
-        jobs = [
-            (
-                ContentJob(arena.pointer + places[index], specs[index], stream_seed(seed, index, stream)),
-                counts.data_ptr() + number * counts.itemsize,
-            )
-            for number, (stream, places) in enumerate(contents)
-            for index in fixed
-        ]
-        self._support.count_content(self._stream, jobs)
-        return counts
+        arena = self._opened_arena()
+        if not 0 <= offset <= arena.bytes - size:
+            raise ValueError(f"{size} bytes from {offset} on do not lie in an arena of {arena.bytes}")
+        return arena.pointer + offset
+
+    def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
+        """What stretches of memory add up to, (rows, columns) int64, as `workers.checker.kernels.sum_up` has it.
+
+        Args:
+            memory: Addresses by row and column, multiples of 16.
+            sizes: Bytes of the stretches, by column.
+            key: An odd number of 63 bits that sums follow from.
+        """
+        found = torch.zeros((len(memory), len(sizes)), dtype=torch.int64, device=self.device)
+        for column, size in enumerate(sizes):
+            targets = (found.data_ptr() + found.itemsize * (row * len(sizes) + column) for row in range(len(memory)))
+            jobs = self._table(zip((row[column] for row in memory), targets, strict=True))
+            grid = (max(1, -(-(size // 8) // WORDS.value)), len(memory), 1)
+            self._launch("sum_up", grid, [jobs.data_ptr(), size, key])
+        return found
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""

@@ -1,4 +1,4 @@
-"""The quick look at what runs left: one pass over every output, and all inputs known or made again.
+"""The quick look at what runs left: one pass over every output, and one over every input, known by what it adds up to.
 
 A run that does not look right is a suspect, no more: whether it fails is for the table of checks to say.
 """
@@ -11,9 +11,10 @@ import torch
 from workers.checker.answers import Answer, Exact, Near, derive
 from workers.checker.base import Card, Run, Subject, Tensors
 from workers.checker.memory import Entry, Key, Memory
-from workers.checker.sight import expect, input_views, inputs_before, look, outputs, timed_inputs
+from workers.checker.sight import expect, input_views, inputs_before, outputs, timed_inputs
 from workers.checks import Evidence
 from workers.orders import TIMED, Content
+from workers.protocol import Shape
 
 
 class Strain(NamedTuple):
@@ -86,7 +87,7 @@ class Glance:
         misfits = [0.0 if _fits(each, entry.answers) else torch.inf for each, entry in zip(seen, known, strict=True)]
         if any(misfits):
             return _as_errors(torch.tensor(misfits, device=self._card.device))
-        found = _as_errors(self._changed(runs, [entry.inputs for entry in known]))
+        found = _as_errors(self._changed(runs, [entry.sums for entry in known]))
         for number in range(len(runs[0].plan.outputs)):
             strain = self._strain([each[number] for each in seen], [entry.answers[number] for entry in known])
             found = torch.maximum(found, strain)
@@ -96,52 +97,61 @@ class Glance:
         """What is known of the contents of runs, all different; worked out where nothing is."""
         keys = [self._key(run) for run in runs]
         entries = [self._memory.recall(key, widened=widened) for key in keys]
-        unknown = [run for run, entry in zip(runs, entries, strict=True) if entry is None]
-        fresh = self._timed([run for run in unknown if run.content.draw == TIMED])
-        return [
-            self._learn(key, run, fresh, widened) if entry is None else entry
-            for key, run, entry in zip(keys, runs, entries, strict=True)
-        ]
+        unknown = {key: run for key, run, entry in zip(keys, runs, entries, strict=True) if entry is None}
+        learned = self._learn(unknown, widened) if unknown else {}
+        return [entry or learned[key] for key, entry in zip(keys, entries, strict=True)]
 
     def _key(self, run: Run) -> Key:
         content = run.content
         return Key(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
 
-    def _learn(self, key: Key, run: Run, fresh: Mapping[int, Tensors], widened: bool) -> Entry:
-        """Work out the answers to a content, and remember them with the inputs, unless these are timed content."""
-        timed = run.content.draw == TIMED
-        inputs = fresh[key.stream] if timed else inputs_before(self._card, self._subject.operator, run)
-        entry = Entry(self._derive(run, inputs, widened), widened, () if timed else inputs)
-        self._memory.keep(key, entry)
-        return entry
+    def _learn(self, unknown: Mapping[Key, Run], widened: bool) -> dict[Key, Entry]:
+        """Work out the answers to contents, and remember them with what their inputs add up to."""
+        given = self._given(unknown)
+        sums = self._sums_of(list(given.values()), next(iter(unknown.values())).plan.shape)
+        learned = {}
+        for (key, run), each in zip(unknown.items(), sums, strict=True):
+            learned[key] = Entry(self._derive(run, given.pop(key), widened), widened, tuple(each))
+            self._memory.keep(key, learned[key])
+        return learned
 
-    def _timed(self, runs: Sequence[Run]) -> Mapping[int, Tensors]:
-        """By stream, the inputs of runs on timed content of one seed, made again by kernels of ours."""
-        if not runs:
-            return {}
-        shape, seed = runs[0].plan.shape, runs[0].content.seed
-        streams = [run.content.stream for run in runs]
-        return timed_inputs(self._card, self._subject.operator, shape, seed, streams)
+    def _given(self, unknown: Mapping[Key, Run]) -> dict[Key, Tensors]:
+        """What runs were given, made again: timed content, which is of one seed, by kernels of ours."""
+        operator = self._subject.operator
+        timed = [run for run in unknown.values() if run.content.draw == TIMED]
+        if not timed:
+            return {key: inputs_before(self._card, operator, run) for key, run in unknown.items()}
+        streams = [run.content.stream for run in timed]
+        made = timed_inputs(self._card, operator, timed[0].plan.shape, timed[0].content.seed, streams)
+        return {key: made[key.stream] for key in unknown}
 
-    def _changed(self, runs: Sequence[Run], given: Sequence[Tensors]) -> torch.Tensor:
+    def _fixed(self, shape: Shape) -> list[tuple[int, int]]:
+        """Inputs that may not be changed: positions and bytes."""
+        views = input_views(self._subject.operator, shape)
+        given = enumerate(zip(self._subject.operator.given, views, strict=True))
+        return [(number, view.end_bytes) for number, (item, view) in given if not item.mutable]
+
+    def _sums_of(self, given: Sequence[Tensors], shape: Shape) -> list[list[int]]:
+        """What inputs of runs add up to."""
+        fixed = self._fixed(shape)
+        inputs = [[tensors[number].contiguous() for number, _ in fixed] for tensors in given]
+        return self._sums([[tensor.data_ptr() for tensor in tensors] for tensors in inputs], fixed).tolist()
+
+    def _sums(self, memory: Sequence[Sequence[int]], fixed: Sequence[tuple[int, int]]) -> torch.Tensor:
+        return self._card.sums(memory, [size for _, size in fixed], self._memory.key)
+
+    def _changed(self, runs: Sequence[Run], expected: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Infinite for runs that changed an input that they may not change, zero for others, (runs,).
 
         Args:
             runs: The runs.
-            given: What each of them was given; of runs on timed content, which is made again where it is looked at,
-                nothing.
+            expected: What the inputs of each of them added up to before.
         """
-        operator, shape, content = self._subject.operator, runs[0].plan.shape, runs[0].content
-        if content.draw == TIMED:
-            contents = [(run.content.stream, run.slot.buffers) for run in runs]
-            return _infinite(self._card.departures(operator, shape, content.seed, contents) > 0)
-        after = look(self._card, input_views(operator, shape), runs)
-        found = torch.zeros(len(runs), dtype=torch.bool, device=self._card.device)
-        for number, item in enumerate(operator.given):
-            if not item.mutable:
-                before = [each[number] for each in given]
-                found |= self._card.differences(before, [each[number] for each in after]) > 0
-        return _infinite(found)
+        fixed = self._fixed(runs[0].plan.shape)
+        memory = [[self._card.address(run.slot.buffers[number], size) for number, size in fixed] for run in runs]
+        before = torch.tensor(expected, dtype=torch.int64).reshape(len(runs), len(fixed))
+        found = self._sums(memory, fixed)
+        return _infinite((found != before.to(found.device, non_blocking=True)).any(1))
 
     def _strain(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
         """How near outputs are to the bounds of their answers, (2, runs)."""

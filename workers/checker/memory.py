@@ -5,8 +5,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-
 from workers.checker.answers import Answer
 from workers.orders import SECRET_BYTES
 
@@ -39,17 +37,17 @@ class Entry:
     Attributes:
         answers: For all outputs.
         widened: Whether they allow what nudged inputs do to results.
-        inputs: The values, where making them again is dear; empty otherwise.
+        sums: Of the inputs that may not be changed, under the memory's key.
     """
 
     answers: tuple[Answer, ...]
     widened: bool
-    inputs: tuple[torch.Tensor, ...] = ()
+    sums: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int:
         """What they take on the card."""
-        return sum(answer.bytes for answer in self.answers) + sum(tensor.nbytes for tensor in self.inputs)
+        return sum(answer.bytes for answer in self.answers)
 
 
 class Memory:
@@ -65,6 +63,8 @@ class Memory:
         self._secret = ""
         self.capacity_bytes = capacity_bytes
         """How much of the card they may take."""
+        self.key = secrets.randbits(63) | 1
+        """What sums of inputs follow from (`workers.checker.base.Card.sums`)."""
         self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
         self._held_bytes = 0
         self._turn = 0

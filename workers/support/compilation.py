@@ -42,7 +42,7 @@ INTEGERS = {
     "int32": tl.int32,
     "int64": tl.int64,
 }
-_NEWER = {"fill_float8_e4m3fn": (8, 9), "count_float8_e4m3fn": (8, 9)}
+_NEWER = {"fill_float8_e4m3fn": (8, 9)}
 # Kernels that need a compute capability, to convert to a dtype.
 
 
@@ -76,11 +76,9 @@ def _recipes() -> Iterator[_Recipe]:
     for name, dtype in FLOATS.items():
         constants = {"dtype": dtype, "block": CONTENT_BLOCK}
         yield _Recipe(f"fill_{name}", kernels.fill_floats, "*i64 i64 i32 fp32 fp32", constants)
-        yield _Recipe(f"count_{name}", kernels.count_floats, "*i64 i64 i32 fp32 fp32", constants)
     for name, dtype in INTEGERS.items():
         constants = {"dtype": dtype, "block": CONTENT_BLOCK}
         yield _Recipe(f"fill_{name}", kernels.fill_integers, "*i64 i64 i64 i64", constants)
-        yield _Recipe(f"count_{name}", kernels.count_integers, "*i64 i64 i64 i64", constants)
     yield _Recipe("poison", kernels.poison, "*i64", {"block": BYTES_BLOCK}, num_warps=8)
     yield _Recipe("count_unpoisoned", kernels.count_unpoisoned, "*i64 *i64", {"block": WORDS_BLOCK}, num_warps=8)
     yield _Recipe("fill_zones", kernels.fill_zones, "*i64 i64", {"block": ZONE_BLOCK})
@@ -91,7 +89,7 @@ def _recipes() -> Iterator[_Recipe]:
 
 _RECIPES = tuple(_recipes())
 SUPPORT: tuple[str, ...] = tuple(recipe.name for recipe in _RECIPES)
-"""Names of the kernels: `fill_` or `count_` and a dtype for contents, and what `kernels` calls the others."""
+"""Names of the kernels: `fill_` and a dtype for contents, and what `kernels` calls the others."""
 
 
 def compile_support(target: str) -> dict[str, SupportKernel]:

@@ -64,20 +64,16 @@ class Support:
         Raises:
             ToolMissing: If the card cannot convert to one of the dtypes.
         """
-        self._enqueue_contents(stream, "fill", [(job.spec, (job.pointer, job.seed64)) for job in jobs])
-
-    def count_content(self, stream: int, jobs: Sequence[tuple[ContentJob, int]]) -> None:
-        """Enqueue holding inputs against what `fill_content` would write, bit for bit.
-
-        Args:
-            stream: Where.
-            jobs: Each with the address of a 32-bit counter, to which the elements that differ are added.
-
-        Raises:
-            ToolMissing: If the card cannot convert to one of the dtypes.
-        """
-        rows = [(job.spec, (job.pointer, job.seed64, counter)) for job, counter in jobs]
-        self._enqueue_contents(stream, "count", rows)
+        rows: dict[ContentSpec, list[Row]] = {}
+        for job in jobs:
+            rows.setdefault(job.spec, []).append((job.pointer, job.seed64))
+        for spec, each in rows.items():
+            name = f"fill_{spec.dtype}"
+            if name not in self._functions:
+                raise ToolMissing(f"this card has no {spec.dtype}")
+            blocks = -(-spec.elements // (VALUES * CONTENT_BLOCK))
+            for batch in _batches(each):
+                self._enqueue_rows(stream, name, batch, blocks, _content_arguments(spec))
 
     def poison(self, stream: int, ranges: Sequence[tuple[int, int]]) -> None:
         """Enqueue the setting of every byte to 0xFF, which is NaN, or -1.
@@ -134,18 +130,6 @@ class Support:
         for batch in _batches(_zone_rows(base, zones)):
             self._enqueue_rows(stream, "count_zones", batch, _zone_blocks(batch), [seed64, self._counter])
         return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
-
-    def _enqueue_contents(self, stream: int, what: str, jobs: Sequence[tuple[ContentSpec, Row]]) -> None:
-        rows: dict[ContentSpec, list[Row]] = {}
-        for spec, row in jobs:
-            rows.setdefault(spec, []).append(row)
-        for spec, each in rows.items():
-            name = f"{what}_{spec.dtype}"
-            if name not in self._functions:
-                raise ToolMissing(f"this card has no {spec.dtype}")
-            blocks = -(-spec.elements // (VALUES * CONTENT_BLOCK))
-            for batch in _batches(each):
-                self._enqueue_rows(stream, name, batch, blocks, _content_arguments(spec))
 
     def _enqueue_rows(
         self, stream: int, name: str, rows: Sequence[Row], blocks: int, arguments: Sequence[int] = ()

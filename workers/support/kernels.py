@@ -157,24 +157,6 @@ def make_integers(
 
 
 @_jit
-def hold_against(
-    target: tl.tensor, elements: tl.tensor, values: tl.tensor, counter: tl.tensor, block: tl.constexpr
-) -> None:
-    """Add how many of a program's share of the elements differ from values: whole vectors, then what is left over."""
-    start = tl.program_id(0).to(tl.int64) * block
-    left = tl.maximum(tl.minimum(elements - start, block), 0).to(tl.int32)
-    vectors = left // VECTOR * VECTOR
-    lane = tl.arange(0, block)
-    whole = lane < vectors
-    count = tl.sum((whole & (tl.load(target + start + lane, mask=whole, other=0) != values)).to(tl.int32), 0)
-    if vectors < left:
-        rest = (lane >= vectors) & (lane < left)
-        count += tl.sum((rest & (tl.load(target + start + lane, mask=rest, other=0) != values)).to(tl.int32), 0)
-    if count > 0:
-        tl.atomic_add(counter, count.to(counter.dtype.element_ty))
-
-
-@_jit
 def fill_floats(
     table: tl.tensor,
     elements: tl.tensor,
@@ -206,44 +188,6 @@ def fill_integers(
 
 
 @_jit
-def count_floats(
-    table: tl.tensor,
-    elements: tl.tensor,
-    normal: tl.tensor,
-    low: tl.tensor,
-    high: tl.tensor,
-    dtype: tl.constexpr,
-    block: tl.constexpr,
-) -> None:
-    """Rows of (address, seed, address of a counter): adds the elements that are not what `fill_floats` writes.
-
-    They are compared bit for bit. Counters are int32.
-    """
-    row = table + 3 * tl.program_id(1)
-    values = make_floats(tl.load(row + 1), normal, low, high, dtype, block)
-    bits: tl.constexpr = tl.core.get_int_dtype(bitwidth=values.dtype.primitive_bitwidth, signed=True)
-    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(bits)), 16)
-    values = values.to(bits, bitcast=True)
-    hold_against(target, elements, values, tl.load(row + 2).to(tl.pointer_type(tl.int32)), 8 * block)
-
-
-@_jit
-def count_integers(
-    table: tl.tensor,
-    elements: tl.tensor,
-    low: tl.tensor,
-    span: tl.tensor,
-    dtype: tl.constexpr,
-    block: tl.constexpr,
-) -> None:
-    """Rows as above: adds the elements that are not what `fill_integers` writes."""
-    row = table + 3 * tl.program_id(1)
-    target = tl.multiple_of(tl.load(row).to(tl.pointer_type(dtype)), 16)
-    values = make_integers(tl.load(row + 1), low, span, dtype, block)
-    hold_against(target, elements, values, tl.load(row + 2).to(tl.pointer_type(tl.int32)), 8 * block)
-
-
-@_jit
 def poison(table: tl.tensor, block: tl.constexpr) -> None:
     """Rows of (address, bytes): sets every byte to 0xFF."""
     row = table + 2 * tl.program_id(1)
@@ -256,7 +200,15 @@ def count_unpoisoned(table: tl.tensor, differing: tl.tensor, block: tl.constexpr
     """Rows of (address, words of 64 bits): adds the words in which a byte is not 0xFF to a 64-bit counter."""
     row = table + 2 * tl.program_id(1)
     target = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.int64)), 16)
-    hold_against(target, tl.load(row + 1), tl.full((block,), -1, tl.int64), differing, block)
+    start, lane = tl.program_id(0).to(tl.int64) * block, tl.arange(0, block)
+    left = tl.maximum(tl.minimum(tl.load(row + 1) - start, block), 0).to(tl.int32)
+    vectors = left // VECTOR * VECTOR
+    whole, rest = lane < vectors, (lane >= vectors) & (lane < left)
+    count = tl.sum((tl.load(target + start + lane, mask=whole, other=-1) != -1).to(tl.int32), 0)
+    if vectors < left:
+        count += tl.sum((tl.load(target + start + lane, mask=rest, other=-1) != -1).to(tl.int32), 0)
+    if count > 0:
+        tl.atomic_add(differing, count.to(tl.int64))
 
 
 @_jit

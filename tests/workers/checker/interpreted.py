@@ -35,6 +35,26 @@ def compare_differences(size: int) -> None:
     assert (counts > 0).tolist() == [False, True, True, False]
 
 
+def compare_sums(size: int) -> None:
+    """Equal memory adds up to equal sums; a changed byte, places that change and signs that flip to others."""
+    one = torch.randint(-100, 100, (size + 16,), dtype=torch.int8)
+    others = [one.clone() for _ in range(8)]
+    others[1][0] ^= 1
+    others[2][size - 1] ^= 64
+    others[3][size] ^= 1  # Beyond its end.
+    others[4][:8], others[4][8:16] = one[8:16], one[:8]
+    others[5][7:16:8] ^= -128
+    others[6][:16] += 1
+    sums = torch.zeros(10, dtype=torch.int64)
+    rows = ((other, sums[index:]) for index, other in enumerate((*others, one)))
+    grid = (max(1, -(-(size // 8) // kernels.WORDS.value)), 9)
+    kernels.sum_up[grid](table(*rows), size, 2**62 + 12345)
+    other_key = torch.zeros(1, dtype=torch.int64)
+    kernels.sum_up[grid[0], 1](table((one, other_key)), size, 2**61 + 1)
+    assert len(sums[[0, 1, 2, 4, 5, 6]].unique()) == 6 - 2 * (size < 16)
+    assert (sums[[3, 7, 8]] == sums[0]).all() and sums[0] != other_key
+
+
 def compare_measures(dtype: str, rows: int, columns: int) -> None:
     output = getattr(torch, dtype)
     kept = torch.float32 if output.itemsize < 4 else torch.float64
@@ -108,6 +128,8 @@ def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:
 if __name__ == "__main__":
     for bytes_ in (1, 7, 8, 61, 4096, 20001):
         compare_differences(bytes_)
+    for bytes_ in (16, 24, 61, 4096, 40001):
+        compare_sums(bytes_)
     for rows_, spans_ in ((17, 1), (100, 3), (2500, 2)):
         for widened_ in (False, True):
             compare_sieves(rows_, spans_, widened=widened_)

@@ -1,5 +1,7 @@
-"""A card on the CPU: an arena, the pattern of red zones, timed content, and the two passes over outputs, in torch."""
+"""A card on the CPU: an arena, the pattern of red zones, timed content, and the passes over inputs and outputs."""
 
+import ctypes
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -7,7 +9,6 @@ import torch
 from tests.workers.checker.sieve import Measures, strains
 from workers.checker.answers import Near
 from workers.checker.base import Run, Tensors
-from workers.checker.sight import input_views
 from workers.float8 import beyond_rounding, is_float8
 from workers.protocol import Operator, Shape, View
 from workers.support.contents import Kind, stream_seed, timed_content, zone_seed
@@ -56,18 +57,18 @@ class PaperCard:
                     values = torch.randint(int(spec.low), int(spec.high), tensor.shape, generator=generator)
                 tensor.copy_(values)
 
-    def departures(
-        self, operator: Operator, shape: Shape, seed: str, contents: Sequence[tuple[int, Sequence[int]]]
-    ) -> torch.Tensor:
-        counts = []
-        views = input_views(operator, shape)
-        for stream, places in contents:
-            found = [self.views(view, [places[view.buffer]])[0] for view in views]
-            given = tuple(torch.empty_like(tensor) for tensor in found)
-            self.fill(operator, shape, seed, {stream: given})
-            pairs = zip(operator.given, given, found, strict=True)
-            counts.append(sum(int((raw(one) != raw(other)).sum()) for item, one, other in pairs if not item.mutable))
-        return torch.tensor(counts, dtype=torch.int32)
+    def address(self, offset: int, size: int) -> int:
+        if not 0 <= offset <= self.arena.numel() - size:
+            raise ValueError("they do not lie in the arena")
+        return self.arena.data_ptr() + offset
+
+    def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
+        rows = [[self._sum(*stretch, key) for stretch in zip(row, sizes, strict=True)] for row in memory]
+        return torch.tensor(rows, dtype=torch.int64).reshape(len(memory), len(sizes))
+
+    def _sum(self, address: int, size: int, key: int) -> int:
+        digest = hashlib.blake2b(ctypes.string_at(address, size), digest_size=8, key=key.to_bytes(8)).digest()
+        return int.from_bytes(digest, signed=True)
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         return sum(int((self.arena[start : start + size] != pattern(start, size, seed)).sum()) for start, size in zones)

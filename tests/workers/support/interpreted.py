@@ -56,35 +56,6 @@ def integers() -> dict[str, torch.Tensor]:
     return found
 
 
-def counts() -> dict[str, torch.Tensor]:
-    """Elements that differ from what was filled, in copies with this many changes; what lies behind is nobody's."""
-    found = {}
-    for dtype, element in ((torch.float32, tl.float32), (torch.float16, tl.float16)):
-        filled = blank(dtype)
-        fill(kernels.fill_floats, [filled], SEEDS[:1], 1, -1e30, 1e30, element)
-        name = f"counted_{str(dtype).removeprefix('torch.')}"
-        found[name] = count(kernels.count_floats, filled, 1, -1e30, 1e30, element)
-    filled = blank(torch.int8)
-    fill(kernels.fill_integers, [filled], SEEDS[:1], 0, 2, tl.int8)
-    found["counted_int8"] = count(kernels.count_integers, filled, 0, 2, tl.int8)
-    zeros = blank(torch.float32)
-    fill(kernels.fill_floats, [zeros], SEEDS[:1], 0, 0.0, 0.0, tl.float32)
-    zeros[[3, 4]] = torch.tensor([-0.0, float("nan")])
-    found["counted_signs"] = count(kernels.count_floats, zeros, 0, 0.0, 0.0, tl.float32)
-    return found
-
-
-def count(kernel: object, filled: torch.Tensor, *arguments: object) -> torch.Tensor:
-    copies = [filled.clone() for _ in range(4)]
-    for copy, changed in zip(copies, ([], [0], [7, 4000, COUNT - 1], [COUNT]), strict=True):
-        copy[changed] += 1
-    counters = torch.zeros(5, dtype=torch.int32)
-    rows = [(copy.data_ptr(), SEEDS[0], counters[index:].data_ptr()) for index, copy in enumerate(copies)]
-    rows.append((filled.data_ptr(), SEEDS[1], counters[4:].data_ptr()))
-    kernel[(-(-COUNT // (8 * BLOCK)), len(rows))](table(rows), COUNT, *arguments, BLOCK)
-    return counters
-
-
 def ranges() -> dict[str, torch.Tensor]:
     memory = blank(torch.uint8, 1024)
     base = memory.data_ptr()
@@ -127,4 +98,4 @@ def zones() -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    torch.save(floats() | integers() | counts() | ranges() | unpoisoned() | zones(), sys.argv[1])
+    torch.save(floats() | integers() | ranges() | unpoisoned() | zones(), sys.argv[1])

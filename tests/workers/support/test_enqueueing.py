@@ -7,13 +7,13 @@ import pytest
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import support_kernels, supported
 from workers.errors import ToolMissing
-from workers.support import SUPPORT, ContentJob, ContentSpec, Kind, Support
+from workers.support import ContentJob, ContentSpec, Kind, Support
 
 NORMAL = ContentSpec("bfloat16", 10_000, Kind.NORMAL, -1.5, 2.0)
 EVEN = ContentSpec("float32", 20, Kind.UNIFORM, 0.0, 1e300)
 DICE = ContentSpec("int32", 10_000, Kind.INTEGERS, -3, 4)
 
-COUNTING = [name for name in SUPPORT if name.startswith("count_") and name != "count_unpoisoned"]
+IN_THREE_WORDS = ("fill_zones", "count_zones")
 
 
 class Watched:
@@ -27,7 +27,7 @@ class Watched:
             paper.deeds[name] = self._look
 
     def _look(self, launched: Launched) -> None:
-        words = 3 if launched.does == "fill_zones" or launched.does in COUNTING else 2
+        words = 3 if launched.does in IN_THREE_WORDS else 2
         table = (ctypes.c_uint64 * (words * launched.grid[1])).from_address(launched.parameters[0])
         self.tables.append((launched, list(table)))
 
@@ -44,14 +44,6 @@ def test_equal_specs_are_filled_together(watched: Watched) -> None:
     (floats, first), (integers, second) = watched.tables
     assert (floats.does, floats.grid, first) == ("fill_bfloat16", (5, 2, 1), [256, 2**64 - 1, 768, 6])
     assert (integers.does, integers.grid, second) == ("fill_int32", (5, 1, 1), [512, 5])
-
-
-def test_what_was_filled_is_counted_by_a_counter_each(watched: Watched) -> None:
-    jobs = [(ContentJob(256, NORMAL, 5), 64), (ContentJob(512, DICE, 6), 68), (ContentJob(768, NORMAL, 7), 64)]
-    watched.support.count_content(5, jobs)
-    (floats, first), (integers, second) = watched.tables
-    assert (floats.does, floats.grid, first) == ("count_bfloat16", (5, 2, 1), [256, 5, 64, 768, 7, 64])
-    assert (integers.does, integers.grid, second) == ("count_int32", (5, 1, 1), [512, 6, 68])
 
 
 def test_contents_are_passed_as_bits(watched: Watched) -> None:
