@@ -92,8 +92,8 @@ class Examiner:
             return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
         for plan in dict.fromkeys(case.plan for case in order.cases):
             mine = [run for run, case in zip(runs, order.cases, strict=True) if case.plan == plan]
-            for index in self._suspects(mine):
-                if self._ledger.examine(self._evidence(mine[index])) is not None:
+            for run in self._suspects(mine)[0]:
+                if self._ledger.examine(self._evidence(run)) is not None:
                     return self._conclude()
         for first, second in order.repeats:
             difference = self._difference(runs[first], runs[second])
@@ -113,12 +113,13 @@ class Examiner:
         damage = describe_damage(self._card, self._subject.operator, mine + its, order.round.seed)
         if damage is not None:
             return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
-        for index in self._suspects(mine):
-            if self._ledger.examine(self._evidence(mine[index])) is not None:
+        candidates, pacers = self._suspects(mine, its)
+        for run in candidates:
+            if self._ledger.examine(self._evidence(run)) is not None:
                 return self._conclude()
-        for index in self._suspects(its, ours=True):
+        for run in pacers:
             ledger = Ledger(CHECKS)
-            ledger.examine(self._evidence(its[index]))
+            ledger.examine(self._evidence(run))
             if ledger.failure is not None:
                 return self._conclude().model_copy(update={"pacer": ledger.failure.reason})
         return self._conclude()
@@ -129,22 +130,28 @@ class Examiner:
         reason = "it writes to memory far from its buffers: mask what it stores, and compute addresses from arguments"
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
 
-    def _suspects(self, runs: Sequence[Run], *, ours: bool = False) -> list[int]:
-        """Positions of runs of one plan that are not seen to be right, even if results may move as nudged inputs do.
+    def _suspects(self, mine: Sequence[Run], its: Sequence[Run] = ()) -> tuple[list[Run], list[Run]]:
+        """Runs that are not seen to be right, even if results may move as nudged inputs do.
 
-        What is seen to be right is entered in the ledger, unless the runs are those of the pacer.
+        Args:
+            mine: The candidate's, of one plan. What is seen to be right of them is entered in the ledger.
+            its: The pacer's, timed beside them.
         """
-        glance = Glance(self._card, self._subject, self._memory)
+        glance, runs = Glance(self._card, self._subject, self._memory), [*mine, *its]
         strains = glance.strains(runs)
         doubted = [index for index, strain in enumerate(strains) if not strain.is_right]
         again = glance.strains([runs[index] for index in doubted], widened=True) if doubted else []
         for index, strain in zip(doubted, again, strict=True):
             strains[index] = strain
-        passed = [strain for strain in strains if strain.is_right]
-        if passed and not ours:
+        passed = [strain for strain in strains[: len(mine)] if strain.is_right]
+        if passed:
             errors, biases = zip(*passed, strict=True)
             self._ledger.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
-        return [index for index, strain in enumerate(strains) if not strain.is_right]
+        suspects = [index for index, strain in enumerate(strains) if not strain.is_right]
+        return (
+            [runs[index] for index in suspects if index < len(mine)],
+            [runs[index] for index in suspects if index >= len(mine)],
+        )
 
     def _evidence(self, run: Run) -> Evidence:
         given = inputs_before(self._card, self._subject.operator, run)

@@ -14,11 +14,15 @@ from workers.protocol import Operator, Shape, View
 
 
 def outputs(card: Card, runs: Sequence[Run]) -> list[Tensors]:
-    """What each of several runs left as its results; at once where they are of one plan."""
-    plan = runs[0].plan
-    if any(run.plan is not plan for run in runs):
-        return [look(card, run.plan.outputs, [run])[0] for run in runs]
-    return look(card, plan.outputs, runs)
+    """What each of several runs left as its results; at once of all that are of one plan."""
+    alike: dict[int, list[int]] = {}
+    for index, run in enumerate(runs):
+        alike.setdefault(id(run.plan), []).append(index)
+    found: dict[int, Tensors] = {}
+    for indices in alike.values():
+        views = runs[indices[0]].plan.outputs
+        found |= zip(indices, look(card, views, [runs[index] for index in indices]), strict=True)
+    return [found[index] for index in range(len(runs))]
 
 
 def inputs_after(card: Card, operator: Operator, run: Run) -> Tensors:
