@@ -53,6 +53,7 @@ class Examiner:
         """
         match order:
             case Attend():
+                self._memory.make_way(self, order.arena_bytes)
                 self._card.attend(order.handle, order.arena_bytes)
             case Forget():
                 self.forget()

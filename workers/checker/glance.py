@@ -79,14 +79,16 @@ class Glance:
             yield groups[start : start + count]
 
     def _look(self, groups: Sequence[Sequence[Run]], widened: bool) -> torch.Tensor:
-        """How near each run is to failing, (2, runs) float32 as `Strain`; runs are in groups of equal content."""
+        """How near each run is to failing, (2, runs) float32 as `Strain`; runs are in groups of equal content.
+
+        Where an output is no such thing as it should be none of them is seen to be right.
+        """
         runs = [run for group in groups for run in group]
         entries = self._entries([group[0] for group in groups], widened)
         known = [entry for entry, group in zip(entries, groups, strict=True) for _ in group]
         seen = outputs(self._card, runs)
-        misfits = [0.0 if _fits(each, entry.answers) else torch.inf for each, entry in zip(seen, known, strict=True)]
-        if any(misfits):
-            return _as_errors(torch.tensor(misfits, device=self._card.device))
+        if not all(_fits(each, entry.answers) for each, entry in zip(seen, known, strict=True)):
+            return _as_errors(torch.full((len(runs),), torch.inf, device=self._card.device))
         found = _as_errors(self._changed(runs, [entry.sums for entry in known]))
         for number in range(len(runs[0].plan.outputs)):
             strain = self._strain([each[number] for each in seen], [entry.answers[number] for entry in known])
@@ -119,11 +121,14 @@ class Glance:
         """What runs were given, made again: timed content, which is of one seed, by kernels of ours."""
         operator = self._subject.operator
         timed = [run for run in unknown.values() if run.content.draw == TIMED]
-        if not timed:
-            return {key: inputs_before(self._card, operator, run) for key, run in unknown.items()}
-        streams = [run.content.stream for run in timed]
-        made = timed_inputs(self._card, operator, timed[0].plan.shape, timed[0].content.seed, streams)
-        return {key: made[key.stream] for key in unknown}
+        made: Mapping[int, Tensors] = {}
+        if timed:
+            streams = [run.content.stream for run in timed]
+            made = timed_inputs(self._card, operator, timed[0].plan.shape, timed[0].content.seed, streams)
+        return {
+            key: made[key.stream] if key.draw == TIMED else inputs_before(self._card, operator, run)
+            for key, run in unknown.items()
+        }
 
     def _fixed(self, shape: Shape) -> list[tuple[int, int]]:
         """Inputs that may not be changed: positions and bytes."""

@@ -268,4 +268,7 @@ def sift(
     plane = tl.num_programs(0).to(tl.int64) * spans * rows
     source = measures + job.to(tl.int64) * spans * rows
     tl.store(found + job, _sifted_errors(entry, source, plane, rows, spans, few))
-    tl.store(found + tl.num_programs(0) + job, _sifted_bias(entry, source, plane, rows, spans))
+    if rows < LEAST_ROWS:
+        tl.store(found + tl.num_programs(0) + job, 0.0)
+    else:
+        tl.store(found + tl.num_programs(0) + job, _sifted_bias(entry, source, plane, rows, spans))

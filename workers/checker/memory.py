@@ -1,6 +1,7 @@
 """The checker's memory: answers that will be asked for again, as many as fit on the card."""
 
 import secrets
+import sys
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -57,12 +58,20 @@ class Memory:
     newest would forget every one just before it is asked for again; so what comes last is not kept instead.
     """
 
-    def __init__(self, capacity_bytes: int, askers: int = 1) -> None:
-        """Start empty; `askers` judge side by side, each a subject at a time."""
+    def __init__(self, most_bytes: int, askers: int = 1, room_bytes: int = sys.maxsize) -> None:
+        """Start empty.
+
+        Args:
+            most_bytes: How much of the card they may take.
+            askers: How many judge side by side, each a subject at a time.
+            room_bytes: What they and the arenas of those who ask may take together.
+        """
         self._recent = RECENT * askers
         self._secret = ""
-        self.capacity_bytes = capacity_bytes
-        """How much of the card they may take."""
+        self._most_bytes, self._room_bytes = most_bytes, room_bytes
+        self._arenas: dict[object, int] = {}
+        self.capacity_bytes = most_bytes
+        """How much of the card they may take beside the arenas of now."""
         self.key = secrets.randbits(63) | 1
         """What sums of inputs follow from (`workers.checker.base.Card.sums`)."""
         self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
@@ -76,6 +85,13 @@ class Memory:
         self._turn += 1
         return self._secret
 
+    def make_way(self, asker: object, arena_bytes: int) -> None:
+        """Take no more from now on than the arenas leave, of which one asker's is as large as this."""
+        self._arenas[asker] = arena_bytes
+        self.capacity_bytes = max(0, min(self._most_bytes, self._room_bytes - sum(self._arenas.values())))
+        while self._held_bytes > self.capacity_bytes:
+            self._forget(next(iter(self._entries)))
+
     def recall(self, key: Key, *, widened: bool) -> Entry | None:
         """What is known of a content, or None; widened answers are as good where the others will do."""
         entry, _ = self._entries.get(key, (None, 0))
@@ -88,7 +104,7 @@ class Memory:
     def keep(self, key: Key, entry: Entry) -> None:
         """Remember this in place of what was known of the content, if it is small and there is room, or can be."""
         self._forget(key)
-        if entry.bytes * ENTRY_SHARE > self.capacity_bytes:
+        if entry.bytes * ENTRY_SHARE > self._most_bytes:
             return
         while self._entries and self._held_bytes + entry.bytes > self.capacity_bytes:
             oldest, (_, turn) = next(iter(self._entries.items()))

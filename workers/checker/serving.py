@@ -23,6 +23,10 @@ MEMORY_SHARE = 0.45
 """Share of the card's memory that answers may take. Those of a race of 16 pairs take 7 GB where every output is of
 16 bits, for a sample lasts 100 us whatever the shape: five races fit on 80 GB, and with 0.3 they did not."""
 
+ROOM_SHARE = 0.75
+"""Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and what is
+worked out need the rest. Where arenas take half of a card there is a quarter of it left for answers."""
+
 NO_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """How a driver or library says that there is too little memory."""
 
@@ -78,7 +82,8 @@ class Checker:
         torch.set_num_threads(1)  # Threads of the bench did not come along.
         demand_precision()
         card = self._begin()
-        return card, Memory(int(MEMORY_SHARE * card.memory_bytes), self._sharers)
+        most, room = (int(share * card.memory_bytes) for share in (MEMORY_SHARE, ROOM_SHARE))
+        return card, Memory(most, self._sharers, room)
 
 
 def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaCard:

@@ -63,6 +63,18 @@ def test_an_output_of_another_type_is_suspect():
     assert not glance.strains([fewer])[0].is_right
 
 
+def test_runs_beside_one_of_another_type_are_not_seen_to_be_right():
+    stage = Stage(operator("softmax"))
+    kernels = (torch.zeros_like, HONEST["softmax"])
+    slots, content = stage.slots(2), Content(draw=TIMED, seed=SEED, stream=0)
+    runs = [stage.play(kernel, slot, content) for kernel, slot in zip(kernels, slots, strict=True)]
+    half = stage.plan.outputs[0].model_copy(update={"dtype": "float16"})
+    retyped = Run(stage.plan.model_copy(update={"outputs": (half,)}), runs[1].slot, content)
+    glance = Glance(stage.card, Subject(stage.operator, {stage.shape.key: stage.graph}), Memory(0))
+    assert not any(strain.is_right for strain in glance.strains([runs[0], retyped]))
+    assert [strain.is_right for strain in glance.strains(runs)] == [False, True]
+
+
 @pytest.mark.parametrize("memory_bytes", [0, 2**24])
 def test_drawn_contents_are_looked_at_together(memory_bytes):
     stage = Stage(operator("softmax"))

@@ -98,3 +98,23 @@ def test_widened_answers_replace_the_others():
     assert memory.recall(key(1), widened=False) is wide
     memory.clear()
     assert memory.recall(key(1), widened=False) is None
+
+
+def test_answers_make_way_for_arenas():
+    memory = Memory(10 * ENTRY_SHARE, askers=2, room_bytes=12 * ENTRY_SHARE)
+    one, other = object(), object()
+    memory.make_way(one, 2 * ENTRY_SHARE)
+    for stream in range(1, ENTRY_SHARE + 1):
+        memory.keep(key(stream), entry(10))
+    assert recalled(memory) == list(range(1, ENTRY_SHARE + 1))
+    memory.make_way(other, 5 * ENTRY_SHARE)
+    kept = recalled(memory)
+    assert kept == list(range(ENTRY_SHARE // 2 + 1, ENTRY_SHARE + 1))
+    memory.keep(key(1), entry(10))
+    assert recalled(memory) == kept, "recent subjects asked for all of these"
+    memory.make_way(one, 20 * ENTRY_SHARE)
+    assert recalled(memory) == []
+    memory.make_way(one, 0)
+    memory.make_way(other, 0)
+    memory.keep(key(1), entry(10))
+    assert recalled(memory) == [1]

@@ -1,4 +1,4 @@
-"""Computes the right result, and then nothing of use for a hundred times as long.
+"""Computes the right result, and then nothing of use for ten times as long.
 
 operator: rmsnorm
 on a card: correct
@@ -29,5 +29,5 @@ def rmsnorm(x, weight):
     n_rows, n_cols = x.shape
     y = torch.empty_like(x)
     block = triton.next_power_of_2(n_cols)
-    rmsnorm_kernel[(n_rows,)](x, weight, y, n_cols, SPINS=2000, BLOCK=block, num_warps=8)
+    rmsnorm_kernel[(n_rows,)](x, weight, y, n_cols, SPINS=1000, BLOCK=block, num_warps=8)
     return y
