@@ -18,7 +18,7 @@ from workers.gate.drafting import Draft, Sketch, name_of, rewrite
 from workers.gate.mutants import arithmetic, reductions, roundings, selections
 from workers.gate.mutants.base import Mutation
 from workers.gate.mutants.borders import input_mutants, output_mutants
-from workers.protocol import Graph, Node, Operator
+from workers.protocol import DTYPE_BYTES, Graph, Node, Operator
 from workers.protocol.graph import Value
 
 __all__ = ["Mutant", "mutants_of"]
@@ -54,7 +54,9 @@ def mutants_of(operator: Operator, sketch: Sketch) -> Iterator[Mutant]:
 
 
 def _node_mutants(operator: Operator, sketch: Sketch) -> Iterator[Mutant]:
-    rounding = roundings.mutations(allow_tf32=operator.precision.allow_tf32)
+    # Where all results are rounded to fewer digits than TF32 keeps, it is chance whether anybody can tell.
+    allow_tf32 = operator.precision.allow_tf32 or all(DTYPE_BYTES[item.dtype] < 4 for item in operator.results)
+    rounding = roundings.mutations(allow_tf32=allow_tf32)
     table = (*reductions.MUTATIONS, *arithmetic.MUTATIONS, *selections.MUTATIONS, *rounding)
     occurring = Counter(map(name_of, sketch.graph.nodes))
     seen: Counter[str] = Counter()

@@ -43,6 +43,13 @@ def test_tf32_is_no_mutation_where_it_is_allowed():
     assert not any("TF32" in name for name in all_of(allowed, sketch))
 
 
+def test_tf32_is_no_mutation_where_results_are_narrower():
+    narrow = operator("product", outputs=[{"name": "out0", "dtype": "bfloat16"}])
+    sketch, _ = sketch_of(operator("product"))
+    assert any("TF32" in name for name in all_of(operator("product"), sketch))
+    assert not any("TF32" in name for name in all_of(narrow, sketch))
+
+
 def test_steps_cover_an_axis():
     for size in (1, 5, 32, 33, 1000):
         parts = steps(size)
