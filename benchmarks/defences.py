@@ -26,12 +26,10 @@ from tests.gpu.runner.card import on_card
 from workers.checker import compile_checker
 from workers.checker.answers import Near
 from workers.checker.card import CudaCard
-from workers.checker.sight import input_views
 from workers.checks import CHECKS
 from workers.devices import DEVICES
 from workers.devices.base import DeviceBench
 from workers.devices.crew import ARENA_SHARE
-from workers.devices.cuda import CudaDevice
 from workers.driver import address_of
 from workers.errors import WorkerError
 from workers.placement import SMALL_ZONE_BYTES
@@ -47,8 +45,6 @@ TURNS = 20
 WARM = 3
 """Times before that which do not count."""
 SEED = "5eed" * 8
-ROOM_BYTES = 2**28
-"""Bytes of the arena for each input."""
 
 
 def spread_of(values: Sequence[float]) -> Row:
@@ -67,11 +63,14 @@ def kernel_times_us(
 def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_bytes: int) -> dict[str, Row]:
     arena = Arena.allocate(arena_bytes)
     card._arena, support, stream = arena, card._support, torch.cuda.current_stream().cuda_stream
-    given = input_views(operator, shape)
-    places = [ROOM_BYTES * (1 + view.buffer) for view in given]
-    jobs = content_jobs(operator, shape, SEED, 0, [arena.pointer + place for place in places])
-    output = torch.zeros(given[0].shape, dtype=getattr(torch, given[0].dtype), device=card.device)
-    pieces = len(given) + 1
+    inputs = [
+        torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype), device=card.device)
+        for item in operator.given
+    ]
+    pointers = [tensor.data_ptr() for tensor in inputs]
+    jobs = content_jobs(operator, shape, SEED, 0, pointers)
+    output = torch.zeros_like(inputs[0])
+    pieces = len(inputs) + 1
     zones = [(4 * SMALL_ZONE_BYTES * number, SMALL_ZONE_BYTES) for number in range(pieces + 1)]
     columns = output.shape[-1]
     rows = prod(output.shape) // columns
@@ -87,7 +86,7 @@ def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_byt
         "flush the cache": lambda: support.flush(stream),
         "write red zones": lambda: support.zones_fill(stream, arena.pointer, zones, seed64),
         "look at red zones": lambda: support.zones_count(stream, arena.pointer, zones, seed64),
-        "add up inputs": lambda: card.sums([[job.pointer for job in jobs]], [view.end_bytes for view in given], 1),
+        "add up inputs": lambda: card.sums([pointers], [tensor.nbytes for tensor in inputs], 1),
         "measure the output": lambda: card.strains([output], [answer]),
         "overwrite the arena": lambda: support.poison(stream, [(arena.pointer, arena.bytes)]),
         "look at idle memory": lambda: card.is_poisoned([(0, arena.bytes)]),  # As it was just overwritten.
@@ -130,9 +129,9 @@ def judge(bench: DeviceBench, job: MeasureJob, turns: int, allowance: Allowance)
 def orders(bench: DeviceBench, job: MeasureJob, allowance: Allowance) -> Row:
     """Seconds of a candidate by order, and by stage."""
     judge(bench, job, WARM, allowance)
-    before = bench.spent_s if isinstance(bench, CudaDevice) else {}
+    before = bench.spent_s
     seconds, stages = judge(bench, job, TURNS, allowance)
-    after = bench.spent_s if isinstance(bench, CudaDevice) else {}
+    after = bench.spent_s
     by_order = {name: (spent - before.get(name, 0.0)) / (len(seconds) + 1) for name, spent in after.items()}
     names = sorted({name for row in stages for name in row})
     by_stage = {name: statistics.median(row.get(name, 0.0) for row in stages) for name in names}

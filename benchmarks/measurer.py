@@ -58,7 +58,7 @@ class Measurer:
         self.busy_with = ""
         """Id of the job that it said it began last."""
         self.spent_s: Mapping[str, float] = {}
-        """Seconds by order so far, as `workers.devices.cuda.CudaDevice.spent_s` has them; nothing on other devices."""
+        """Seconds by order so far, as `workers.devices.base.DeviceBench.spent_s` has them."""
         said = self._link.recv() if self._link.poll(OPEN_S) else "it does not answer"
         if not isinstance(said, dict):
             self.close()
@@ -203,13 +203,13 @@ def _work(link: Connection, device: Device, seat: Seat, briefly: bool) -> None:
                 link.poll(LOOK_S)
                 continue
             job = known.pop(prepared or 0)
-            on_card = bench if isinstance(bench, CudaDevice) else None
-            link.send((job.id, None, on_card.spent_s if on_card else {}))
+            link.send((job.id, None, bench.spent_s))
             try:
-                answer: Report | Failure = (on_card.measure_briefly if on_card and briefly else bench.measure)(job)
+                measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
+                answer: Report | Failure = measure(job)
             except WorkerError as error:
                 answer = Failure(error=f"{type(error).__name__}: {error}", transient=True)
-            link.send((job.id, answer, on_card.spent_s if on_card else {}))
+            link.send((job.id, answer, bench.spent_s))
             idle_since = time.monotonic()
     except (EOFError, OSError):
         bench.close()

@@ -101,10 +101,7 @@ class CudaCard:
         Raises:
             ValueError: If they do not lie in it.
         """
-        arena = self._opened_arena()
-        if not 0 <= offset <= arena.bytes - size:
-            raise ValueError(f"{size} bytes from {offset} on do not lie in an arena of {arena.bytes}")
-        return arena.pointer + offset
+        return self._opened_arena().address(offset, size)
 
     def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
         """What stretches of memory add up to, (rows, columns) int64, as `workers.checker.kernels.sum_up` has it.

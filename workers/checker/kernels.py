@@ -94,11 +94,16 @@ def _beyond_rounding(got: tl.tensor, value: tl.tensor, bits: tl.constexpr) -> tl
 
 
 @_jit
+def _is_finite(value: tl.tensor) -> tl.tensor:
+    return tl.abs(value) < float("inf")
+
+
+@_jit
 def _compared(
     got: tl.tensor, value: tl.tensor, inverse: tl.tensor, own: tl.tensor, bits: tl.constexpr
 ) -> tuple[tl.tensor, ...]:
     """Of each element, times `inverse`: its error, that in products, its value; and whether it is strange."""
-    usable = (tl.abs(got) < float("inf")) & (tl.abs(value) < float("inf"))
+    usable = _is_finite(got) & _is_finite(value)
     alike = (got == value) | ((got != got) & (value != value))
     error = tl.where(usable, (got - value) * inverse, 0.0).to(tl.float32)
     scaled = tl.where(usable, value * inverse, 0.0).to(tl.float32)
@@ -166,11 +171,6 @@ def measure(
 def _larger(one: tl.tensor, other: tl.tensor) -> tl.tensor:
     """The larger of two; NaN if one of them is."""
     return tl.maximum(one, other, propagate_nan=tl.PropagateNan.ALL)
-
-
-@_jit
-def _is_finite(value: tl.tensor) -> tl.tensor:
-    return tl.abs(value) < float("inf")
 
 
 @_jit

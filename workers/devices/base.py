@@ -68,6 +68,11 @@ class DeviceBench(ABC):
         self.folder = folder
         self.checks = checks
 
+    @property
+    def spent_s(self) -> dict[str, float]:
+        """Seconds that were waited so far for processes that it employs, by kind of order."""
+        return {}
+
     @abstractmethod
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a figure, by name."""

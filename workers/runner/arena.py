@@ -85,9 +85,18 @@ class Arena:
         Raises:
             ValueError: If they do not lie in it, or it is closed.
         """
+        self.address(offset, size)
+        return self._opened()[offset : offset + size]
+
+    def address(self, offset: int, size: int) -> int:
+        """Where so many bytes lie that begin at a byte of it.
+
+        Raises:
+            ValueError: If they do not lie in it.
+        """
         if offset < 0 or size < 0 or offset + size > self.bytes:
             raise ValueError(f"{size} bytes from {offset} on do not lie in an arena of {self.bytes}")
-        return self._opened()[offset : offset + size]
+        return self.pointer + offset
 
     def view(self, view: View, base_offset: int) -> torch.Tensor:
         """A plan's view in a buffer that starts at byte `base_offset`.
