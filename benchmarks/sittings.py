@@ -1,7 +1,7 @@
 """Honest kernels judged in two sittings, equal kernels up for promotion: what can be repeated, and how fast it goes.
 
     python -m benchmarks.sittings --out results --count 50 --confirms 200
-    python -m benchmarks.sittings --out results --count 0 --confirms 1000 --challengers gelu --shapes 1 --minutes 9
+    python -m benchmarks.sittings --count 0 --confirms 1000 --challengers gelu --shapes 1 --benches 3 --minutes 9
 
 Several cards of a host take parts of the confirms, and `--rows` makes one result, `equal.json`, of all of them:
 
@@ -20,15 +20,18 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import cycle, islice
 from math import comb
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from benchmarks.card import over_pacer
 from benchmarks.correlation import spearman
 from benchmarks.figures import Allowance, Figures, Row, device_of
-from tests.gpu.benches import Served, measuring
+from tests.gpu.benches import Served, Team, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Traces, measure_job, trace_all
@@ -102,23 +105,39 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
     }
 
 
-def challenge(jobs: Iterable[ConfirmJob], command: Sequence[str], figures: Figures, allowance: Allowance) -> Row:
-    """Have seeds challenge themselves, as a confirm does, a row each; how often noise would have promoted one."""
+def challenge(
+    jobs: Iterable[ConfirmJob], command: Sequence[str], benches: int, figures: Figures, allowance: Allowance
+) -> Row:
+    """Have seeds challenge themselves, as a confirm does, a row each; how often noise would have promoted one.
+
+    The first is judged alone: the baselines that it measures are kept for all others.
+
+    Args:
+        jobs: What to confirm.
+        command: What starts a bench.
+        benches: That share the card.
+        figures: Take the rows.
+        allowance: Time for it.
+    """
     rows: list[Row] = []
-    with Served(command, MEASURED_DEADLINE_S) as bench:
-        for job in jobs:
-            if allowance.spent:
-                break
-            started = time.perf_counter()
-            answer = bench.ask(job)
-            row: Row = {"confirm": job.id, "wall_s": time.perf_counter() - started, "rival": None}
-            if isinstance(answer, Report) and answer.rival is not None:
-                row |= {"rival": answer.rival.model_dump(), "promoted": answer.rival.low > 1 + PRACTICAL_MARGIN}
-            else:
-                row["reason"] = str(getattr(answer, "reason", "") or getattr(answer, "error", ""))[:200]
+    told, begun = Lock(), time.perf_counter()
+
+    def ask(job: ConfirmJob) -> None:
+        if allowance.spent:
+            return
+        started = time.perf_counter()
+        row = _confirmed(job, team.ask(job)) | {"wall_s": time.perf_counter() - started}
+        with told:
             rows.append(row)
             figures.add(row, f"{job.id} {row['rival']} {row['wall_s']:.2f} s")
-    return tally(rows)
+
+    with closing(Team(command, MEASURED_DEADLINE_S)) as team, ThreadPoolExecutor(benches) as pool:
+        remaining = iter(jobs)
+        for job in islice(remaining, 1):
+            pool.submit(ask, job).result()
+        for done in [pool.submit(ask, job) for job in remaining]:
+            done.result()
+    return {**tally(rows), "benches": benches, "seconds": time.perf_counter() - begun}
 
 
 def tally(rows: Sequence[Mapping[str, Any]]) -> Row:
@@ -173,6 +192,14 @@ def _confirm(name: str, turn: int, shapes: int | None, traces: Traces, device: D
     )
 
 
+def _confirmed(job: ConfirmJob, answer: Answer) -> Row:
+    row: Row = {"confirm": job.id, "rival": None}
+    if isinstance(answer, Report) and answer.rival is not None:
+        promoted = answer.rival.low > 1 + PRACTICAL_MARGIN
+        return row | {"rival": answer.rival.model_dump(), "promoted": promoted, "stages_s": answer.stages_s}
+    return row | {"reason": str(getattr(answer, "reason", "") or getattr(answer, "error", ""))[:200]}
+
+
 def _said(answer: Answer) -> Row:
     if not isinstance(answer, Report):
         return {"outcome": "failure", "reason": getattr(answer, "error", ""), "over_pacer": {}, "stages_s": {}}
@@ -208,6 +235,7 @@ def main() -> None:
     options.add_argument("--minutes", type=float, default=60.0, help="after which nothing more is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines of confirms are kept")
     options.add_argument("--card", type=int, default=0)
+    options.add_argument("--benches", type=int, default=1, help="that share the card while seeds challenge themselves")
     options.add_argument("--device", type=Device.parse, help="instead of the card's")
     options.add_argument("--rows", type=Path, nargs="+", help="join the confirms in these files, and judge nothing")
     chosen = options.parse_args()
@@ -241,7 +269,8 @@ def main() -> None:
     names = [name for name in challengers or sorted(traces.pacers) if traces.knows(name)]
     turns = zip(range(chosen.confirms), cycle(names), strict=False)
     confirms = (_confirm(name, turn, chosen.shapes, traces, device) for turn, name in turns)
-    figures.conclude(equal=challenge(confirms, command, figures, allowance))
+    command = measuring(device, Seat(chosen.card, chosen.benches), chosen.data)
+    figures.conclude(equal=challenge(confirms, command, chosen.benches, figures, allowance))
 
 
 if __name__ == "__main__":
