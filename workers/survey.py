@@ -11,6 +11,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 
 from triton.backends.nvidia.compiler import get_ptxas
 
@@ -73,15 +74,20 @@ def _versions() -> dict[str, str]:
 
 
 def _cards() -> tuple[tuple[CardSurvey, ...], str]:
-    """The cards, and why there are no more."""
+    """The cards that can be opened, and what is to be said of others: one whose memory is full hides none after it."""
     cards: list[CardSurvey] = []
-    while True:
+    closed: list[str] = []
+    for number in count():
         try:
-            cards.append(_card(len(cards)))
-        except ToolMissing as missing:
-            return tuple(cards), "" if cards else f"not tried: {missing}"
+            driver.address_of(number)
+        except (ToolMissing, driver.DriverError) as error:
+            closed += [] if number else [f"not tried: {error}"]
+            break
+        try:
+            cards.append(_card(number))
         except driver.DriverError as error:
-            return tuple(cards), f"card {len(cards)} cannot be opened: {error}"
+            closed.append(f"card {number} cannot be opened: {error}")
+    return tuple(cards), "; ".join(closed)
 
 
 def _card(number: int) -> CardSurvey:

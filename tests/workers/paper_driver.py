@@ -58,7 +58,7 @@ class Launched:
 
 @dataclass
 class Paper:
-    """The driver of a machine with one card.
+    """The driver of a machine with one card, or several that are alike.
 
     Attributes:
         launched: Launches, in the order in which they ran.
@@ -66,6 +66,8 @@ class Paper:
         log: Every enqueued thing by name, in order; launches by what they do.
         failing: Errors by the name of the call that reports them, or by what a kernel does.
         clusters: Clusters that the card holds at a time.
+        cards: How many there are.
+        full: Cards that have no memory left for another process.
     """
 
     launched: list[Launched] = field(default_factory=list)
@@ -77,6 +79,8 @@ class Paper:
     total_bytes: int = 2**30
     address: str = "0000:1B:00.0"
     clusters: int = 4
+    cards: int = 1
+    full: frozenset[int] = frozenset()
     now_us: float = 0.0
     allowed_shared: dict[int, int] = field(default_factory=dict)
     unloaded: int = 0
@@ -97,12 +101,14 @@ class Paper:
         return self._said("cuInit")
 
     def cuDeviceGetCount(self):
-        return self._said("cuDeviceGetCount", 1)
+        return self._said("cuDeviceGetCount", self.cards)
 
     def cuDeviceGet(self, index: int):
         return self._said("cuDeviceGet", index)
 
     def cuDevicePrimaryCtxRetain(self, device: int):
+        if device in self.full:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
         return self._said("cuDevicePrimaryCtxRetain", 77)
 
     def cuCtxSetCurrent(self, context: int):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.workers.paper_driver import Result, on_paper
 from workers.protocol.survey import Survey
 from workers.survey import PACKAGES, survey
 
@@ -29,3 +30,19 @@ def test_memory_that_cannot_be_opened_is_an_error_of_the_reader() -> None:
     reader = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (reader.returncode, reader.stdout) == (1, "")
     assert reader.stderr.splitlines()[-1].startswith(("workers.errors.ToolMissing", "workers.driver.DriverError"))
+
+
+def test_a_card_that_is_full_hides_none_after_it() -> None:
+    with on_paper() as paper:
+        paper.cards, paper.full = 3, frozenset({0, 2})
+        found = survey()
+    assert [card.number for card in found.cards] == [1]
+    assert found.no_card == (
+        "card 0 cannot be opened: CUDA_ERROR_OUT_OF_MEMORY; card 2 cannot be opened: CUDA_ERROR_OUT_OF_MEMORY"
+    )
+
+
+def test_a_driver_that_cannot_be_used_is_said_once() -> None:
+    with on_paper() as paper:
+        paper.failing["cuInit"] = Result.CUDA_ERROR_INVALID_VALUE
+        assert survey().no_card == "not tried: CUDA_ERROR_INVALID_VALUE"
