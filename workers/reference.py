@@ -6,7 +6,6 @@ The graph is data that left a jail, so every operation is looked up in `OPERATIO
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from math import inf
 from typing import Any, TypeAlias, TypeGuard
 
 import torch
@@ -204,8 +203,8 @@ def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], d
 
 def is_finite(*tensors: torch.Tensor) -> bool:
     """Whether tensors hold neither NaN nor infinities; one pass over each without a copy, and one wait for the card."""
-    most = [torch.linalg.vector_norm(readable(tensor), inf).double() for tensor in tensors if tensor.numel()]
-    return not most or bool(torch.stack(most).isfinite().all())
+    ends = [end.double() for tensor in tensors if tensor.numel() for end in torch.aminmax(readable(tensor))]
+    return not ends or bool(torch.stack(ends).isfinite().all())
 
 
 def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor:
@@ -239,31 +238,34 @@ def _multiply_into(product: torch.Tensor, left: torch.Tensor, right: torch.Tenso
 
 
 def _product_of_part(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """BLAS multiplies what is finite; which sums have terms that are not is told by products of masks."""
-    one, other = _Signs(left), _Signs(right)
+    """BLAS multiplies what is finite; which sums have terms that are not is told by products of small whole numbers."""
+    one, other = _Terms(left), _Terms(right)
     product = left.nan_to_num(0.0, 0.0, 0.0) @ right.nan_to_num(0.0, 0.0, 0.0)
-    rising = _meet((one.up, other.plus), (one.plus, other.up), (one.down, other.minus), (one.minus, other.down))
-    falling = _meet((one.up, other.minus), (one.minus, other.up), (one.down, other.plus), (one.plus, other.down))
-    lost = _meet((one.nan, other.any), (one.any, other.nan), (one.up | one.down, other.zero))
-    lost |= _meet((one.zero, other.up | other.down))
+    infinite = _meet((one.is_infinite, other.is_signed), (one.is_signed, other.is_infinite))
+    signed = _meet((one.infinite, other.sign), (one.sign, other.infinite))
+    lost = _meet((one.is_infinite, other.is_zero), (one.is_zero, other.is_infinite)) > 0
+    lost |= one.nan.any(-1, keepdim=True) | other.nan.any(-2, keepdim=True)
+    rising, falling = infinite > -signed, infinite > signed
     for where, value in ((rising, float("inf")), (falling, float("-inf")), (lost, float("nan"))):
         product += torch.where(where, value, 0.0)
     return product
 
 
-class _Signs:
-    """Masks of a factor's elements: NaN, infinite up or down, above, below or at zero."""
+class _Terms:
+    """What decides about infinite terms: a factor's signs, 0 for NaN, and those of its infinities alone; as numbers."""
 
     def __init__(self, values: torch.Tensor) -> None:
-        self.nan, self.any = values.isnan(), torch.ones_like(values, dtype=torch.bool)
-        self.up, self.down = values.isposinf(), values.isneginf()
-        self.plus, self.minus, self.zero = values > 0, values < 0, values == 0
+        self.nan = values.isnan()
+        self.sign = values.sign().nan_to_num(0.0).float()
+        self.infinite = torch.where(values.isinf(), self.sign, 0.0)
+        self.is_signed, self.is_infinite = self.sign.abs(), self.infinite.abs()
+        self.is_zero = (values == 0).float()
 
 
 def _meet(*pairs: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Where some pair of masks, of a left and a right factor, is set at one inner index."""
-    lefts, rights = ([pair[side].float() for pair in pairs] for side in (0, 1))
-    return torch.cat(lefts, -1) @ torch.cat(rights, -2) > 0
+    """Sums of products of such numbers, of a left and a right factor: exact below 2^23 inner indices."""
+    lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
+    return torch.cat(lefts, -1) @ torch.cat(rights, -2)
 
 
 @cache

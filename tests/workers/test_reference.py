@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.live import LiveBytes
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Shape
-from workers.reference import OPERATIONS, evaluate, filters, is_allowed
+from workers.reference import OPERATIONS, evaluate, filters, is_allowed, is_finite
 
 X = InputRef(input=0)
 
@@ -142,6 +142,29 @@ def test_large_products_are_worked_out_in_parts(elements, sizes, monkeypatch):
     torch.testing.assert_close(parts, whole, equal_nan=True)
     terms = left.double().unsqueeze(-1) * right.double().unsqueeze(-3)
     torch.testing.assert_close(whole, terms.sum(-2), equal_nan=True)
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("special", [1, 3, 7])
+def test_every_mix_of_terms_gives_what_ieee_says(double, special):
+    generator = torch.Generator().manual_seed(special)
+    values = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0, -0.0, 1e-40, -1e-40, 2.0, -3.0])
+    likely = torch.tensor([1.0] * special + [8.0] * (len(values) - special))
+    pair = [values[torch.multinomial(likely, 6 * 20 * 20, True, generator=generator)].view(6, 20, 20) for _ in range(2)]
+    left, right = pair[0][:, :, :3], pair[1][:, :3]
+    product = Node(op="aten.bmm.default", args=(X, InputRef(input=1)))
+    (found,) = evaluate(graph(product), [left, right], double=double)
+    terms = left.double().unsqueeze(-1) * right.double().unsqueeze(-3)
+    torch.testing.assert_close(found, terms.sum(-2).to(found.dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e5m2])
+def test_finite_is_what_holds_no_nan_and_no_infinity(dtype):
+    fine = torch.linspace(-2, 2, 9).to(dtype)
+    assert is_finite(fine) and is_finite() and is_finite(fine[:0]) and is_finite(fine, fine)
+    for value in ("nan", "inf", "-inf"):
+        spoiled = torch.where(torch.arange(9) == 4, float(value), torch.linspace(-2, 2, 9)).to(dtype)
+        assert not is_finite(spoiled) and not is_finite(fine, spoiled)
 
 
 def test_every_operation_that_computes_can_be_rounded():
