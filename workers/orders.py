@@ -64,11 +64,22 @@ class Case(Wire):
 
 
 class Sample(Wire):
-    """One timed stretch: `slots` are run one after the other, each on a stream of timed content of its own."""
+    """One timed stretch: `slots` are run one after the other, each on a stream of timed content of its own.
+
+    Decoys are filled as slots are, and nothing is ever run on them: what a call does for others than itself it does
+    for them, too.
+    """
 
     side: Side
     slots: tuple[int, ...]
     streams: tuple[int, ...]
+    """Of the slots, then of the decoys."""
+    decoys: tuple[int, ...] = ()
+
+    @property
+    def filled(self) -> tuple[int, ...]:
+        """The slots, then the decoys."""
+        return self.slots + self.decoys
 
 
 class Round(Wire):
@@ -91,8 +102,13 @@ class Round(Wire):
             )
             for sample in self.samples
             if sample.side is side
-            for slot, stream in zip(sample.slots, sample.streams, strict=True)
+            for slot, stream in zip(sample.slots, sample.streams[: len(sample.slots)], strict=True)
         )
+
+    def decoys(self, side: Side) -> tuple[Slot, ...]:
+        """Where nothing of a side is run, though all is there for it."""
+        mine = (sample for sample in self.samples if sample.side is side)
+        return tuple(self.slots[side][slot] for sample in mine for slot in sample.decoys)
 
 
 class Claim(Wire):

@@ -57,7 +57,7 @@ class Card(Protocol):
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
 
     def is_poisoned(self, stretches: Sequence[Stretch]) -> bool:
-        """Whether every byte of stretches of the arena is 0xFF; they begin and end at multiples of 16 bytes."""
+        """Whether every byte of stretches of the arena is 0xFF; they begin at multiples of 16 bytes."""
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large contiguous tensors, (pairs,) int32: zero if they are equal bit for bit."""

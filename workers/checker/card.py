@@ -24,6 +24,8 @@ SHARE = 0.65
 times its bytes to work out, 90 GB, beside two runs in 30 GB. It is given back before baselines need it."""
 MEASURES = 5
 """Figures that `workers.checker.kernels.measure` writes for each row."""
+POISON = 0xFF
+"""What every byte of memory that was overwritten is (`workers.support.kernels.poison`)."""
 _ALIGNMENT = 16
 # Bytes that the kernels take addresses to be multiples of.
 _WARP = 32
@@ -124,11 +126,13 @@ class CudaCard:
         return self._support.zones_count(self._stream, self._opened_arena().pointer, zones, zone_seed(seed))
 
     def is_poisoned(self, stretches: Sequence[Stretch]) -> bool:
-        """Whether every byte of stretches of the arena is 0xFF; they begin and end at multiples of 16 bytes."""
-        base = self._opened_arena().pointer
-        return not self._support.count_unpoisoned(
-            self._stream, [(base + start, end - start) for start, end in stretches]
-        )
+        """Whether every byte of stretches of the arena is poison; they begin at multiples of 16 bytes."""
+        arena = self._opened_arena()
+        whole = [(arena.pointer + start, size) for start, end in stretches if (size := (end - start) // 16 * 16)]
+        rests = [arena.tensor(end - size, size) for start, end in stretches if (size := (end - start) % 16)]
+        if self._support.count_unpoisoned(self._stream, whole):
+            return False
+        return not rests or bool((torch.cat(rests) == POISON).all())
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large tensors, (pairs,) int32: zero if they are equal bit for bit."""

@@ -1,6 +1,6 @@
 """The examiner: carries out one order after the other and says what it saw."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from workers.checker.base import Card, Run, Subject
 from workers.checker.glance import Glance
@@ -13,8 +13,10 @@ from workers.checks.bias import Bias
 from workers.checks.error_ratio import ErrorRatio
 from workers.errors import BadMessage
 from workers.orders import (
+    TIMED,
     Adopt,
     Attend,
+    Content,
     Examine,
     Examined,
     ExamineIdle,
@@ -22,11 +24,14 @@ from workers.orders import (
     Forget,
     Order,
     Side,
+    Stretch,
 )
 from workers.protocol import Outcome
 
 IDLE_BYTES = 8 * 2**30
 """How much of the card may be kept for the next look: what a batch of runs takes (`workers.checker.glance`)."""
+UNCALLED = "it writes results where it was not called: a call may write to its own buffers alone"
+"""What is said of a candidate that did the work of a call that never came."""
 
 
 class Examiner:
@@ -111,9 +116,12 @@ class Examiner:
 
     def _examine_round(self, order: ExamineRound) -> Examined:
         mine, its = (_timed_runs(order, side) for side in (Side.CANDIDATE, Side.PACER))
-        damage = describe_damage(self._card, self._subject.operator, mine + its, order.round.seed)
+        decoys = _decoys(order)
+        damage = describe_damage(self._card, self._subject.operator, mine + its + decoys, order.round.seed)
         if damage is not None:
             return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
+        if decoys and not self._card.is_poisoned([stretch for run in decoys for stretch in _results(run)]):
+            return self._conclude(Outcome.OUT_OF_BOUNDS, UNCALLED)
         candidates, pacers = self._suspects(mine, its)
         for run in candidates:
             if self._ledger.examine(self._evidence(run)) is not None:
@@ -163,6 +171,19 @@ class Examiner:
         if outcome is None and failure is not None:
             outcome, reason = failure.outcome, failure.reason
         return Examined(outcome=outcome, reason=reason, checks=self._ledger.results())
+
+
+def _decoys(order: ExamineRound) -> list[Run]:
+    """The candidate's decoys, as runs that never were."""
+    plan, never = order.plans[Side.CANDIDATE], Content(draw=TIMED, seed=order.round.seed)
+    return [Run(plan, slot, never) for slot in order.round.decoys(Side.CANDIDATE)]
+
+
+def _results(run: Run) -> Iterator[Stretch]:
+    """Where a run writes: all of its buffers that no input is in."""
+    for buffer, offset in zip(run.plan.buffers, run.slot.buffers, strict=True):
+        if buffer.input is None:
+            yield offset, offset + buffer.bytes
 
 
 def _timed_runs(order: ExamineRound, side: Side) -> list[Run]:

@@ -225,6 +225,8 @@ def _sifted_errors(
 def _sifted_bias(entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl.tensor, spans: tl.tensor) -> tl.tensor:
     """How near what errors have in common is to what is nobody's concern; zero where there are too few rows to tell.
 
+    Infinite where a row is too small to tell in float32.
+
     Rows that differ much could hide a bias: with an answer that counts them all, that needs a closer look too.
     """
     gains = tl.load(entry + 1).to(tl.pointer_type(tl.float32))
@@ -247,7 +249,8 @@ def _sifted_bias(entry: tl.tensor, source: tl.tensor, plane: tl.tensor, rows: tl
     spread = tl.sqrt(tl.sum(apart, 0) / (count - 1))
     settled = tl.abs(mean) / _larger(limit, spread * DEVIATIONS / tl.sqrt(count))
     leaning = tl.where(tl.load(entry + 3) >> 32 != 0, settled, _larger(tl.abs(mean), spread / SPREAD) / limit)
-    return tl.where((count >= LEAST_ROWS) & (leaning == leaning), leaning, 0.0)
+    known = tl.where(leaning == leaning, leaning, float("inf"))
+    return tl.where(count >= LEAST_ROWS, known, 0.0)
 
 
 @_jit

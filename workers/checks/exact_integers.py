@@ -1,5 +1,7 @@
 """Check: integer and boolean outputs equal the reference."""
 
+import torch
+
 from workers.checks.base import Check, Evidence, Finding
 from workers.checks.location import at, cluster
 from workers.protocol import Outcome
@@ -17,6 +19,10 @@ class ExactIntegers(Check):
         ):
             if got.is_floating_point():
                 continue
+            if (
+                got.dtype is torch.bool
+            ):  # Torch takes any byte but zero for true; memory that was poisoned is no answer.
+                got, expected = got.view(torch.uint8), expected.view(torch.uint8)
             wrong = got != expected
             if wrong.any():
                 place = int(wrong.flatten().nonzero()[0])

@@ -167,7 +167,7 @@ class Measurement:
                     trial.check(self.scrutiny)
             with timed(self.stages_s, "time"):
                 suffices = Race.is_decided if contest else Race.is_hopeless
-                racing = partial(self._race, trial, against.identity, pairs=pairs, suffices=suffices)
+                racing = partial(self._race, trial, against.identity, pairs=pairs, suffices=suffices, stranger=contest)
                 races = [racing(index, plan) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
                 return races
@@ -178,12 +178,20 @@ class Measurement:
         return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes).run()
 
     def _race(
-        self, trial: Trial, pacer: str, index: int, plan: Plan, *, pairs: int, suffices: Callable[[Race], bool]
+        self,
+        trial: Trial,
+        pacer: str,
+        index: int,
+        plan: Plan,
+        *,
+        pairs: int,
+        suffices: Callable[[Race], bool],
+        stranger: bool,
     ) -> Race:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
         plans = {Side.CANDIDATE: index, Side.PACER: other}
-        track = Track(trial, plans, self.setting.paces.get((pacer, key)))
+        track = Track(trial, plans, self.setting.paces.get((pacer, key)), stranger=stranger)
         race = track.race(pairs, suffices)
         if track.single_us is not None:
             self.setting.paces[pacer, key] = track.single_us

@@ -41,6 +41,10 @@ PACER_STREAM = 2**32
 """First of the pacer's streams of content, far from the candidate's."""
 PACER_STREAMS = 16
 """Least different contents that the pacer's calls are given."""
+STRANGER_STREAM = 2**33
+"""First of the streams of a pacer that is not ours: the holder of a cell gets contents that nobody has been given."""
+DECOYS = 1
+"""Slots that are filled for a sample of several calls besides those that the candidate is called on."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 FLOOR_SHARE = 0.95
@@ -89,13 +93,17 @@ class Track:
         trial: Holds both bundles.
         plans: Position of the shape's plan in each side's bundle.
         single_us: What one call of the pacer takes, as far as it is known; found out before the race otherwise.
+        stranger: Whether the pacer is somebody's candidate, as the holder of a cell is.
 
     Attributes:
         single_us: The same.
     """
 
-    def __init__(self, trial: Trial, plans: dict[Side, int], single_us: float | None = None) -> None:
+    def __init__(
+        self, trial: Trial, plans: dict[Side, int], single_us: float | None = None, *, stranger: bool = False
+    ) -> None:
         self.single_us = single_us
+        self._stranger = stranger
         self._trial = trial
         self._plans = plans
         self._seed = trial.seed(self._plan(Side.CANDIDATE).shape.key)
@@ -111,7 +119,7 @@ class Track:
         """
         calls = self._calls()
         slots = self._lay_out(self._pairs_that_fit(PAIRS_A_ROUND, calls), calls)
-        most = len(slots[Side.CANDIDATE]) // calls
+        most = len(slots[Side.PACER]) // calls
         shape = self._plan(Side.CANDIDATE).shape.key
         mine: list[float] = []
         its: list[float] = []
@@ -139,7 +147,8 @@ class Track:
         return calls
 
     def _fits(self, pairs: int, calls: int) -> bool:
-        return pairs * calls * sum(self._room.values()) <= self._trial.crew.arena_bytes - 2**20
+        needed = sum(slots_of(side, calls) * room for side, room in self._room.items())
+        return pairs * needed <= self._trial.crew.arena_bytes - 2**20
 
     def _pairs_that_fit(self, wanted: int, calls: int) -> int:
         while wanted > 1 and not self._fits(wanted, calls):
@@ -155,16 +164,17 @@ class Track:
         slots, first = {}, self._trial.somewhere()
         end = first
         for side in self._trial.random.sample(list(Side), 2):
-            placed = self._trial.slots(side, self._plan(side), pairs * calls, end, zone_bytes=SMALL_ZONE_BYTES)
+            count = pairs * slots_of(side, calls)
+            placed = self._trial.slots(side, self._plan(side), count, end, zone_bytes=SMALL_ZONE_BYTES)
             slots[side] = scatter(placed, self._trial.random)
             end = placed[-1].end
         self._trial.take(first, end, Stage.TIME)
         return slots
 
     def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
-        used = {side: places[: pairs * calls] for side, places in slots.items()}
-        samples = pair_up(pairs, calls, self._next_stream, self._trial.random)
-        self._next_stream += pairs * calls
+        used = {side: places[: pairs * slots_of(side, calls)] for side, places in slots.items()}
+        samples = pair_up(pairs, calls, self._next_stream, self._trial.random, stranger=self._stranger)
+        self._next_stream += len(used[Side.CANDIDATE])
         order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed)
         self._trial.crew.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
         reply = self._trial.crew.replay(TimeRound(), ROUND_S, Stage.TIME)
@@ -204,26 +214,42 @@ def scatter(slots: Sequence[Slot], random: Random) -> tuple[Slot, ...]:
     return tuple(random.sample(slots, len(slots)))
 
 
-def pair_up(pairs: int, calls: int, first_stream: int, random: Random) -> tuple[Sample, ...]:
+def slots_of(side: Side, calls: int) -> int:
+    """Slots that a side's sample of so many calls has, decoys among them: a lone call has nobody to work for."""
+    return calls + (DECOYS if side is Side.CANDIDATE and calls > 1 else 0)
+
+
+def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, stranger: bool = False) -> tuple[Sample, ...]:
     """Samples of a round: pair after pair, who goes first by lot.
 
     The candidate's calls get contents that nobody has been given before: an answer that it finds somewhere, its own of
-    an earlier call or the pacer's, is never the one it is asked for. The pacer is ours, and its contents may return.
+    an earlier call or the pacer's, is never the one it is asked for. A pacer of ours may meet its contents again.
 
     Args:
         pairs: How many.
         calls: In each sample.
         first_stream: First stream that the candidate has not been given.
         random: Seeded with a secret.
+        stranger: Whether the pacer is not ours, and gets new contents, too.
     """
     samples: list[Sample] = []
+    own = slots_of(Side.CANDIDATE, calls)
     for pair in range(pairs):
-        places = tuple(range(pair * calls, (pair + 1) * calls))
-        streams = {
-            Side.CANDIDATE: tuple(first_stream + place for place in places),
-            Side.PACER: tuple(PACER_STREAM + n for n in random.sample(range(max(PACER_STREAMS, calls)), calls)),
+        mine, its = range(pair * own, (pair + 1) * own), range(pair * calls, (pair + 1) * calls)
+        returning = random.sample(range(max(PACER_STREAMS, calls)), calls)
+        of_pacer = (PACER_STREAM + n for n in returning)
+        if stranger:
+            of_pacer = (STRANGER_STREAM + first_stream + place for place in its)
+        sides = {
+            Side.CANDIDATE: Sample(
+                side=Side.CANDIDATE,
+                slots=tuple(mine[:calls]),
+                decoys=tuple(mine[calls:]),
+                streams=tuple(first_stream + place for place in mine),
+            ),
+            Side.PACER: Sample(side=Side.PACER, slots=tuple(its), streams=tuple(of_pacer)),
         }
-        samples += [Sample(side=side, slots=places, streams=streams[side]) for side in random.sample(list(Side), 2)]
+        samples += [sides[side] for side in random.sample(list(Side), 2)]
     return tuple(samples)
 
 

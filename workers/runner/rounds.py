@@ -27,9 +27,10 @@ STEP_US = 5.0
 
 @dataclass(frozen=True)
 class _Stretch:
-    """One sample, ready: what is refilled, and what is timed."""
+    """One sample, ready: how many calls it has, which slots are refilled, decoys among them, and what is timed."""
 
-    slots: tuple[Slot, ...]
+    calls: int
+    filled: tuple[Slot, ...]
     refill: Refill
     enqueue: Step
     hold_us: float
@@ -70,7 +71,7 @@ class Rounds:
         self._graphs.trim()
         self._warm_up(order, entrants)
         stretches = [self._stretch(order, sample, entrants[sample.side]) for sample in order.samples]
-        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.slots), order.seed)
+        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.filled), order.seed)
         driver.synchronise(self._stream)
         self._ready = stretches
 
@@ -90,9 +91,7 @@ class Rounds:
             events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
-        samples_us = (
-            driver.elapsed_us(*pair) / len(stretch.slots) for pair, stretch in zip(events, stretches, strict=True)
-        )
+        samples_us = (driver.elapsed_us(*pair) / stretch.calls for pair, stretch in zip(events, stretches, strict=True))
         return Timed(samples_us=tuple(samples_us), wall_us=wall_us, clock_mhz=self._support.clock_mhz())
 
     def forget(self) -> None:
@@ -114,13 +113,15 @@ class Rounds:
                 self._warm.add(key)
 
     def _stretch(self, order: Round, sample: Sample, entrant: Entrant) -> _Stretch:
-        slots = tuple(order.slots[sample.side][index] for index in sample.slots)
-        refill = self._filler.prepare(entrant, slots, order.seed, sample.streams)
+        filled = tuple(order.slots[sample.side][index] for index in sample.filled)
+        slots = filled[: len(sample.slots)]
+        refill = self._filler.prepare(entrant, filled, order.seed, sample.streams)
         if len(slots) == 1:
-            return _Stretch(slots, refill, entrant.loaded.bind(slots[0]), HOLD_US + STEP_US * len(entrant.plan.steps))
+            hold_us = HOLD_US + STEP_US * len(entrant.plan.steps)
+            return _Stretch(1, filled, refill, entrant.loaded.bind(slots[0]), hold_us)
         key = (sample.side, order.plans[sample.side], slots)
         graph = self._graphs.find(key, lambda: [entrant.loaded.bind(slot) for slot in slots])
-        return _Stretch(slots, refill, graph, HOLD_US)
+        return _Stretch(len(slots), filled, refill, graph, HOLD_US)
 
     def _enqueue(self, stretch: _Stretch, number: int) -> tuple[driver.Handle, driver.Handle]:
         start, stop = self._pair(number)
@@ -146,12 +147,12 @@ def check_round(order: Round) -> None:
     """
     used: set[tuple[Side, int]] = set()
     for sample in order.samples:
-        places = {(sample.side, index) for index in sample.slots}
-        if sample.side not in order.plans or not sample.slots or len(sample.streams) != len(sample.slots):
+        places = {(sample.side, index) for index in sample.filled}
+        if sample.side not in order.plans or not sample.slots or len(sample.streams) != len(sample.filled):
             raise BadMessage(f"a sample of the {sample.side} lacks a plan, a slot or a stream")
-        if not all(0 <= index < len(order.slots.get(sample.side, ())) for index in sample.slots):
+        if not all(0 <= index < len(order.slots.get(sample.side, ())) for index in sample.filled):
             raise BadMessage(f"a sample of the {sample.side} names a slot that is not there")
-        if len(places) < len(sample.slots) or places & used:
+        if len(places) < len(sample.filled) or places & used:
             raise BadMessage(f"a slot of the {sample.side} is used twice in a round")
         used |= places
 

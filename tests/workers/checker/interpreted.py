@@ -81,7 +81,7 @@ def compare_measures(dtype: str, rows: int, columns: int) -> None:
 
 
 def compare_sieves(rows: int, spans: int, *, widened: bool) -> None:
-    """Outputs that are right, of many errors and of few, with a strange element, and with a bias."""
+    """Outputs that are right but for a tiny row, of many errors and of few, with a strange element, and with a bias."""
     measures = torch.rand(5, 6, spans, rows)
     measures[1] -= 0.5
     measures[2:] *= 0.4
@@ -97,6 +97,7 @@ def compare_sieves(rows: int, spans: int, *, widened: bool) -> None:
         each.gains.uniform_(0.01, 0.02)
         each.gains[::3] = 0.0
         each.leeway.uniform_(20.0, 30.0)
+    answers[0].gains[1] = torch.inf
     few = error_ratio.FRACTION * answers[0].values.numel()
     words = [[each.squares.data_ptr(), each.gains.data_ptr(), each.leeway.data_ptr(), limits(each)] for each in answers]
     found = torch.empty(2, 6)
@@ -108,6 +109,7 @@ def compare_sieves(rows: int, spans: int, *, widened: bool) -> None:
     assert expected[0].isinf().tolist() == [False, False, True, True, False, False]
     assert (expected[0, (0, 4)] < 1).all()
     assert (expected[1, 4] > 1) == (rows > 24), "two thirds of the rows say something"
+    assert expected[1, 0].isinf() == (rows > 24), "a row is too small to tell"
 
 
 def answer(values: torch.Tensor, dtype: torch.dtype) -> Near:

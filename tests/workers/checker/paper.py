@@ -120,8 +120,11 @@ def measure_one(output: torch.Tensor, answer: Near) -> Tensors:
 
 
 def pattern(start: int, size: int, seed: str) -> torch.Tensor:
-    offsets = torch.arange(start, start + size)
-    return ((offsets * 2654435761 + zone_seed(seed) % 2**31) >> 9).to(torch.uint8)
+    return pattern_of(start, size, zone_seed(seed))
+
+
+def pattern_of(start: int, size: int, seed: int) -> torch.Tensor:
+    return ((torch.arange(start, start + size) * 2654435761 + seed % 2**31) >> 9).to(torch.uint8)
 
 
 def raw(tensor: torch.Tensor) -> torch.Tensor:

@@ -59,4 +59,4 @@ def _leanings(measures: Measures, answers: Sequence[Near]) -> torch.Tensor:
     widened = torch.tensor([answer.widened for answer in answers]).to(slopes.device, non_blocking=True)
     settled = mean.abs() / torch.maximum(limits, DEVIATIONS * spread / count.sqrt())
     leaning = torch.where(widened, settled, torch.maximum(mean.abs(), spread / SPREAD) / limits)
-    return torch.where(count >= ROWS, leaning, 0.0).nan_to_num(0.0, torch.inf)
+    return torch.where(count >= ROWS, leaning, 0.0).nan_to_num(torch.inf, torch.inf)

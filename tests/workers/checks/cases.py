@@ -57,13 +57,14 @@ REFERENCES = {
         {"logits": ("M", "N"), "target": ("M",)},
     ),
     "argmax": ("def argmax(x):\n    return x.argmax(-1)\n", {"x": ("M", "N")}),
+    "positive": ("def positive(x):\n    return x > 0\n", {"x": ("M", "N")}),
 }
 SIZES = {"M": 48, "N": 96, "K": 80, "H": 2}
 
 
 def operator(name: str, dtype: str = BF16, **extra) -> Operator:
     source, inputs = REFERENCES[name]
-    out = {"cross_entropy": "float32", "argmax": "int64"}.get(name, dtype)
+    out = {"cross_entropy": "float32", "argmax": "int64", "positive": "bool"}.get(name, dtype)
     dims = {d: SIZES[d] for shape in inputs.values() for d in shape if isinstance(d, str)}
     return Operator(
         name=name,

@@ -11,12 +11,16 @@ import pytest
 
 from tests.workers.devices.desk import opened_desk, trial_at
 from tests.workers.devices.kernels import PLAIN, job_for
+from tests.workers.devices.thief import race_of, raced
+from workers.checker.examiner import UNCALLED
 from workers.devices.crew import CardFailed
 from workers.devices.measurement import inverse
 from workers.devices.race import (
+    DECOYS,
     HOPELESS,
     LOOK_CONFIDENCE,
     MAX_CALLS,
+    PACER_STREAMS,
     STAGES,
     Race,
     Track,
@@ -24,6 +28,7 @@ from workers.devices.race import (
     pair_up,
     reject_below_floor,
     scatter,
+    slots_of,
 )
 from workers.devices.trial import benchmarks, room_for
 from workers.devices.verdict import Ended
@@ -31,18 +36,41 @@ from workers.orders import Round, Side, Slot, Timed
 from workers.protocol import PRACTICAL_MARGIN, Outcome
 
 
+@pytest.mark.parametrize("stranger", [False, True])
 @pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
-def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(pairs: int, calls: int) -> None:
-    samples = pair_up(pairs, calls, 5, Random(3))
+def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
+    pairs: int, calls: int, stranger: bool
+) -> None:
+    samples = pair_up(pairs, calls, 5, Random(3), stranger=stranger)
     assert len(samples) == 2 * pairs
     for side in Side:
-        used = [slot for sample in samples if sample.side is side for slot in sample.slots]
-        assert sorted(used) == list(range(pairs * calls))
+        used = [slot for sample in samples if sample.side is side for slot in sample.filled]
+        assert sorted(used) == list(range(pairs * slots_of(side, calls)))
     given = {side: [n for sample in samples if sample.side is side for n in sample.streams] for side in Side}
-    assert sorted(given[Side.CANDIDATE]) == list(range(5, 5 + pairs * calls))
+    assert sorted(given[Side.CANDIDATE]) == list(range(5, 5 + pairs * slots_of(Side.CANDIDATE, calls)))
     assert not set(given[Side.CANDIDATE]) & set(given[Side.PACER])
     for sample in samples:
-        assert len(set(sample.streams)) == calls
+        assert len(sample.slots) == calls and len(set(sample.streams)) == len(sample.filled)
+
+
+def test_a_candidates_sample_of_several_calls_has_a_decoy_and_a_pacers_has_none() -> None:
+    for calls, decoys in ((1, 0), (2, DECOYS), (9, DECOYS)):
+        for sample in pair_up(3, calls, 0, Random(3)):
+            assert len(sample.decoys) == (decoys if sample.side is Side.CANDIDATE else 0)
+
+
+def test_a_pacer_that_is_no_stranger_meets_contents_again_and_a_stranger_never_does() -> None:
+    given = {
+        stranger: [
+            stream
+            for first in (0, 60)
+            for sample in pair_up(12, 5, first, Random(3), stranger=stranger)
+            if sample.side is Side.PACER
+            for stream in sample.streams
+        ]
+        for stranger in (False, True)
+    }
+    assert len(set(given[False])) == PACER_STREAMS and len(set(given[True])) == len(given[True]) == 120
 
 
 def test_slots_are_used_in_no_order() -> None:
@@ -122,7 +150,8 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
     trial = SimpleNamespace(bundles=dict.fromkeys(Side, bundle), seed=str, crew=SimpleNamespace(arena_bytes=2**34))
     plans = dict.fromkeys(Side, next(index for index, _ in benchmarks(bundle)))
     assert [Track(trial, plans, single_us)._calls() for single_us in (20.0, 19.9, 250.0, 0.1)] == [5, 6, 1, MAX_CALLS]
-    trial.crew.arena_bytes = 2**20 + 2 * sum(Track(trial, plans)._room.values())
+    room = Track(trial, plans)._room
+    trial.crew.arena_bytes = 2**20 + sum(slots_of(side, 2) * room[side] for side in Side)
     assert Track(trial, plans, 20.0)._calls() == 2
 
 
@@ -152,3 +181,25 @@ def test_the_places_of_a_race_are_memory_that_is_taken() -> None:
         crew.memory[end] = 7
         with pytest.raises(Ended, match="far from its buffers"):
             trial.check_idle()
+
+
+def test_calls_that_mind_their_own_business_are_timed_and_leave_decoys_alone() -> None:
+    with raced(steals=False) as (trial, machine):
+        found = race_of(trial)
+        trial.check_idle()
+    assert (found.calls, machine.stolen) == (6, 0) and exp(found.slowdown.mean) == pytest.approx(1.0)
+
+
+def test_a_call_that_does_all_that_is_due_does_what_never_comes() -> None:
+    with raced(steals=True) as (trial, machine), pytest.raises(Ended) as caught:
+        race_of(trial)
+    assert machine.stolen > 0
+    assert caught.value.found["outcome"] is Outcome.OUT_OF_BOUNDS and caught.value.found["reason"] == UNCALLED
+
+
+def test_without_decoys_it_would_pass_and_be_faster(monkeypatch) -> None:
+    monkeypatch.setattr("workers.devices.race.DECOYS", 0)
+    with raced(steals=True) as (trial, machine):
+        found = race_of(trial)
+        trial.check_idle()
+    assert machine.stolen > 0 and exp(found.slowdown.mean) < 0.5

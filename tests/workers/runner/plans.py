@@ -111,21 +111,21 @@ def supported() -> Iterator[tuple[Paper, Support]]:
         yield paper, support
 
 
-def _rows(launched: Launched, words: int) -> list[list[int]]:
+def rows(launched: Launched, words: int) -> list[list[int]]:
     table = (ctypes.c_uint64 * (words * launched.grid[1])).from_address(launched.parameters[0])
     return [list(table[start : start + words]) for start in range(0, len(table), words)]
 
 
 def _poison(launched: Launched) -> None:
-    for address, size in _rows(launched, 2):
+    for address, size in rows(launched, 2):
         ctypes.memset(address, 0xFF, size)
 
 
 def _fill(launched: Launched) -> None:
-    for address, seed in _rows(launched, 2):
+    for address, seed in rows(launched, 2):
         ctypes.memset(address, seed & 0xFF, 4 * launched.parameters[1])
 
 
 def _fill_zones(launched: Launched) -> None:
-    for address, _, size in _rows(launched, 3):
+    for address, _, size in rows(launched, 3):
         ctypes.memset(address, launched.parameters[1] & 0xFF, size)

@@ -127,6 +127,19 @@ def test_red_zones_of_timed_slots_have_their_pattern_afterwards(stage: Stage) ->
     assert set(stage.memory.tensor(offset, size).tolist()) == {0}
 
 
+def test_decoys_are_filled_as_slots_are_and_nothing_is_run_on_them(stage: Stage) -> None:
+    order = round_of(Sample(side=MINE, slots=(2, 0), decoys=(3,), streams=(4, 5, 6)), sample(ITS, 1))
+    assert stage.run(order).samples_us == pytest.approx((20.0, 30.0))
+    decoy = order.slots[MINE][3]
+    assert (decoy,) == order.decoys(MINE) and order.decoys(ITS) == ()
+    assert [case.slot for case in order.cases(MINE)] == [order.slots[MINE][2], order.slots[MINE][0]]
+    assert decoy.buffers[0] not in {offset for offset, *_ in stage.seen}
+    given, result, _ = (set(stage.memory.tensor(offset, 4 * COUNT).tolist()) for offset in decoy.buffers)
+    assert given == {stream_seed(SEED, 0, 6) & 0xFF} and result == {0xFF}
+    for offset, size in decoy.zones:
+        assert set(stage.memory.tensor(offset, size).tolist()) == {zone_seed(SEED) & 0xFF}
+
+
 def test_a_call_that_is_queued_by_the_host_is_waited_for_longer(stage: Stage) -> None:
     stage.time(sample(MINE, 0), sample(MINE, 1, 2))
     delays = [launched.parameters[0] for launched in stage.paper.launched if launched.does == "delay"]
@@ -145,6 +158,9 @@ def test_the_clock_is_read_off_the_latest_delay(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("samples", "why"),
     [
+        ((Sample(side=MINE, slots=(0,), decoys=(1,), streams=(1,)),), "lacks"),
+        ((Sample(side=MINE, slots=(0,), decoys=(4,), streams=(1, 2)),), "not there"),
+        ((Sample(side=MINE, slots=(0,), decoys=(0,), streams=(1, 2)),), "used twice"),
         ((sample(MINE, 4),), "not there"),
         ((sample(MINE, -1),), "not there"),
         ((sample(MINE, 0, 1, streams=(1,)),), "lacks"),
