@@ -43,8 +43,8 @@ PACER_STREAMS = 16
 """Least different contents that the pacer's calls are given."""
 STRANGER_STREAM = 2**33
 """First of the streams of a pacer that is not ours: the holder of a cell gets contents that nobody has been given."""
-DECOYS = 1
-"""Slots that are filled for a sample of several calls besides those that the candidate is called on."""
+CALLS_A_DECOY = 4
+"""For so many calls of a sample, or a part of them, one slot more is filled that the candidate is never called on."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 FLOOR_SHARE = 0.95
@@ -216,7 +216,7 @@ def scatter(slots: Sequence[Slot], random: Random) -> tuple[Slot, ...]:
 
 def slots_of(side: Side, calls: int) -> int:
     """Slots that a side's sample of so many calls has, decoys among them: a lone call has nobody to work for."""
-    return calls + (DECOYS if side is Side.CANDIDATE and calls > 1 else 0)
+    return calls + (ceil(calls / CALLS_A_DECOY) if side is Side.CANDIDATE and calls > 1 else 0)
 
 
 def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, stranger: bool = False) -> tuple[Sample, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from math import exp
+from math import exp, inf
 from random import Random
 from types import SimpleNamespace
 
@@ -16,7 +16,6 @@ from workers.checker.examiner import UNCALLED
 from workers.devices.crew import CardFailed
 from workers.devices.measurement import inverse
 from workers.devices.race import (
-    DECOYS,
     HOPELESS,
     LOOK_CONFIDENCE,
     MAX_CALLS,
@@ -53,8 +52,8 @@ def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
         assert len(sample.slots) == calls and len(set(sample.streams)) == len(sample.filled)
 
 
-def test_a_candidates_sample_of_several_calls_has_a_decoy_and_a_pacers_has_none() -> None:
-    for calls, decoys in ((1, 0), (2, DECOYS), (9, DECOYS)):
+def test_a_candidates_sample_of_several_calls_has_decoys_and_a_pacers_has_none() -> None:
+    for calls, decoys in ((1, 0), (2, 1), (4, 1), (5, 2), (64, 16)):
         for sample in pair_up(3, calls, 0, Random(3)):
             assert len(sample.decoys) == (decoys if sample.side is Side.CANDIDATE else 0)
 
@@ -198,7 +197,7 @@ def test_a_call_that_does_all_that_is_due_does_what_never_comes() -> None:
 
 
 def test_without_decoys_it_would_pass_and_be_faster(monkeypatch) -> None:
-    monkeypatch.setattr("workers.devices.race.DECOYS", 0)
+    monkeypatch.setattr("workers.devices.race.CALLS_A_DECOY", inf)
     with raced(steals=True) as (trial, machine):
         found = race_of(trial)
         trial.check_idle()
