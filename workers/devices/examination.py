@@ -2,16 +2,17 @@
 
 import secrets
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workers.assembler import MachineCode
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.measurement import Setting, assemble_again
-from workers.devices.trial import Runs, Trial, plan_bytes, room_for
+from workers.devices.selection import contract_bytes
+from workers.devices.trial import Runs, Trial, room_for
 from workers.devices.verdict import Ended, timed
 from workers.orders import SECRET_BYTES, Side
-from workers.protocol import Bundle, CheckResult, FinalJob, Outcome, ShapeRole, Stage
+from workers.protocol import Bundle, CheckResult, FinalJob, Graph, Operator, Outcome, ShapeRole, Stage
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
 
@@ -25,7 +26,7 @@ OUTCOMES = {
 """What a finding of a tool makes of a finalist: what comes of a race, or of memory that nobody wrote, is left to
 chance."""
 SANITISED_BYTES = 2**30
-"""Bytes of a plan's buffers up to which it runs under the sanitizer: all of them lie on the card at once."""
+"""Bytes of inputs and results up to which a plan runs under the sanitizer: all of them lie on the card at once."""
 
 
 @dataclass
@@ -111,17 +112,20 @@ class Examination:
             operator=self.job.operator,
             bundle=bundle,
             machine_code={digest: b64encode(codes[digest].code).decode() for digest in bundle.kernels},
-            plans=sanitised(bundle),
+            plans=sanitised(bundle, self.job.graphs, self.job.operator),
             seed=secrets.token_hex(SECRET_BYTES),
         )
 
 
-def sanitised(bundle: Bundle) -> tuple[int, ...]:
-    """Positions of the plans that run under the sanitizer, the smallest first."""
+def sanitised(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> tuple[int, ...]:
+    """Positions of the plans that run under the sanitizer, the smallest first by inputs and results."""
+    sizes = {graph.shape.key: contract_bytes(operator, graph) for graph in graphs}
+
+    def size(index: int) -> int:
+        return sizes[bundle.plans[index].shape.key]
 
     def ranked(role: ShapeRole) -> list[int]:
-        found = [index for index, plan in enumerate(bundle.plans) if plan.shape.role is role]
-        return sorted(found, key=lambda index: plan_bytes(bundle.plans[index]))
+        return sorted((index for index, plan in enumerate(bundle.plans) if plan.shape.role is role), key=size)
 
     chosen = (*ranked(ShapeRole.BOUNDARY), *ranked(ShapeRole.BENCHMARK)[:1])
-    return tuple(index for index in chosen if plan_bytes(bundle.plans[index]) <= SANITISED_BYTES)
+    return tuple(index for index in chosen if size(index) <= SANITISED_BYTES)

@@ -21,13 +21,12 @@ from workers.devices.base import DeviceBench
 from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.interpretation import Result, Unusable, interpret
 from workers.devices.metering import Executed, extrapolated, floor_of, predicted_us, raised, sampled
-from workers.devices.selection import TOTAL_BYTES, Case, select_cases, within
+from workers.devices.selection import TOTAL_BYTES, Case, contract_bytes, cost, select_cases, within
 from workers.devices.verdict import Ended, timed
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
 from workers.interpreter import InterpretReply, Metered, warm_up
 from workers.protocol import (
-    DTYPE_BYTES,
     FIRST_CARD,
     REASON_CHARS,
     CheckResult,
@@ -197,7 +196,7 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     Raises:
         Ended: If the variant is not correct, or cannot be judged.
     """
-    cases = select_cases(job.bundle, job.graphs)
+    cases = select_cases(job.bundle, job.graphs, job.operator)
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
@@ -205,7 +204,7 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     reply = _execute(job, cases, plans, seed, ledger, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
     last = cases[-1]
-    done = Executed(reply.finished[-1], _required_bytes(job.operator, last.plan), last.graph)
+    done = Executed(reply.finished[-1], contract_bytes(job.operator, last.graph), last.graph)
     return KnownTraffic(sampled, done)
 
 
@@ -217,7 +216,9 @@ def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult
     """
     graphs = {graph.shape.key: graph for graph in job.graphs}
     plans = list(random_plans(job.bundle))
-    cases = within([Case(plan, graphs[plan.shape.key], draws) for _, plan, draws in plans], TOTAL_BYTES)
+    costs = {key: cost(job.operator, graph) for key, graph in graphs.items()}
+    every = [Case(plan, graphs[plan.shape.key], draws, costs[plan.shape.key]) for _, plan, draws in plans]
+    cases = within(every, TOTAL_BYTES)
     if not cases:
         return skipped(RANDOM_SHAPES, "no random shape is small enough to be executed on a CPU")
     _execute(job, cases, (), secrets.token_bytes(SEED_BYTES), Ledger(CHECKS), stages_s)
@@ -253,11 +254,6 @@ def _execute(
         where = cases[len(reply.finished)].plan.shape.key
         raise Ended(Stage.CHECK, reply.outcome, f"{reply.reason} ({where})", reply.line)
     return reply
-
-
-def _required_bytes(operator: Operator, plan: Plan) -> int:
-    """Inputs once and outputs once."""
-    return operator.input_bytes(plan.shape.dims) + sum(view.elements * DTYPE_BYTES[view.dtype] for view in plan.outputs)
 
 
 def _examine(

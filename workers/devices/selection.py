@@ -1,19 +1,23 @@
-"""Which plans of a bundle are executed, and on which draws: the smaller a plan, the more."""
+"""Which plans of a bundle are executed, and on which draws: the smaller its inputs and results, the more.
+
+What a plan needs besides is the candidate's doing, and decides about nothing here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from workers.inputs import DRAWS
-from workers.protocol import Bundle, Graph, Plan
+from workers.protocol import DTYPE_BYTES, Bundle, Graph, Operator, Plan
 
-LARGEST_PLAN_BYTES = 4 * 2**20
-"""Bytes of a plan's buffers up to which it is executed: about half a second for five draws on one core."""
+LARGEST_BYTES = 4 * 2**20
+"""Bytes of inputs and results up to which a plan is executed: about half a second for five draws on one core."""
 ALL_DRAWS_BYTES = 2**18
-"""Bytes of a plan's buffers up to which every draw is applied; larger ones get `normal` and one more in turn."""
+"""Bytes of inputs and results up to which every draw is applied; larger plans get `normal` and one more in turn."""
 TOTAL_BYTES = 16 * 2**20
 """Bytes over all plans and draws: what one core executes in about a second."""
-PROGRAM_BYTES = 64
-"""Bytes that a program counts for, as it costs time without touching any."""
+ROW_BYTES = 64
+"""Bytes that a row of results counts for: many a kernel has a program for each, which takes time of its own."""
 
 
 @dataclass(frozen=True)
@@ -24,45 +28,51 @@ class Case:
         plan: The plan.
         graph: The reference for its shape.
         draws: Names of input draws.
+        cost: What executing it once should take, in bytes.
     """
 
     plan: Plan
     graph: Graph
     draws: tuple[str, ...]
+    cost: int
 
 
-def select_cases(bundle: Bundle, graphs: Sequence[Graph]) -> list[Case]:
-    """Plans that are small enough to execute, the cheapest first.
+def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> list[Case]:
+    """Plans at shapes that are small enough to execute, the smallest first.
 
-    Benchmark shapes are rarely among them. The cheapest plan that is no larger than the limit always is.
+    Benchmark shapes are rarely among them. The smallest that is no larger than the limit always is.
     """
-    by_shape = {graph.shape.key: graph for graph in graphs}
-    plans = sorted((plan for plan in bundle.plans if plan.shape.key in by_shape), key=plan_bytes)
+    costs = {graph.shape.key: (cost(operator, graph), graph) for graph in graphs}
+    known = [(*costs[plan.shape.key], plan) for plan in bundle.plans if plan.shape.key in costs]
     others = [name for name in DRAWS if name != "normal"]
     cases: list[Case] = []
     spent = 0
-    for index, plan in enumerate(plans):
-        size = plan_bytes(plan)
+    for index, (size, graph, plan) in enumerate(sorted(known, key=lambda each: each[0])):
         draws = tuple(DRAWS) if size <= ALL_DRAWS_BYTES else ("normal", others[index % len(others)])
-        if size > LARGEST_PLAN_BYTES or (cases and spent + size * len(draws) > TOTAL_BYTES):
+        if size > LARGEST_BYTES or (cases and spent + size * len(draws) > TOTAL_BYTES):
             break
         spent += size * len(draws)
-        cases.append(Case(plan, by_shape[plan.shape.key], draws))
+        cases.append(Case(plan, graph, draws, size))
     return cases
 
 
 def within(cases: Sequence[Case], most_bytes: int) -> list[Case]:
-    """As many cases as cost no more than that together, the cheapest first."""
+    """As many cases as come to no more than that together, the smallest first."""
     chosen: list[Case] = []
-    for case in sorted(cases, key=lambda case: plan_bytes(case.plan)):
-        most_bytes -= plan_bytes(case.plan) * len(case.draws)
+    for case in sorted(cases, key=lambda case: case.cost):
+        most_bytes -= case.cost * len(case.draws)
         if most_bytes < 0:
             break
         chosen.append(case)
     return chosen
 
 
-def plan_bytes(plan: Plan) -> int:
-    """What a plan costs to execute once, in bytes of buffers."""
-    programs = sum(launch.grid[0] * launch.grid[1] * launch.grid[2] for launch in plan.launches)
-    return sum(buffer.bytes for buffer in plan.buffers) + programs * PROGRAM_BYTES
+def cost(operator: Operator, graph: Graph) -> int:
+    """What executing a plan at the graph's shape should take, in bytes of inputs and results."""
+    return contract_bytes(operator, graph) + ROW_BYTES * sum(prod(shape[:-1]) for shape in graph.output_shapes)
+
+
+def contract_bytes(operator: Operator, graph: Graph) -> int:
+    """Bytes of an operator's inputs, and of its results as the reference has them, at the graph's shape."""
+    results = zip(graph.output_shapes, graph.output_dtypes, strict=True)
+    return operator.input_bytes(graph.shape.dims) + sum(prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in results)

@@ -14,6 +14,7 @@ from random import SystemRandom
 
 from workers.assembler import MachineCode
 from workers.devices.crew import Crew
+from workers.devices.selection import contract_bytes
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
 from workers.orders import (
@@ -36,8 +37,8 @@ from workers.placement import ALIGNMENT, NoRoom, outside, place, slot_bytes
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
 LARGE_PLAN_BYTES = 64 * 2**20
-"""Bytes of buffers from which a plan is run on `LARGE_DRAWS` only, as a rule: float64 references of larger ones take
-10 ms."""
+"""Bytes of inputs and results from which a plan is run on `LARGE_DRAWS` only, as a rule: float64 references of larger
+ones take 10 ms. Of buffers, from which it is run apart from smaller ones."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
 REPEATED = "normal"
 """The draw on which two runs are compared."""
@@ -101,6 +102,7 @@ class Trial:
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
         self._held: Stretch = NOWHERE
+        self._contract_bytes = {graph.shape.key: contract_bytes(operator, graph) for graph in graphs}
         self._uninterrupted = {
             side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
         }
@@ -137,7 +139,7 @@ class Trial:
         self.run(
             Runs(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order
-            for name in draws_for(bundle.plans[index], scrutiny)
+            for name in draws_for(self._contract_bytes[bundle.plans[index].shape.key], scrutiny)
         )
 
     def run(self, runs: Iterable[Runs]) -> None:
@@ -284,9 +286,9 @@ def plan_bytes(plan: Plan) -> int:
     return sum(buffer.bytes for buffer in plan.buffers)
 
 
-def draws_for(plan: Plan, scrutiny: Scrutiny) -> tuple[str, ...]:
-    """Which draws a plan is run on."""
-    return LARGE_DRAWS if is_large(plan) and scrutiny is not Scrutiny.THOROUGH else tuple(DRAWS)
+def draws_for(size: int, scrutiny: Scrutiny) -> tuple[str, ...]:
+    """Which draws a plan is run on, by the bytes of its inputs and results: what else it needs is its own doing."""
+    return LARGE_DRAWS if size > LARGE_PLAN_BYTES and scrutiny is not Scrutiny.THOROUGH else tuple(DRAWS)
 
 
 def is_large(plan: Plan) -> bool:

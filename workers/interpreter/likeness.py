@@ -1,7 +1,7 @@
 """Likeness: whether two texts of PTX are one program, but for names of registers and the order of pure instructions.
 
 Triton 3.7 writes kernels that run in clusters down in one order or another, by chance. What touches memory, waits or
-branches stays in its order, everything else in its block.
+branches stays in its order, everything else in its block, and no instruction crosses one that writes what it reads.
 """
 
 import re
@@ -18,6 +18,8 @@ _PURE = {
 _REGISTER = re.compile(r"%[a-z]{1,3}\d+\b")
 _BRANCH = re.compile(r"(@\S+\s+)?(bra|brx|call|ret)\b")
 _COMMENT = re.compile(r"//[^\n]*")
+_TARGET = re.compile(r"(?:@\S+\s+)?[a-z][\w.:]*\s+(\{[^}]*\}|[^\[{,;]+)")
+# The first operand of an instruction, which it writes if that is no address.
 
 
 def are_alike(first: str, second: str) -> bool:
@@ -44,7 +46,8 @@ class _Text:
         lines = [line.strip() for line in _COMMENT.sub("", text).splitlines()]
         lines = [line for line in lines if line]
         self._registers = [_REGISTER.findall(line) for line in lines]
-        self._shapes = _placed([_REGISTER.sub("%", line) for line in lines])
+        shapes = _placed([_REGISTER.sub("%", line) for line in lines])
+        self._shapes = [f"{shape} {versions}" for shape, versions in zip(shapes, _versions(lines), strict=True)]
         self._known: Mapping[str, bytes] = {name: b"" for names in self._registers for name in names}
 
     def described(self) -> Counter[bytes]:
@@ -78,6 +81,17 @@ def _placed(shapes: Sequence[str]) -> list[str]:
         ordered += opcode not in _PURE
         placed.append(f"{block} {shape}" if opcode in _PURE else f"{block} {ordered} {shape}")
     return placed
+
+
+def _versions(lines: Sequence[str]) -> list[str]:
+    """How often the registers of each line were written before it, in the order in which they stand there."""
+    written: Counter[str] = Counter()
+    found = []
+    for line in lines:
+        found.append(" ".join(str(written[name]) for name in _REGISTER.findall(line)))
+        target = _TARGET.match(line)
+        written.update(_REGISTER.findall(target[1]) if target else ())
+    return found
 
 
 def _digest(parts: Sequence[bytes]) -> bytes:

@@ -92,11 +92,11 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
             _require_named(launch, compiled)
             if compiled.digest == launch.kernel:
                 return
-            if expected.num_ctas > 1 and are_alike(compiled.kernel.assembly, expected.assembly):
-                return
             failure = ""
             if compiled.kernel != expected.model_copy(update={"assembly": compiled.kernel.assembly}):
                 break
+            if expected.num_ctas > 1 and are_alike(compiled.kernel.assembly, expected.assembly):
+                return
     raise NotInterpretable(failure or _explain(taken, launch))
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite, prod
+from sys import float_info
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -38,17 +39,29 @@ _INTEGER_RANGE: dict[str, tuple[int, int]] = {"bool": (0, 1)} | {
     for sign in ("", "u")
     for bits in (8, 16, 32, 64)
 }
+_FLOAT_MOST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
+}
+# Largest finite numbers of the formats (IEEE 754; OCP 8-bit floating point, revision 1.0).
 _TYPE_DTYPE = {"i1": "bool", "u1": "bool"} | {
     f"{letter}{bits}": f"{prefix}int{bits}" for letter, prefix in (("i", ""), ("u", "u")) for bits in (8, 16, 32, 64)
 }
 
 
 def _is_representable(value: bool | int | float, dtype: str) -> bool:
-    """Whether a number can be written as a dtype without an error; floats take any number that is not absurd."""
-    low, high = _INTEGER_RANGE.get(dtype, (-(2**64), 2**64))
-    if isinstance(value, float):
-        return dtype not in _INTEGER_RANGE or (isfinite(value) and low <= int(value) <= high)
-    return low <= value <= high
+    """Whether a number can be written as a dtype without an error.
+
+    Floats take infinities and NaN, too, and whole numbers that are not absurd.
+    """
+    most = _FLOAT_MOST.get(dtype, float_info.max)
+    if isinstance(value, float) and dtype not in _INTEGER_RANGE:
+        return not isfinite(value) or abs(value) <= most
+    low, high = _INTEGER_RANGE.get(dtype, (-min(most, 2**64), min(most, 2**64)))
+    return isfinite(value) and low <= int(value) <= high if isinstance(value, float) else low <= value <= high
 
 
 class Buffer(Wire):

@@ -128,9 +128,12 @@ def _check_written(plan: Plan, job: TraceJob) -> None:
 
 
 def _check_apart(plan: Plan, job: TraceJob) -> None:
+    """Every element of every output has memory of its own."""
     for index, (view, output) in enumerate(zip(plan.outputs, job.operator.results, strict=False)):
         if any(_overlap(view, other) for other in plan.outputs[:index]):
             raise Unfounded(f"output '{output.name}' shares memory with another output")
+        if view.overlaps_itself:
+            raise Unfounded(f"elements of output '{output.name}' share memory: return a tensor that was not expanded")
 
 
 Claim = Callable[[Plan, TraceJob], None]

@@ -11,7 +11,18 @@ from tests.service import records
 from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, Examination, sanitised
 from workers.devices.finals import FINAL_CHECKS
 from workers.devices.verdict import Ended
-from workers.protocol import Buffer, CheckResult, Device, FinalJob, Outcome, ShapeRole, Stage
+from workers.protocol import (
+    Buffer,
+    CheckResult,
+    Device,
+    FinalJob,
+    Graph,
+    InputRef,
+    Outcome,
+    Shape,
+    ShapeRole,
+    Stage,
+)
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
 from workers.turns import Turns
@@ -28,6 +39,13 @@ JOB = FinalJob(
     graphs=(),
     device=Device.parse("h200"),
 )
+
+
+def graph_of(shape: Shape) -> Graph:
+    output = {"outputs": (InputRef(input=0),), "output_shapes": ((1,),), "output_dtypes": ("float32",)}
+    return Graph(shape=shape, nodes=(), **output)
+
+
 REHEARSAL = Rehearsal(card=0, operator=records.OPERATOR, bundle=BUNDLE, machine_code={}, plans=(), seed="00")
 
 
@@ -42,12 +60,16 @@ def examination(setting: SimpleNamespace, sanitizer: Sanitizer | None) -> Examin
 
 
 def test_boundary_shapes_and_the_smallest_benchmark_are_sanitised() -> None:
-    roles = [BUNDLE.plans[index].shape.role for index in sanitised(BUNDLE)]
-    assert roles == [ShapeRole.BOUNDARY, ShapeRole.BENCHMARK]
-    large = BUNDLE.plans[0].model_copy(
-        update={"buffers": (Buffer(id=0, bytes=SANITISED_BYTES + 1, input=0),), "steps": (), "outputs": ()}
+    graphs = [graph_of(plan.shape) for plan in BUNDLE.plans]
+    chosen = sanitised(BUNDLE, graphs, records.OPERATOR)
+    assert [BUNDLE.plans[index].shape.role for index in chosen] == [ShapeRole.BOUNDARY, ShapeRole.BENCHMARK]
+    large = [graph.model_copy(update={"output_shapes": ((SANITISED_BYTES,),)}) for graph in graphs]
+    assert sanitised(BUNDLE, large, records.OPERATOR) == ()
+    greedy = tuple(
+        plan.model_copy(update={"buffers": (*plan.buffers, Buffer(id=len(plan.buffers), bytes=2 * SANITISED_BYTES))})
+        for plan in BUNDLE.plans
     )
-    assert sanitised(BUNDLE.model_copy(update={"plans": (large,)})) == ()
+    assert sanitised(BUNDLE.model_copy(update={"plans": greedy}), graphs, records.OPERATOR) == chosen
 
 
 def test_without_the_tool_nothing_is_held_against_a_finalist(setting: SimpleNamespace) -> None:

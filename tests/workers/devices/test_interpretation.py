@@ -13,7 +13,7 @@ from workers.interpreter import InterpretReply, Metered, pack
 def forged(function, sampled=()):
     """Let the jail run another function than the interpreter, and read what it says."""
     job = job_for(PLAIN)
-    cases = select_cases(job.bundle, graphs("softmax"))[:1]
+    cases = select_cases(job.bundle, graphs("softmax"), job.operator)[:1]
     drawn = [[draw(job.operator, case.plan.shape, name, 0) for name in case.draws] for case in cases]
     return interpret(job, cases, drawn, [job.bundle.benchmarks[number] for number in sampled], 10.0, function)
 

@@ -30,6 +30,11 @@ def test_a_correct_kernel_gets_predicted_times(device):
     assert report.bundle == job_for(PLAIN).bundle.identity
 
 
+GREEDY = (
+    "x)\n    kernel[",
+    "x)\n    if x.shape[1] > 1:\n        torch.empty(8 * 2**20, dtype=torch.uint8, device=x.device)\n    kernel[",
+)
+"""Makes every plan but the smallest large."""
 FAULTY = {
     "no mask": (
         changed("cols, mask=mask, other=float(\"-inf\")).to", "cols).to"),
@@ -56,6 +61,12 @@ FAULTY = {
         changed("    x = x - tl", "    x = tl.where(x == x, x, 0.0)\n    x = x - tl"),
         "wrong_result",
         "NaN",
+        None,
+    ),
+    "memory that nobody needs": (
+        changed(*GREEDY).replace("e / tl.sum", "1 / tl.sum"),
+        "wrong_result",
+        "expected",
         None,
     ),
     "inline assembly": (
@@ -253,6 +264,11 @@ def test_a_finalist_is_run_on_random_shapes_and_the_rest_is_said_to_be_missing(d
     shapes, *tools = report.checks
     assert (shapes.name, shapes.verdict) == ("random_shapes", "passed") and shapes.detail.startswith("3 of 3 shapes")
     assert [check.verdict for check in tools] == ["skipped"] * 3
+
+
+def test_a_finalist_is_run_on_random_shapes_whatever_memory_it_takes_besides(device):
+    report = device.examine(final_job(changed(*GREEDY)))
+    assert report.outcome == "correct" and report.checks[0].detail.startswith("3 of 3 shapes")
 
 
 def test_a_finalist_that_is_wrong_somewhere_fails(device):

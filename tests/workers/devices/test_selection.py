@@ -1,51 +1,80 @@
 """Which plans are executed on which draws."""
 
-from tests.workers.devices.kernels import PLAIN, graphs, job_for
-from workers.devices.selection import ALL_DRAWS_BYTES, LARGEST_PLAN_BYTES, plan_bytes, select_cases
+from math import prod
+
+from tests.workers.devices.kernels import PLAIN, SOFTMAX, graphs, job_for
+from workers.devices.selection import (
+    ALL_DRAWS_BYTES,
+    LARGEST_BYTES,
+    ROW_BYTES,
+    Case,
+    contract_bytes,
+    cost,
+    select_cases,
+    within,
+)
 from workers.inputs import DRAWS
 from workers.protocol import Buffer, Shape
 
 
-def enlarged(bundle, factor):
-    plans = tuple(
-        plan.model_copy(
-            update={
-                "shape": Shape(dims={"M": index + 1, "N": 1}),
-                "buffers": (*plan.buffers, Buffer(id=len(plan.buffers), bytes=factor * (index + 1))),
-            }
-        )
-        for index, plan in enumerate(bundle.plans)
-    )
-    return bundle.model_copy(update={"plans": plans})
+def stretched(sizes):
+    """The bundle's plans and references, as if they were of so many columns a row."""
+    shapes = [Shape(dims={"M": 1, "N": columns}) for columns in sizes]
+    bundle = job_for(PLAIN).bundle
+    plans = tuple(plan.model_copy(update={"shape": shape}) for plan, shape in zip(bundle.plans, shapes, strict=True))
+    references = [
+        graph.model_copy(update={"shape": shape, "output_shapes": ((1, shape.dims["N"]),)})
+        for graph, shape in zip(graphs("softmax"), shapes, strict=True)
+    ]
+    return bundle.model_copy(update={"plans": plans}), references
 
 
 def test_small_plans_come_first_and_get_every_draw():
     bundle = job_for(PLAIN).bundle
-    cases = select_cases(bundle, graphs("softmax"))
+    cases = select_cases(bundle, graphs("softmax"), SOFTMAX)
     assert [case.plan.shape.key for case in cases] == ["M=1,N=1", "M=37,N=129", "M=64,N=128"]
     assert all(case.draws == tuple(DRAWS) and case.graph.shape.key == case.plan.shape.key for case in cases)
     assert [plan.shape.key for plan in bundle.benchmarks] == ["M=2048,N=1024"]
 
 
+def test_inputs_and_results_count_and_the_rows_of_these():
+    for graph in graphs("softmax"):
+        rows, columns = graph.output_shapes[0]
+        assert contract_bytes(SOFTMAX, graph) == 2 * 2 * prod((rows, columns))
+        assert cost(SOFTMAX, graph) == contract_bytes(SOFTMAX, graph) + ROW_BYTES * rows
+
+
 def test_larger_plans_share_the_draws():
-    bundle = enlarged(job_for(PLAIN).bundle, ALL_DRAWS_BYTES)
-    references = [
-        graph.model_copy(update={"shape": p.shape}) for graph, p in zip(graphs("softmax"), bundle.plans, strict=True)
-    ]
-    cases = select_cases(bundle, references)
-    assert all(len(case.draws) == 2 and case.draws[0] == "normal" for case in cases)
+    columns = ALL_DRAWS_BYTES // 4
+    cases = select_cases(*stretched(columns * (index + 1) for index in range(4)), SOFTMAX)
+    assert len(cases) == 4 and all(len(case.draws) == 2 and case.draws[0] == "normal" for case in cases)
     assert len({case.draws[1] for case in cases}) == len(cases)
 
 
 def test_there_is_a_limit():
-    bundle = enlarged(job_for(PLAIN).bundle, LARGEST_PLAN_BYTES)
-    references = [
-        graph.model_copy(update={"shape": p.shape}) for graph, p in zip(graphs("softmax"), bundle.plans, strict=True)
-    ]
-    assert select_cases(bundle, references) == []
+    bundle, references = stretched([LARGEST_BYTES] * 4)
+    assert select_cases(bundle, references, SOFTMAX) == []
+    bundle, references = stretched([(LARGEST_BYTES - ROW_BYTES) // 4] * 4)
+    assert len(select_cases(bundle, references, SOFTMAX)) == 2, "all draws together have one, too"
+
+
+def test_no_plan_is_left_out_for_memory_of_its_own():
+    bundle = job_for(PLAIN).bundle
+    greedy = tuple(
+        plan.model_copy(update={"buffers": (*plan.buffers, Buffer(id=len(plan.buffers), bytes=3 * 2**30))})
+        for plan in bundle.plans
+    )
+    cases = select_cases(bundle.model_copy(update={"plans": greedy}), graphs("softmax"), SOFTMAX)
+    assert [case.plan.shape.key for case in cases] == ["M=1,N=1", "M=37,N=129", "M=64,N=128"]
+
+
+def test_as_many_as_come_to_no_more_are_within():
+    (plan, *_), (graph, *_) = job_for(PLAIN).bundle.plans, graphs("softmax")
+    cases = [Case(plan, graph, ("normal", "heavy"), size) for size in (30, 10, 20)]
+    assert [case.cost for case in within(cases, 60)] == [10, 20]
+    assert within(cases, 19) == []
 
 
 def test_plans_without_a_reference_are_left_out():
     bundle = job_for(PLAIN).bundle
-    assert len(select_cases(bundle, graphs("softmax")[:1])) == 1
-    assert plan_bytes(bundle.plans[0]) > 2 * 2 * 37 * 129
+    assert len(select_cases(bundle, graphs("softmax")[:1], SOFTMAX)) == 1

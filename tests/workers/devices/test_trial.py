@@ -19,7 +19,7 @@ from workers.devices.trial import (
 )
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
-from workers.orders import SECRET_BYTES
+from workers.orders import SECRET_BYTES, Side
 from workers.placement import slot_bytes
 from workers.protocol import Buffer, Outcome, ShapeRole, Stage
 
@@ -30,18 +30,24 @@ def desk():
         yield crew
 
 
-def sized(size):
-    plan = records.bundle(1).plans[0]
-    return plan.model_copy(update={"buffers": (Buffer(id=0, bytes=size, input=0),), "steps": (), "outputs": ()})
-
-
 @pytest.mark.parametrize("scrutiny", Scrutiny)
 def test_small_plans_meet_every_draw_and_large_ones_those_that_find_most_unless_thoroughly_looked_at(scrutiny):
-    assert draws_for(sized(LARGE_PLAN_BYTES), scrutiny) == tuple(DRAWS)
+    assert draws_for(LARGE_PLAN_BYTES, scrutiny) == tuple(DRAWS)
     few = LARGE_DRAWS if scrutiny is not Scrutiny.THOROUGH else tuple(DRAWS)
-    assert draws_for(sized(LARGE_PLAN_BYTES + 1), scrutiny) == few
+    assert draws_for(LARGE_PLAN_BYTES + 1, scrutiny) == few
     assert set(LARGE_DRAWS) <= set(DRAWS)
-    assert plan_bytes(sized(7)) == 7
+
+
+def test_memory_of_its_own_spares_a_plan_no_draw(desk, monkeypatch):
+    met = []
+    trial = trial_at(desk)
+    (plan,) = trial.bundles[Side.CANDIDATE].plans
+    greedy = plan.model_copy(update={"buffers": (*plan.buffers, Buffer(id=3, bytes=2 * LARGE_PLAN_BYTES))})
+    bundle = trial.bundles[Side.CANDIDATE].model_copy(update={"plans": (greedy,)})
+    trial.bundles = {**trial.bundles, Side.CANDIDATE: bundle}
+    monkeypatch.setattr(trial, "run", met.extend)
+    trial.check()
+    assert plan_bytes(greedy) > LARGE_PLAN_BYTES and [runs.draw for runs in met] == list(DRAWS)
 
 
 def test_only_benchmark_shapes_are_timed():

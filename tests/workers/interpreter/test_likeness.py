@@ -52,3 +52,18 @@ def test_everything_else_does(what: str):
     old, new = OTHER[what]
     assert TEXT.count(old) == 1 and not are_alike(TEXT, TEXT.replace(old, new))
     assert not are_alike(TEXT.replace(old, new), TEXT)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("	sub.s32 	%r5, %r3, %r4;\n", "	shl.b32 	%r2, %r1, 1;\n"),
+        ("	shl.b32 	%r4, %r1, 3;\n", "	ld.param.b64 	%rd1, [kernel_param_0];\n"),
+        ("	add.s32 	%r6, %r5, 1;\n", "	mov.b32 	%r5, %r2;\n"),
+    ],
+)
+def test_no_instruction_reads_what_is_not_written_yet_or_again(line: str, after: str):
+    text = TEXT.replace("$L__BB0_2:\n", "	mov.b32 	%r5, %r2;\n")
+    moved = text.replace(line, "").replace(after, after + line)
+    assert moved != text and not are_alike(text, moved)
+    assert not are_alike(moved, text)

@@ -3,6 +3,7 @@ import math
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -188,6 +189,23 @@ def test_a_fills_value_survives_json_with_its_type(value: float) -> None:
     back = Fill.model_validate_json(fill.model_dump_json()).value
     assert type(back) is type(value)
     assert repr(back) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"),
+    [("float16", 65504), ("bfloat16", 3.3895313892515355e38), ("float32", 3.4028234663852886e38), ("int8", 127)],
+)
+def test_a_fills_value_fits_its_dtype(dtype: str, most: float) -> None:
+    def fill(value: float) -> Fill:
+        return Fill(target=View.model_validate({**VIEW, "dtype": dtype, "shape": (1,), "strides": (1,)}), value=value)
+
+    assert fill(most).value == most
+    for value in (2 * most, -3 * most, 10**400):
+        with pytest.raises(ValidationError, match="does not fit"):
+            fill(value)
+    if dtype != "int8":
+        assert fill(float("inf")).value == float("inf") and fill(-most).value == -most
+        assert torch.empty(1, dtype=getattr(torch, dtype)).fill_(most).isfinite()
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.none() | NUMBERS | st.sampled_from(["", "relu", "ieee"])))

@@ -126,3 +126,9 @@ def test_outputs_do_not_share_memory():
     upper = whole.model_copy(update={"shape": (32, 128), "offset_bytes": 32 * 128 * 4})
     assert "shares memory" in fault(changed(outputs=(lower, upper)), of)[1]
     assert check_bundle(changed(outputs=(lower.model_copy(update={"shape": (32, 128)}), upper)), of) is None
+
+
+def test_elements_of_an_output_do_not_share_memory():
+    for sizes, strides in (((64, 128), (0, 1)), ((2**40, 2**40), (0, 0)), ((64, 128), (1, 1))):
+        expanded = whole.model_copy(update={"shape": sizes, "strides": strides})
+        assert "elements of output 'y' share memory" in fault(changed(outputs=(expanded,)))[1]

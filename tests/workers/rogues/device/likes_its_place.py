@@ -4,7 +4,7 @@ operator: gelu
 on a card: wrong_result
 at: check, time
 stopped by: places that are drawn anew for every run
-on model: correct
+on model: correct, wrong_result
 """
 
 import torch
