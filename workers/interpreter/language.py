@@ -98,7 +98,7 @@ def bind(options: Options) -> Language:
         for name in functions.keys() & vars(core.tensor).keys():
             setattr(core.tensor, name, functions[name])
     for owner in (core.tensor, core.tensor_descriptor_base, core.constexpr):
-        for name, member in inspect.getmembers(owner, core.is_builtin):
+        for name, member in inspect.getmembers(owner, _takes_semantic):
             setattr(owner, name, _bound(member, semantic))
     _replace_tensor_members()
     _yield_to_tensors()
@@ -107,6 +107,13 @@ def bind(options: Options) -> Language:
             replaced |= {id(value): getattr(libdevice, name)} if inspect.isfunction(value) else {}
             setattr(portable_libdevice, name, getattr(libdevice, name))
     return Language(builder, provided, replaced)
+
+
+def _takes_semantic(member: object) -> bool:
+    """Whether the compiler passes its own argument, as to builtins and to what `triton.language.math` makes methods."""
+    if core.is_builtin(member):
+        return True
+    return inspect.isfunction(member) and "_semantic" in inspect.signature(member).parameters
 
 
 def _bound_builtins(owner: ModuleType, semantic: TritonSemantic) -> dict[int, object]:
@@ -219,7 +226,10 @@ def _apply(function: Callable[..., object], named: Mapping[str, object], values:
 def _result(value: object) -> object:
     """One of several results of a function, of which the compiler makes scalars of one type."""
     if not _is_carried(value):
-        raise NotInterpretable("a function that returns in several places gives back something else than tensors")
+        raise NotInterpretable(
+            "a function that returns in several places gives back something else than tensors, such as a number, or a "
+            "size of 1, which is a constant: assign in the branches, and return once at the end"
+        )
     return value
 
 

@@ -14,7 +14,7 @@ from triton.language import core
 from triton.runtime.jit import JITCallable
 
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.scopes import objection_to_parameters, shadowed
+from workers.interpreter.scopes import binds, objection_to_parameters, shadowed
 
 _BUILTINS = {
     "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "slice",
@@ -92,7 +92,8 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
         raise _stopped(function, function, said)
     shadow = shadowed(function, namespace, is_kernel)
     if shadow is not None:
-        raise _stopped(function, shadow, "binds, in a branch or a loop, a name that stands for something else outside")
+        said = f"binds '{binds(shadow)}' in a branch or a loop, which stands for something else outside: rename it"
+        raise _stopped(function, shadow, said)
     local, messages = _bound_in(function), _messages(function, namespace)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
     nodes = [node for statement in function.body for node in ast.walk(statement)]

@@ -36,7 +36,7 @@ def shadowed(function: ast.FunctionDef, module: Collection[str], is_kernel: bool
     for statement in function.body:
         direct = _assigned(statement)
         for node in ast.walk(statement):
-            name = _binds(node)
+            name = binds(node)
             if name in outside and name not in bound and node not in direct:
                 return node
         bound |= {node.id for node in direct}
@@ -52,7 +52,8 @@ def _assigned(statement: ast.stmt) -> set[ast.Name]:
     return set()
 
 
-def _binds(node: ast.AST) -> str:
+def binds(node: ast.AST) -> str:
+    """The name that a node binds; empty if it binds none."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
             return name

@@ -92,6 +92,9 @@ def refusal(operation: OpOverload) -> Refused:
         return Refused(Outcome.HOST_READ, f"host code reads a tensor's values ({name}): decide inside the kernel")
     if kind is Kind.RANDOM:
         return Refused(Outcome.FORBIDDEN_OP, f"host code draws random numbers ({name}): use tl.rand in a kernel")
+    if operation.namespace not in ("aten", "prims"):
+        reason = f"host code calls a custom operator ({name}): call the function that launches the kernels directly"
+        return Refused(Outcome.FORBIDDEN_OP, reason)
     return Refused(
         Outcome.FORBIDDEN_OP,
         f"host code computes with torch ({name}): do it in a Triton kernel; on the host only allocate, fill, view "

@@ -46,6 +46,8 @@ def pretend(target: Target) -> None:
     """Let `torch.cuda`, `torch.version` and `triton.runtime.driver` answer for a target."""
     for name, answer in _cuda_answers(target).items():
         setattr(torch.cuda, name, answer)
+    for name in ("mark", "range_push", "range_pop", "range_start", "range_end"):
+        setattr(torch.cuda.nvtx, name, _always(0))
     torch.version.cuda = _CUDA_VERSION if target.vendor == "nvidia" else None
     torch.version.hip = None if target.vendor == "nvidia" else _HIP_VERSION
     for module, name, advice in _REFUSED_CALLS:

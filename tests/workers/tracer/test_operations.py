@@ -64,3 +64,6 @@ def test_refusals_name_the_operation_and_a_way_out():
     assert "(mm)" in refusal(aten.mm.default).reason
     assert "tl.rand" in refusal(aten.rand.default).reason
     assert refusal(aten.equal.default).outcome is Outcome.HOST_READ
+    library = torch.library.Library("reef_tests", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    assert "custom operator (twice)" in refusal(torch.ops.reef_tests.twice.default).reason
