@@ -5,5 +5,5 @@ scope, instructions, lint            the rules
 constants                            module-scope tables move to the constant bank
 canonical                            the module as text again
 ptxas                                text to machine code
-parameters, mix                      what the entry takes and the instructions say
+parameters, mix                      what the entry takes, its uses, and what the instructions say
 """

@@ -3,12 +3,14 @@
 LLVM places constant tables (libdevice's range reduction, `tl.sqrt`'s switches) in module-scope `.global` memory, which
 a kernel could also write and find again at its next launch. Moving them to `.const` takes the writing away. That is
 only the same program if nothing but loads follows their addresses, so the addresses are followed through the registers
-that hold them, and any other use is refused.
+that hold them, and any other use is refused. The same holds for what is in `.const` memory already: its generic
+address can be written to, and the constant bank is read at addresses of such arrays alone.
 """
 
 from collections import defaultdict
 from dataclasses import replace
 
+from workers.assembler.ptx.scope import without_component
 from workers.assembler.ptx.syntax import Block, Function, Instruction, Statement
 from workers.assembler.refusal import Refused
 
@@ -20,22 +22,27 @@ def freeze(function: Function, names: frozenset[str]) -> Function:
 
     Args:
         function: A function with a body.
-        names: Module-scope `.global` arrays that are initialised.
+        names: Module-scope `.global` and `.const` arrays.
 
     Raises:
-        Refused: If an address of one of them is used for anything but address arithmetic and loads.
+        Refused: If an address of one of them is used for anything but address arithmetic and loads, or something else
+            is used as an address in the constant bank.
     """
     users = _users(function)
     pointers = _pointers(users, names)
     touched = {id(item): item for name in pointers for item in users[name]}
     frozen = {key: _freeze_instruction(item, pointers) for key, item in touched.items()}
+    for item in function.instructions:
+        if id(item) not in frozen and any(word.partition("::")[0] == "const" for word in item.modifiers):
+            raise Refused(f"'{item.opcode}' uses constant memory at an address that is no table's", item.line)
     return replace(function, body=_rebuild(function.body, frozen)) if frozen and function.body else function
 
 
 def _users(function: Function) -> dict[str, list[Instruction]]:
     users: dict[str, list[Instruction]] = defaultdict(list)
     for item in function.instructions:
-        for token in {token for operand in item.operands for token in operand} | set(item.guard):
+        tokens = (token for operand in (*item.operands, item.guard) for token in operand)
+        for token in {without_component(token) for token in tokens}:
             users[token].append(item)
     return users
 
@@ -55,8 +62,11 @@ def _pointers(users: dict[str, list[Instruction]], names: frozenset[str]) -> fro
 
 
 def _derives(item: Instruction, pointers: frozenset[str]) -> bool:
-    """Whether the instruction computes an address in its first operand from exactly one of `pointers`."""
-    if not item.modifiers or not item.operands or len(item.operands[0]) != 1:
+    """Whether the instruction computes an address in its first operand from exactly one of `pointers`.
+
+    A component of a vector register holds none: it has several names.
+    """
+    if not item.modifiers or not item.operands or len(item.operands[0]) != 1 or "." in item.operands[0][0]:
         return False
     sources = {"mov": (1,), "add": (1, 2), "sub": (1,), "mad": (3,)}.get(item.head, ())
     if item.modifiers[-1] not in _WIDE and "wide" not in item.modifiers:
@@ -75,7 +85,8 @@ def _freeze_instruction(item: Instruction, pointers: frozenset[str]) -> Instruct
         return item
     used = [index for index, operand in enumerate(item.operands) if pointers & set(operand)]
     address = len(item.operands) - 1
-    if item.head != "ld" or "global" not in item.modifiers or used != [address] or item.operands[address][0] != "[":
+    is_load = item.head == "ld" and not {"global", "const"}.isdisjoint(item.modifiers)
+    if not is_load or used != [address] or item.operands[address][0] != "[":
         raise Refused(
             f"'{item.opcode}' uses the address of module-scope memory; such memory may only be read, since what a "
             "kernel writes there outlives its launch",

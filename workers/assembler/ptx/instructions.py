@@ -4,6 +4,8 @@ Both lists say what is allowed; everything else is refused, so that an instructi
 The names are those of the PTX ISA, version 9.0, sections 9 (instructions) and 10 (special registers).
 """
 
+import re
+
 from workers.assembler.ptx.syntax import Instruction
 
 _HEADS = {
@@ -72,13 +74,22 @@ REFUSED_REGISTERS = {
 }
 """Registers refused with a reason of their own, by the beginning of their name."""
 
-PRAGMAS = ("nounroll", "used_bytes_mask")
-"""Hints that LLVM writes; others reach knobs of the assembler."""
+PRAGMAS = re.compile(r"nounroll|used_bytes_mask 0x[0-9a-f]{1,8}")
+"""Hints that LLVM writes, whole; others reach knobs of the assembler."""
+
+_BITS = re.compile(r"[a-z]+(\d+)(x2)?\Z")
 
 
 def is_known(instruction: Instruction) -> bool:
     """Whether the instruction is on the list."""
     return instruction.head in _CLASS_OF_HEAD
+
+
+def access_bytes(item: Instruction) -> int:
+    """Bytes of memory that a thread reads or writes with a load or store; 0 if its type says none."""
+    vector = next((int(word[1:]) for word in item.modifiers if word in ("v2", "v4", "v8")), 1)
+    bits = _BITS.match(item.modifiers[-1]) if item.modifiers else None
+    return vector * int(bits[1]) * (2 if bits[2] else 1) // 8 if bits else 0
 
 
 def classify(instruction: Instruction) -> str:

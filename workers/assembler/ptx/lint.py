@@ -20,14 +20,22 @@ from workers.assembler.ptx.instructions import (
     SPECIAL_REGISTERS,
     is_known,
 )
+from workers.assembler.ptx.parameters import check_parameters
 from workers.assembler.ptx.parser import parse
-from workers.assembler.ptx.scope import Scope
+from workers.assembler.ptx.scope import Names, Scope, scopes
 from workers.assembler.ptx.syntax import Function, Instruction, Label, Module, Pragma, Variable
 from workers.assembler.refusal import Refused
 from workers.protocol import Kernel
 
 WARP_THREADS = 32
 """Threads of a warp on every NVIDIA target."""
+
+MOST_FUNCTIONS = 64
+"""Functions of a module. Honest kernels have one besides the entry for each helper that is not inlined."""
+MOST_VARIABLES = 64
+"""Module-scope variables; honest kernels have a few tables, and one for shared memory."""
+_TRY_WAIT_OPERANDS = 3
+"""Operands of a wait: whether it is over, the barrier, and its phase. A fourth is a time."""
 
 _LIMITS = ("reqntid", "maxnreg", "minnctapersm", "explicitcluster", "reqnctapercluster")
 _EXTERNS = {
@@ -63,12 +71,12 @@ def lint(kernel: Kernel, arch: str, rules: "Mapping[str, Rule] | None" = None) -
         raise Refused(f"the assembly is for {module.target} with {module.address_bits}-bit addresses, not for {arch}")
     for rule in (RULES if rules is None else rules).values():
         rule(module, kernel)
-    frozen = _freeze(module, frozenset(item.name for item in module.variables if _becomes_constant(item)))
+    frozen = _freeze(module, frozenset(item.name for item in module.variables if _is_table(item)))
     return Linted(frozen, _entry_of(frozen), print_module(frozen))
 
 
-def _becomes_constant(item: Variable) -> bool:
-    return item.space == "global" and item.values is not None
+def _is_table(item: Variable) -> bool:
+    return item.space == "const" or (item.space == "global" and item.values is not None)
 
 
 def _entry_of(module: Module) -> Function:
@@ -79,15 +87,32 @@ def _entry_of(module: Module) -> Function:
 
 
 def _check_names(module: Module, kernel: Kernel) -> None:
+    _check_counts(module)
     names = [item.name for item in module.variables]
     names += [item.name for item in module.functions if item.body is not None]
     declared = {item.name for item in module.functions if item.body is None}
     if len(set(names)) != len(names) or declared & {item.name for item in module.variables}:
         raise Refused("the assembly declares a name twice")
+    dotted = next((name for name in names if "." in name or "::" in name), None)
+    if dotted is not None:
+        raise Refused(f"the assembly declares '{dotted}'; names of functions and variables have no dots or colons")
     for function in module.functions:
         if function.linkage == "extern" or (function.name in declared and function.name not in names):
             reason = _EXTERNS.get(function.name, f"the kernel calls '{function.name}', which it does not define")
             raise Refused(reason, _line_of_call(module, function.name))
+
+
+def _check_counts(module: Module) -> None:
+    if len(module.functions) > MOST_FUNCTIONS:
+        raise Refused(
+            f"the kernel has {len(module.functions)} functions, and {MOST_FUNCTIONS} are the most; let Triton inline "
+            "helpers (no noinline=True)"
+        )
+    if len(module.variables) > MOST_VARIABLES:
+        raise Refused(
+            f"the kernel declares {len(module.variables)} variables in module-scope memory, and {MOST_VARIABLES} are "
+            "the most; pass tables as tensors"
+        )
 
 
 def _line_of_call(module: Module, name: str) -> int | None:
@@ -114,6 +139,8 @@ def _check_variables(module: Module, kernel: Kernel) -> None:
 
 def _check_functions(module: Module, kernel: Kernel) -> None:
     for function in module.functions:
+        if any(item.space != "param" for item in (*function.parameters, *function.results)):
+            raise Refused(f"the function '{function.name}' takes something else than parameters", function.line)
         linkages = ("visible",) if function.entry else ("",)
         if function.linkage not in linkages:
             raise Refused(f"the function '{function.name}' is .{function.linkage or 'not visible'}", function.line)
@@ -129,19 +156,23 @@ def _check_instructions(module: Module, kernel: Kernel) -> None:
 
 
 def _check_references(module: Module, kernel: Kernel) -> None:
-    for function in module.functions:
-        scope = Scope(function, module)
-        for item in function.instructions:
+    for scope in scopes(module):
+        for item, names in scope.steps():
             for token in _names_used(item, scope):
-                _check_name(token, item, scope)
+                _check_name(token, item, names)
+
+
+def _check_parameters(module: Module, kernel: Kernel) -> None:
+    for scope in scopes(module):
+        check_parameters(scope)
 
 
 def _check_bodies(module: Module, kernel: Kernel) -> None:
     """What stands in functions besides instructions."""
-    for function in module.functions:
-        scope = Scope(function, module)
+    for scope in scopes(module):
+        function = scope.function
         for item in function.body.walk() if function.body else ():
-            if isinstance(item, Pragma) and item.text.split(" ")[0] not in PRAGMAS:
+            if isinstance(item, Pragma) and not PRAGMAS.fullmatch(item.text):
                 raise Refused(f"the kernel carries the pragma {item.text!r}", function.line)
             if isinstance(item, Label):
                 _check_targets(item, scope)
@@ -163,6 +194,8 @@ def _check_instruction(item: Instruction) -> None:
     for word in item.modifiers:
         if word in REFUSED_MODIFIERS:
             raise Refused(f"'{item.opcode}': {REFUSED_MODIFIERS[word]}", item.line)
+    if item.head == "mbarrier" and "try_wait" in item.modifiers and len(item.operands) > _TRY_WAIT_OPERANDS:
+        raise Refused(f"'{item.opcode}' waits for a length of time, which is a clock; leave the time out", item.line)
 
 
 def _names_used(item: Instruction, scope: Scope) -> Iterator[str]:
@@ -178,8 +211,8 @@ def _names_used(item: Instruction, scope: Scope) -> Iterator[str]:
         yield from (token for token in operand if token[0].isalpha() or token[0] in "_$%")
 
 
-def _check_name(token: str, item: Instruction, scope: Scope) -> None:
-    if token in SPECIAL_REGISTERS or token in ("_", "WARP_SZ") or scope.declares(token):
+def _check_name(token: str, item: Instruction, names: Names) -> None:
+    if token in SPECIAL_REGISTERS or token in ("_", "WARP_SZ") or names.declares(token):
         return
     for name, reason in REFUSED_REGISTERS.items():
         if token.startswith(name):
@@ -223,6 +256,7 @@ RULES: dict[str, Rule] = {
     "functions": _check_functions,
     "instructions": _check_instructions,
     "references": _check_references,
+    "parameters": _check_parameters,
     "bodies": _check_bodies,
     "entry": _check_entry,
 }

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from workers.assembler.loops import Flow
 from workers.assembler.machine import ACCESSES, CLASSES, MemoryPath, Mix, TensorCore, Turn
-from workers.assembler.ptx.instructions import classify
+from workers.assembler.ptx.instructions import access_bytes, classify
 from workers.assembler.ptx.syntax import Function, Instruction, Label, Statement
 
 _BULK_BYTES = 16
 """Width that a bulk copy counts as: no thread loads, and the copy engine's granule is 16 bytes (PTX, cp.async.bulk)."""
-_BITS = re.compile(r"[a-z]+(\d+)(x2)?\Z")
 
 
 def read_mix(functions: Sequence[Function]) -> Mix:
@@ -59,9 +58,7 @@ def _width(item: Instruction) -> int:
     """Bytes of global memory that a thread reads or writes with a load, store or copy."""
     if item.head == "cp":
         return _copy_width(item)
-    vector = next((int(word[1:]) for word in item.modifiers if word in ("v2", "v4", "v8")), 1)
-    bits = _BITS.match(item.modifiers[-1])
-    return vector * int(bits[1]) // 8 if bits else 0
+    return access_bytes(item)
 
 
 def _copy_width(item: Instruction) -> int:

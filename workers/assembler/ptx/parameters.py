@@ -1,9 +1,19 @@
-"""What the entry of a PTX module takes."""
+"""What the entry of a PTX module takes, and what instructions may do with parameters.
+
+The assembler keeps more than parameters in the memory that they are in: before them lies what `%current_graph_exec`,
+`%gridid` and `%envreg` read. So parameters are only loaded by name, within their size, and their addresses go nowhere.
+"""
+
+import re
+from math import prod
 
 from workers.assembler.machine import Parameter
-from workers.assembler.ptx.syntax import Variable
+from workers.assembler.ptx.instructions import access_bytes
+from workers.assembler.ptx.scope import Names, Scope, without_component
+from workers.assembler.ptx.syntax import Instruction, Variable
 from workers.assembler.refusal import Refused
 
+_ACCESS = re.compile(r"(ld|st)\.param(\.v[248])?\.[a-z]+\d+")
 _TYPES = {f"{letter}{bits}": (letter, bits // 8) for letter in "busf" for bits in (8, 16, 32, 64)}
 
 
@@ -21,3 +31,61 @@ def read_parameter(item: Variable) -> Parameter:
     if "ptr" in item.attributes:
         return Parameter(size, "pointer")
     return Parameter(size, "float" if letter == "f" else "bits")
+
+
+def check_parameters(scope: Scope) -> None:
+    """Hold what a function does with its parameters, and with those of its calls, against the rule.
+
+    Raises:
+        Refused: If one is used for anything but loads and calls, or is read or written beyond its size.
+    """
+    taken = frozenset(item.name for item in scope.function.parameters)
+    for item, names in scope.steps():
+        spaces = [word for word in item.modifiers if word.partition("::")[0] == "param"]
+        used = [name for name in _tokens(item) if _is_parameter(name, names)]
+        if item.head in ("ld", "st") and spaces == ["param"]:
+            _check_access(item, names, frozenset() if item.head == "ld" else taken)
+        elif spaces or (used and (item.head != "call" or not taken.isdisjoint(used))):
+            about = f"'{used[0]}'" if used else "memory of parameters"
+            raise Refused(f"'{item.opcode}' uses the address of {about}; parameters may only be loaded", item.line)
+
+
+def _tokens(item: Instruction) -> list[str]:
+    return [without_component(token) for operand in (*item.operands, item.guard) for token in operand]
+
+
+def _is_parameter(name: str, names: Names) -> bool:
+    variable = names.find(name)
+    return variable is not None and variable.space == "param"
+
+
+def _check_access(item: Instruction, names: Names, forbidden: frozenset[str]) -> None:
+    """Hold a load or store against the size of what it names: `[name]` or `[name+8]`, within it."""
+    at = 1 if item.head == "ld" else 0
+    address = item.operands[at] if len(item.operands) == 2 else ()
+    elsewhere = item.operands[1 - at] if len(item.operands) == 2 else ()
+    variable = names.find(address[1]) if len(address) in (3, 5) and address[0] == "[" else None
+    named = variable is not None and variable.space == "param" and _ACCESS.fullmatch(item.opcode)
+    if variable is None or not named or any(_is_parameter(name, names) for name in elsewhere):
+        raise Refused(f"'{item.opcode}' must name what it reads or writes: [parameter] or [parameter+4]", item.line)
+    if variable.name in forbidden:
+        raise Refused(f"'{item.opcode}' writes the parameter '{variable.name}'", item.line)
+    offset, width = _offset(address), access_bytes(item)
+    if offset is None or not width or offset + width > bytes_of(variable):
+        raise Refused(
+            f"'{item.opcode}' reaches beyond the parameter '{variable.name}' of {bytes_of(variable)} bytes", item.line
+        )
+
+
+def _offset(address: tuple[str, ...]) -> int | None:
+    """The number in `[name+8]`, 0 if there is none; None if it is not written as a compiler writes it."""
+    if len(address) == 3:
+        return 0
+    sign, number = address[2:4]
+    return int(number) if sign == "+" and re.fullmatch(r"0|[1-9]\d{0,5}", number) else None
+
+
+def bytes_of(variable: Variable) -> int:
+    """Bytes that a parameter takes; 0 if its declaration leaves that open."""
+    _, size = _TYPES.get(variable.type, ("", 0))
+    return size * prod(int(extent or 0) for extent in variable.extents)

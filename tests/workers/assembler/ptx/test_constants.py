@@ -30,6 +30,7 @@ def opcodes(function: Function) -> list[str]:
             "ld.const.u8",
         ),
         ("mov.u64 %rd2, table; $L: ld.global.b32 %r1, [%rd2]; add.s64 %rd2, %rd2, 4; bra $L;", "ld.const.b32"),
+        ("ld.const.v2.b32 {%r1, %r2}, [table];", "ld.const.v2.b32"),
         ("{ .reg .b64 t; mov.b64 t, table; { ld.global.b32 %r1, [t]; } }", "ld.const.b32"),
     ],
 )
@@ -66,10 +67,23 @@ def test_other_loads_stay_as_they_are() -> None:
         "mov.b64 %rd2, table; ld.shared.b32 %r1, [%rd2];",
         "mov.b32 %r1, table;",
         "@table ret;",
+        ".reg .v2 .b64 v; mov.b64 v.x, table;",
+        ".reg .v2 .b64 v; mov.b64 v, table; mov.b64 %rd2, v.y;",
+        "mov.b64 %rd2, table; mov.b64 %rd3, %rd2.x;",
+        "mov.b64 %rd2, table; cvta.const.u64 %rd3, %rd2;",
+        "st.const.b32 [table], %r1;",
     ],
 )
 def test_any_other_use_of_a_tables_address_is_refused(body: str) -> None:
     with pytest.raises(Refused, match="module-scope memory"):
+        frozen(body)
+
+
+@pytest.mark.parametrize(
+    "body", ["ld.const.b32 %r1, [%rd1];", "cvta.const.u64 %rd2, %rd1;", "cvta.to.const.u64 %rd2, 4;"]
+)
+def test_the_constant_bank_is_read_at_tables_alone(body: str) -> None:
+    with pytest.raises(Refused, match="no table's"):
         frozen(body)
 
 

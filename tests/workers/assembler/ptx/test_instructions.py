@@ -1,7 +1,15 @@
 import pytest
 
 from workers.assembler import CLASSES
-from workers.assembler.ptx.instructions import REFUSED_HEADS, REFUSED_REGISTERS, SPECIAL_REGISTERS, classify, is_known
+from workers.assembler.ptx.instructions import (
+    PRAGMAS,
+    REFUSED_HEADS,
+    REFUSED_REGISTERS,
+    SPECIAL_REGISTERS,
+    access_bytes,
+    classify,
+    is_known,
+)
 from workers.assembler.ptx.syntax import Instruction
 
 CASES = {
@@ -61,3 +69,28 @@ def test_what_is_refused_is_not_known() -> None:
 @pytest.mark.parametrize("opcode", ["", "frobnicate.b32", "LD.global.b32", "clusterlaunchcontrol.try_cancel.async"])
 def test_what_is_not_listed_is_not_known(opcode: str) -> None:
     assert not is_known(Instruction(opcode))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "expected"),
+    [
+        ("ld.param.b64", 8),
+        ("ld.global.v4.b32", 16),
+        ("ld.global.v8.f32", 32),
+        ("st.shared.u8", 1),
+        ("ld.b128", 16),
+        ("ld.f16x2", 4),
+        ("ld.param.v2", 0),
+        ("ld", 0),
+    ],
+)
+def test_an_access_has_its_width(opcode: str, expected: int) -> None:
+    assert access_bytes(Instruction(opcode)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("nounroll", True), ("used_bytes_mask 0xfff", True), ("nounroll x=1", False), ("used_bytes_mask", False)],
+)
+def test_a_hint_is_known_as_a_whole(text: str, known: bool) -> None:
+    assert bool(PRAGMAS.fullmatch(text)) is known

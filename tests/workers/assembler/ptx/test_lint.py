@@ -1,10 +1,12 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import HEAD, kernel_of, module
-from workers.assembler.ptx.lint import lint
+from workers.assembler.ptx.lint import MOST_VARIABLES, lint
 from workers.assembler.refusal import Refused
 
 HONEST = (
@@ -20,6 +22,7 @@ HONEST = (
     "scalars",
 )
 STATE = ".global .align 4 .b32 state"
+CONSTANT = ".const .align 4 .b32 state = 0;"
 ATTACKS = {
     # State between launches.
     "uninitialised global": (f"{STATE};", "st.global.b32 [state], %r1;", "without a value"),
@@ -69,6 +72,71 @@ ATTACKS = {
     "performance counter": ("", "mov.u32 %r1, %pm0;", "counters"),
     "environment register": ("", "mov.b32 %r1, %envreg3;", "driver"),
     "sleep": ("", "nanosleep.u32 1000;", "sleep"),
+    "what lies before the parameters": ("", "ld.param.b64 %rd2, [kernel_param_0+-128];", "must name"),
+    "what lies before them, subtracted": ("", "ld.param.b64 %rd2, [kernel_param_0-128];", "beyond"),
+    "what lies behind a parameter": ("", "ld.param.b32 %r1, [kernel_param_1+4];", "beyond"),
+    "half of what is behind a parameter": ("", "ld.param.b64 %rd2, [kernel_param_1];", "beyond"),
+    "a vector across parameters": ("", "ld.param.v2.b64 {%rd2, %rd3}, [kernel_param_2];", "beyond"),
+    "a parameter at an offset in octal": ("", "ld.param.b8 %r1, [kernel_param_0+01];", "beyond"),
+    "parameters through a register": ("", "ld.param.b64 %rd2, [%rd1];", "must name"),
+    "parameters through a number": ("", "ld.param.b64 %rd2, [0];", "must name"),
+    "parameters of the entry, said so": ("", "ld.param::entry.b64 %rd2, [kernel_param_0+-128];", "address"),
+    "a parameter that is volatile": ("", "ld.volatile.param.b64 %rd2, [kernel_param_0];", "must name"),
+    "the address of a parameter": ("", "mov.b64 %rd2, kernel_param_0; ld.param.b64 %rd3, [%rd2];", "address"),
+    "a parameter without its space": ("", "ld.b64 %rd2, [kernel_param_0];", "address"),
+    "a component of a parameter": ("", "mov.b64 %rd2, kernel_param_0.x;", "address"),
+    "a parameter as a guard": ("", "@kernel_param_1 bra $L; $L:", "address"),
+    "parameters as generic memory": ("", "cvta.param.u64 %rd2, %rd1;", "address"),
+    "generic memory as parameters": ("", "cvta.to.param.u64 %rd2, %rd1;", "address"),
+    "a parameter that is written": ("", "st.param.b32 [kernel_param_1], %r1;", "writes the parameter"),
+    "a parameter that is passed on": (
+        ".func f (.param .b64 a) { ret; }",
+        "call f, (kernel_param_0);",
+        "address of 'kernel_param_0'",
+    ),
+    "beyond the parameters of a function": (
+        ".func f (.param .b64 a) { .reg .b64 b; ld.param.b64 b, [a+8]; ret; }",
+        "call f, (%rd1);",
+        "beyond",
+    ),
+    "beyond what a function returns": (
+        ".func (.param .b32 r) f () { st.param.b32 [r], 1; ret; }",
+        "{ .param .b32 v; call (v), f; ld.param.b32 %r1, [v+4]; }",
+        "beyond",
+    ),
+    "a larger parameter that is gone": (
+        "",
+        "{ .param .b8 v[64]; } { .param .b32 v; ld.param.b32 %r1, [v+32]; }",
+        "beyond",
+    ),
+    "parameters that are registers": (".func f (.reg .b64 a) { ret; }", "call f, (%rd1);", "something else"),
+    "a wait of a given length": (
+        "",
+        "mbarrier.try_wait.shared::cta.b64 %p1, [%r1], %rd2, 1000000;",
+        "length of time",
+    ),
+    "a wait for a phase, of a given length": (
+        "",
+        "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r2, %r3;",
+        "length of time",
+    ),
+    # Constants that can be written.
+    "constants, written": (CONSTANT, "st.const.b32 [state], %r1;", "only be read"),
+    "constants as generic memory": (CONSTANT, "mov.b64 %rd2, state; cvta.const.u64 %rd3, %rd2;", "only be read"),
+    "their address stored away": (CONSTANT, "mov.b64 %rd2, state; st.global.b64 [%rd1], %rd2;", "only be read"),
+    "constants in a vector register": (
+        CONSTANT,
+        ".reg .v2 .b64 v; mov.b64 v.x, state; mov.b64 %rd4, v.r; cvta.global.u64 %rd3, %rd4; st.b32 [%rd3], 7;",
+        "only be read",
+    ),
+    "a table in a vector register": (
+        f"{STATE}[1] = {{1}};",
+        ".reg .v2 .b64 v; mov.b64 v.x, state; mov.b64 %rd4, v.r; st.global.b32 [%rd4], 7;",
+        "only be read",
+    ),
+    "numbers as addresses of constants": ("", "cvta.const.u64 %rd3, %rd2; st.b32 [%rd3], 7;", "no table's"),
+    "generic memory as constants": ("", "cvta.to.const.u64 %rd3, %rd1;", "no table's"),
+    "constants anywhere": (CONSTANT, "ld.const.b32 %r1, [%rd1];", "no table's"),
     # The host, other kernels, other devices.
     "printf": (".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);", "", "device_print"),
     "assert": (".extern .func __assertfail () .noreturn;", "", "device_assert"),
@@ -107,7 +175,25 @@ ATTACKS = {
     "a function of the name of a variable": (f"{STATE} = 1; .func state ();", "", "twice"),
     "knobs of the assembler": ("", '.pragma "global knobs SomeKnob=1";', "pragma"),
     "a jump table to nowhere": ("", "table: .branchtargets $missing;", "jumps to"),
+    "knobs behind a hint": ("", '.pragma "nounroll global knobs SomeKnob=1";', "pragma"),
+    "knobs behind a mask": ("", '.pragma "used_bytes_mask 0xf SomeKnob=1";', "pragma"),
     "a symbol that is canonical": ("", ".reg .b64 const_0;", "taken"),
+    "counted symbols that are canonical": (CONSTANT, ".reg .b64 const_<1>; mov.b64 %rd2, state;", "taken"),
+    "canonical parameters, counted": ("", ".reg .b64 parameter_<2>; mov.b64 parameter_1, 9;", "taken"),
+    "canonical functions from ten on": ("", ".reg .b64 function_1<2>;", "taken"),
+    "a register for a parameter": ("", "{ .reg .b64 kernel_param_0; }", "taken"),
+    "counted registers for parameters": ("", "{ .reg .b64 kernel_param_<4>; }", "a register of"),
+    "a register behind its block": ("", "{ .reg .b64 t; } mov.b64 t, 1;", "neither declares"),
+    "counted registers behind their block": ("", "{ .reg .b64 t<4>; } mov.b64 t1, 1;", "neither declares"),
+    "a register before it is declared": ("", "mov.b64 t, 1; .reg .b64 t;", "neither declares"),
+    "memory called like a component": (
+        f"{STATE}.x[1] = {{1}};",
+        ".reg .v2 .b64 state; mov.b64 %rd2, state.x;",
+        "no dots",
+    ),
+    # More than the rules can be held against in time.
+    "many functions": ("".join(f".func f{index} () {{ ret; }}\n" for index in range(64)), "", "noinline"),
+    "many constants": ("".join(f".const .b8 c{index} = 1;\n" for index in range(65)), "", "pass tables"),
     "a null byte": ("", "ret;\0", "U+0000"),
 }
 
@@ -176,6 +262,10 @@ def test_an_entry_must_be_what_the_plan_says(text: str, reason: str) -> None:
         "elect.sync _|%p1, -1; @%p1 bra $L; $L: bar.sync 0;",
         "mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %laneid;",
         "table: .branchtargets $L; brx.idx %r1, table; $L:",
+        "ld.param.b32 %r1, [kernel_param_0+4];",
+        "{ .reg .pred done; $W: mbarrier.try_wait.parity.shared::cta.b64 done, [%r1], %r2; @!done bra.uni $W; }",
+        "{ .reg .b32 t<2>; mov.b32 t1, 1; { mov.b32 t0, t1; } } { .reg .b64 t<2>; mov.b64 t1, 1; }",
+        '.pragma "nounroll"; .pragma "used_bytes_mask 0xfff"; ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];',
     ],
 )
 def test_what_honest_inline_assembly_needs_is_allowed(body: str) -> None:
@@ -185,6 +275,26 @@ def test_what_honest_inline_assembly_needs_is_allowed(body: str) -> None:
 def test_tables_that_nobody_reads_are_dropped() -> None:
     linted = lint(kernel_of(module(top=".global .b8 __reflect[3] = {1, 2, 3};")), "sm_90a")
     assert linted.module.variables == ()
+
+
+def test_the_time_that_rules_take_grows_with_the_text_alone() -> None:
+    body = "".join(f"{{ .reg .b64 q{index}; mov.b64 q{index}, {index}; }}\n" for index in range(500))
+    functions = "".join(f".func f{index} () {{ {body} ret; }}\n" for index in range(20))
+    constants = "".join(f".const .b8 c{index} = 1;\n" for index in range(MOST_VARIABLES))
+    started = time.process_time()
+    assert lint(kernel_of(module(top=constants + functions)), "sm_90a").entry.instructions
+    assert time.process_time() - started < 10
+
+
+def test_functions_of_ones_own_take_and_return_parameters() -> None:
+    function = ".func (.param .b32 r) f (.param .align 8 .b8 a[16]) { .reg .b64 b<3>; ld.param.v2.b64 {b1, b2}, [a]; "
+    body = (
+        "{ .param .align 8 .b8 param0[16]; .param .b32 retval0; st.param.v2.b64 [param0], {%rd1, %rd1}; "
+        "call.uni (retval0), f, (param0); ld.param.b32 %r1, [retval0]; }"
+        "{ .param .b64 param0; st.param.b64 [param0], %rd1; }"
+    )
+    top = f"{function} st.param.b32 [r], 1; ret; }}"
+    assert len(lint(kernel_of(module(body, top)), "sm_90a").module.functions) == 2
 
 
 @given(st.data())
