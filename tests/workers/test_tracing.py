@@ -92,6 +92,7 @@ EXPECTED = {
     "reaches_the_host": (Outcome.PLAN_REJECTED, None, "system scope"),
     "reads_an_item": (Outcome.HOST_READ, 19, "(item)"),
     "reads_its_callers": (Outcome.CORRECT, None, ""),
+    "reads_before_its_parameters": (Outcome.PLAN_REJECTED, None, "must name what it reads"),
     "reads_the_clock": (Outcome.PLAN_REJECTED, None, "clock"),
     "recurses": (Outcome.TRACE_CRASHED, 19, "RecursionError"),
     "replaces_the_checks": (Outcome.PLAN_REJECTED, None, "memory of input 'x'"),

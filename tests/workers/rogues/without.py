@@ -19,6 +19,7 @@ RULES = {
     "hides_a_launch_option": "entry",
     "keeps_shared_memory": "bodies",
     "reaches_the_host": "instructions",
+    "reads_before_its_parameters": "parameters",
     "reads_the_clock": "references",
     "sleeps": "instructions",
     "waits_for_its_neighbours": "instructions",
