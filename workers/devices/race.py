@@ -236,10 +236,10 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, strang
     own = slots_of(Side.CANDIDATE, calls)
     for pair in range(pairs):
         mine, its = range(pair * own, (pair + 1) * own), range(pair * calls, (pair + 1) * calls)
-        returning = random.sample(range(max(PACER_STREAMS, calls)), calls)
-        of_pacer = (PACER_STREAM + n for n in returning)
         if stranger:
-            of_pacer = (STRANGER_STREAM + first_stream + place for place in its)
+            of_pacer = tuple(STRANGER_STREAM + first_stream + place for place in its)
+        else:
+            of_pacer = tuple(PACER_STREAM + n for n in random.sample(range(max(PACER_STREAMS, calls)), calls))
         sides = {
             Side.CANDIDATE: Sample(
                 side=Side.CANDIDATE,
@@ -247,7 +247,7 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, strang
                 decoys=tuple(mine[calls:]),
                 streams=tuple(first_stream + place for place in mine),
             ),
-            Side.PACER: Sample(side=Side.PACER, slots=tuple(its), streams=tuple(of_pacer)),
+            Side.PACER: Sample(side=Side.PACER, slots=tuple(its), streams=of_pacer),
         }
         samples += [sides[side] for side in random.sample(list(Side), 2)]
     return tuple(samples)
