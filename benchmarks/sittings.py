@@ -1,7 +1,7 @@
 """Honest kernels judged in two sittings, equal kernels up for promotion: what can be repeated, and how fast it goes.
 
     python -m benchmarks.sittings --out results --count 50 --confirms 200
-    python -m benchmarks.sittings --count 0 --confirms 1000 --challengers gelu --shapes 1 --benches 3 --minutes 9
+    python -m benchmarks.sittings --count 0 --confirms 1000 --challengers rope --shapes 1 --benches 3 --minutes 9
 
 Several cards of a host take parts of the confirms, and `--rows` makes one result, `equal.json`, of all of them:
 

@@ -156,7 +156,7 @@ class Track:
         return wanted
 
     def _lay_out(self, pairs: int, calls: int) -> dict[Side, tuple[Slot, ...]]:
-        """Places for the rounds of a race; all use the same, so that their graphs are captured once.
+        """Places for the rounds of a race; all use the same.
 
         Raises:
             Ended: If the arena is too small for them, or something was written where they are to be.
@@ -222,6 +222,7 @@ def slots_of(side: Side, calls: int) -> int:
 def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, stranger: bool = False) -> tuple[Sample, ...]:
     """Samples of a round: pair after pair, who goes first by lot.
 
+    Which of its slots are decoys is drawn anew for every round: a call could remember which ones nobody was called on.
     The candidate's calls get contents that nobody has been given before: an answer that it finds somewhere, its own of
     an earlier call or the pacer's, is never the one it is asked for. A pacer of ours may meet its contents again.
 
@@ -235,7 +236,8 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, strang
     samples: list[Sample] = []
     own = slots_of(Side.CANDIDATE, calls)
     for pair in range(pairs):
-        mine, its = range(pair * own, (pair + 1) * own), range(pair * calls, (pair + 1) * calls)
+        mine = random.sample(range(pair * own, (pair + 1) * own), own)
+        its = range(pair * calls, (pair + 1) * calls)
         if stranger:
             of_pacer = tuple(STRANGER_STREAM + first_stream + place for place in its)
         else:
@@ -245,7 +247,7 @@ def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, strang
                 side=Side.CANDIDATE,
                 slots=tuple(mine[:calls]),
                 decoys=tuple(mine[calls:]),
-                streams=tuple(first_stream + place for place in mine),
+                streams=tuple(range(first_stream + pair * own, first_stream + (pair + 1) * own)),
             ),
             Side.PACER: Sample(side=Side.PACER, slots=tuple(its), streams=of_pacer),
         }

@@ -68,7 +68,7 @@ class Rounds:
         """
         self._ready = None
         check_round(order)
-        self._graphs.trim()
+        self._graphs.clear()
         self._warm_up(order, entrants)
         stretches = [self._stretch(order, sample, entrants[sample.side]) for sample in order.samples]
         self._filler.fill_zones((slot for stretch in stretches for slot in stretch.filled), order.seed)
@@ -119,8 +119,7 @@ class Rounds:
         if len(slots) == 1:
             hold_us = HOLD_US + STEP_US * len(entrant.plan.steps)
             return _Stretch(1, filled, refill, entrant.loaded.bind(slots[0]), hold_us)
-        key = (sample.side, order.plans[sample.side], slots)
-        graph = self._graphs.find(key, lambda: [entrant.loaded.bind(slot) for slot in slots])
+        graph = self._graphs.capture([entrant.loaded.bind(slot) for slot in slots])
         return _Stretch(len(slots), filled, refill, graph, HOLD_US)
 
     def _enqueue(self, stretch: _Stretch, number: int) -> tuple[driver.Handle, driver.Handle]:

@@ -58,6 +58,15 @@ def test_a_candidates_sample_of_several_calls_has_decoys_and_a_pacers_has_none()
             assert len(sample.decoys) == (decoys if sample.side is Side.CANDIDATE else 0)
 
 
+def test_decoys_are_drawn_anew_for_every_round() -> None:
+    random, last = Random(3), set()
+    for first in range(0, 2000, 10):
+        sample = next(each for each in pair_up(1, 8, first, random) if each.side is Side.CANDIDATE)
+        assert sorted(sample.filled) == list(range(10)) and sample.streams == tuple(range(first, first + 10))
+        last |= set(sample.decoys)
+    assert last == set(range(10))
+
+
 def test_a_pacer_that_is_no_stranger_meets_contents_again_and_a_stranger_never_does() -> None:
     given = {
         stranger: [

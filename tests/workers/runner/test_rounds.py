@@ -94,6 +94,12 @@ def test_a_sample_refills_flushes_and_holds_before_it_is_timed(stage: Stage) -> 
     assert stage.paper.log == ["fill_zones", "synchronise", "reset", *sample_of_one, *sample_of_two, "synchronise"]
 
 
+def test_the_graphs_of_a_round_are_gone_with_the_next(stage: Stage) -> None:
+    for destroyed in (0, 2, 4):
+        stage.time(sample(MINE, 0, 1), sample(ITS, 2, 3))
+        assert stage.paper.destroyed == destroyed
+
+
 def test_plans_that_are_new_are_run_once_before(stage: Stage) -> None:
     stage.run(round_of(sample(ITS, 0), sample(MINE, 0), sample(ITS, 1)))
     before = stage.paper.log[: stage.paper.log.index("fill_zones")]
