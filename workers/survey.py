@@ -81,7 +81,8 @@ def _cards() -> tuple[tuple[CardSurvey, ...], str]:
         try:
             driver.address_of(number)
         except (ToolMissing, driver.DriverError) as error:
-            closed += [] if number else [f"not tried: {error}"]
+            if number == 0:
+                closed.append(f"not tried: {error}")
             break
         try:
             cards.append(_card(number))

@@ -9,6 +9,8 @@ from workers.protocol import (
     Buffer,
     Bundle,
     Device,
+    Graph,
+    InputRef,
     Kernel,
     Launch,
     Operator,
@@ -135,6 +137,17 @@ def report(times_us: dict[str, float], **changes: object) -> Report:
         ),
     }
     return Report(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def graph(shape: Shape) -> Graph:
+    """A reference that gives back its input, at a shape with an `N`."""
+    return Graph(
+        shape=shape,
+        nodes=(),
+        outputs=(InputRef(input=0),),
+        output_shapes=((shape.dims["N"],),),
+        output_dtypes=("float32",),
+    )
 
 
 def bundle(grid: int = 1) -> Bundle:

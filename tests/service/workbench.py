@@ -23,14 +23,11 @@ from workers.protocol import (
     CheckResult,
     ConfirmJob,
     FinalJob,
-    Graph,
-    InputRef,
     Job,
     MeasureJob,
     Outcome,
     Provenance,
     Ratio,
-    Shape,
     TracedVariant,
     TraceJob,
     TraceReport,
@@ -136,7 +133,7 @@ class Answers:
             readings = tuple(records.readings() for _ in job.shapes)
             assembled = TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=bundle, readings=readings)
             return TraceReport(outcome=Outcome.CORRECT, variants=(assembled,), **base)
-        graphs = tuple(_graph(shape) for shape in job.shapes) if job.source is None or job.references else ()
+        graphs = tuple(records.graph(shape) for shape in job.shapes) if job.source is None or job.references else ()
         if job.source is None:
             return TraceReport(outcome=Outcome.CORRECT, graphs=graphs, **base)
         bundle = (self.retraced if job.references and self.retraced else self.bundle)(job.source)
@@ -154,11 +151,6 @@ class Answers:
             for index, each in enumerate((bundle, *self.further(job.source)))
         )
         return TraceReport(outcome=Outcome.CORRECT, variants=variants, graphs=graphs, **base)
-
-
-def _graph(shape: Shape) -> Graph:
-    output = {"outputs": (InputRef(input=0),), "output_shapes": ((shape.dims["N"],),), "output_dtypes": ("float32",)}
-    return Graph(shape=shape, nodes=(), **output)
 
 
 def bundle_of(job: Judging) -> Bundle:

@@ -19,9 +19,7 @@ class ExactIntegers(Check):
         ):
             if got.is_floating_point():
                 continue
-            if (
-                got.dtype is torch.bool
-            ):  # Torch takes any byte but zero for true; memory that was poisoned is no answer.
+            if got.dtype is torch.bool:  # Torch takes any byte but zero for true, and poison is no answer.
                 got, expected = got.view(torch.uint8), expected.view(torch.uint8)
             wrong = got != expected
             if wrong.any():

@@ -47,7 +47,8 @@ class _Text:
         lines = [line for line in lines if line]
         self._registers = [_REGISTER.findall(line) for line in lines]
         shapes = _placed([_REGISTER.sub("%", line) for line in lines])
-        self._shapes = [f"{shape} {versions}" for shape, versions in zip(shapes, _versions(lines), strict=True)]
+        versions = _versions(lines, self._registers)
+        self._shapes = [f"{shape} {version}" for shape, version in zip(shapes, versions, strict=True)]
         self._known: Mapping[str, bytes] = {name: b"" for names in self._registers for name in names}
 
     def described(self) -> Counter[bytes]:
@@ -83,12 +84,12 @@ def _placed(shapes: Sequence[str]) -> list[str]:
     return placed
 
 
-def _versions(lines: Sequence[str]) -> list[str]:
+def _versions(lines: Sequence[str], registers: Sequence[Sequence[str]]) -> list[str]:
     """How often the registers of each line were written before it, in the order in which they stand there."""
     written: Counter[str] = Counter()
     found = []
-    for line in lines:
-        found.append(" ".join(str(written[name]) for name in _REGISTER.findall(line)))
+    for line, names in zip(lines, registers, strict=True):
+        found.append(" ".join(str(written[name]) for name in names))
         target = _TARGET.match(line)
         written.update(_REGISTER.findall(target[1]) if target else ())
     return found

@@ -61,7 +61,9 @@ def _is_representable(value: bool | int | float, dtype: str) -> bool:
     if isinstance(value, float) and dtype not in _INTEGER_RANGE:
         return not isfinite(value) or abs(value) <= most
     low, high = _INTEGER_RANGE.get(dtype, (-min(most, 2**64), min(most, 2**64)))
-    return isfinite(value) and low <= int(value) <= high if isinstance(value, float) else low <= value <= high
+    if isinstance(value, float):
+        return isfinite(value) and low <= int(value) <= high
+    return low <= value <= high
 
 
 class Buffer(Wire):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from tests.service import records
 from tests.workers.checker.paper import PaperCard
 from tests.workers.runner.plans import OPERATOR, arena, bundle_of, kernel, machine_code, supported
 from workers import driver
@@ -15,7 +16,7 @@ from workers.checker.examiner import Examiner
 from workers.checker.memory import Memory
 from workers.devices.trial import Trial
 from workers.orders import Examined, Order, Reply, Side
-from workers.protocol import Graph, InputRef, Stage
+from workers.protocol import Stage
 from workers.runner.session import Opening, Session
 
 MIX = Mix({}, 0, "plain", "none", loops=False)
@@ -58,12 +59,5 @@ def trial_at(crew: Desk, mix: Mix = MIX, *, fresh: bool = False) -> Trial:
     """A plan of one launch, that races itself."""
     bundle = bundle_of(kernel())
     codes = {digest: MachineCode(each, (), 8, 0, 0, mix) for digest, each in machine_code(bundle).items()}
-    shape = bundle.plans[0].shape
-    graph = Graph(
-        shape=shape,
-        nodes=(),
-        outputs=(InputRef(input=0),),
-        output_shapes=((shape.dims["N"],),),
-        output_dtypes=("float32",),
-    )
+    graph = records.graph(bundle.plans[0].shape)
     return Trial(crew, OPERATOR, (graph,), dict.fromkeys(Side, bundle), codes, fresh=fresh)

@@ -16,10 +16,7 @@ from workers.protocol import (
     CheckResult,
     Device,
     FinalJob,
-    Graph,
-    InputRef,
     Outcome,
-    Shape,
     ShapeRole,
     Stage,
 )
@@ -40,12 +37,6 @@ JOB = FinalJob(
     device=Device.parse("h200"),
 )
 
-
-def graph_of(shape: Shape) -> Graph:
-    output = {"outputs": (InputRef(input=0),), "output_shapes": ((1,),), "output_dtypes": ("float32",)}
-    return Graph(shape=shape, nodes=(), **output)
-
-
 REHEARSAL = Rehearsal(card=0, operator=records.OPERATOR, bundle=BUNDLE, machine_code={}, plans=(), seed="00")
 
 
@@ -60,7 +51,7 @@ def examination(setting: SimpleNamespace, sanitizer: Sanitizer | None) -> Examin
 
 
 def test_boundary_shapes_and_the_smallest_benchmark_are_sanitised() -> None:
-    graphs = [graph_of(plan.shape) for plan in BUNDLE.plans]
+    graphs = [records.graph(plan.shape) for plan in BUNDLE.plans]
     chosen = sanitised(BUNDLE, graphs, records.OPERATOR)
     assert [BUNDLE.plans[index].shape.role for index in chosen] == [ShapeRole.BOUNDARY, ShapeRole.BENCHMARK]
     large = [graph.model_copy(update={"output_shapes": ((SANITISED_BYTES,),)}) for graph in graphs]

@@ -36,9 +36,11 @@ class Names:
         self._outer = outer
         self._own: dict[str, Variable] = {}
         self._counted: dict[str, Variable] = {}
+        self._found: dict[str, Variable | None] = {}
 
     def add(self, variable: Variable) -> None:
         """Declare a variable, or as many registers as it counts."""
+        self._found.clear()
         if not variable.count:
             self._own[variable.name] = variable
         elif variable.name not in self._counted or self._counted[variable.name].count < variable.count:
@@ -54,8 +56,10 @@ class Names:
 
     def find(self, name: str) -> Variable | None:
         """The nearest local variable of this name, None if there is none."""
-        found = self._own.get(name) or self._find_counted(name)
-        return found or (self._outer.find(name) if self._outer else None)
+        if name not in self._found:
+            found = self._own.get(name) or self._find_counted(name)
+            self._found[name] = found or (self._outer.find(name) if self._outer else None)
+        return self._found[name]
 
     def _find_counted(self, name: str) -> Variable | None:
         """The variable `%r<count>` that the name is one of: a prefix with a number below its count."""
