@@ -78,6 +78,8 @@ SHAPES: Mapping[str, Sequence[Mapping[str, int]]] = {
 }
 """Five shapes of models' layers: about 20 us a call, and about 200."""
 PHASES = ("trace", "ready", "both")
+GROUPED = ("phase", "operator", "benches", "processes")
+"""What the lines of one row of the figures have in common."""
 BACKLOG = 3
 """Bundles that wait for the card, beyond which nothing more is traced: their waiting is part of the latency."""
 EXPORT_S = 120.0
@@ -217,7 +219,6 @@ class Stretch:
         return {
             **_head("run", self),
             "seconds": time.monotonic() - self.started,
-            "processes": self.processes,
             "processors_busy": worked / max(1, all_of_them),
             "card_busy": statistics.fmean(self.seen) / 100 if self.seen else None,
         }
@@ -386,7 +387,13 @@ class Flow:
 
 def _head(kind: str, stretch: Stretch) -> Row:
     """What every line begins with."""
-    return {"kind": kind, "phase": stretch.phase, "operator": stretch.name, "benches": stretch.benches}
+    return {
+        "kind": kind,
+        "phase": stretch.phase,
+        "operator": stretch.name,
+        "benches": stretch.benches,
+        "processes": stretch.processes,
+    }
 
 
 def overall(lines: Sequence[Row]) -> Row:
@@ -396,14 +403,11 @@ def overall(lines: Sequence[Row]) -> Row:
 
 
 def summarise(lines: Sequence[Row]) -> list[Row]:
-    """What follows from the lines: a row a phase, operator and number of benches, in the order of their beginning."""
-    groups: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+    """What follows from the lines: a row a phase, operator, and number of benches and of processes that trace."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for line in lines:
-        groups[line["phase"], line["operator"], line.get("benches", 1)].append(line)
-    return [
-        {"phase": phase, "operator": name, "benches": benches, **_summary(rows)}
-        for (phase, name, benches), rows in groups.items()
-    ]
+        groups[tuple(line[name] for name in GROUPED)].append(line)
+    return [{**dict(zip(GROUPED, group, strict=True)), **_summary(rows)} for group, rows in groups.items()]
 
 
 def _summary(rows: Sequence[Row]) -> Row:
@@ -418,7 +422,6 @@ def _summary(rows: Sequence[Row]) -> Row:
     paces = zip(*(row["pacer_us"] for row in judged if all(row.get("pacer_us") or (None,))), strict=True)
     return {
         "seconds": seconds,
-        "processes": runs[-1]["processes"] if runs else None,
         "processors_busy": _shared(runs, "processors_busy"),
         "card_busy": _shared(runs, "card_busy"),
         "traced": len(traced),

@@ -14,10 +14,11 @@ from workers.devices.cuda import PAIRS
 from workers.protocol import Device
 
 MODEL = Device.parse("model:sm_90")
+STRETCH = {"phase": "both", "operator": "rmsnorm", "benches": 1, "processes": 2}
 
 
 def verdict(outcome, seconds, latency_s, **more):
-    row = {"kind": "verdict", "session": 1.0, "phase": "both", "operator": "rmsnorm", "outcome": outcome}
+    row = {"kind": "verdict", "session": 1.0, **STRETCH, "outcome": outcome}
     return {**row, "seconds": seconds, "latency_s": latency_s, **more}
 
 
@@ -36,12 +37,12 @@ def test_how_far_a_candidate_came():
 
 
 def test_a_summary_counts_by_stage_and_gives_rates_and_percentiles():
-    run = {"kind": "run", "phase": "both", "operator": "rmsnorm", "processes": 2, "processors_busy": 0.5}
+    run = {"kind": "run", **STRETCH, "processors_busy": 0.5}
     lines = [
         {**run, "session": 1.0, "seconds": 5.0, "card_busy": 0.2},
         {**run, "session": 1.0, "seconds": 10.0, "card_busy": 0.4},
         {**run, "session": 2.0, "seconds": 30.0, "card_busy": 0.8},
-        {"kind": "trace", "phase": "both", "operator": "rmsnorm", "outcome": "correct", "seconds": 2.0, "bundles": 2},
+        {"kind": "trace", **STRETCH, "outcome": "correct", "seconds": 2.0, "bundles": 2},
         verdict("correct", 0.2, 3.0, pairs=[PAIRS], pacer_us=[20.0], stages_s={"time": 0.1}),
         verdict("wrong_result", 0.1, 1.0, stage="check", pairs=[], pacer_us=[], stages_s={"check": 0.1}),
     ]
@@ -55,12 +56,12 @@ def test_a_summary_counts_by_stage_and_gives_rates_and_percentiles():
     assert row["pacer_us"] == [20.0]
 
 
-def test_rows_of_so_many_benches_are_apart():
-    run = {"kind": "run", "session": 1.0, "phase": "ready", "operator": "rmsnorm", "processes": 2}
-    run |= {"processors_busy": 0.5, "card_busy": 0.2}
-    lines = [{**run, "benches": benches, "seconds": 10.0 * benches} for benches in (1, 4)]
-    lines += [verdict("correct", 0.2, None, phase="ready", benches=4, pairs=[PAIRS], pacer_us=[20.0])]
-    assert [(row["benches"], row["seconds"], row["judged"]) for row in summarise(lines)] == [(1, 10.0, 0), (4, 40.0, 1)]
+@pytest.mark.parametrize("counted", ["benches", "processes"])
+def test_rows_of_so_many_are_apart(counted):
+    run = {"kind": "run", "session": 1.0, **STRETCH, "processors_busy": 0.5, "card_busy": 0.2}
+    lines = [{**run, counted: many, "seconds": 10.0 * many} for many in (1, 4)]
+    lines += [verdict("correct", 0.2, None, pairs=[PAIRS], pacer_us=[20.0]) | {counted: 4}]
+    assert [(row[counted], row["seconds"], row["judged"]) for row in summarise(lines)] == [(1, 10.0, 0), (4, 40.0, 1)]
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.checks import Evidence
+from workers.checks.bias import DRAWS as VARIED
 from workers.checks.bias import gain_limit, steady
 from workers.checks.tolerance import Bounds, Errors, bounds_without_sensitivity, leeway, rms, widen_by_sensitivity
 from workers.float8 import is_float8, readable
@@ -45,7 +46,7 @@ class Near:
         inverse: (rows,), one over what the worst element of a row may miss; in the dtype of `values`.
         squares: (rows,) float32, what the squared errors of a row, times `inverse` squared, may add up to.
         gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
-            where the row has no scale, or says nothing of a bias.
+            where the row has no scale, or says nothing of a bias, as none does whose draw the check leaves out.
         own: Share of its own value that any element may miss.
         leeway: (2, rows) float32, how many times the root of `squares`, and what any element may miss, few may.
         gain_limit: Mean slope that is nobody's concern.
@@ -102,7 +103,7 @@ def _derive(evidence: Evidence, number: int, widened: bool) -> Answer:
         values=values.to(kept),
         inverse=(1 / bounds.worst[:, 0]).to(kept),
         squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
-        gains=_slopes(errors, bounds, rows).float(),
+        gains=_slopes(evidence, errors, bounds, rows).float(),
         own=bounds.own,
         leeway=_leeway(evidence, number, bounds, widened),
         gain_limit=gain_limit(evidence, averaged, rows),
@@ -117,7 +118,9 @@ def _leeway(evidence: Evidence, number: int, bounds: Bounds, widened: bool) -> t
     return torch.stack([few.rms[:, 0], few.worst[:, 0]]).float()
 
 
-def _slopes(errors: Errors, bounds: Bounds, rows: torch.Tensor | None) -> torch.Tensor:
+def _slopes(evidence: Evidence, errors: Errors, bounds: Bounds, rows: torch.Tensor | None) -> torch.Tensor:
     power = (rms(errors.value) / bounds.worst).square()[:, 0] * errors.value.shape[1]
+    if evidence.draw not in VARIED:
+        return torch.zeros_like(power)
     counted = power > 0 if rows is None else (power > 0) & rows
     return torch.where(counted, 1 / power, 0.0)

@@ -9,7 +9,9 @@ from tests.workers.checks.cases import HONEST, gather, graph_of, operator
 from tests.workers.live import LiveBytes
 from workers.checker.answers import Answer, Exact, Near, derive
 from workers.checks import Evidence, Expectation
+from workers.checks.bias import DRAWS as VARIED
 from workers.checks.tolerance import Errors, bounds_without_sensitivity
+from workers.inputs import DRAWS
 from workers.orders import TIMED
 from workers.protocol import Shape
 
@@ -37,6 +39,12 @@ def test_bounds_are_those_of_the_checks():
     torch.testing.assert_close(1 / answer.inverse, bounds.worst[:, 0].float())
     torch.testing.assert_close((answer.squares / 96).sqrt() / answer.inverse, bounds.rms[:, 0].float())
     assert answer.own == bounds.own == torch.finfo(torch.bfloat16).eps
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_rows_tell_of_a_bias_where_the_check_asks_them(draw):
+    answer, _ = derived("rmsnorm", draw=draw)
+    assert bool(answer.gains.any()) == (draw in VARIED)
 
 
 def test_special_values_are_those_of_the_operators_dtypes():
