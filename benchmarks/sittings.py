@@ -1,16 +1,15 @@
-"""Honest kernels judged in two sittings, equal kernels up for promotion: what can be repeated, and how fast it goes.
+"""Honest kernels judged in two sittings, equal kernels up for promotion: what can be repeated, and what luck can do.
 
-    python -m benchmarks.sittings --out results --count 50 --confirms 200
+    python -m benchmarks.sittings --out results --count 50 --confirms 200 --benches 3
     python -m benchmarks.sittings --count 0 --confirms 1000 --challengers rope --shapes 1 --benches 3 --minutes 9
 
 Several cards of a host take parts of the confirms, and `--rows` makes one result, `equal.json`, of all of them:
 
     python -m benchmarks.sittings --out results --rows a/sittings.json b/sittings.json
 
-Every verdict is in the file as soon as it is known; `--minutes` is for both. Each sitting has a bench of its own and
-its own order. In the second one the bench is told the job that comes next, as a worker tells it: its pace is that of
-the measure side with plans ready. An equal kernel is the operator's seed, which challenges itself; whoever is promoted
-that way is promoted by noise.
+Every verdict is in the file as soon as it is known; `--minutes` is for both. Each sitting has benches of its own and
+its own order. An equal kernel is the operator's seed, which challenges itself; whoever is promoted that way is promoted
+by noise.
 """
 
 import argparse
@@ -19,19 +18,18 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from itertools import cycle, islice
 from math import comb
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from benchmarks.card import over_pacer
 from benchmarks.correlation import spearman
 from benchmarks.figures import Allowance, Figures, Row, device_of
-from tests.gpu.benches import Served, Team, measuring
+from tests.gpu.benches import Team, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Traces, measure_job, trace_all
@@ -52,33 +50,51 @@ BISECTIONS = 40
 TAIL = 0.025
 
 
-def sit(
-    jobs: Sequence[MeasureJob], command: Sequence[str], figures: Figures, number: int, allowance: Allowance
-) -> tuple[dict[str, Row], float]:
-    """Judge jobs one after the other in a bench of their own, a row each.
+def work_off(
+    jobs: Iterable[MeasureJob | ConfirmJob], command: Sequence[str], benches: int, allowance: Allowance
+) -> Iterator[tuple[str, Answer, float]]:
+    """Have benches of a card do jobs, the first one alone: what has to be found out once is kept for the others.
 
     Args:
-        jobs: What to judge.
-        command: What starts the bench.
-        figures: Take the rows.
-        number: Of the sitting; from the second one on the bench is told each next job beforehand.
-        allowance: Time for it.
+        jobs: What to do.
+        command: What starts a bench.
+        benches: That share the card.
+        allowance: Time for all of it.
 
-    Returns:
-        What came out, by job, and the seconds from the first job to the last answer.
+    Yields:
+        Of each job that there was time for its id, the answer, and the seconds that it took.
     """
-    found: dict[str, Row] = {}
-    with Served(command, MEASURED_DEADLINE_S) as bench:
-        begun = time.perf_counter()
-        for index, job in enumerate(jobs):
-            if allowance.spent:
-                break
-            then = jobs[index + 1] if number > 1 and index + 1 < len(jobs) else None
+
+    def ask(job: MeasureJob | ConfirmJob) -> Iterator[tuple[str, Answer, float]]:
+        if not allowance.spent:
             started = time.perf_counter()
-            answer = bench.ask(job, then)
-            row = found[job.id] = {**_said(answer), "wall_s": time.perf_counter() - started}
-            figures.add({"sitting": number, "job": job.id, **row}, f"{number} {job.id} {row['outcome']}")
-        return found, time.perf_counter() - begun
+            yield job.id, team.ask(job), time.perf_counter() - started
+
+    remaining = iter(jobs)
+    with closing(Team(command, MEASURED_DEADLINE_S)) as team, ThreadPoolExecutor(benches) as pool:
+        for job in islice(remaining, 1):
+            yield from pool.submit(list, ask(job)).result()
+        for done in as_completed([pool.submit(list, ask(job)) for job in remaining]):
+            yield from done.result()
+
+
+def sit(
+    jobs: Sequence[MeasureJob],
+    command: Sequence[str],
+    benches: int,
+    figures: Figures,
+    number: int,
+    allowance: Allowance,
+) -> dict[str, Row]:
+    """Judge jobs in benches of their own, a row each, and say how fast it went; what came out, by job."""
+    found: dict[str, Row] = {}
+    begun = time.perf_counter()
+    for job, answer, wall_s in work_off(jobs, command, benches, allowance):
+        row = found[job] = {**_said(answer), "wall_s": wall_s}
+        figures.add({"sitting": number, "job": job, **row}, f"{number} {job} {row['outcome']}")
+    seconds = time.perf_counter() - begun
+    figures.conclude(**{f"sitting_{number}": {"kernels": len(found), "seconds": seconds, "benches": benches}})
+    return found
 
 
 def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str, str]) -> Row:
@@ -107,37 +123,15 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
 
 def challenge(
     jobs: Iterable[ConfirmJob], command: Sequence[str], benches: int, figures: Figures, allowance: Allowance
-) -> Row:
-    """Have seeds challenge themselves, as a confirm does, a row each; how often noise would have promoted one.
-
-    The first is judged alone: the baselines that it measures are kept for all others.
-
-    Args:
-        jobs: What to confirm.
-        command: What starts a bench.
-        benches: That share the card.
-        figures: Take the rows.
-        allowance: Time for it.
-    """
-    rows: list[Row] = []
-    told, begun = Lock(), time.perf_counter()
-
-    def ask(job: ConfirmJob) -> None:
-        if allowance.spent:
-            return
-        started = time.perf_counter()
-        row = _confirmed(job, team.ask(job)) | {"wall_s": time.perf_counter() - started}
-        with told:
-            rows.append(row)
-            figures.add(row, f"{job.id} {row['rival']} {row['wall_s']:.2f} s")
-
-    with closing(Team(command, MEASURED_DEADLINE_S)) as team, ThreadPoolExecutor(benches) as pool:
-        remaining = iter(jobs)
-        for job in islice(remaining, 1):
-            pool.submit(ask, job).result()
-        for done in [pool.submit(ask, job) for job in remaining]:
-            done.result()
-    return {**tally(rows), "benches": benches, "seconds": time.perf_counter() - begun}
+) -> None:
+    """Have seeds challenge themselves, as a confirm does, a row each, and say how often noise would promote one."""
+    begun = time.perf_counter()
+    for job, answer, wall_s in work_off(jobs, command, benches, allowance):
+        row = _confirmed(job, answer) | {"wall_s": wall_s}
+        figures.add(row, f"{job} {row['rival']} {wall_s:.2f} s")
+    confirmed = [row for row in figures.rows if "confirm" in row]
+    seconds = time.perf_counter() - begun
+    figures.conclude(equal={**tally(confirmed), "benches": benches, "seconds": seconds})
 
 
 def tally(rows: Sequence[Mapping[str, Any]]) -> Row:
@@ -192,8 +186,8 @@ def _confirm(name: str, turn: int, shapes: int | None, traces: Traces, device: D
     )
 
 
-def _confirmed(job: ConfirmJob, answer: Answer) -> Row:
-    row: Row = {"confirm": job.id, "rival": None}
+def _confirmed(job: str, answer: Answer) -> Row:
+    row: Row = {"confirm": job, "rival": None}
     if isinstance(answer, Report) and answer.rival is not None:
         promoted = answer.rival.low > 1 + PRACTICAL_MARGIN
         return row | {"rival": answer.rival.model_dump(), "promoted": promoted, "stages_s": answer.stages_s}
@@ -235,7 +229,7 @@ def main() -> None:
     options.add_argument("--minutes", type=float, default=60.0, help="after which nothing more is begun")
     options.add_argument("--data", type=Path, default=cache_home(), help="where baselines of confirms are kept")
     options.add_argument("--card", type=int, default=0)
-    options.add_argument("--benches", type=int, default=1, help="that share the card while seeds challenge themselves")
+    options.add_argument("--benches", type=int, default=1, help="that share the card")
     options.add_argument("--device", type=Device.parse, help="instead of the card's")
     options.add_argument("--rows", type=Path, nargs="+", help="join the confirms in these files, and judge nothing")
     chosen = options.parse_args()
@@ -257,20 +251,17 @@ def main() -> None:
         for variant in traces.variants(kernel.name)
     ]
     operator_of = {job.id: job.operator.name for job in jobs}
-    command, sittings = measuring(device, Seat(chosen.card), chosen.data), []
-    for number in (1, 2) if jobs else ():
-        found, seconds = sit(random.sample(jobs, len(jobs)), command, figures, number, allowance)
-        sittings.append(found)
-        pace = {"kernels": len(found), "seconds": seconds, "an_hour": 3600 * len(found) / seconds}
-        figures.conclude(**{f"sitting_{number}": pace})
-        print(pace, flush=True)
-    if len(sittings) == 2:
+    command = measuring(device, Seat(chosen.card, chosen.benches), chosen.data)
+    sittings = [
+        sit(random.sample(jobs, len(jobs)), command, chosen.benches, figures, number, allowance)
+        for number in ((1, 2) if jobs else ())
+    ]
+    if sittings:
         figures.conclude(agreement=compare(*sittings, operator_of))
     names = [name for name in challengers or sorted(traces.pacers) if traces.knows(name)]
     turns = zip(range(chosen.confirms), cycle(names), strict=False)
     confirms = (_confirm(name, turn, chosen.shapes, traces, device) for turn, name in turns)
-    command = measuring(device, Seat(chosen.card, chosen.benches), chosen.data)
-    figures.conclude(equal=challenge(confirms, command, chosen.benches, figures, allowance))
+    challenge(confirms, command, chosen.benches, figures, allowance)
 
 
 if __name__ == "__main__":

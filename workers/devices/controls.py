@@ -10,7 +10,7 @@ from math import exp
 
 from workers.assembler import MachineCode
 from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import Track
+from workers.devices.race import Pace, Track
 from workers.devices.trial import Trial
 from workers.devices.verdict import Ended
 from workers.orders import Side
@@ -35,6 +35,7 @@ class Controls:
         graphs: The reference at every shape.
         pacer: What controls are made from.
         codes: Machine code of its kernels, by digest.
+        pace: The pacer's at its first shape that is timed.
     """
 
     crew: Crew
@@ -42,6 +43,7 @@ class Controls:
     graphs: Sequence[Graph]
     pacer: Bundle
     codes: Mapping[str, MachineCode]
+    pace: Pace
 
     def run(self) -> dict[str, float]:
         """Judge them all; what was measured, by the control's name.
@@ -80,7 +82,7 @@ class Controls:
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {Side.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), Side.PACER: pacer}
         trial = Trial(self.crew, self.operator, self.graphs, bundles, self.codes)
-        return Track(trial, dict.fromkeys(Side, 0)).race(PAIRS).slowdown.mean
+        return Track(trial, dict.fromkeys(Side, 0), self.pace).race(PAIRS).slowdown.mean
 
 
 def repeated(plan: Plan) -> Plan:

@@ -1,5 +1,6 @@
 """One job on a card, from a bundle to the fields of a report: assemble, check, race, relate to the baselines."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,7 @@ from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
 from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import LOOK_CONFIDENCE, Race, Track, reject_below_floor
+from workers.devices.race import LOOK_CONFIDENCE, Pace, Race, Track, reject_below_floor
 from workers.devices.trial import Scrutiny, Trial, benchmarks, room_for
 from workers.devices.verdict import Ended, timed
 from workers.floors import floor_bytes
@@ -48,15 +49,14 @@ class Setting:
         assemblers: The processes that assemble kernels.
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
-        paces: What one call of a pacer takes at a shape, microseconds, by its identity and the shape's key. It only
-            decides how many calls make a sample, so that it is found out once.
+        paces: Those of pacers at shapes, by the pacer's identity and the shape's key.
     """
 
     crew: Crew
     assemblers: Assemblers
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
-    paces: dict[tuple[str, str], float] = field(default_factory=dict)
+    paces: defaultdict[tuple[str, str], Pace] = field(default_factory=lambda: defaultdict(Pace))
 
 
 @dataclass
@@ -175,7 +175,8 @@ class Measurement:
             self.checks = trial.checks or self.checks
 
     def _control(self, pacer: Bundle) -> dict[str, float]:
-        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes).run()
+        pace = self.setting.paces[pacer.identity, pacer.benchmarks[0].shape.key]
+        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, pace).run()
 
     def _race(
         self,
@@ -191,10 +192,7 @@ class Measurement:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
         plans = {Side.CANDIDATE: index, Side.PACER: other}
-        track = Track(trial, plans, self.setting.paces.get((pacer, key)), stranger=stranger)
-        race = track.race(pairs, suffices)
-        if track.single_us is not None:
-            self.setting.paces[pacer, key] = track.single_us
+        race = Track(trial, plans, self.setting.paces[pacer, key], stranger=stranger).race(pairs, suffices)
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
         floor_us = floor_bytes(self.operator, graph) / self.setting.target.dram_bytes_per_s * 1e6
         reject_below_floor(race, median(race.candidate_us), floor_us)

@@ -86,23 +86,29 @@ class Race:
         return high < 1 / (1 + PRACTICAL_MARGIN) or low > 1 / (1 + PRACTICAL_MARGIN)
 
 
+@dataclass
+class Pace:
+    """What one call of a pacer takes at a shape: it only decides how many calls make a sample, and is found out once.
+
+    Attributes:
+        single_us: Microseconds; None as long as nobody knows.
+    """
+
+    single_us: float | None = None
+
+
 class Track:
     """One shape's two plans, ready to be raced.
 
     Args:
         trial: Holds both bundles.
         plans: Position of the shape's plan in each side's bundle.
-        single_us: What one call of the pacer takes, as far as it is known; found out before the race otherwise.
+        pace: The pacer's, found out before the race if nobody knows it yet.
         stranger: Whether the pacer is somebody's candidate, as the holder of a cell is.
-
-    Attributes:
-        single_us: The same.
     """
 
-    def __init__(
-        self, trial: Trial, plans: dict[Side, int], single_us: float | None = None, *, stranger: bool = False
-    ) -> None:
-        self.single_us = single_us
+    def __init__(self, trial: Trial, plans: dict[Side, int], pace: Pace, *, stranger: bool = False) -> None:
+        self._pace = pace
         self._stranger = stranger
         self._trial = trial
         self._plans = plans
@@ -138,10 +144,10 @@ class Track:
 
     def _calls(self) -> int:
         """Calls a sample, from how long single ones take."""
-        if self.single_us is None:
+        if self._pace.single_us is None:
             pairs = self._pairs_that_fit(2, 1)
-            self.single_us = min(self._round(pairs, 1, self._lay_out(pairs, 1))[Side.PACER])
-        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self.single_us)))
+            self._pace.single_us = min(self._round(pairs, 1, self._lay_out(pairs, 1))[Side.PACER])
+        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self._pace.single_us)))
         while calls > 1 and not self._fits(1, calls):
             calls -= 1
         return calls

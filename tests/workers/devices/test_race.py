@@ -21,6 +21,7 @@ from workers.devices.race import (
     MAX_CALLS,
     PACER_STREAMS,
     STAGES,
+    Pace,
     Race,
     Track,
     check_clocks,
@@ -157,10 +158,11 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
     bundle = job_for(PLAIN).bundle
     trial = SimpleNamespace(bundles=dict.fromkeys(Side, bundle), seed=str, crew=SimpleNamespace(arena_bytes=2**34))
     plans = dict.fromkeys(Side, next(index for index, _ in benchmarks(bundle)))
-    assert [Track(trial, plans, single_us)._calls() for single_us in (20.0, 19.9, 250.0, 0.1)] == [5, 6, 1, MAX_CALLS]
-    room = Track(trial, plans)._room
+    known = [Track(trial, plans, Pace(single_us))._calls() for single_us in (20.0, 19.9, 250.0, 0.1)]
+    assert known == [5, 6, 1, MAX_CALLS]
+    room = Track(trial, plans, Pace())._room
     trial.crew.arena_bytes = 2**20 + sum(slots_of(side, 2) * room[side] for side in Side)
-    assert Track(trial, plans, 20.0)._calls() == 2
+    assert Track(trial, plans, Pace(20.0))._calls() == 2
 
 
 class Unhurried(Track):
@@ -175,13 +177,15 @@ def test_a_race_needs_no_more_room_than_one_run_of_either_side() -> None:
     with opened_desk() as crew:
         needed = room_for(*trial_at(crew).bundles.values())
         trial = trial_at(replace(crew, memory=crew.memory[:needed]))
-        assert len(Unhurried(trial, dict.fromkeys(Side, 0)).race(4).pacer_us) == 4
+        pace = Pace()
+        assert len(Unhurried(trial, dict.fromkeys(Side, 0), pace).race(4).pacer_us) == 4
+        assert pace.single_us == 250.0
 
 
 def test_the_places_of_a_race_are_memory_that_is_taken() -> None:
     with opened_desk() as crew:
         trial = trial_at(crew)
-        slots = Track(trial, dict.fromkeys(Side, 0))._lay_out(3, 2)
+        slots = Track(trial, dict.fromkeys(Side, 0), Pace())._lay_out(3, 2)
         places = [slot for each in slots.values() for slot in each]
         first, end = min(slot.start for slot in places), max(slot.end for slot in places)
         crew.memory[first:end] = 7

@@ -18,7 +18,7 @@ from workers import driver
 from workers.assembler import MachineCode
 from workers.checker.examiner import Examiner
 from workers.checker.memory import Memory
-from workers.devices.race import Race, Track
+from workers.devices.race import Pace, Race, Track
 from workers.devices.trial import Trial
 from workers.orders import Side
 from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Number, Plan, Pointer, Shape, View
@@ -134,4 +134,4 @@ def raced(*, steals: bool) -> Iterator[tuple[Trial, Machine]]:
 
 
 def race_of(trial: Trial) -> Race:
-    return Track(trial, dict.fromkeys(Side, 0), single_us=QUICK_US).race(16)
+    return Track(trial, dict.fromkeys(Side, 0), Pace(QUICK_US)).race(16)
