@@ -1,7 +1,6 @@
 """The card as the checker uses it: a context of its own, the runner's arena by its handle, and kernels of ours."""
 
 import copy
-import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Self
@@ -17,7 +16,16 @@ from workers.checks.error_ratio import FRACTION
 from workers.orders import Stretch
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
-from workers.support import SUPPORT, ContentJob, Support, SupportKernel, stream_seed, timed_content, zone_seed
+from workers.support import (
+    SUPPORT,
+    ContentJob,
+    Support,
+    SupportKernel,
+    float_bits,
+    stream_seed,
+    timed_content,
+    zone_seed,
+)
 
 SHARE = 0.65
 """Share of the card's memory that the checker may take: what is right for an output of 1.9 * 10**9 float32 takes twelve
@@ -157,13 +165,13 @@ class CudaCard:
         jobs = self._table(_addresses(output, answer.values, answer.inverse) for output, answer in pairs)
         measures = torch.empty((MEASURES, count, spans, rows), device=self.device)
         name = measure_name(str(outputs[0].dtype).removeprefix("torch."), columns)
-        arguments = [jobs.data_ptr(), measures.data_ptr(), rows, columns, _float_bits(answers[0].own)]
+        arguments = [jobs.data_ptr(), measures.data_ptr(), rows, columns, float_bits(answers[0].own)]
         self._launch(name, (-(-rows // ROWS.value), spans, count), arguments)
         bounds = self._table(
             [*_addresses(answer.squares, answer.gains, answer.leeway), limits(answer)] for answer in answers
         )
         found = torch.empty((2, count), device=self.device)
-        few = _float_bits(FRACTION * answers[0].values.numel())
+        few = float_bits(FRACTION * answers[0].values.numel())
         self._launch(
             "sift", (count, 1, 1), [bounds.data_ptr(), measures.data_ptr(), found.data_ptr(), rows, spans, few]
         )
@@ -208,8 +216,4 @@ def _addresses(*tensors: torch.Tensor) -> list[int]:
 
 def limits(answer: Near) -> int:
     """What `workers.checker.kernels.sift` has to know of an answer's bias, in one word."""
-    return _float_bits(answer.gain_limit) | answer.widened << 32
-
-
-def _float_bits(value: float) -> int:
-    return int.from_bytes(bytes(ctypes.c_float(value)), "little")
+    return float_bits(answer.gain_limit) | answer.widened << 32

@@ -104,16 +104,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(
-            job.operator,
-            job.graphs,
-            job.bundle,
-            job.pacer,
-            self._setting,
-            related=job.related,
-            controls=self._controls_of(job.operator),
-        )
-        return self._judge(job, measurement, PAIRS)
+        return self._measured(job, PAIRS, Scrutiny.USUAL, related=job.related)
 
     def measure_briefly(self, job: MeasureJob) -> Report:
         """The same as `measure` with as few pairs as there can be, for recording thousands of variants in minutes.
@@ -125,17 +116,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        measurement = Measurement(
-            job.operator,
-            job.graphs,
-            job.bundle,
-            job.pacer,
-            self._setting,
-            related=False,
-            scrutiny=Scrutiny.BRIEF,
-            controls=self._controls_of(job.operator),
-        )
-        return self._judge(job, measurement, BRIEF_PAIRS)
+        return self._measured(job, BRIEF_PAIRS, Scrutiny.BRIEF, related=False)
 
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew, time it against the pacer, and against the incumbent until it is clear who wins.
@@ -190,6 +171,19 @@ class CudaDevice(DeviceBench):
         self._crew.close()
         self._baseline_process.close()
         self._assemblers.close()
+
+    def _measured(self, job: MeasureJob, pairs: int, scrutiny: Scrutiny, *, related: bool) -> Report:
+        measurement = Measurement(
+            job.operator,
+            job.graphs,
+            job.bundle,
+            job.pacer,
+            self._setting,
+            related=related,
+            scrutiny=scrutiny,
+            controls=self._controls_of(job.operator),
+        )
+        return self._judge(job, measurement, pairs)
 
     def _judge(self, job: Job, measurement: Measurement, pairs: int, incumbent: Bundle | None = None) -> Report:
         report = self._report(job, measurement.bundle)

@@ -19,7 +19,7 @@ from workers.support.contents import (
     timed_content,
     zone_seed,
 )
-from workers.support.enqueueing import Support
+from workers.support.enqueueing import Support, float_bits
 
 __all__ = [
     "SUPPORT",
@@ -31,6 +31,7 @@ __all__ = [
     "assign_content",
     "compile_support",
     "content_jobs",
+    "float_bits",
     "stream_seed",
     "timed_content",
     "zone_seed",

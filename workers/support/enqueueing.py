@@ -151,11 +151,11 @@ def _content_arguments(spec: ContentSpec) -> list[int]:
     """What a content kernel takes after its table, as bits."""
     if spec.dtype in INTEGERS:
         return [spec.elements, int(spec.low), int(spec.high) - int(spec.low)]
-    return [spec.elements, int(spec.kind is Kind.NORMAL), _float_bits(spec.low), _float_bits(spec.high)]
+    return [spec.elements, int(spec.kind is Kind.NORMAL), float_bits(spec.low), float_bits(spec.high)]
 
 
-def _float_bits(value: float) -> int:
-    """The bits of a float32; what is larger than any becomes infinite."""
+def float_bits(value: float) -> int:
+    """The bits of a float32, as a kernel takes it; what is larger than any becomes infinite."""
     return int.from_bytes(bytes(ctypes.c_float(value)), "little")
 
 
