@@ -5,6 +5,7 @@ which order sides are timed. The runner only replays and times; the checker only
 object a line, over a pipe. Offsets and sizes are in bytes from the start of the runner's arena.
 """
 
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -66,8 +67,8 @@ class Case(Wire):
 class Sample(Wire):
     """One timed stretch: `slots` are run one after the other, each on a stream of timed content of its own.
 
-    Decoys are filled as slots are, and nothing is ever run on them: what a call does for others than itself it does
-    for them, too.
+    Decoys are filled as slots are, and nothing is run on them before the round is over: what a call does for others
+    than itself it does for them, too.
     """
 
     side: Side
@@ -91,9 +92,18 @@ class Round(Wire):
     samples: tuple[Sample, ...]
     seed: str
     """The secret of the timed content, hexadecimal."""
+    strangers: tuple[Side, ...] = (Side.CANDIDATE,)
+    """Sides whose plans are not ours: what their samples write is sealed as soon as they are over."""
 
     def cases(self, side: Side) -> tuple[Case, ...]:
         """A side's runs, in the order in which they are timed."""
+        return self._cases(side, lambda sample: sample.slots)
+
+    def decoys(self, side: Side) -> tuple[Case, ...]:
+        """Runs that a side's calls find everything there for, and that never are."""
+        return self._cases(side, lambda sample: sample.decoys)
+
+    def _cases(self, side: Side, some: Callable[[Sample], Collection[int]]) -> tuple[Case, ...]:
         return tuple(
             Case(
                 plan=self.plans[side],
@@ -102,13 +112,9 @@ class Round(Wire):
             )
             for sample in self.samples
             if sample.side is side
-            for slot, stream in zip(sample.slots, sample.streams[: len(sample.slots)], strict=True)
+            for slot, stream in zip(sample.filled, sample.streams, strict=True)
+            if slot in some(sample)
         )
-
-    def decoys(self, side: Side) -> tuple[Slot, ...]:
-        """Where nothing of a side is run, though all is there for it."""
-        mine = (sample for sample in self.samples if sample.side is side)
-        return tuple(self.slots[side][slot] for sample in mine for slot in sample.decoys)
 
 
 class Claim(Wire):
@@ -214,6 +220,8 @@ class ExamineRound(Wire):
     order: Literal["examine_round"] = "examine_round"
     plans: dict[Side, Plan]
     round: Round
+    seals: tuple[int, ...]
+    """What the runner said of it."""
 
 
 Order = Annotated[
@@ -266,6 +274,9 @@ class Timed(Wire):
     """Microseconds a call, in the order of the round's samples."""
     wall_us: float
     """The whole round by the host's clock."""
+    seals: tuple[int, ...]
+    """What everything that a sample may write to added up to when it was over (`workers.support.Support.sum_up`), in
+    the same order; zero for those of our own pacer."""
     clock_mhz: float | None = None
     """SM clock while the card was held before the last sample, by its own cycle counter."""
 

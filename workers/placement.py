@@ -10,7 +10,7 @@ from math import lcm, prod
 from random import Random
 
 from workers.orders import Slot, Stretch
-from workers.protocol import Bundle, Plan
+from workers.protocol import Bundle, Operator, Plan
 
 ALIGNMENT = 256
 """Bytes that every buffer is aligned to, as `cudaMalloc` does; what a trace assumes about pointers."""
@@ -74,6 +74,14 @@ def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
     needed = [*buffers, *(piece for piece in chain.from_iterable(scratch) if piece.bytes)]
     step = zone_bytes + JITTER * ALIGNMENT
     return sum(piece.bytes + piece.alignment + step for piece in needed) + zone_bytes + 2 * ALIGNMENT
+
+
+def written(operator: Operator, slot: Slot) -> list[Stretch]:
+    """Where a run may write: all of its slot but red zones and inputs that may not be changed."""
+    fixed = {offset for item, offset in zip(operator.given, slot.buffers, strict=False) if not item.mutable}
+    ends = (offset + size for offset, size in slot.zones)
+    gaps = zip(ends, (offset for offset, _ in slot.zones[1:]), strict=False)
+    return [(start, end) for start, end in gaps if start < end and start not in fixed]
 
 
 def outside(whole: Stretch, other: Stretch) -> tuple[Stretch, ...]:

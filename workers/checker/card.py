@@ -114,7 +114,7 @@ class CudaCard:
         return self._opened_arena().address(offset, size)
 
     def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
-        """What stretches of memory add up to, (rows, columns) int64, as `workers.checker.kernels.sum_up` has it.
+        """What stretches of memory add up to, (rows, columns) int64, as `workers.support.kernels.sum_up` has it.
 
         Args:
             memory: Addresses by row and column, multiples of 16.
@@ -122,11 +122,10 @@ class CudaCard:
             key: An odd number of 63 bits that sums follow from.
         """
         found = torch.zeros((len(memory), len(sizes)), dtype=torch.int64, device=self.device)
-        for column, size in enumerate(sizes):
-            targets = (found.data_ptr() + found.itemsize * (row * len(sizes) + column) for row in range(len(memory)))
-            jobs = self._table(zip((row[column] for row in memory), targets, strict=True))
-            grid = (max(1, -(-(size // 8) // WORDS.value)), len(memory), 1)
-            self._launch("sum_up", grid, [jobs.data_ptr(), size, key])
+        stretches = ((address, size) for row in memory for address, size in zip(row, sizes, strict=True))
+        targets = range(found.data_ptr(), found.data_ptr() + found.nbytes, found.itemsize)
+        ranges = ((*stretch, target) for stretch, target in zip(stretches, targets, strict=True))
+        self._support.sum_up(self._stream, ranges, key)
         return found
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:

@@ -35,7 +35,6 @@ def measure_constants(dtype: str) -> dict[str, Any]:
 
 CHECKER: tuple[str, ...] = (
     "differences",
-    "sum_up",
     "sift",
     *(measure_name(dtype, columns) for dtype in MEASURED for columns in (EVEN, EVEN - 1)),
 )
@@ -51,7 +50,6 @@ def compile_checker(target: str) -> dict[str, SupportKernel]:
     sheet = sheet_of(target)
     compiled = {
         "differences": compile_kernel(sheet, kernels.differences, "*i64 *i32 i64"),
-        "sum_up": compile_kernel(sheet, kernels.sum_up, "*i64 i64 i64"),
         "sift": compile_kernel(sheet, kernels.sift, "*i64 *fp32 *fp32 i32 i32 fp32"),
     }
     for dtype in MEASURED:

@@ -1,8 +1,9 @@
 """The examiner: carries out one order after the other and says what it saw."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from workers.checker.base import Card, Run, Subject
+from workers.checker.conduct import describe_misdeed, run_of, uncalled_runs
 from workers.checker.glance import Glance
 from workers.checker.memory import Memory
 from workers.checker.repetition import describe_difference
@@ -13,10 +14,8 @@ from workers.checks.bias import Bias
 from workers.checks.error_ratio import ErrorRatio
 from workers.errors import BadMessage
 from workers.orders import (
-    TIMED,
     Adopt,
     Attend,
-    Content,
     Examine,
     Examined,
     ExamineIdle,
@@ -24,14 +23,11 @@ from workers.orders import (
     Forget,
     Order,
     Side,
-    Stretch,
 )
 from workers.protocol import Outcome
 
 IDLE_BYTES = 8 * 2**30
 """How much of the card may be kept for the next look: what a batch of runs takes (`workers.checker.glance`)."""
-UNCALLED = "it writes results where it was not called: a call may write to its own buffers alone"
-"""What is said of a candidate that did the work of a call that never came."""
 
 
 class Examiner:
@@ -115,13 +111,15 @@ class Examiner:
         return describe_difference(self._evidence(first), one, other)
 
     def _examine_round(self, order: ExamineRound) -> Examined:
-        mine, its = (_timed_runs(order, side) for side in (Side.CANDIDATE, Side.PACER))
-        decoys = _decoys(order)
-        damage = describe_damage(self._card, self._subject.operator, mine + its + decoys, order.round.seed)
-        if damage is not None:
-            return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
-        if decoys and not self._card.is_poisoned([stretch for run in decoys for stretch in _results(run)]):
-            return self._conclude(Outcome.OUT_OF_BOUNDS, UNCALLED)
+        operator, strangers = self._subject.operator, order.round.strangers
+        mine, its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in Side)
+        uncalled = [run for side in strangers for run in uncalled_runs(order, side)]
+        damage = describe_damage(self._card, operator, mine + its + uncalled, order.round.seed)
+        misdeeds = {side: describe_misdeed(self._card, operator, order, side) for side in strangers}
+        if found := damage or misdeeds.get(Side.CANDIDATE):
+            return self._conclude(Outcome.OUT_OF_BOUNDS, found)
+        if found := misdeeds.get(Side.PACER):
+            return self._conclude().model_copy(update={"pacer": found})
         candidates, pacers = self._suspects(mine, its)
         for run in candidates:
             if self._ledger.examine(self._evidence(run)) is not None:
@@ -171,20 +169,3 @@ class Examiner:
         if outcome is None and failure is not None:
             outcome, reason = failure.outcome, failure.reason
         return Examined(outcome=outcome, reason=reason, checks=self._ledger.results())
-
-
-def _decoys(order: ExamineRound) -> list[Run]:
-    """The candidate's decoys, as runs that never were."""
-    plan, never = order.plans[Side.CANDIDATE], Content(draw=TIMED, seed=order.round.seed)
-    return [Run(plan, slot, never) for slot in order.round.decoys(Side.CANDIDATE)]
-
-
-def _results(run: Run) -> Iterator[Stretch]:
-    """Where a run writes: all of its buffers that no input is in."""
-    for buffer, offset in zip(run.plan.buffers, run.slot.buffers, strict=True):
-        if buffer.input is None:
-            yield offset, offset + buffer.bytes
-
-
-def _timed_runs(order: ExamineRound, side: Side) -> list[Run]:
-    return [Run(order.plans[side], case.slot, case.content) for case in order.round.cases(side)]

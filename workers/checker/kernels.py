@@ -11,7 +11,7 @@ from workers.checks import bias, error_ratio
 _jit: Callable[[Callable[..., object]], Any] = triton.jit
 
 WORDS = tl.constexpr(2048)
-"""Words of eight bytes that a program of `differences` or `sum_up` takes."""
+"""Words of eight bytes that a program of `differences` takes."""
 ROWS, COLUMNS = tl.constexpr(8), tl.constexpr(128)
 """Tile of `measure`: 8 elements a thread, with five sums for each in registers. With 16, 33 MB of bfloat16 took 42 us
 on an H200 in place of 26."""
@@ -44,36 +44,6 @@ def differences(table: tl.tensor, counts: tl.tensor, size: tl.tensor) -> None:
         count += tl.sum((one_byte != other_byte).to(tl.int32), 0)
     if count > 0:
         tl.atomic_add(counts + job, count)
-
-
-@_jit
-def _mixed(word: tl.tensor, place: tl.tensor, key: tl.tensor) -> tl.tensor:
-    """64 bits that follow from a word, its place and the key (the finaliser of SplitMix64, Steele et al. 2014)."""
-    bits = word.to(tl.uint64, bitcast=True) ^ (place.to(tl.uint64, bitcast=True) * key.to(tl.uint64))
-    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9
-    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB
-    return (bits ^ (bits >> 31)).to(tl.int64, bitcast=True)
-
-
-@_jit
-def sum_up(table: tl.tensor, size: tl.tensor, key: tl.tensor) -> None:
-    """Rows of (address, address of a sum), both multiples of 8: adds up so many bytes of memory to 64 bits.
-
-    What is added are words of eight bytes, each mixed with its place, what is left over byte by byte; sums wrap. Who
-    does not know the key, an odd number, cannot change memory so that the sum stays. One program along x takes WORDS
-    words, one along y a row.
-    """
-    row = table + 2 * tl.program_id(1)
-    source = tl.load(row)
-    place = tl.program_id(0).to(tl.int64) * WORDS + tl.arange(0, WORDS)
-    inside = place < size // 8
-    words = tl.load(source.to(tl.pointer_type(tl.int64)) + place, mask=inside, other=0)
-    total = tl.sum(tl.where(inside, _mixed(words, place + 1, key), 0), 0)
-    if tl.program_id(0) == 0:
-        byte = (size // 8 * 8 + tl.arange(0, 8)).to(tl.int64)
-        left = tl.load(source.to(tl.pointer_type(tl.int8)) + byte, mask=byte < size, other=0).to(tl.int64)
-        total += tl.sum(tl.where(byte < size, _mixed(left, -1 - byte, key), 0), 0)
-    tl.atomic_add(tl.load(row + 1).to(tl.pointer_type(tl.int64)), total)
 
 
 @_jit

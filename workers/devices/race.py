@@ -1,7 +1,8 @@
 """Timing a candidate's plan against the pacer's: rounds of paired samples, every output of which is looked at."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil, log
 from random import Random
 
@@ -44,7 +45,9 @@ PACER_STREAMS = 16
 STRANGER_STREAM = 2**33
 """First of the streams of a pacer that is not ours: the holder of a cell gets contents that nobody has been given."""
 CALLS_A_DECOY = 4
-"""For so many calls of a sample, or a part of them, one slot more is filled that the candidate is never called on."""
+"""For so many calls of a sample, or a part of them, one slot more is filled that a stranger is not called on."""
+PAIRS_A_FEINT = 4
+"""For so many pairs of a round, or a part of them, a stranger has one sample more, which ends before all its calls."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
 FLOOR_SHARE = 0.95
@@ -109,7 +112,7 @@ class Track:
 
     def __init__(self, trial: Trial, plans: dict[Side, int], pace: Pace, *, stranger: bool = False) -> None:
         self._pace = pace
-        self._stranger = stranger
+        self._strangers = tuple(Side) if stranger else (Side.CANDIDATE,)
         self._trial = trial
         self._plans = plans
         self._seed = trial.seed(self._plan(Side.CANDIDATE).shape.key)
@@ -124,8 +127,8 @@ class Track:
             Ended: If a timed output is wrong, or the candidate fails otherwise.
         """
         calls = self._calls()
-        slots = self._lay_out(self._pairs_that_fit(PAIRS_A_ROUND, calls), calls)
-        most = len(slots[Side.PACER]) // calls
+        most = self._pairs_that_fit(PAIRS_A_ROUND, calls)
+        slots = self._lay_out(most, calls)
         shape = self._plan(Side.CANDIDATE).shape.key
         mine: list[float] = []
         its: list[float] = []
@@ -153,8 +156,14 @@ class Track:
         return calls
 
     def _fits(self, pairs: int, calls: int) -> bool:
-        needed = sum(slots_of(side, calls) * room for side, room in self._room.items())
-        return pairs * needed <= self._trial.crew.arena_bytes - 2**20
+        needed = sum(self._slots_of(side, pairs, calls) * room for side, room in self._room.items())
+        return needed <= self._trial.crew.arena_bytes - 2**20
+
+    def _slots_of(self, side: Side, pairs: int, calls: int) -> int:
+        """Slots of a side in a round."""
+        if side not in self._strangers:
+            return pairs * calls
+        return (pairs + feints_of(pairs, calls)) * slots_of(calls)
 
     def _pairs_that_fit(self, wanted: int, calls: int) -> int:
         while wanted > 1 and not self._fits(wanted, calls):
@@ -170,7 +179,7 @@ class Track:
         slots, first = {}, self._trial.somewhere()
         end = first
         for side in self._trial.random.sample(list(Side), 2):
-            count = pairs * slots_of(side, calls)
+            count = self._slots_of(side, pairs, calls)
             placed = self._trial.slots(side, self._plan(side), count, end, zone_bytes=SMALL_ZONE_BYTES)
             slots[side] = scatter(placed, self._trial.random)
             end = placed[-1].end
@@ -178,10 +187,10 @@ class Track:
         return slots
 
     def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
-        used = {side: places[: pairs * slots_of(side, calls)] for side, places in slots.items()}
-        samples = pair_up(pairs, calls, self._next_stream, self._trial.random, stranger=self._stranger)
+        used = {side: places[: self._slots_of(side, pairs, calls)] for side, places in slots.items()}
+        samples = pair_up(pairs, calls, self._next_stream, self._trial.random, self._strangers)
         self._next_stream += len(used[Side.CANDIDATE])
-        order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed)
+        order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed, strangers=self._strangers)
         self._trial.crew.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
         reply = self._trial.crew.replay(TimeRound(), ROUND_S, Stage.TIME)
         if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
@@ -189,13 +198,14 @@ class Track:
         plans = {side: self._plan(side) for side in Side}
         check_clocks(order, reply)
         self._clocks_mhz += [] if reply.clock_mhz is None else [reply.clock_mhz]
-        examined = self._trial.crew.look(ExamineRound(plans=plans, round=order))
+        examined = self._trial.crew.look(ExamineRound(plans=plans, round=order, seals=reply.seals))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
             self._blame(order, examined.pacer)
         times: dict[Side, list[float]] = {side: [] for side in Side}
         for sample, time_us in zip(samples, reply.samples_us, strict=True):
-            times[sample.side].append(time_us)
+            if len(sample.slots) == calls:  # What a feint takes counts for nothing.
+                times[sample.side].append(time_us)
         return times
 
     def _blame(self, order: Round, wrong: str) -> None:
@@ -220,45 +230,56 @@ def scatter(slots: Sequence[Slot], random: Random) -> tuple[Slot, ...]:
     return tuple(random.sample(slots, len(slots)))
 
 
-def slots_of(side: Side, calls: int) -> int:
-    """Slots that a side's sample of so many calls has, decoys among them: a lone call has nobody to work for."""
-    return calls + (ceil(calls / CALLS_A_DECOY) if side is Side.CANDIDATE and calls > 1 else 0)
+def slots_of(calls: int) -> int:
+    """Slots that a stranger's sample has, decoys among them: a lone call has nobody in its sample to work for."""
+    return calls + (ceil(calls / CALLS_A_DECOY) if calls > 1 else 0)
 
 
-def pair_up(pairs: int, calls: int, first_stream: int, random: Random, *, stranger: bool = False) -> tuple[Sample, ...]:
-    """Samples of a round: pair after pair, who goes first by lot.
+def feints_of(pairs: int, calls: int) -> int:
+    """Samples of a stranger in a round that end before all of their calls: a lone call cannot."""
+    return ceil(pairs / PAIRS_A_FEINT) if calls > 1 else 0
 
-    Which of its slots are decoys is drawn anew for every round: a call could remember which ones nobody was called on.
-    The candidate's calls get contents that nobody has been given before: an answer that it finds somewhere, its own of
-    an earlier call or the pacer's, is never the one it is asked for. A pacer of ours may meet its contents again.
+
+def pair_up(
+    pairs: int, calls: int, first_stream: int, random: Random, strangers: Sequence[Side] = (Side.CANDIDATE,)
+) -> tuple[Sample, ...]:
+    """Samples of a round: pair after pair, who goes first by lot, and feints of strangers somewhere between them.
+
+    Which slots of a stranger are decoys, and where a feint ends, is drawn anew for every round: a call could remember
+    which ones nobody was called on, and leave its work to a call that is sure to come.
+    Its calls get contents that nobody has been given before: an answer that they find somewhere, their own of an
+    earlier call or the pacer's, is never the one that they are asked for. A pacer of ours may meet its contents again.
 
     Args:
         pairs: How many.
         calls: In each sample.
         first_stream: First stream that the candidate has not been given.
         random: Seeded with a secret.
-        stranger: Whether the pacer is not ours, and gets new contents, too.
+        strangers: Sides whose plans are not ours.
     """
-    samples: list[Sample] = []
-    own = slots_of(Side.CANDIDATE, calls)
-    for pair in range(pairs):
-        mine = random.sample(range(pair * own, (pair + 1) * own), own)
-        its = range(pair * calls, (pair + 1) * calls)
-        if stranger:
-            of_pacer = tuple(STRANGER_STREAM + first_stream + place for place in its)
-        else:
-            of_pacer = tuple(PACER_STREAM + n for n in random.sample(range(max(PACER_STREAMS, calls)), calls))
-        sides = {
-            Side.CANDIDATE: Sample(
-                side=Side.CANDIDATE,
-                slots=tuple(mine[:calls]),
-                decoys=tuple(mine[calls:]),
-                streams=tuple(range(first_stream + pair * own, first_stream + (pair + 1) * own)),
-            ),
-            Side.PACER: Sample(side=Side.PACER, slots=tuple(its), streams=of_pacer),
-        }
-        samples += [sides[side] for side in random.sample(list(Side), 2)]
-    return tuple(samples)
+    series = {side: iter(_series(side, pairs, calls, first_stream, random, side in strangers)) for side in Side}
+    turns = [[next(series[side]) for side in random.sample(list(Side), 2)] for _ in range(pairs)]
+    for feint in (sample for side in strangers for sample in series[side]):
+        turns.insert(random.randrange(len(turns) + 1), [feint])
+    return tuple(chain.from_iterable(turns))
+
+
+def _series(
+    side: Side, pairs: int, calls: int, first_stream: int, random: Random, is_stranger: bool
+) -> Iterator[Sample]:
+    """A side's samples of a round: those of its pairs, then its feints."""
+    own = slots_of(calls) if is_stranger else calls
+    for number in range(pairs + (feints_of(pairs, calls) if is_stranger else 0)):
+        places = range(number * own, (number + 1) * own)
+        if not is_stranger:
+            again = random.sample(range(max(PACER_STREAMS, calls)), calls)
+            yield Sample(side=side, slots=tuple(places), streams=tuple(PACER_STREAM + stream for stream in again))
+            continue
+        first = first_stream if side is Side.CANDIDATE else STRANGER_STREAM + first_stream
+        mine = random.sample(places, own)
+        called = calls if number < pairs else random.randrange(1, calls)
+        streams = tuple(first + place for place in places)
+        yield Sample(side=side, slots=tuple(mine[:called]), decoys=tuple(mine[called:]), streams=streams)
 
 
 def check_clocks(order: Round, timed: Timed) -> None:

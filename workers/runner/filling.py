@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from random import SystemRandom
 
 import torch
 
 from workers import driver
 from workers.inputs import draw
 from workers.orders import TIMED, Case, Content, Slot
+from workers.placement import written
 from workers.runner.arena import Arena
 from workers.runner.roster import Entrant
 from workers.support import ContentJob, Support, assign_content, zone_seed
@@ -16,6 +18,8 @@ POISONS = {"heavy": 0x00, "shifted": 0x3F}
 """Draws whose runs find other poison than NaN and -1, byte by byte: zeros, and positive numbers near one. A kernel that
 takes NaN in its output for the sign to write it would leave what it finds in use, and does so under these. Large plans
 meet both."""
+
+_RANDOM = SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Filler:
     def prepare(self, entrant: Entrant, slots: Sequence[Slot], seed: str, streams: Sequence[int]) -> Refill:
         """Timed content for several runs, and poison.
 
+        In no order: tables of what is filled lie in memory that a candidate could find, and shall not tell of decoys.
+
         Args:
             entrant: The plan that runs.
             slots: Where.
@@ -76,7 +82,8 @@ class Filler:
             streams: Which content each slot gets.
         """
         refill = Refill([], [])
-        for slot, stream in zip(slots, streams, strict=True):
+        pairs = list(zip(slots, streams, strict=True))
+        for slot, stream in _RANDOM.sample(pairs, len(pairs)):
             self._add(refill, entrant, slot, seed, stream)
         return refill
 
@@ -89,6 +96,11 @@ class Filler:
         """Enqueue the red zones of slots; `seed` is the secret of a content or a round, hexadecimal."""
         zones = (zone for slot in slots for zone in slot.zones)
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
+
+    def written(self, entrant: Entrant, slots: Iterable[Slot], seal: int) -> list[tuple[int, int, int]]:
+        """(address, bytes, seal) of everything that a plan's runs in these slots may write to."""
+        stretches = (stretch for slot in slots for stretch in written(entrant.operator, slot))
+        return [(self._arena.pointer + start, end - start, seal) for start, end in stretches]
 
     def _add(self, refill: Refill, entrant: Entrant, slot: Slot, seed: str, stream: int) -> None:
         inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]

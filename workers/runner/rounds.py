@@ -1,10 +1,12 @@
 """Timing a round: got ready first, then all samples enqueued without waiting, and what they took read off events.
 
 A sample is: refill its slots, flush the cache, hold the card so that the host can queue what follows, start event, the
-calls back to back, stop event. Calls on several slots are one CUDA graph, so that no host stands between them.
+calls back to back, stop event; then what a stranger may have written is sealed, as it may not change any more. Calls on
+several slots are one CUDA graph, so that no host stands between them.
 """
 
 import gc
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,23 +19,36 @@ from workers.runner.filling import Filler, Refill
 from workers.runner.graphs import Graphs
 from workers.runner.replay import Step
 from workers.runner.roster import Entrant
-from workers.support import Support
+from workers.support import Support, seal_key
 
 HOLD_US = 50.0
 """How long the card is held before the start event; the host queues both events and a graph in less."""
+MOST_SAMPLES = 256
+"""Most samples of a round."""
+SEAL_BYTES = 8
 STEP_US = 5.0
 """How much longer for each step of a plan that is not in a graph; a launch takes the host about 3 us."""
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """One sample, ready: how many calls it has, which slots are refilled, decoys among them, and what is timed."""
+    """One sample, ready.
+
+    Attributes:
+        calls: How many it has.
+        filled: Its slots, decoys among them.
+        refill: What they are filled with.
+        enqueue: What is timed.
+        hold_us: How long the card is held before.
+        sealed: (address, bytes, address of the seal) of all that is added up to its seal.
+    """
 
     calls: int
     filled: tuple[Slot, ...]
     refill: Refill
     enqueue: Step
     hold_us: float
+    sealed: list[tuple[int, int, int]]
 
 
 class Rounds:
@@ -51,6 +66,8 @@ class Rounds:
         self._stream = stream
         self._graphs = Graphs(stream)
         self._events: list[driver.Handle] = []
+        self._seals = driver.allocate(MOST_SAMPLES * SEAL_BYTES)
+        self._key = 0
         self._warm: set[tuple[Side, int]] = set()
         self._ready: list[_Stretch] | None = None
 
@@ -70,7 +87,11 @@ class Rounds:
         check_round(order)
         self._graphs.clear()
         self._warm_up(order, entrants)
-        stretches = [self._stretch(order, sample, entrants[sample.side]) for sample in order.samples]
+        stretches = [
+            self._stretch(order, number, sample, entrants[sample.side]) for number, sample in enumerate(order.samples)
+        ]
+        self._key = seal_key(order.seed)
+        driver.set_bytes(self._stream, self._seals, 0, MOST_SAMPLES * SEAL_BYTES)
         self._filler.fill_zones((slot for stretch in stretches for slot in stretch.filled), order.seed)
         driver.synchronise(self._stream)
         self._ready = stretches
@@ -92,7 +113,8 @@ class Rounds:
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
         samples_us = (driver.elapsed_us(*pair) / stretch.calls for pair, stretch in zip(events, stretches, strict=True))
-        return Timed(samples_us=tuple(samples_us), wall_us=wall_us, clock_mhz=self._support.clock_mhz())
+        seals = struct.unpack(f"<{len(stretches)}q", driver.read(self._seals, len(stretches) * SEAL_BYTES))
+        return Timed(samples_us=tuple(samples_us), wall_us=wall_us, seals=seals, clock_mhz=self._support.clock_mhz())
 
     def forget(self) -> None:
         """Let go of everything that belongs to bundles."""
@@ -112,15 +134,17 @@ class Rounds:
                 driver.synchronise(self._stream)
                 self._warm.add(key)
 
-    def _stretch(self, order: Round, sample: Sample, entrant: Entrant) -> _Stretch:
+    def _stretch(self, order: Round, number: int, sample: Sample, entrant: Entrant) -> _Stretch:
         filled = tuple(order.slots[sample.side][index] for index in sample.filled)
         slots = filled[: len(sample.slots)]
         refill = self._filler.prepare(entrant, filled, order.seed, sample.streams)
+        seal = self._seals + number * SEAL_BYTES
+        sealed = self._filler.written(entrant, filled, seal) if sample.side in order.strangers else []
         if len(slots) == 1:
             hold_us = HOLD_US + STEP_US * len(entrant.plan.steps)
-            return _Stretch(1, filled, refill, entrant.loaded.bind(slots[0]), hold_us)
+            return _Stretch(1, filled, refill, entrant.loaded.bind(slots[0]), hold_us, sealed)
         graph = self._graphs.capture([entrant.loaded.bind(slot) for slot in slots])
-        return _Stretch(len(slots), filled, refill, graph, HOLD_US)
+        return _Stretch(len(slots), filled, refill, graph, HOLD_US, sealed)
 
     def _enqueue(self, stretch: _Stretch, number: int) -> tuple[driver.Handle, driver.Handle]:
         start, stop = self._pair(number)
@@ -130,6 +154,7 @@ class Rounds:
         driver.record(start, self._stream)
         stretch.enqueue(self._stream)
         driver.record(stop, self._stream)
+        self._support.sum_up(self._stream, stretch.sealed, self._key)
         return start, stop
 
     def _pair(self, number: int) -> tuple[driver.Handle, driver.Handle]:
@@ -144,6 +169,8 @@ def check_round(order: Round) -> None:
     Raises:
         BadMessage: If a sample names a slot that is not there or was used before, or has streams for other slots.
     """
+    if len(order.samples) > MOST_SAMPLES:
+        raise BadMessage(f"a round has {len(order.samples)} samples, of {MOST_SAMPLES} at most")
     used: set[tuple[Side, int]] = set()
     for sample in order.samples:
         places = {(sample.side, index) for index in sample.filled}

@@ -23,6 +23,8 @@ WORDS_BLOCK = 1024
 """Words of 64 bits a program of `count_unpoisoned`."""
 ZONE_BLOCK = 1024
 """Bytes a program of the kernels for red zones."""
+SUM_BLOCK = 2048
+"""Words of 64 bits a program of `sum_up`."""
 FLUSH_BLOCK = 4096
 """Words of four bytes a program of `flush`."""
 
@@ -81,6 +83,7 @@ def _recipes() -> Iterator[_Recipe]:
         yield _Recipe(f"fill_{name}", kernels.fill_integers, "*i64 i64 i64 i64", constants)
     yield _Recipe("poison", kernels.poison, "*i64", {"block": BYTES_BLOCK}, num_warps=8)
     yield _Recipe("count_unpoisoned", kernels.count_unpoisoned, "*i64 *i64", {"block": WORDS_BLOCK}, num_warps=8)
+    yield _Recipe("sum_up", kernels.sum_up, "*i64 i64", {"block": SUM_BLOCK})
     yield _Recipe("fill_zones", kernels.fill_zones, "*i64 i64", {"block": ZONE_BLOCK})
     yield _Recipe("count_zones", kernels.count_zones, "*i64 i64 *i64", {"block": ZONE_BLOCK})
     yield _Recipe("flush", kernels.flush, "*i32", {"block": FLUSH_BLOCK})

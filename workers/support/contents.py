@@ -90,6 +90,11 @@ def zone_seed(seed: str) -> int:
     return _hashed(bytes.fromhex(seed), "zones")
 
 
+def seal_key(seed: str) -> int:
+    """The odd number that seals follow from; `seed` is a round's secret, hexadecimal."""
+    return _hashed(bytes.fromhex(seed), "seals") >> 1 | 1
+
+
 def content_jobs(operator: Operator, shape: Shape, seed: str, stream: int, pointers: Sequence[int]) -> list[ContentJob]:
     """Jobs that fill one set of inputs with timed content.
 

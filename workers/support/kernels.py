@@ -212,6 +212,36 @@ def count_unpoisoned(table: tl.tensor, differing: tl.tensor, block: tl.constexpr
 
 
 @_jit
+def mix(word: tl.tensor, place: tl.tensor, key: tl.tensor) -> tl.tensor:
+    """64 bits that follow from a word, its place and the key (the finaliser of SplitMix64, Steele et al. 2014)."""
+    bits = word.to(tl.uint64, bitcast=True) ^ (place.to(tl.uint64, bitcast=True) * key.to(tl.uint64))
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB
+    return (bits ^ (bits >> 31)).to(tl.int64, bitcast=True)
+
+
+@_jit
+def sum_up(table: tl.tensor, key: tl.tensor, block: tl.constexpr) -> None:
+    """Rows of (address, bytes, address of a sum), addresses multiples of 8: adds memory up to 64 bits.
+
+    What is added are words of eight bytes, each mixed with its place, what is left over byte by byte; sums wrap. Who
+    does not know the key, an odd number, cannot change memory so that the sum stays. A program takes `block` words.
+    """
+    row = table + 3 * tl.program_id(1)
+    source, size = tl.load(row), tl.load(row + 1)
+    place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = place < size // 8
+    words = tl.load(source.to(tl.pointer_type(tl.int64)) + place, mask=inside, other=0)
+    total = tl.sum(tl.where(inside, mix(words, place + 1, key), 0), 0)
+    if tl.program_id(0) == 0:
+        byte = (size // 8 * 8 + tl.arange(0, 8)).to(tl.int64)
+        left = tl.load(source.to(tl.pointer_type(tl.int8)) + byte, mask=byte < size, other=0).to(tl.int64)
+        total += tl.sum(tl.where(byte < size, mix(left, -1 - byte, key), 0), 0)
+    if tl.program_id(0).to(tl.int64) * block * 8 < tl.maximum(size, 1):
+        tl.atomic_add(tl.load(row + 2).to(tl.pointer_type(tl.int64)), total)
+
+
+@_jit
 def expect_zone(seed: tl.tensor, offsets: tl.tensor) -> tl.tensor:
     """The byte that a red zone has at an offset in the arena."""
     word, _, _, _ = draw_words(seed, (offsets >> 2).to(tl.uint32))

@@ -15,6 +15,8 @@ from workers.checker.card import limits
 from workers.checker.compilation import measure_constants
 from workers.checks import error_ratio
 from workers.float8 import is_float8
+from workers.support.compilation import SUM_BLOCK
+from workers.support.kernels import sum_up
 
 DTYPES = ("float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
 
@@ -46,11 +48,11 @@ def compare_sums(size: int) -> None:
     others[5][7:16:8] ^= -128
     others[6][:16] += 1
     sums = torch.zeros(10, dtype=torch.int64)
-    rows = ((other, sums[index:]) for index, other in enumerate((*others, one)))
-    grid = (max(1, -(-(size // 8) // kernels.WORDS.value)), 9)
-    kernels.sum_up[grid](table(*rows), size, 2**62 + 12345)
+    rows = [[other.data_ptr(), size, sums[index:].data_ptr()] for index, other in enumerate((*others, one))]
+    blocks = max(1, -(-size // (8 * SUM_BLOCK)))
+    sum_up[blocks, len(rows)](torch.tensor(rows), 2**62 + 12345, SUM_BLOCK)
     other_key = torch.zeros(1, dtype=torch.int64)
-    kernels.sum_up[grid[0], 1](table((one, other_key)), size, 2**61 + 1)
+    sum_up[blocks, 1](torch.tensor([one.data_ptr(), size, other_key.data_ptr()]), 2**61 + 1, SUM_BLOCK)
     assert len(sums[[0, 1, 2, 4, 5, 6]].unique()) == 6 - 2 * (size < 16)
     assert (sums[[3, 7, 8]] == sums[0]).all() and sums[0] != other_key
 

@@ -63,12 +63,8 @@ class PaperCard:
         return self.arena.data_ptr() + offset
 
     def sums(self, memory: Sequence[Sequence[int]], sizes: Sequence[int], key: int) -> torch.Tensor:
-        rows = [[self._sum(*stretch, key) for stretch in zip(row, sizes, strict=True)] for row in memory]
+        rows = [[keyed_sum(*stretch, key) for stretch in zip(row, sizes, strict=True)] for row in memory]
         return torch.tensor(rows, dtype=torch.int64).reshape(len(memory), len(sizes))
-
-    def _sum(self, address: int, size: int, key: int) -> int:
-        digest = hashlib.blake2b(ctypes.string_at(address, size), digest_size=8, key=key.to_bytes(8)).digest()
-        return int.from_bytes(digest, signed=True)
 
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         return sum(int((self.arena[start : start + size] != pattern(start, size, seed)).sum()) for start, size in zones)
@@ -94,6 +90,12 @@ class PaperCard:
             self.arena[start : start + size] = pattern(start, size, run.content.seed)
         for buffer, offset in zip(run.plan.buffers, run.slot.buffers, strict=True):
             self.arena[offset : offset + buffer.bytes] = 0xFF
+
+
+def keyed_sum(address: int, size: int, key: int) -> int:
+    """What memory adds up to on paper: another number for other memory, as with the kernel."""
+    digest = hashlib.blake2b(ctypes.string_at(address, size), digest_size=8, key=key.to_bytes(8)).digest()
+    return int.from_bytes(digest, signed=True)
 
 
 def measure_one(output: torch.Tensor, answer: Near) -> Tensors:

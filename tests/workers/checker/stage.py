@@ -28,8 +28,9 @@ from workers.orders import (
     Side,
     Slot,
 )
-from workers.placement import SMALL_ZONE_BYTES, place
+from workers.placement import SMALL_ZONE_BYTES, place, written
 from workers.protocol import DTYPE_BYTES, Allocate, Buffer, Bundle, Operator, Plan, Shape, View
+from workers.support import seal_key
 
 SEED = "5eed" * 8
 Kernel = Callable[..., torch.Tensor | None]
@@ -128,7 +129,7 @@ class Stage:
         """A round as the bench asks for it, every sample of which was played."""
         mine = self.slots(calls * pairs)
         slots = {Side.CANDIDATE: mine, Side.PACER: self.slots(calls * pairs, mine[-1].end)}
-        samples = []
+        samples, seals = [], []
         for pair in range(pairs):
             for side, kernel in ((Side.CANDIDATE, candidate), (Side.PACER, pacer)):
                 places = tuple(range(pair * calls, (pair + 1) * calls))
@@ -137,8 +138,16 @@ class Stage:
                 for place_, stream in zip(places, streams, strict=True):
                     content = Content(draw=TIMED, seed=SEED, stream=stream)
                     self.play(kernel, slots[side][place_], content)
+                seals.append(self.seal([slots[side][index] for index in places]) if side is Side.CANDIDATE else 0)
         timed = Round(plans=dict.fromkeys(Side, 0), slots=slots, samples=tuple(samples), seed=SEED)
-        return ExamineRound(plans=dict.fromkeys(Side, self.plan), round=timed)
+        return ExamineRound(plans=dict.fromkeys(Side, self.plan), round=timed, seals=tuple(seals))
+
+    def seal(self, slots: Sequence[Slot]) -> int:
+        """What runs in slots may have written adds up to, as the runner says it."""
+        total = 0
+        for start, end in (stretch for slot in slots for stretch in written(self.operator, slot)):
+            total += int(self.card.sums([[self.card.address(start, end - start)]], [end - start], seal_key(SEED)))
+        return (total + 2**63) % 2**64 - 2**63
 
     def _plan(self) -> Plan:
         (output,) = self.operator.outputs

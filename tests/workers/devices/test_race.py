@@ -1,9 +1,9 @@
 """How a round is laid out, what a race says, and when a time is not believed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import exp, inf
+from math import exp
 from random import Random
 from types import SimpleNamespace
 
@@ -11,8 +11,6 @@ import pytest
 
 from tests.workers.devices.desk import opened_desk, trial_at
 from tests.workers.devices.kernels import PLAIN, job_for
-from tests.workers.devices.thief import race_of, raced
-from workers.checker.examiner import UNCALLED
 from workers.devices.crew import CardFailed
 from workers.devices.measurement import inverse
 from workers.devices.race import (
@@ -25,6 +23,7 @@ from workers.devices.race import (
     Race,
     Track,
     check_clocks,
+    feints_of,
     pair_up,
     reject_below_floor,
     scatter,
@@ -32,54 +31,73 @@ from workers.devices.race import (
 )
 from workers.devices.trial import benchmarks, room_for
 from workers.devices.verdict import Ended
-from workers.orders import Round, Side, Slot, Timed
+from workers.orders import Round, Sample, Side, Slot, Timed
 from workers.protocol import PRACTICAL_MARGIN, Outcome
 
+MINE, BOTH = (Side.CANDIDATE,), tuple(Side)
 
-@pytest.mark.parametrize("stranger", [False, True])
+
+def samples_of(samples: Sequence[Sample], side: Side) -> list[Sample]:
+    return [sample for sample in samples if sample.side is side]
+
+
+@pytest.mark.parametrize("strangers", [MINE, BOTH])
 @pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
 def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
-    pairs: int, calls: int, stranger: bool
+    pairs: int, calls: int, strangers: tuple[Side, ...]
 ) -> None:
-    samples = pair_up(pairs, calls, 5, Random(3), stranger=stranger)
-    assert len(samples) == 2 * pairs
+    samples = pair_up(pairs, calls, 5, Random(3), strangers)
+    own = (pairs + feints_of(pairs, calls)) * slots_of(calls)
     for side in Side:
-        used = [slot for sample in samples if sample.side is side for slot in sample.filled]
-        assert sorted(used) == list(range(pairs * slots_of(side, calls)))
-    given = {side: [n for sample in samples if sample.side is side for n in sample.streams] for side in Side}
-    assert sorted(given[Side.CANDIDATE]) == list(range(5, 5 + pairs * slots_of(Side.CANDIDATE, calls)))
+        used = [slot for sample in samples_of(samples, side) for slot in sample.filled]
+        assert sorted(used) == list(range(own if side in strangers else pairs * calls))
+    given = {side: [n for sample in samples_of(samples, side) for n in sample.streams] for side in Side}
+    assert sorted(given[Side.CANDIDATE]) == list(range(5, 5 + own))
     assert not set(given[Side.CANDIDATE]) & set(given[Side.PACER])
     for sample in samples:
-        assert len(sample.slots) == calls and len(set(sample.streams)) == len(sample.filled)
+        assert len(set(sample.streams)) == len(sample.filled)
 
 
-def test_a_candidates_sample_of_several_calls_has_decoys_and_a_pacers_has_none() -> None:
-    for calls, decoys in ((1, 0), (2, 1), (4, 1), (5, 2), (64, 16)):
-        for sample in pair_up(3, calls, 0, Random(3)):
-            assert len(sample.decoys) == (decoys if sample.side is Side.CANDIDATE else 0)
+@pytest.mark.parametrize(("calls", "decoys", "feints"), [(1, 0, 0), (2, 1, 3), (4, 1, 3), (5, 2, 3), (64, 16, 3)])
+@pytest.mark.parametrize("strangers", [MINE, BOTH])
+def test_samples_of_strangers_have_decoys_and_feints_between_them(
+    strangers: tuple[Side, ...], calls: int, decoys: int, feints: int
+) -> None:
+    samples = pair_up(12, calls, 0, Random(3), strangers)
+    for side in Side:
+        whole = [sample for sample in samples_of(samples, side) if len(sample.slots) == calls]
+        short = [sample for sample in samples_of(samples, side) if 0 < len(sample.slots) < calls]
+        assert (len(whole), len(short)) == (12, feints if side in strangers else 0)
+        assert {len(sample.decoys) for sample in whole} == {decoys if side in strangers else 0}
+        assert {len(sample.filled) for sample in short} <= {calls + decoys}
 
 
-def test_decoys_are_drawn_anew_for_every_round() -> None:
-    random, last = Random(3), set()
-    for first in range(0, 2000, 10):
-        sample = next(each for each in pair_up(1, 8, first, random) if each.side is Side.CANDIDATE)
-        assert sorted(sample.filled) == list(range(10)) and sample.streams == tuple(range(first, first + 10))
-        last |= set(sample.decoys)
-    assert last == set(range(10))
+def test_decoys_are_drawn_anew_for_every_round_and_so_is_where_feints_stand_and_end() -> None:
+    random, places, ends, last = Random(3), set(), set(), set()
+    for first in range(0, 2000, 20):
+        samples = samples_of(pair_up(1, 8, first, random), Side.CANDIDATE)
+        place = next(index for index, sample in enumerate(samples) if len(sample.slots) < 8)
+        places, ends = places | {place}, ends | {len(samples[place].slots)}
+        last |= set(samples[1 - place].decoys)
+    assert places == {0, 1} and ends == set(range(1, 8)) and last == set(range(10))
+
+
+def test_pairs_stay_together_whatever_stands_between_them() -> None:
+    whole = [sample for sample in pair_up(12, 5, 0, Random(3)) if len(sample.slots) == 5]
+    assert all({one.side, other.side} == set(Side) for one, other in zip(whole[::2], whole[1::2], strict=True))
 
 
 def test_a_pacer_that_is_no_stranger_meets_contents_again_and_a_stranger_never_does() -> None:
     given = {
-        stranger: [
+        strangers: [
             stream
-            for first in (0, 60)
-            for sample in pair_up(12, 5, first, Random(3), stranger=stranger)
-            if sample.side is Side.PACER
+            for first in (0, 105)
+            for sample in samples_of(pair_up(12, 5, first, Random(3), strangers), Side.PACER)
             for stream in sample.streams
         ]
-        for stranger in (False, True)
+        for strangers in (MINE, BOTH)
     }
-    assert len(set(given[False])) == PACER_STREAMS and len(set(given[True])) == len(given[True]) == 120
+    assert len(set(given[MINE])) == PACER_STREAMS and len(set(given[BOTH])) == len(given[BOTH]) == 210
 
 
 def test_slots_are_used_in_no_order() -> None:
@@ -140,10 +158,10 @@ def test_equal_kernels_are_not_taken_for_faster_ones_by_looking_at_every_stage()
 
 
 def test_a_round_cannot_be_shorter_than_its_samples() -> None:
-    order = Round(plans={}, slots={}, samples=pair_up(1, 2, 0, Random(5)), seed="00")
-    check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=60.0))
+    order = Round(plans={}, slots={}, samples=pair_up(1, 2, 0, Random(5), ()), seed="00")
+    check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=60.0, seals=(0, 0)))
     with pytest.raises(CardFailed, match="60 us of a round that took 59 us"):
-        check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=59.0))
+        check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=59.0, seals=(0, 0)))
 
 
 def test_a_time_below_the_floor_is_not_believed() -> None:
@@ -161,7 +179,7 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
     known = [Track(trial, plans, Pace(single_us))._calls() for single_us in (20.0, 19.9, 250.0, 0.1)]
     assert known == [5, 6, 1, MAX_CALLS]
     room = Track(trial, plans, Pace())._room
-    trial.crew.arena_bytes = 2**20 + sum(slots_of(side, 2) * room[side] for side in Side)
+    trial.crew.arena_bytes = 2**20 + 2 * slots_of(2) * room[Side.CANDIDATE] + 2 * room[Side.PACER]
     assert Track(trial, plans, Pace(20.0))._calls() == 2
 
 
@@ -193,25 +211,3 @@ def test_the_places_of_a_race_are_memory_that_is_taken() -> None:
         crew.memory[end] = 7
         with pytest.raises(Ended, match="far from its buffers"):
             trial.check_idle()
-
-
-def test_calls_that_mind_their_own_business_are_timed_and_leave_decoys_alone() -> None:
-    with raced(steals=False) as (trial, machine):
-        found = race_of(trial)
-        trial.check_idle()
-    assert (found.calls, machine.stolen) == (6, 0) and exp(found.slowdown.mean) == pytest.approx(1.0)
-
-
-def test_a_call_that_does_all_that_is_due_does_what_never_comes() -> None:
-    with raced(steals=True) as (trial, machine), pytest.raises(Ended) as caught:
-        race_of(trial)
-    assert machine.stolen > 0
-    assert caught.value.found["outcome"] is Outcome.OUT_OF_BOUNDS and caught.value.found["reason"] == UNCALLED
-
-
-def test_without_decoys_it_would_pass_and_be_faster(monkeypatch) -> None:
-    monkeypatch.setattr("workers.devices.race.CALLS_A_DECOY", inf)
-    with raced(steals=True) as (trial, machine):
-        found = race_of(trial)
-        trial.check_idle()
-    assert machine.stolen > 0 and exp(found.slowdown.mean) < 0.5

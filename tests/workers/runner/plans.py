@@ -7,6 +7,7 @@ from random import Random
 
 import torch
 
+from tests.workers.checker.paper import keyed_sum
 from tests.workers.paper_driver import Launched, Paper, code, on_paper
 from workers.orders import Slot
 from workers.placement import place
@@ -89,7 +90,8 @@ def arena(size: int = ARENA_BYTES) -> Arena:
 
 def support_kernels() -> dict[str, SupportKernel]:
     """Kernels of ours on paper: how many parameters each takes, and what it is called in the log."""
-    parameters = {"poison": 3, "count_unpoisoned": 4, "fill_zones": 4, "count_zones": 5, "flush": 3, "delay": 4}
+    parameters = {"poison": 3, "count_unpoisoned": 4, "fill_zones": 4, "count_zones": 5, "sum_up": 4, "flush": 3}
+    parameters["delay"] = 4
     return {
         name: SupportKernel(
             code(parameters.get(name, 7 if "float" in name else 6), name), name, shared_bytes=0, num_warps=4
@@ -102,10 +104,10 @@ def support_kernels() -> dict[str, SupportKernel]:
 def supported() -> Iterator[tuple[Paper, Support]]:
     """A driver on paper and kernels of ours on it.
 
-    `poison` does what it is there for; inputs and red zones are filled with the lowest byte of their seed.
+    `poison` and `sum_up` do what they are for; inputs and red zones are filled with the lowest byte of their seed.
     """
     with on_paper() as paper:
-        paper.deeds |= {"poison": _poison, "fill_float32": _fill, "fill_zones": _fill_zones}
+        paper.deeds |= {"poison": _poison, "fill_float32": _fill, "fill_zones": _fill_zones, "sum_up": _sum_up}
         support = Support(support_kernels())
         paper.log.clear()
         yield paper, support
@@ -119,6 +121,12 @@ def rows(launched: Launched, words: int) -> list[list[int]]:
 def _poison(launched: Launched) -> None:
     for address, size in rows(launched, 2):
         ctypes.memset(address, 0xFF, size)
+
+
+def _sum_up(launched: Launched) -> None:
+    for address, size, target in rows(launched, 3):
+        total = ctypes.c_int64.from_address(target)
+        total.value += keyed_sum(address, size, launched.parameters[1])
 
 
 def _fill(launched: Launched) -> None:

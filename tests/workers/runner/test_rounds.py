@@ -4,17 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.workers.checker.paper import keyed_sum
 from tests.workers.paper_driver import Paper
 from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
 from workers.errors import BadMessage
 from workers.orders import Round, Sample, Side, Slot
+from workers.placement import written
 from workers.protocol import Bundle
 from workers.runner.arena import Arena
 from workers.runner.filling import Filler
 from workers.runner.replay import Kernels, LoadedPlan
 from workers.runner.roster import Entrant
 from workers.runner.rounds import Rounds, check_round
-from workers.support import stream_seed, timed_content, zone_seed
+from workers.support import seal_key, stream_seed, timed_content, zone_seed
 
 SEED = "cd" * 16
 US = {Side.CANDIDATE: 20.0, Side.PACER: 30.0}
@@ -90,7 +92,7 @@ def test_a_sample_refills_flushes_and_holds_before_it_is_timed(stage: Stage) -> 
     stage.time(sample(MINE, 3), sample(ITS, 3))
     stage.run(round_of(sample(ITS, 0), sample(MINE, 0, 1)))
     sample_of_one = [*REFILL, "event", "work", "event"]
-    sample_of_two = [*REFILL, "event", "graph", "event"]
+    sample_of_two = [*REFILL, "event", "graph", "event", "sum_up"]
     assert stage.paper.log == ["fill_zones", "synchronise", "reset", *sample_of_one, *sample_of_two, "synchronise"]
 
 
@@ -137,13 +139,39 @@ def test_decoys_are_filled_as_slots_are_and_nothing_is_run_on_them(stage: Stage)
     order = round_of(Sample(side=MINE, slots=(2, 0), decoys=(3,), streams=(4, 5, 6)), sample(ITS, 1))
     assert stage.run(order).samples_us == pytest.approx((20.0, 30.0))
     decoy = order.slots[MINE][3]
-    assert (decoy,) == order.decoys(MINE) and order.decoys(ITS) == ()
+    assert [case.slot for case in order.decoys(MINE)] == [decoy] and order.decoys(ITS) == ()
     assert [case.slot for case in order.cases(MINE)] == [order.slots[MINE][2], order.slots[MINE][0]]
     assert decoy.buffers[0] not in {offset for offset, *_ in stage.seen}
     given, result, _ = (set(stage.memory.tensor(offset, 4 * COUNT).tolist()) for offset in decoy.buffers)
     assert given == {stream_seed(SEED, 0, 6) & 0xFF} and result == {0xFF}
     for offset, size in decoy.zones:
         assert set(stage.memory.tensor(offset, size).tolist()) == {zone_seed(SEED) & 0xFF}
+
+
+def test_what_a_stranger_may_write_is_sealed_when_its_sample_is_over(stage: Stage) -> None:
+    samples = (sample(MINE, 0, 1), sample(ITS, 0), Sample(side=MINE, slots=(3,), decoys=(2,), streams=(4, 5)))
+    for strangers in ((MINE,), (MINE, ITS), ()):
+        order = round_of(*samples).model_copy(update={"strangers": strangers})
+        seals = stage.run(order).seals
+        for each, seal in zip(samples, seals, strict=True):
+            places = [order.slots[each.side][index] for index in each.filled]
+            stretches = [stretch for slot in places for stretch in written(OPERATOR, slot)]
+            total = sum(
+                keyed_sum(stage.memory.pointer + start, end - start, seal_key(SEED)) for start, end in stretches
+            )
+            assert seal == ((total + 2**63) % 2**64 - 2**63 if each.side in strangers else 0)
+
+
+def test_slots_are_filled_in_no_order(stage: Stage) -> None:
+    order = round_of(Sample(side=MINE, slots=(0, 1, 2), decoys=(3,), streams=(0, 1, 2, 3)))
+    mine = [slot.buffers[0] + stage.memory.pointer for slot in order.slots[MINE]]
+    last = set()
+    for _ in range(60):
+        refill = Filler(stage.rounds._support, stage.memory, 5).prepare(
+            stage.entrants[MINE], order.slots[MINE], SEED, (0, 1, 2, 3)
+        )
+        last.add(mine.index(refill.jobs[-1].pointer))
+    assert last == {0, 1, 2, 3}
 
 
 def test_a_call_that_is_queued_by_the_host_is_waited_for_longer(stage: Stage) -> None:

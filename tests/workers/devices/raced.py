@@ -1,9 +1,8 @@
-"""A call that does the work of others that are due, in a race as it is: all but the driver and the kernels is ours."""
+"""A race as it is, in which all but the driver and what kernels do is ours: for calls that do what they should not."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -21,9 +20,9 @@ from workers.checker.memory import Memory
 from workers.devices.race import Pace, Race, Track
 from workers.devices.trial import Trial
 from workers.orders import Side
-from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Number, Plan, Pointer, Shape, View
+from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Number, Operator, Plan, Pointer, Shape, View
 from workers.runner.session import Opening
-from workers.support import stream_seed
+from workers.support import Support, stream_seed
 
 OPERATOR = cases.operator("gelu")
 ROWS, COLUMNS = 48, 96
@@ -63,27 +62,39 @@ class Card(PaperCard):
                 tensor.copy_(content(stream_seed(seed, number, stream)))
 
 
-@dataclass
 class Machine:
-    """What the kernels do; `places` are all that the candidate has in the race, whatever they are for."""
+    """What the kernels do. All are honest here; heirs say what the candidate's do.
 
-    paper: Paper
-    steals: bool
-    places: list[tuple[int, int]] = field(default_factory=list)
-    stolen: int = 0
+    Attributes:
+        places: The addresses that a side's runs have in the race, whatever they are for: input, output, scratch.
+        amiss: What the candidate's calls did that they should not have done, or left undone.
+    """
+
+    thief = Side.CANDIDATE
+
+    def __init__(self, paper: Paper, support: Support) -> None:
+        self.paper, self.support = paper, support
+        self.places: dict[Side, list[tuple[int, ...]]] = {side: [] for side in Side}
+        self.amiss = 0
 
     def work(self, launched: Launched) -> None:
-        given, result = launched.parameters[:2]
-        if launched.threads == MINE and self.steals and self.places:
-            if not is_due(result):
-                self.paper.now_us += EMPTY_US
-                return
-            for other in self.places:
-                if is_due(other[1]) and not is_due(other[0]) and other[1] != result:
-                    compute(*other)
-                    self.stolen += 1
-        compute(given, result)
-        self.paper.now_us += CALL_US
+        place = self.place_of(launched)
+        is_thief = (launched.threads == MINE) == (self.thief is Side.CANDIDATE)
+        if not is_thief or place not in self.places[self.thief]:
+            self.compute(place)
+        else:
+            self.act(place)
+
+    def place_of(self, launched: Launched) -> tuple[int, ...]:
+        return launched.parameters[:2]
+
+    def act(self, place: tuple[int, ...]) -> None:
+        """One of the thief's calls in a race."""
+        self.compute(place)
+
+    def compute(self, place: tuple[int, ...], us: float = CALL_US) -> None:
+        compute(*place[:2])
+        self.paper.now_us += us
 
     def fill(self, launched: Launched) -> None:
         for address, seed in rows(launched, 2):
@@ -107,31 +118,39 @@ def bundle_of(one: Kernel) -> Bundle:
 
 
 @contextmanager
-def raced(*, steals: bool) -> Iterator[tuple[Trial, Machine]]:
+def raced(
+    make: Callable[[Paper, Support], Machine] = Machine,
+    operator: Operator = OPERATOR,
+    bundle: Callable[[Kernel], Bundle] = bundle_of,
+) -> Iterator[tuple[Trial, Machine]]:
     """A candidate that is right, and its pacer, before their race."""
-    bundles = {Side.CANDIDATE: bundle_of(kernel(num_warps=MINE // 32)), Side.PACER: bundle_of(kernel())}
+    bundles = {Side.CANDIDATE: bundle(kernel(num_warps=MINE // 32)), Side.PACER: bundle(kernel())}
     digests = [digest for bundle in bundles.values() for digest in bundle.kernels]
     codes = {digest: MachineCode(code(5, "work", us=0.0), (), 8, 0, 0, MIX) for digest in digests}
     with supported() as (paper, support):
         memory = arena(2**24)
-        card, machine = Card(), Machine(paper, steals)
+        card, machine = Card(), make(paper, support)
         card.arena = memory.tensor(0, memory.bytes)
         paper.deeds |= {"fill_bfloat16": machine.fill, "work": machine.work, "fill_zones": machine.fill_zones}
         session = Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
         crew = Desk(session, Examiner(card, Memory(2**28)), card.arena)
-        trial = Trial(crew, OPERATOR, (cases.graph_of(OPERATOR, SHAPE),), bundles, codes, fresh=True)
+        trial = Trial(crew, operator, (cases.graph_of(operator, SHAPE),), bundles, codes, fresh=True)
         trial.check()
         placed = trial.slots
 
         def slots(side, *given, **options):
             places = placed(side, *given, **options)
-            mine = places if side is Side.CANDIDATE else ()
-            machine.places += [tuple(memory.pointer + offset for offset in slot.buffers) for slot in mine]
+            offsets = ((*slot.buffers, *(at for pair in slot.scratch for at in pair if at >= 0)) for slot in places)
+            machine.places[side] += [tuple(memory.pointer + offset for offset in each) for each in offsets]
             return places
 
         trial.slots = slots
         yield trial, machine
 
 
-def race_of(trial: Trial) -> Race:
-    return Track(trial, dict.fromkeys(Side, 0), Pace(QUICK_US)).race(16)
+def race_of(trial: Trial, single_us: float = QUICK_US, *, stranger: bool = False) -> Race:
+    """Sixteen pairs, all places looked at when they are over."""
+    track = Track(trial, dict.fromkeys(Side, 0), Pace(single_us), stranger=stranger)
+    race = track.race(16)
+    trial.check_idle()
+    return race
