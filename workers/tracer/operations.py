@@ -89,7 +89,7 @@ def filled(value: Number, dtype: torch.dtype) -> Number:
         RuntimeError: If torch refuses it, in torch's words.
     """
     # Two elements: on the host torch fills a single one without a check, and on a card it never does.
-    made: Number = torch.full((2,), value, dtype=dtype)[0].item()
+    made: Number = torch.full((2,), value, dtype=dtype, device="cpu")[0].item()
     return value if is_representable(value, str(dtype).removeprefix("torch.")) else made
 
 

@@ -236,7 +236,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Fill with the one number of a tensor. Other dtypes are cast, which wraps where a fill would be refused."""
         if source.dtype == target.dtype:
             return self._fill(target, source)
-        return self._fill(target, torch.full((), self._number(source), dtype=source.dtype).to(target.dtype))
+        held = torch.full((), self._number(source), dtype=source.dtype, device="cpu")
+        return self._fill(target, held.to(target.dtype))
 
     def _convert(self, func: OpOverload, args: Args, kwargs: Kwargs) -> torch.Tensor:
         device = kwargs.get("device")
