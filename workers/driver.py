@@ -26,8 +26,6 @@ LAUNCH_TIMEOUT MISALIGNED_ADDRESS
 """
 FAULTS = frozenset(f"CUDA_ERROR_{name}" for name in _FAULTS.split())
 """Errors that a kernel brings about; the context is lost with them (CUDA driver API, `CUresult`)."""
-OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
-"""The error of a card that has not enough memory left; the context lives on (CUDA driver API, `CUresult`)."""
 PLAIN_SHARED_BYTES = 48 * 1024
 """Shared memory a program can have without asking (CUDA programming guide, compute capabilities)."""
 ADDRESS_BYTES = 32
