@@ -146,6 +146,8 @@ class Paper:
         return self._said("cuDeviceGetAttribute", values[name])
 
     def cuMemAlloc(self, size: int):
+        if size + sum(map(len, self.memory.values())) > self.total_bytes:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
         memory = ctypes.create_string_buffer(size + 256)
         pointer = -(-ctypes.addressof(memory) // 256) * 256
         self.memory[pointer] = memory

@@ -26,7 +26,7 @@ OUTCOMES = {
 """What a finding of a tool makes of a finalist: what comes of a race, or of memory that nobody wrote, is left to
 chance."""
 SANITISED_BYTES = 2**30
-"""Bytes of inputs and results up to which a plan runs under the sanitizer: all of them lie on the card at once."""
+"""Bytes of inputs and results up to which a plan runs under the sanitizer, in memory beside the runner's."""
 
 
 @dataclass

@@ -52,7 +52,7 @@ _TYPE_DTYPE = {"i1": "bool", "u1": "bool"} | {
 }
 
 
-def _is_representable(value: bool | int | float, dtype: str) -> bool:
+def is_representable(value: bool | int | float, dtype: str) -> bool:
     """Whether a number can be written as a dtype without an error.
 
     Floats take infinities and NaN, too, and whole numbers that are not absurd.
@@ -129,7 +129,7 @@ class Number(Wire):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         dtype = _TYPE_DTYPE.get(self.type, "float64")
-        if not _is_representable(self.value, dtype) or (dtype != "float64" and isinstance(self.value, float)):
+        if not is_representable(self.value, dtype) or (dtype != "float64" and isinstance(self.value, float)):
             raise ValueError(f"{self.value!r:.40} does not fit a parameter of type {self.type}")
         return self
 
@@ -153,7 +153,7 @@ class Fill(Wire):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if not _is_representable(self.value, self.target.dtype):
+        if not is_representable(self.value, self.target.dtype):
             raise ValueError(f"{self.value!r:.40} does not fit {self.target.dtype}")
         return self
 

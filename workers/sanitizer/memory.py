@@ -1,7 +1,8 @@
-"""Memory for a replay under the sanitizer: each buffer an allocation of exactly its size, never given back.
+"""Memory for a replay under the sanitizer: each buffer an allocation of exactly its size, kept until the process ends.
 
 Neighbours in an arena hide an overrun from each other; between allocations the tool sees every byte. Because nothing is
-freed, an address belongs to one buffer of one plan as long as the process lives.
+freed, an address belongs to one buffer of one plan as long as the process lives; where the card is full, another
+process goes on.
 """
 
 from collections.abc import Iterator, Sequence

@@ -43,3 +43,15 @@ class Place(Wire):
     def distance(self, address: int) -> int:
         """Bytes between an address and the allocation; zero inside it."""
         return max(self.address - address, address - (self.address + self.bytes - 1), 0)
+
+
+class NoRoom(Wire):
+    """The card had no memory left for a plan beside those that ran before it in the same process.
+
+    Attributes:
+        plan: Its position.
+        shape: Key of its shape.
+    """
+
+    plan: int
+    shape: str

@@ -3,7 +3,8 @@
     python -m workers.sanitizer.replaying REQUEST PLACES
 
 REQUEST is a file with a `Rehearsal`; PLACES is written, a `Place` a line, each before anything runs on it, so that a
-finding can be told by name even if the card is lost.
+finding can be told by name even if the card is lost. Memory is given back when the program ends, and not before, so
+that no address is of two plans: where the card is full it ends early, with a `NoRoom` as the last line.
 """
 
 import sys
@@ -12,15 +13,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+import torch
+
 from workers import driver
 from workers.inputs import draw
 from workers.protocol import Operator, Plan, Pointer
 from workers.runner.replay import Kernels, LoadedPlan
 from workers.sanitizer.memory import Allocations, in_order, write
-from workers.sanitizer.messages import Place, Rehearsal
+from workers.sanitizer.messages import NoRoom, Place, Rehearsal
 
 LOST = 3
 """Exit status when a launch cost us the card, as it does when memcheck stops a kernel."""
+
+OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+"""The error of a card that has not enough memory left; the context lives on (CUDA driver API, `CUresult`)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def rehearse(rehearsal: Rehearsal, told: TextIO) -> None:
-    """Replay each plan once, and wait for it.
+    """Replay each plan once, and wait for it, up to the first that the card has no memory for.
 
     Raises:
-        DriverError: If the card reports an error.
+        DriverError: If the card reports another error.
         CannotRun: If the card cannot run a plan.
     """
     driver.open_card(rehearsal.card)
@@ -49,15 +55,26 @@ def rehearse(rehearsal: Rehearsal, told: TextIO) -> None:
     kernels = Kernels(rehearsal.bundle, code)
     for index in rehearsal.plans:
         plan = rehearsal.bundle.plans[index]
-        loaded, slot = LoadedPlan(kernels, plan, memory), memory.slot(rehearsal.bundle, plan)
-        for place in places_of(rehearsal.operator, plan, list(in_order(slot)), memory):
-            told.write(place.model_dump_json() + "\n")
-        told.flush()
-        given = draw(rehearsal.operator, plan.shape, "normal", bytes.fromhex(rehearsal.seed))
-        for address, values in zip(slot.buffers, given, strict=False):
-            write(stream, address, values)
-        loaded.call(slot, stream)
-        driver.synchronise(stream)
+        try:
+            _replay(rehearsal, LoadedPlan(kernels, plan, memory), memory, stream, told)
+        except (driver.DriverError, torch.OutOfMemoryError) as error:
+            if isinstance(error, driver.DriverError) and error.name != OUT_OF_MEMORY:
+                raise
+            told.write(NoRoom(plan=index, shape=plan.shape.key).model_dump_json() + "\n")
+            return
+
+
+def _replay(rehearsal: Rehearsal, loaded: LoadedPlan, memory: Allocations, stream: int, told: TextIO) -> None:
+    plan = loaded.plan
+    slot = memory.slot(rehearsal.bundle, plan)
+    for place in places_of(rehearsal.operator, plan, list(in_order(slot)), memory):
+        told.write(place.model_dump_json() + "\n")
+    told.flush()
+    given = draw(rehearsal.operator, plan.shape, "normal", bytes.fromhex(rehearsal.seed))
+    for address, values in zip(slot.buffers, given, strict=False):
+        write(stream, address, values)
+    loaded.call(slot, stream)
+    driver.synchronise(stream)
 
 
 def places_of(operator: Operator, plan: Plan, addresses: Sequence[int], memory: Allocations) -> Iterator[Place]:

@@ -10,21 +10,24 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from workers.protocol import CheckResult
 from workers.sanitizer.findings import errors, findings
-from workers.sanitizer.messages import Place, Rehearsal
+from workers.sanitizer.messages import NoRoom, Place, Rehearsal
 
 TOOLS = ("memcheck", "initcheck", "racecheck")
 """Tools of compute-sanitizer that finalists pass, cheap to dear: accesses outside of allocations, reads of memory that
 nobody wrote, hazards in shared memory."""
 RUN_S = 240.0
-"""Seconds for one tool; instrumenting a kernel takes about one, and racecheck slows a kernel a hundred times."""
+"""Seconds for one process; instrumenting a kernel takes about one, and racecheck slows a kernel a hundred times."""
 VERSION_S = 30.0
 """Seconds for the tool to say its version."""
 SHOWN = 3
 """Findings that a reason tells; further ones are most often the same in other threads."""
 _PROGRAM = (sys.executable, "-m", "workers.sanitizer.replaying")
 _NAME = "compute-sanitizer"
+_TOLD: TypeAdapter[Place | NoRoom] = TypeAdapter(Place | NoRoom)
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Sanitizer:
     version: str
 
     def run(self, tool: str, rehearsal: Rehearsal, program: Sequence[str] = _PROGRAM) -> CheckResult:
-        """Replay under one of its tools.
+        """Replay under one of its tools: in one process, and in another from a plan on that it had no memory for.
 
         Args:
             tool: One of `TOOLS`.
@@ -48,8 +51,29 @@ class Sanitizer:
             program: What replays; takes two files.
 
         Returns:
-            A check of the tool's name; `skipped`, with the reason, where the tool itself did not get to its end.
+            A check of the tool's name; `skipped`, with the reason, where the tool itself did not get to its end, or the
+            card has not the memory for a plan alone.
         """
+        left, seen, unfit = rehearsal.plans, set[str](), list[str]()
+        while True:
+            result, told = self._replay(tool, rehearsal.model_copy(update={"plans": left}), program)
+            if result.verdict != "passed":
+                return result
+            full = next((line for line in told if isinstance(line, NoRoom)), None)
+            seen.update(line.shape for line in told if isinstance(line, Place))
+            if full is None:
+                return _summed(tool, seen, unfit)
+            ran = left.index(full.plan)
+            if ran == 0:
+                unfit.append(full.shape)
+            left = left[max(1, ran) :]
+            if not left:
+                return _summed(tool, seen, unfit)
+
+    def _replay(
+        self, tool: str, rehearsal: Rehearsal, program: Sequence[str]
+    ) -> tuple[CheckResult, list[Place | NoRoom]]:
+        """One process, and what it told."""
         with tempfile.TemporaryDirectory(prefix="reef-sanitizer-") as folder:
             request, told = Path(folder) / "request", Path(folder) / "places"
             request.write_text(rehearsal.model_dump_json())
@@ -60,11 +84,13 @@ class Sanitizer:
                     command, capture_output=True, text=True, timeout=RUN_S, errors="replace", check=False
                 )
             except subprocess.TimeoutExpired:
-                return CheckResult(name=tool, verdict="skipped", detail=f"it did not end within {RUN_S:g} s")
+                return CheckResult(name=tool, verdict="skipped", detail=f"it did not end within {RUN_S:g} s"), []
             except OSError as error:
-                return CheckResult(name=tool, verdict="skipped", detail=f"{self.path} does not start: {error.strerror}")
-            places = _read(told)
-        return judge(tool, done.stdout + done.stderr, done.returncode, places)
+                why = f"{self.path} does not start: {error.strerror}"
+                return CheckResult(name=tool, verdict="skipped", detail=why), []
+            lines = _read(told)
+        places = [line for line in lines if isinstance(line, Place)]
+        return judge(tool, done.stdout + done.stderr, done.returncode, places), lines
 
 
 def judge(tool: str, output: str, status: int, places: Sequence[Place]) -> CheckResult:
@@ -78,6 +104,16 @@ def judge(tool: str, output: str, status: int, places: Sequence[Place]) -> Check
         return CheckResult(name=tool, verdict="passed", worst=0.0, detail=f"{shapes} shapes")
     last = next((line for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
     return CheckResult(name=tool, verdict="skipped", detail=f"the tool failed with status {status}: {last[:200]}")
+
+
+def _summed(tool: str, seen: set[str], unfit: Sequence[str]) -> CheckResult:
+    """What processes that found nothing amount to: not passed if the card had not the memory for a plan alone."""
+    others = seen - {*unfit}
+    if not unfit:
+        return CheckResult(name=tool, verdict="passed", worst=0.0, detail=f"{len(others)} shapes")
+    more = f" and {len(unfit) - SHOWN} more shapes" if len(unfit) > SHOWN else ""
+    where = f"the card has not enough memory for {', '.join(unfit[:SHOWN])}{more}"
+    return CheckResult(name=tool, verdict="skipped", detail=f"{where}; nothing was found at {len(others)} others")
 
 
 def find_sanitizer(path: str | None = None, homes: Iterable[str] | None = None) -> Sanitizer | None:
@@ -108,7 +144,7 @@ def _version(path: str) -> str | None:
     return (said.strip().splitlines() or ["unknown"])[-1].removeprefix("Version ").strip()
 
 
-def _read(told: Path) -> list[Place]:
-    """Places as far as they were told; the last line may be cut off."""
+def _read(told: Path) -> list[Place | NoRoom]:
+    """What the program told, as far as it came; the last line may be cut off."""
     lines = told.read_text().split("\n")[:-1] if told.exists() else []
-    return [Place.model_validate_json(line) for line in lines]
+    return [_TOLD.validate_json(line) for line in lines]

@@ -8,10 +8,12 @@ import torch
 from torch._ops import OpOverload
 
 from workers.protocol import Outcome
+from workers.protocol.plan import is_representable
 from workers.tracer.refusal import Refused
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]
+Number = bool | int | float
 
 FILL_VALUES: Mapping[str, Callable[[Args], Any]] = {
     "zeros": lambda _: 0,
@@ -75,6 +77,20 @@ def kind_of(operation: OpOverload) -> Kind:
     if any(alias is not None and not alias.is_write for alias in aliases):
         return Kind.VIEW
     return Kind.COMPUTATION
+
+
+def filled(value: Number, dtype: torch.dtype) -> Number:
+    """What a fill of a tensor with a number comes to, as torch makes it.
+
+    Minus one is 255 in `uint8`, and whatever is not zero is True in `bool`. A number that the dtype holds, or rounds,
+    stays as it was written.
+
+    Raises:
+        RuntimeError: If torch refuses it, in torch's words.
+    """
+    # Two elements: on the host torch fills a single one without a check, and on a card it never does.
+    made: Number = torch.full((2,), value, dtype=dtype, device="cpu")[0].item()
+    return value if is_representable(value, str(dtype).removeprefix("torch.")) else made
 
 
 def is_on_target(args: Args, kwargs: Kwargs) -> bool:

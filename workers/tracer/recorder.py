@@ -28,10 +28,19 @@ from workers.protocol import (
 )
 from workers.protocol.operator import DtypeName
 from workers.protocol.plan import MAX_STEPS
-from workers.tracer.operations import FILL_VALUES, Args, Kind, Kwargs, is_on_target, kind_of, name_of, refusal
+from workers.tracer.operations import (
+    FILL_VALUES,
+    Args,
+    Kind,
+    Kwargs,
+    Number,
+    filled,
+    is_on_target,
+    kind_of,
+    name_of,
+    refusal,
+)
 from workers.tracer.refusal import Refused
-
-Number = bool | int | float
 
 _ADDRESSES = 0x5EEF
 _ADDRESS_BITS = 48
@@ -176,7 +185,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _hold(self, tensor: torch.Tensor, value: Number) -> torch.Tensor:
         """Keep a number that torch wraps as a tensor, such as that of `x[0] = 1.0`; it becomes memory only if used."""
-        self._constants[tensor.untyped_storage()._cdata] = (tensor, self._number(value))
+        self._constants[tensor.untyped_storage()._cdata] = (tensor, filled(self._number(value), tensor.dtype))
         return tensor
 
     def _memory(self, tensor: torch.Tensor) -> _Memory:
@@ -196,7 +205,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return tensor
 
     def _fill(self, tensor: torch.Tensor, value: Number | torch.Tensor) -> torch.Tensor:
-        self.add(Fill(target=self.view(tensor), value=self._number(value)))
+        target = self.view(tensor)
+        self.add(Fill(target=target, value=filled(self._number(value), tensor.dtype)))
         return tensor
 
     def _number(self, value: Number | torch.Tensor) -> Number:
@@ -213,14 +223,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _copy(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if source.is_meta and source.untyped_storage()._cdata in self._constants:
-            return self._fill(target, source)
+            return self._fill_by_copy(target, source)
         if not source.is_meta:
             if source.numel() != 1:
                 raise Refused(Outcome.FORBIDDEN_OP, "host code copies data of its own to the device")
-            return self._fill(target, source)
+            return self._fill_by_copy(target, source)
         self._require_copies("copies a tensor")
         self.add(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
         return target
+
+    def _fill_by_copy(self, target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        """Fill with the one number of a tensor. Other dtypes are cast, which wraps where a fill would be refused."""
+        if source.dtype == target.dtype:
+            return self._fill(target, source)
+        held = torch.full((), self._number(source), dtype=source.dtype, device="cpu")
+        return self._fill(target, held.to(target.dtype))
 
     def _convert(self, func: OpOverload, args: Args, kwargs: Kwargs) -> torch.Tensor:
         device = kwargs.get("device")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.workers.runner.plans import OPERATOR, bundle_of, kernel
 from tests.workers.sanitizer.test_findings import CLEAN, MEMCHECK, UNATTACHED
+from workers.protocol import CheckResult
 from workers.sanitizer import find_sanitizer, tool
 from workers.sanitizer.messages import Place, Rehearsal
 from workers.sanitizer.tool import Sanitizer, judge
@@ -59,6 +60,51 @@ def test_what_did_not_get_to_its_end_is_not_passed(tmp_path: Path, monkeypatch) 
     monkeypatch.setattr(tool, "RUN_S", 0.2)
     slow = program.run("memcheck", REHEARSAL, (sys.executable, "-c", "import time; time.sleep(9)"))
     assert slow.detail == "it did not end within 0.2 s"
+
+
+HOARDERS = """
+import json, sys
+NEEDS = {0: 1, 1: 2, 2: 2, 3: 9, 4: 1}
+room, told = 3, open(sys.argv[2], "w")
+with open(sys.argv[3], "a") as log:
+    plans = json.load(open(sys.argv[1]))["plans"]
+    print(*plans, file=log)
+    for plan in plans:
+        room -= NEEDS[plan]
+        if room < 0:
+            print(json.dumps({"plan": plan, "shape": f"N={plan}"}), file=told)
+            break
+        print(json.dumps({"shape": f"N={plan}", "name": "x", "address": 4096, "bytes": 8}), file=told)
+"""
+
+
+def hoard(folder: Path, says: str, *plans: int) -> tuple[CheckResult, list[str]]:
+    """What comes of plans on a card that holds few of them, and what each process was asked for."""
+    (folder / "hoarders.py").write_text(HOARDERS)
+    log = folder / "log"
+    log.write_text("")
+    code = f"import sys; sys.argv.append({str(log)!r}); exec(open({str(folder / 'hoarders.py')!r}).read())"
+    tool = Sanitizer(str(stand_in(folder, says)), "1")
+    asked = REHEARSAL.model_copy(update={"plans": plans})
+    return tool.run("memcheck", asked, (sys.executable, "-c", code)), log.read_text().splitlines()
+
+
+def test_plans_that_fill_the_card_together_run_in_several_processes(tmp_path: Path) -> None:
+    result, processes = hoard(tmp_path, CLEAN, 0, 1, 2, 4)
+    assert (result.verdict, result.detail) == ("passed", "4 shapes")
+    assert processes == ["0 1 2 4", "2 4"]
+
+
+def test_a_plan_that_has_no_room_alone_is_named_and_the_others_run(tmp_path: Path) -> None:
+    result, processes = hoard(tmp_path, CLEAN, 0, 3, 4)
+    assert result.verdict == "skipped" and processes == ["0 3 4", "3 4", "4"]
+    assert result.detail == "the card has not enough memory for N=3; nothing was found at 2 others"
+    assert hoard(tmp_path, CLEAN, 3)[0].detail.endswith("nothing was found at 0 others")
+
+
+def test_a_finding_counts_beside_a_plan_without_room(tmp_path: Path) -> None:
+    assert hoard(tmp_path, MEMCHECK, 3, 0)[0].verdict == "failed"
+    assert hoard(tmp_path, UNATTACHED, 3, 0)[0].verdict == "skipped"
 
 
 def test_the_tools_own_count_decides() -> None:

@@ -1,8 +1,11 @@
+import math
+import re
+
 import pytest
 import torch
 
 from tests.workers.tracer.jobs import shape
-from workers.protocol import Allocate, Copy, Fill, Outcome, Policy, View
+from workers.protocol import DTYPE_BYTES, Allocate, Copy, Fill, Outcome, Policy, View
 from workers.tracer.recorder import Recorder
 from workers.tracer.refusal import Refused
 
@@ -92,6 +95,58 @@ def test_views_are_free(work, offset_bytes, shape, strides):
     plan = plan_of(work)
     assert plan.steps == ()
     assert plan.outputs == (View(buffer=0, offset_bytes=offset_bytes, shape=shape, strides=strides, dtype="float32"),)
+
+
+NUMBERS = (
+    *(0, 1, -1, 2, 127, 128, -128, -129, 255, -255, 256, -256, 65535, 65536, -65535, -65536, 70000, True, False),
+    *(2**31 - 1, 2**31, -(2**31), 2**32 - 1, -(2**32) + 1, 2**32, 2**63 - 1, 2**63, -(2**63), 2**64 - 1),
+    *(0.0, -0.0, 0.1, 2.7, -0.5, -1.5, 300.5, 449.0, 460.0, 60000.0, 65504.0, 65519.0, 65520.0, -1e5),
+    *(3.3895313892515355e38, 3.4e38, 3.4028234663852886e38, 3.4028235e38, 1e300, math.inf, -math.inf, math.nan),
+)
+
+
+def bits(tensor):
+    return tensor.reshape(-1).view(torch.uint8).tolist()
+
+
+@pytest.mark.parametrize("name", DTYPE_BYTES)
+def test_fills_mean_what_torch_makes_of_them(name):
+    dtype = getattr(torch, name)
+    for value in NUMBERS:
+        works = (lambda _, v=value: torch.full((3,), v, **meta(dtype=dtype)), lambda x, v=value: x.clone().fill_(v))
+        try:
+            expected = torch.full((3,), value, dtype=dtype)
+        except RuntimeError as error:
+            for work in works:
+                with pytest.raises(RuntimeError, match=re.escape(str(error))):
+                    plan_of(work, dtype=dtype, policy="copy")
+            continue
+        for work in works:
+            fill = plan_of(work, dtype=dtype, policy="copy").steps[-1]
+            assert bits(torch.empty(3, dtype=dtype).fill_(fill.value)) == bits(expected), (value, fill.value)
+
+
+def test_a_fill_that_the_dtype_holds_is_kept_as_it_was_written():
+    for value, dtype in ((0.1, torch.float16), (3, torch.float32), (2.7, torch.int32), (True, torch.int8)):
+        written = plan_of(lambda x, v=value, d=dtype: torch.full((3,), v, **meta(dtype=d))).steps[1].value
+        assert (type(written), written) == (type(value), value)
+
+
+CASTS = [
+    *((300, torch.int64, dtype) for dtype in (torch.uint8, torch.int8, torch.bool, torch.float16)),
+    *((1e300, torch.float64, dtype) for dtype in (torch.bool, torch.float16, torch.float32)),
+]
+
+
+@pytest.mark.parametrize(("value", "given", "dtype"), CASTS)
+def test_copies_of_a_number_cast_it(value, given, dtype):
+    expected = torch.empty(3, dtype=dtype).copy_(torch.tensor(value, dtype=given))
+    works = (
+        lambda x: torch.empty(3, **meta(dtype=dtype)).copy_(torch.tensor(value, dtype=given)),
+        lambda x: torch.empty(3, **meta(dtype=dtype)).copy_(torch.scalar_tensor(value, **meta(dtype=given))),
+    )
+    for work in works:
+        assert bits(torch.empty(3, dtype=dtype).fill_(plan_of(work).steps[-1].value)) == bits(expected)
 
 
 def test_setting_a_slice_to_a_number_is_one_fill():

@@ -6,6 +6,7 @@ import pytest
 
 from tests.workers.tracer.jobs import candidate, job, operator, shape, traced
 from workers.protocol import Allocate, Bundle, Copy, Fill, Launch, Outcome, Plan, Policy, TraceJob, View
+from workers.tracing import overlap
 from workers.tracing.claims import Unfounded, check_bundle
 
 JOB = job(candidate(), shapes=(shape(M=64, N=128),))
@@ -126,6 +127,24 @@ def test_outputs_do_not_share_memory():
     upper = whole.model_copy(update={"shape": (32, 128), "offset_bytes": 32 * 128 * 4})
     assert "shares memory" in fault(changed(outputs=(lower, upper)), of)[1]
     assert check_bundle(changed(outputs=(lower.model_copy(update={"shape": (32, 128)}), upper)), of) is None
+
+
+def test_outputs_may_lie_between_each_other():
+    two = [{"name": "y", "dtype": "float32"}, {"name": "z", "dtype": "float32"}]
+    of = JOB.model_copy(update={"operator": operator(outputs=two)})
+    for sizes, strides, apart_bytes in (((32, 128), (256, 1), 512), ((64, 64), (128, 2), 4)):
+        even = whole.model_copy(update={"shape": sizes, "strides": strides})
+        odd = even.model_copy(update={"offset_bytes": apart_bytes})
+        assert check_bundle(changed(outputs=(even, odd)), of) is None
+        off_by_two = odd.model_copy(update={"offset_bytes": apart_bytes - 2})
+        assert "'z' shares memory with another" in fault(changed(outputs=(even, off_by_two)), of)[1]
+
+
+def test_strides_that_nobody_can_follow_are_refused_as_such(monkeypatch):
+    monkeypatch.setattr(overlap, "MOST_TRIED", 0)
+    two = [{"name": "y", "dtype": "float32"}, {"name": "z", "dtype": "float32"}]
+    of = JOB.model_copy(update={"operator": operator(outputs=two)})
+    assert "strides of output 'z' are too entangled" in fault(changed(outputs=(whole, whole)), of)[1]
 
 
 def test_elements_of_an_output_do_not_share_memory():
