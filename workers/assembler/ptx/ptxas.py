@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 
-from workers.assembler.machine import MachineCode
+from workers.assembler.machine import ENTRY, MachineCode
 from workers.assembler.ptx.lint import RULES, Linted, Rule, lint
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parameters import read_parameter
@@ -22,7 +22,9 @@ LIMITS = Limits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 
 """Triton's own kernels need under 1 s and 200 MB; a kernel that needs more is not worth its seconds."""
 
 _SOURCE, _RESULT = "kernel.ptx", "kernel.cubin"
-_SPILLS = re.compile(r"(\d+) bytes spill (?:stores|loads)")
+_SPILLS = re.compile(
+    r"Function properties for (\S+)\s+\d+ bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill"
+)
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _MESSAGE = re.compile(r"ptxas[-a-z]* kernel\.ptx, line (\d+); (error .*)")
@@ -46,15 +48,34 @@ def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RUL
     code = result.files.get(_RESULT, b"")
     if result.status != 0 or not code:
         raise _explain(result, log, linted)
+    spills = {name: int(stored) + int(loaded) for name, stored, loaded in _SPILLS.findall(log)}
+    _check_calls(spills)
     registers, shared = _REGISTERS.search(log), _SHARED.search(log)
     return MachineCode(
         code=code,
         parameters=tuple(read_parameter(item) for item in linted.entry.parameters),
         registers=int(registers[1]) if registers else 0,
-        spill_bytes=sum(int(count) for count in _SPILLS.findall(log)),
+        spill_bytes=sum(spills.values()),
         shared_bytes=kernel.shared_bytes + (int(shared[1]) if shared else 0),
         mix=read_mix(linted.module.functions),
     )
+
+
+def _check_calls(spills: Mapping[str, int]) -> None:
+    """Hold what functions spill, by name, against the rule that return addresses stay in registers.
+
+    ptxas spills them like anything else where registers run short, into memory that a kernel can write. It does not say
+    which registers they were; functions of honest kernels take scalars and spill nothing.
+
+    Raises:
+        Refused: If a function that is called spills.
+    """
+    if any(count for name, count in spills.items() if name != ENTRY):
+        raise Refused(
+            "a function that is not inlined needs more registers than it can have, and might spill the address that it "
+            "returns to; let Triton inline it (no noinline=True)",
+            outcome=Outcome.COMPILE_ERROR,
+        )
 
 
 def _command(capability: int) -> list[str]:
