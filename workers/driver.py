@@ -85,12 +85,14 @@ class Function:
         handle: The driver's.
         module: The module it came in.
         shared_bytes: Shared memory that is part of its code.
+        local_bytes: Local memory a thread.
         threads: Most threads a program, as far as its registers go.
     """
 
     handle: Handle
     module: Handle
     shared_bytes: int
+    local_bytes: int
     threads: int
 
 
@@ -240,12 +242,9 @@ def load_function(code: bytes, entry: str, shared_bytes: int) -> Function:
     if shared_bytes > PLAIN_SHARED_BYTES:
         limit = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         _done(_cuda.cuFuncSetAttribute(handle, limit, shared_bytes))
-    return Function(
-        handle=handle,
-        module=module,
-        shared_bytes=int(_done(_cuda.cuFuncGetAttribute(attributes.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle))),
-        threads=int(_done(_cuda.cuFuncGetAttribute(attributes.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle))),
-    )
+    names = ("SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
+    asked = (getattr(attributes, f"CU_FUNC_ATTRIBUTE_{name}") for name in names)
+    return Function(handle, module, *(int(_done(_cuda.cuFuncGetAttribute(each, handle))) for each in asked))
 
 
 def unload(function: Function) -> None:

@@ -38,9 +38,12 @@ class Names:
         return name
 
 
-def code(parameters: int, does: str = "nothing", shared: int = 0, threads: int = 1024, us: float = 1.0) -> bytes:
+def code(
+    parameters: int, does: str = "nothing", shared: int = 0, threads: int = 1024, us: float = 1.0, local: int = 0
+) -> bytes:
     """Machine code of a kernel."""
-    return json.dumps({"parameters": parameters, "does": does, "shared": shared, "threads": threads, "us": us}).encode()
+    facts = {"parameters": parameters, "does": does, "shared": shared, "threads": threads, "us": us, "local": local}
+    return json.dumps(facts).encode()
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ class Paper:
         launched: Launches, in the order in which they ran.
         deeds: What kernels do, by the word in their code.
         log: Every enqueued thing by name, in order; launches by what they do.
-        failing: Errors by the name of the call that reports them, or by what a kernel does.
+        failing: Errors by the name of the call that reports them, or by what a kernel does; by `launch` and
+            what it does where it is not even launched.
         clusters: Clusters that the card holds at a time.
         cards: How many there are.
         full: Cards that have no memory left for another process.
@@ -200,11 +204,18 @@ class Paper:
         return self._said("cuFuncSetAttribute")
 
     def cuFuncGetAttribute(self, which: str, function: int):
-        key = "shared" if which == "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES" else "threads"
+        key = {
+            "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES": "shared",
+            "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES": "local",
+            "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": "threads",
+        }[which]
         return self._said("cuFuncGetAttribute", self._functions[function][1][key])
 
     def cuLaunchKernel(self, function: int, *how: int):
         x, y, z, threads, _, _, shared, _, address, _ = how
+        refused = self.failing.get(f"launch {self._functions[function][1]['does']}")
+        if refused is not None:
+            return (refused,)
         self._launch(function, (x, y, z), threads, shared, address, 1)
         return self._said("cuLaunchKernel")
 

@@ -28,6 +28,7 @@ EXPECTED = {
     "branches_on_a_value": (Outcome.HOST_READ, 19, "as a condition"),
     "caches_by_identity": (Outcome.CORRECT, None, ""),
     "caches_by_pointer": (Outcome.PLAN_REJECTED, None, "in every call"),
+    "calls_itself": (Outcome.PLAN_REJECTED, None, "calls itself"),
     "captures_a_graph": (Outcome.FORBIDDEN_OP, 19, "CUDAGraph"),
     "changes_its_kernel": (Outcome.CORRECT, None, ""),
     "claims_another_dtype": (Outcome.WRONG_OUTPUT_TYPE, None, "number and dtypes"),

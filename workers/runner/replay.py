@@ -62,6 +62,14 @@ class Kernels:
             raise CannotRun(f"'{launch.function}' takes clusters of {kernel.num_ctas}: too many for this card")
         return clusters
 
+    def local_bytes(self, launch: Launch) -> int:
+        """Local memory that a thread of a launch takes.
+
+        Raises:
+            DriverError: If the machine code is not for this card.
+        """
+        return self._function(launch.kernel, self.bundle.kernels[launch.kernel]).local_bytes
+
     def close(self) -> None:
         """Take them off the card. No launch of theirs may be under way. Idempotent."""
         while self._functions:
@@ -90,6 +98,7 @@ class LoadedPlan:
     Attributes:
         plan: The plan.
         layout: What its slots hold.
+        local_bytes: Most local memory that a thread of any of its launches takes.
     """
 
     def __init__(self, kernels: Kernels, plan: Plan, arena: Memory) -> None:
@@ -111,6 +120,7 @@ class LoadedPlan:
             if isinstance(step, Fill | Copy):
                 _check_aligned(step)
         self._launchers = [kernels.launcher(launch) for launch in plan.launches]
+        self.local_bytes = max((kernels.local_bytes(launch) for launch in plan.launches), default=0)
 
     def bind(self, slot: Slot) -> Step:
         """All steps of the plan on a slot, checked and ready to be enqueued many times.

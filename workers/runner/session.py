@@ -23,6 +23,7 @@ from workers.orders import (
     Reply,
     Round,
     Scrub,
+    Side,
     Stretch,
     TimeRound,
     Vacate,
@@ -30,11 +31,13 @@ from workers.orders import (
 from workers.runner.arena import Arena, free_idle
 from workers.runner.errors import CannotRun
 from workers.runner.filling import Filler
-from workers.runner.roster import Roster
+from workers.runner.roster import Entrant, Roster
 from workers.runner.rounds import Rounds
 from workers.support import Support, SupportKernel
 from workers.turns import Turns
 
+OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+"""What the driver says of a launch, too, where threads take more local memory than it has room for."""
 IDLE_BYTES = 2**30
 """How much memory torch may keep in a runner for the next inputs."""
 
@@ -126,8 +129,14 @@ class Session:
         cases = [(self._roster.entrant(order.side, case.plan), case) for case in order.cases]
         runs = [entrant.loaded.bind(case.slot) for entrant, case in cases]
         self._filler.fill(cases, order.zones)
-        for run in runs:
-            run(self._stream)
+        try:
+            for run in runs:
+                run(self._stream)
+        except driver.DriverError as error:
+            if order.side is not Side.CANDIDATE or not _lacks_room(error, [entrant for entrant, _ in cases]):
+                raise
+            driver.synchronise(self._stream)  # What was enqueued before may still run.
+            raise CannotRun("the card has no room for the local memory of its threads; use smaller blocks") from error
         driver.synchronise(self._stream)
         free_idle(self._arena.device, IDLE_BYTES)  # Others on the card may need it.
 
@@ -204,6 +213,11 @@ def _claimed(opening: Opening, order: Order) -> Session:
     if not isinstance(order, Claim):
         raise BadMessage(f"'{order.order}' comes before there is an arena")
     return opening.claim(order.arena_bytes)
+
+
+def _lacks_room(error: driver.DriverError, entrants: Sequence[Entrant]) -> bool:
+    """Whether a launch failed because the card cannot set aside the local memory that its kernels ask for."""
+    return error.name == OUT_OF_MEMORY and any(entrant.loaded.local_bytes for entrant in entrants)
 
 
 def fault_of(error: Exception) -> str | None:

@@ -55,8 +55,8 @@ def opened() -> Iterator[tuple[Paper, Arena, Session]]:
         yield paper, memory, Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
 
 
-def load(side: Side = Side.CANDIDATE, bundle=BUNDLE) -> Load:
-    code = {digest: b64encode(each).decode() for digest, each in machine_code(bundle).items()}
+def load(side: Side = Side.CANDIDATE, bundle=BUNDLE, local: int = 0) -> Load:
+    code = {digest: b64encode(each).decode() for digest, each in machine_code(bundle, local=local).items()}
     return Load(side=side, operator=OPERATOR, bundle=bundle, machine_code=code)
 
 
@@ -188,6 +188,34 @@ def test_a_fault_is_the_drivers(opened) -> None:
 @pytest.mark.parametrize("error", [DriverError("CUDA_ERROR_OUT_OF_MEMORY"), RuntimeError("no"), BadMessage("no")])
 def test_other_errors_are_ours(opened, error: Exception) -> None:
     assert fault_of(error) is None
+
+
+def test_a_card_without_room_for_a_candidates_local_memory_refuses_it(opened) -> None:
+    paper, _, session = opened
+    session.obey(load(local=4096))
+    paper.failing["launch work"] = Result.CUDA_ERROR_OUT_OF_MEMORY
+    paper.log.clear()
+    reply = session.obey(execute())
+    assert isinstance(reply, Refused) and "local memory" in reply.reason
+    assert paper.log[-1] == "synchronise"
+    del paper.failing["launch work"]
+    assert session.obey(execute()) == Done()
+
+
+@pytest.mark.parametrize(
+    ("side", "local", "said"),
+    [
+        (Side.PACER, 4096, Result.CUDA_ERROR_OUT_OF_MEMORY),
+        (Side.CANDIDATE, 0, Result.CUDA_ERROR_OUT_OF_MEMORY),
+        (Side.CANDIDATE, 4096, Result.CUDA_ERROR_INVALID_VALUE),
+    ],
+)
+def test_other_launches_that_fail_are_no_candidates_failure(opened, side: Side, local: int, said: Result) -> None:
+    paper, _, session = opened
+    session.obey(load(side, local=local))
+    paper.failing["launch work"] = said
+    with pytest.raises(DriverError, match=said.name):
+        session.obey(execute(side=side))
 
 
 def test_a_runner_has_no_arena_until_it_is_told_how_large() -> None:

@@ -4,7 +4,11 @@ LLVM places constant tables (libdevice's range reduction, `tl.sqrt`'s switches) 
 a kernel could also write and find again at its next launch. Moving them to `.const` takes the writing away. That is
 only the same program if nothing but loads follows their addresses, so the addresses are followed through the registers
 that hold them, and any other use is refused. The same holds for what is in `.const` memory already: its generic
-address can be written to, and the constant bank is read at addresses of such arrays alone.
+address can be written to, and the constant bank is read at addresses that are computed from such arrays alone.
+
+How far from an array a load may reach is not bounded, for honest code computes its offsets, too. It stays in the bank
+of the module's own arrays (`c[0x3]` in machine code): parameters and what the driver keeps beside them (`c[0x0]`), and
+lists of jumps (`c[0x2]`), lie in others. What a card answers beyond the last array was not looked at.
 """
 
 from collections import defaultdict

@@ -12,6 +12,7 @@ from math import prod
 from workers.assembler.machine import ENTRY
 from workers.assembler.ptx.canonical import Canonical, print_module
 from workers.assembler.ptx.constants import freeze
+from workers.assembler.ptx.flow import bound_jumps, check_calls
 from workers.assembler.ptx.instructions import (
     PRAGMAS,
     REFUSED_HEADS,
@@ -167,6 +168,10 @@ def _check_parameters(module: Module, kernel: Kernel) -> None:
         check_parameters(scope)
 
 
+def _check_calls(module: Module, kernel: Kernel) -> None:
+    check_calls(module)
+
+
 def _check_bodies(module: Module, kernel: Kernel) -> None:
     """What stands in functions besides instructions."""
     for scope in scopes(module):
@@ -229,7 +234,7 @@ def _freeze(module: Module, arrays: frozenset[str]) -> Module:
         for item in module.variables
         if item.name in used or item.space == "shared"
     )
-    functions = tuple(freeze(item, arrays) for item in module.functions)
+    functions = tuple(bound_jumps(freeze(item, arrays)) for item in module.functions)
     return replace(module, variables=variables, functions=functions)
 
 
@@ -257,6 +262,7 @@ RULES: dict[str, Rule] = {
     "instructions": _check_instructions,
     "references": _check_references,
     "parameters": _check_parameters,
+    "calls": _check_calls,
     "bodies": _check_bodies,
     "entry": _check_entry,
 }

@@ -163,6 +163,13 @@ ATTACKS = {
     "performance event": ("", "pmevent 1;", "performance events"),
     "texture read": ("", "tex.1d.v4.s32.s32 {%r1,%r2,%r3,%r4}, [%rd1, {%r1}];", "textures"),
     "growing stack": ("", "alloca.u64 %rd1, 16;", "stack"),
+    "a function that calls itself": (".func f () { call f; ret; }", "call f;", "calls itself"),
+    "functions that call each other": (
+        ".func g (); .func f () { call.uni g; ret; } .func g () { call f; ret; }",
+        "call f;",
+        "calls itself",
+    ),
+    "an entry that calls itself": ("", "call kernel, (%rd1, %r1, %rd1, %rd1);", "calls itself"),
     # Ways to say one thing to us and another to ptxas.
     "instruction that is not listed": ("", "frobnicate.b32 %r1;", "list of instructions"),
     "undeclared register": ("", "mov.b32 %r1, %r99;", "neither declares"),
@@ -264,6 +271,7 @@ def test_an_entry_must_be_what_the_plan_says(text: str, reason: str) -> None:
         "elect.sync _|%p1, -1; @%p1 bra $L; $L: bar.sync 0;",
         "mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %laneid;",
         "table: .branchtargets $L; brx.idx %r1, table; $L:",
+        "{ .reg .b32 v; table: .branchtargets $L, $L; { mov.b32 v, 1; @!%p1 brx.idx v, table; } } $L:",
         "ld.param.b32 %r1, [kernel_param_0+4];",
         "{ .reg .pred done; $W: mbarrier.try_wait.parity.shared::cta.b64 done, [%r1], %r2; @!done bra.uni $W; }",
         "{ .reg .b32 t<2>; mov.b32 t1, 1; { mov.b32 t0, t1; } } { .reg .b64 t<2>; mov.b64 t1, 1; }",

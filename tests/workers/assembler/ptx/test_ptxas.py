@@ -4,9 +4,9 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import kernel_of, module
-from workers.assembler.ptx.ptxas import assemble_ptx
+from workers.assembler.ptx.ptxas import MOST_STACK_BYTES, assemble_ptx
 from workers.assembler.refusal import Refused
-from workers.protocol import Outcome
+from workers.protocol import Kernel, Outcome
 from workers.targets import TARGETS
 
 SM_90 = TARGETS["sm_90"]
@@ -52,6 +52,64 @@ def test_spills_are_read() -> None:
     assert roomy.spill_bytes == 0
     assert tight.spill_bytes > 0
     assert tight.registers <= 32 < roomy.registers
+
+
+def calling(top: str, limits: str, live: int = 0) -> Kernel:
+    """A kernel that keeps `live` wide values across a call of `f`, which `top` defines."""
+    loads = "".join(f"ld.volatile.global.b64 w{index}, [%rd1+{8 * index}];\n" for index in range(live))
+    stores = "".join(f"st.volatile.global.b64 [%rd1+{8 * index}], w{index};\n" for index in reversed(range(live)))
+    call = "{ .param .b64 p; st.param.b64 [p], %rd1; call.uni f, (p); }"
+    return kernel_of(module(f".reg .b64 w<{live + 1}>;\n{loads}{call}\n{call}\n{stores}", top, limits=limits))
+
+
+def function(name: str, body: str, live: int = 0) -> str:
+    loads = "".join(f"ld.volatile.global.b64 w{index}, [r+{8 * index}];\n" for index in range(live))
+    stores = "".join(f"st.volatile.global.b64 [r+{8 * index}], w{index};\n" for index in reversed(range(live)))
+    head = f".func {name} (.param .b64 a) {{ .reg .b64 r; .reg .b64 w<{live + 1}>; ld.param.b64 r, [a];"
+    return f"{head}\n{loads}{body}\n{stores}ret; }}\n"
+
+
+LEAF = function("g", "st.volatile.global.b32 [r], 1;")
+MIDDLE = function("f", "{ .param .b64 p; st.param.b64 [p], r; call.uni g, (p); }", 4)
+TIGHT = ".reqntid 128 .maxnreg 32"
+
+
+@pytest.mark.parametrize("kernel", [calling(LEAF + MIDDLE, TIGHT, 30), calling(function("f", "", 30), TIGHT)])
+def test_a_function_that_may_keep_its_way_back_in_memory_is_refused(kernel: Kernel) -> None:
+    with pytest.raises(Refused, match="noinline") as caught:
+        assemble_ptx(kernel, SM_90)
+    assert caught.value.outcome is Outcome.COMPILE_ERROR
+
+
+@pytest.mark.parametrize("kernel", [compiled("calling"), calling(LEAF + MIDDLE, ".reqntid 128", 30)])
+def test_functions_whose_ways_back_stay_in_registers_may_be_called(kernel: Kernel) -> None:
+    assert assemble_ptx(kernel, SM_90).spill_bytes == 0
+
+
+def stacked(size: int, top: str = "", body: str = "") -> Kernel:
+    """A kernel with an array of `size` bytes in local memory that has to lie there."""
+    array = f".local .align 8 .b8 array[{size}]; mov.b64 %rd2, array; add.s64 %rd3, %rd2, %rd1;"
+    return kernel_of(module(f"{array} st.local.b32 [%rd3], 5; ld.local.b32 %r1, [%rd3+8]; {USE} {body}", top))
+
+
+USE = "st.global.b32 [%rd1], %r1;"
+DEEPER = (
+    f".func f (.param .b64 a) {{ .reg .b64 %rd<4>; .reg .b32 %r<2>; .local .align 8 .b8 deep[{MOST_STACK_BYTES}]; "
+    "ld.param.b64 %rd1, [a]; mov.b64 %rd2, deep; add.s64 %rd3, %rd2, %rd1; "
+    f"st.local.b32 [%rd3], 5; ld.local.b32 %r1, [%rd3+8]; {USE} ret; }}"
+)
+DEEP = "{ .param .b64 p; st.param.b64 [p], %rd1; call f, (p); }"
+
+
+def test_local_memory_up_to_the_bound_assembles() -> None:
+    assert assemble_ptx(stacked(MOST_STACK_BYTES), SM_90).code
+
+
+@pytest.mark.parametrize("kernel", [stacked(MOST_STACK_BYTES + 8), stacked(500_000), stacked(64, DEEPER, DEEP)])
+def test_local_memory_that_a_card_may_not_have_is_refused(kernel: Kernel) -> None:
+    with pytest.raises(Refused, match="bytes of local memory") as caught:
+        assemble_ptx(kernel, SM_90)
+    assert caught.value.outcome is Outcome.COMPILE_ERROR
 
 
 def test_what_ptxas_refuses_comes_with_the_candidates_line() -> None:

@@ -1,0 +1,72 @@
+"""Where a kernel's control can go: to labels and functions of its own, and back to where it came from.
+
+Machine code jumps to whatever address it finds in a register or on the stack, and the judge's own kernels, which read
+clocks, lie in the same context. So nothing that a kernel can write may become such an address: indices of jumps are
+bounded by their lists, and functions do not call themselves, for ptxas keeps return addresses of those in local memory.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from workers.assembler.ptx.syntax import Block, Function, Instruction, Label, Module, Statement
+from workers.assembler.refusal import Refused
+
+
+def check_calls(module: Module) -> None:
+    """Hold a module's calls against the rule that no function calls itself, be it through others.
+
+    Raises:
+        Refused: If one does.
+    """
+    functions = {item.name for item in module.functions}
+    left: dict[str, set[str]] = defaultdict(set)
+    for function in module.functions:
+        called = (item.operands for item in function.instructions if item.head == "call")
+        left[function.name] |= functions & {token for operands in called for part in operands for token in part}
+    while ending := [name for name, called in left.items() if called.isdisjoint(left)]:
+        for name in ending:
+            del left[name]
+    if left:
+        raise Refused(
+            "a function of the kernel calls itself, directly or through others: its return addresses would lie in "
+            "memory that the kernel can write; use a loop"
+        )
+
+
+def bound_jumps(function: Function) -> Function:
+    """Keep the index of every jump through a list (`brx.idx`) within that list.
+
+    What is beyond it is a jump to wherever the memory behind the list says. Such an index becomes the last one.
+
+    Raises:
+        Refused: If a jump names no list, or something else than a register as its index.
+    """
+    if function.body is None or not any(item.head == "brx" for item in function.instructions):
+        return function
+    lists: dict[str, int] = {}
+    for item in function.body.walk():
+        if isinstance(item, Label):
+            lists[item.name] = min(lists.get(item.name, len(item.targets)), len(item.targets))
+    return replace(function, body=_bound(function.body, lists))
+
+
+def _bound(block: Block, lists: dict[str, int]) -> Block:
+    statements: list[Statement] = []
+    for statement in block.statements:
+        if isinstance(statement, Block):
+            statements.append(_bound(statement, lists))
+            continue
+        if isinstance(statement, Instruction) and statement.head == "brx":
+            bound = _bound_of(statement, lists)
+            statements += [bound] if statements[-1:] != [bound] else []
+        statements.append(statement)
+    return Block(tuple(statements))
+
+
+def _bound_of(jump: Instruction, lists: dict[str, int]) -> Instruction:
+    """What keeps the index of a jump within its list, under the same guard."""
+    index, targets = jump.operands if len(jump.operands) == 2 else ((), ())
+    length = lists.get(targets[0], 0) if len(targets) == 1 else 0
+    if len(index) != 1 or not length:
+        raise Refused(f"'{jump.opcode}' must name a register and a list of targets of its own", jump.line)
+    return Instruction("min.u32", (index, index, (str(length - 1),)), jump.guard, jump.line)
