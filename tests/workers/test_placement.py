@@ -4,8 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.placement import ALIGNMENT, JITTER, ZONE_BYTES, NoRoom, Piece, outside, pieces_of, place, slot_bytes
-from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Plan, Shape
+from tests.workers.checks.cases import operator
+from workers.placement import (
+    ALIGNMENT,
+    JITTER,
+    ZONE_BYTES,
+    NoRoom,
+    Piece,
+    outside,
+    pieces_of,
+    place,
+    slot_bytes,
+    written,
+)
+from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Operator, Plan, Shape
 
 
 def bundle_of(sizes: list[int], scratch: int = 0, profile: int = 0, align: int = 128, ctas: int = 1) -> Bundle:
@@ -126,3 +138,17 @@ def test_an_arena_may_be_too_small() -> None:
     assert len(place(bundle, plan, 3, Random(1), start=0, limit=3 * most)) == 3
     with pytest.raises(NoRoom, match="more than the arena of 200000 bytes"):
         place(bundle, plan, 3, Random(1), start=0, limit=200_000)
+
+
+@pytest.mark.parametrize("mutable", [False, True])
+@pytest.mark.parametrize("sizes", [[300, 700, 0, 256], [256, 0, 512]])
+def test_a_run_may_write_to_all_but_red_zones_and_inputs_that_stay(sizes: list[int], mutable: bool) -> None:
+    given = operator("gelu").model_dump(mode="json")
+    given["inputs"][0]["mutable"] = mutable
+    bundle = bundle_of(sizes, scratch=48, profile=16)
+    for slot in place(bundle, bundle.plans[0], 20, Random(1), start=0, limit=2**40, zone_bytes=1000):
+        pieces = set(covered(bundle, slot)) - set(slot.zones)
+        expected = {(offset, offset + size) for offset, size in pieces if size}
+        if not mutable:
+            expected -= {(slot.buffers[0], slot.buffers[0] + sizes[0])}
+        assert set(written(Operator.model_validate(given), slot)) == expected
