@@ -290,3 +290,9 @@ def test_libdevice_of_two_and_three_operands():
     library = "from triton.language.extra import libdevice"
     assert elementwise("libdevice.pow(x, y)", x, y, imports=library).tolist() == [8.0, 9.0]
     assert elementwise("libdevice.fma(x, y, 1.0)", x, y, imports=library).tolist() == [7.0, 7.0]
+    assert elementwise("libdevice.pow(x, 3)", x, y, imports=library).tolist() == [8.0, 27.0]
+    assert elementwise("libdevice.popc(x.to(tl.int32))", x, y, imports=library).tolist() == [1.0, 2.0]
+    assert elementwise("libdevice.float_as_int(x)", x, dtype=torch.int32, imports=library).tolist() == [
+        2**30,
+        0x40400000,
+    ]
