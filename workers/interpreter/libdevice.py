@@ -63,19 +63,22 @@ def _quantile(data: Array) -> Array:
 
 def _inverse_of_erfc(data: Array) -> Array:
     """By way of the normal distribution, which is exact near 0, where `erfc` has its tail."""
-    return (-_quantile(data.astype(np.float64) / 2) / np.sqrt(2.0)).astype(data.dtype)
+    result: Array = (-_quantile(data.astype(np.float64) / 2) / np.sqrt(2.0)).astype(data.dtype)
+    return result
 
 
 def _sine_of_half_turns(data: Array) -> Array:
     """sin(pi x): whole turns are left out first, so that it is exactly zero at integers."""
     rest = data - 2 * np.rint(data / 2)
     near = np.where(np.abs(rest) > 0.5, np.copysign(1, rest) - rest, rest)
-    return np.sin(np.pi * near.astype(np.float64)).astype(data.dtype)
+    result: Array = np.sin(np.pi * near.astype(np.float64)).astype(data.dtype)
+    return result
 
 
 def _cosine_of_half_turns(data: Array) -> Array:
     rest = np.abs(data - 2 * np.rint(data / 2))
-    return np.sin(np.pi * (0.5 - rest.astype(np.float64))).astype(data.dtype)
+    result: Array = np.sin(np.pi * (0.5 - rest.astype(np.float64))).astype(data.dtype)
+    return result
 
 
 def _positive_difference(left: Array, right: Array) -> Array:
@@ -202,3 +205,11 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "__nv_rhadd": _average_up, "__nv_uhadd": _average, "__nv_urhadd": _average_up,
 }  # fmt: skip
 """Functions by symbol. What is missing makes a kernel not interpretable."""
+
+OF_FLOAT_BITS = frozenset(
+    f"__nv_{name}"
+    for name in (
+        "signbitf", "signbitd", "copysign", "copysignf", "float_as_int", "float_as_uint", "double_as_longlong",
+    )
+)  # fmt: skip
+"""Those that look at the bits of floats, of a NaN as well."""
