@@ -15,7 +15,7 @@ from workers.interpreter.formats import (
     truncate_to_integer,
 )
 from workers.interpreter.hints import apply
-from workers.interpreter.undefined import is_beyond
+from workers.interpreter.undefined import is_beyond, may_be_known
 
 
 def as_unsigned(data: Array) -> Array:
@@ -43,9 +43,11 @@ class Casts(Access):
         return Value(round_to(as_unsigned(value.data), dtype), dtype.scalar)
 
     def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
-        """To an integer; what it cannot hold becomes anything."""
-        data, beyond = truncate_to_integer(value.data, dtype), is_beyond(value.data, dtype)
-        return Value(self.chance.settle(data, beyond, self.lanes.draws), dtype.scalar)
+        """To an integer; what that cannot hold becomes anything, unless an instruction is sure to cast it."""
+        data, draws = truncate_to_integer(value.data, dtype), self.lanes.draws
+        if may_be_known(value.data, draws):
+            data = self.chance.settle(data, is_beyond(value.data, dtype), draws)
+        return Value(data, dtype.scalar)
 
     create_fp_to_ui = create_fp_to_si
 

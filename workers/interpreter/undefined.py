@@ -59,15 +59,20 @@ def _column(of_draws: Array, like: Array) -> Array:
 
 
 def is_beyond(data: Array, dtype: TritonType) -> Array:
-    """Which floats no integer of a type is the whole part of.
-
-    NaN in a block that becomes bytes is left out: quantisation meets it where a row has one, and cards make zeros of
-    it, as references do.
-    """
+    """Which floats no integer of a type is the whole part of."""
     bounds = np.iinfo(format_of(dtype).held)
     whole = np.trunc(data.astype(np.float64))
-    beyond: Array = (whole < float(bounds.min)) | (whole >= float(bounds.max) + 1)
-    return beyond if bounds.bits == 8 and data.ndim > 2 else beyond | np.isnan(data)
+    beyond: Array = (whole < float(bounds.min)) | (whole >= float(bounds.max) + 1) | np.isnan(data)
+    return beyond
+
+
+def may_be_known(data: Array, draws: Array) -> bool:
+    """Whether a compiler may know values: they do not depend on the inputs.
+
+    What does is cast by an instruction that says what comes out, and quantisation rests on that where a row has a NaN.
+    Where a single draw runs the two look alike, and of blocks it is taken that they depend on them.
+    """
+    return len(data) == 1 and (len(draws) > 1 or data.ndim == 2)
 
 
 def _shifts_out(left: Array, right: Array) -> Array:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from triton import language as tl
 
-from workers.interpreter.undefined import UNDEFINED, Chance, is_beyond
+from workers.interpreter.undefined import UNDEFINED, Chance, is_beyond, may_be_known
 
 DRAWS = np.arange(4)
 
@@ -49,9 +49,11 @@ def test_ends_of_integers_are_within():
     assert is_beyond(far, tl.int64).reshape(-1).tolist() == [True, False, False]
 
 
-def test_nan_in_a_block_of_bytes_is_zero_and_a_single_one_is_not():
-    nan = np.array([[np.nan]])
-    assert is_beyond(nan, tl.int8).all() and not is_beyond(nan[..., None], tl.int8).any()
+def test_what_depends_on_the_inputs_is_not_known_to_a_compiler():
+    single, block = np.zeros((1, 1)), np.zeros((1, 1, 8))
+    assert may_be_known(single, DRAWS) and may_be_known(block, DRAWS)
+    assert not may_be_known(np.zeros((4, 1)), DRAWS) and not may_be_known(np.zeros((4, 1, 8)), DRAWS)
+    assert may_be_known(single, DRAWS[:1]) and not may_be_known(block, DRAWS[:1])
 
 
 def test_shifts_and_quotients_that_are_undefined():
