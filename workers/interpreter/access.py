@@ -10,9 +10,10 @@ from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
 from workers.interpreter.formats import TritonType, Value, encode, format_of, round_to
-from workers.interpreter.hints import apply, require_access, require_true
+from workers.interpreter.hints import WIDEST_BYTES, apply, require_access, require_true
 from workers.interpreter.memory import Lanes, Memory
 from workers.interpreter.sampling import Lot
+from workers.interpreter.undefined import Chance
 
 BULK_BYTES = 16
 """What a tensor descriptor's address and strides are multiples of, by CUDA's `cuTensorMapEncodeTiled`."""
@@ -124,17 +125,21 @@ class Access:
         lot: Draws turns that stand for a loop where only the traffic matters; None where all are taken.
         patience: Turns of `while` that the lanes may take yet.
         bulk: Whether the target has units of its own that move descriptors' blocks.
+        widest_bytes: Most that machine code of the kernel loads or stores at once.
+        chance: Draws what is undefined.
     """
 
     memory: Memory
     lanes: Lanes
     grid: tuple[int, int, int]
+    chance: Chance
 
     def __init__(self) -> None:
         self.widest = 1
         self.lot: Lot | None = None
         self.patience = inf
         self.bulk = False
+        self.widest_bytes = WIDEST_BYTES
 
     def create_load(self, pointer: Value, cache: object, eviction: object, volatile: bool) -> Value:
         """Load all elements."""
@@ -157,7 +162,7 @@ class Access:
     def _load(self, pointer: Value, mask: Value | None, other: Array | None) -> Value:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
-        require_access(pointer, mask)
+        require_access(pointer, mask, self.widest_bytes)
         data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
         if mask is not None and other is not None:
             data = np.where(mask.data, data, _raise(other, data.ndim - 2) if other.ndim == 2 else other)
@@ -166,8 +171,9 @@ class Access:
     def _store(self, pointer: Value, value: Value, mask: Value | None) -> None:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
-        require_access(pointer, mask)
-        self.memory.store(pointer.data, value.data, None if mask is None else mask.data, element, self.lanes)
+        require_access(pointer, mask, self.widest_bytes)
+        data = self.chance.settle_nan(value.data, self.lanes.draws)
+        self.memory.store(pointer.data, data, None if mask is None else mask.data, element, self.lanes)
 
     def create_addptr(self, pointer: Value, offset: Value) -> Value:
         """Pointer arithmetic, in elements."""
@@ -271,7 +277,7 @@ class Access:
         name = str(kind).rpartition(".")[2]
         if name not in UPDATES:
             raise NotInterpretable(f"the interpreter does not know the atomic {name}")
-        require_access(pointer, mask)
+        require_access(pointer, mask, self.widest_bytes)
         return self._update(pointer, (value.data,), mask.data, UPDATES[name])
 
     def create_atomic_cas(self, pointer: Value, expected: Value, value: Value, order: object, scope: object) -> Value:
@@ -287,5 +293,6 @@ class Access:
         def rounded(*values: Array) -> Array:
             return round_to(function(*values), element)
 
+        operands = tuple(self.chance.settle_nan(operand, self.lanes.draws) for operand in operands)
         data = self.memory.update(pointer.data, operands, mask, element, self.lanes, rounded)
         return Value(data, element)

@@ -15,23 +15,19 @@ import torch
 from triton import language as tl
 
 from workers.interpreter import inline
-from workers.interpreter.access import Access
+from workers.interpreter.casts import Casts, as_unsigned
 from workers.interpreter.faults import Array, NotInterpretable, OutOfBounds
 from workers.interpreter.formats import (
     TritonType,
     Value,
     as_tensor,
     constant,
-    decode,
-    encode,
-    format_of,
     round_to,
-    truncate_to,
-    truncate_to_integer,
 )
 from workers.interpreter.hints import apply
-from workers.interpreter.libdevice import FUNCTIONS
+from workers.interpreter.libdevice import FUNCTIONS, OF_FLOAT_BITS
 from workers.interpreter.products import multiply, unit_work
+from workers.interpreter.undefined import UNDEFINED
 
 
 @dataclass(frozen=True)
@@ -50,10 +46,6 @@ class Options:
     takes_ptx: bool = False
 
 
-def _unsigned(data: Array) -> Array:
-    return data.view(np.dtype(f"u{data.dtype.name}")) if data.dtype.kind == "i" else data
-
-
 def _signed(data: Array) -> Array:
     return data.view(np.dtype(data.dtype.name.removeprefix("u"))) if data.dtype.kind == "u" else data
 
@@ -64,7 +56,7 @@ def _divide_toward_zero(left: Array, right: Array) -> Array:
 
 
 def _shift_right_logical(left: Array, right: Array) -> Array:
-    result: Array = (_unsigned(left) >> _unsigned(right)).view(left.dtype)
+    result: Array = (as_unsigned(left) >> as_unsigned(right)).view(left.dtype)
     return result
 
 
@@ -75,9 +67,9 @@ def _shift_right_arithmetic(left: Array, right: Array) -> Array:
 
 def _high_product(left: Array, right: Array) -> Array:
     if left.itemsize < 8:
-        wide = _unsigned(left).astype(np.uint64) * _unsigned(right).astype(np.uint64)
+        wide = as_unsigned(left).astype(np.uint64) * as_unsigned(right).astype(np.uint64)
         return (wide >> (8 * left.itemsize)).astype(left.dtype)
-    halves = [(operand & 0xFFFFFFFF, operand >> 32) for operand in (_unsigned(left), _unsigned(right))]
+    halves = [(operand & 0xFFFFFFFF, operand >> 32) for operand in (as_unsigned(left), as_unsigned(right))]
     (low_a, high_a), (low_b, high_b) = halves
     middle = high_a * low_b + ((low_a * low_b) >> 32)
     crossed = low_a * high_b + (middle & 0xFFFFFFFF)
@@ -128,7 +120,7 @@ SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fab
 """What takes a special unit, or several instructions."""
 
 
-class Builder(Access):
+class Builder(Casts):
     """Executes one instruction after another for the lanes that are current."""
 
     def __init__(self, options: Options) -> None:
@@ -141,7 +133,7 @@ class Builder(Access):
         """Instructions from the tables, by the name that the front end uses."""
         kind = name.removeprefix("create_")
         if kind in ARITHMETIC:
-            return partial(self._compute, ARITHMETIC[kind], special=kind in SPECIAL)
+            return partial(self._compute, ARITHMETIC[kind], special=kind in SPECIAL, undefined=UNDEFINED.get(kind))
         if kind in COMPARISONS:
             return partial(self._compare, COMPARISONS[kind])
         if kind in FUNCTIONS_OF_ONE:
@@ -150,20 +142,22 @@ class Builder(Access):
             return partial(constant, dtype=getattr(tl, _CONSTANTS[name]))
         raise NotInterpretable(f"the interpreter does not know the instruction {kind}")
 
-    def _compute(self, function: Callable[..., Array], *operands: Value, special: bool) -> Value:
-        dtype = operands[0].dtype
+    def _compute(
+        self,
+        function: Callable[..., Array],
+        *operands: Value,
+        special: bool,
+        undefined: Callable[..., Array] | None = None,
+    ) -> Value:
+        dtype, draws = operands[0].dtype, self.lanes.draws
         if operands[0].data.dtype == np.bool_:
             function = OF_BITS.get(function, function)
-        return self._counted(apply(lambda *data: round_to(function(*data), dtype), dtype, *operands), special)
 
-    def _counted(self, value: Value, special: bool = False) -> Value:
-        """Meter an operation on single elements by its result; what is alike in all programs is done by each."""
-        if value.dtype.scalar.is_floating():
-            meter = self.memory.meter
-            done = value.data[0, 0].size * len(self.lanes.programs) * meter.weight
-            meter.float_operations += done
-            meter.special_operations += done * special
-        return value
+        def computed(*data: Array) -> Array:
+            result = round_to(function(*data), dtype)
+            return result if undefined is None else self.chance.settle(result, undefined(*data), draws)
+
+        return self._counted(apply(computed, dtype, *operands), special)
 
     def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:
         return apply(function, tl.int1, left, right)
@@ -193,46 +187,6 @@ class Builder(Access):
     def create_make_range(self, dtype: TritonType, start: int, stop: int) -> Value:
         """`tl.arange`."""
         return Value(np.arange(start, stop, dtype=np.int32)[None, None], tl.int32)
-
-    # Casts.
-
-    def create_int_cast(self, value: Value, dtype: TritonType, signed: bool) -> Value:
-        """Between integers; wraps."""
-        held = format_of(dtype).held
-        return apply(lambda data: (data if signed else _unsigned(data)).astype(held), dtype.scalar, value)
-
-    def create_fp_trunc(self, value: Value, dtype: TritonType) -> Value:
-        """To a narrower float, to nearest even."""
-        return self._counted(Value(round_to(value.data, dtype), dtype.scalar))
-
-    create_fp_ext = create_fp_trunc
-    create_si_to_fp = create_fp_trunc
-
-    def create_ui_to_fp(self, value: Value, dtype: TritonType) -> Value:
-        """From an unsigned integer or a boolean."""
-        return Value(round_to(_unsigned(value.data), dtype), dtype.scalar)
-
-    def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
-        """To an integer."""
-        return Value(truncate_to_integer(value.data, dtype), dtype.scalar)
-
-    create_fp_to_ui = create_fp_to_si
-
-    def create_fp_to_fp(self, value: Value, dtype: TritonType, rounding: object) -> Value:
-        """Between floats with an explicit rounding mode."""
-        toward_zero = rounding is not None and str(rounding).endswith("RTZ")
-        data = truncate_to(value.data, dtype) if toward_zero else round_to(value.data, dtype)
-        return Value(data, dtype.scalar)
-
-    def create_bitcast(self, value: Value, dtype: TritonType) -> Value:
-        """The same bits under another type."""
-        if value.dtype.is_ptr() or dtype.scalar.is_ptr():
-            return apply(lambda data: data, dtype.scalar, value)
-        raw = encode(value.data, value.dtype)
-        return Value(decode(raw.view(format_of(dtype).stored), dtype), dtype.scalar)
-
-    create_int_to_ptr = create_bitcast
-    create_ptr_to_int = create_bitcast
 
     # Several operands.
 
@@ -301,7 +255,10 @@ class Builder(Access):
         """
         if symbol not in FUNCTIONS:
             raise NotInterpretable(f"the interpreter does not know the libdevice function {symbol}")
-        data = round_to(FUNCTIONS[symbol](*(operand.data for operand in operands)), dtype)
+        given = [operand.data for operand in operands]
+        if symbol in OF_FLOAT_BITS:
+            given = [self.chance.settle_nan(data, self.lanes.draws) for data in given]
+        data = round_to(FUNCTIONS[symbol](*given), dtype)
         return self._counted(Value(data, dtype.scalar), special=True)
 
     def create_inline_asm(

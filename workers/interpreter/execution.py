@@ -3,7 +3,8 @@
 import hashlib
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from triton.language.semantic import IncompatibleTypeErrorImpl
 
 from workers.interpreter.builder import Options
 from workers.interpreter.faults import Fault, NotInterpretable, OutOfBounds
+from workers.interpreter.instructions import Code, read, require_written
 from workers.interpreter.language import Language, bind
 from workers.interpreter.launch import run_launch, sample_launch
 from workers.interpreter.memory import Memory, Meter
@@ -19,6 +21,7 @@ from workers.interpreter.recompilation import recompile
 from workers.interpreter.seeming import SeemingMemory
 from workers.interpreter.taking import take_over
 from workers.interpreter.translation import Functions, translate_candidate
+from workers.interpreter.undefined import Chance
 from workers.interpreter.waiting import may_wait
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
 from workers.targets import TARGETS
@@ -33,6 +36,21 @@ KERNEL_ERRORS = (
 """What Python code raises that the compiler took and the interpreter does not understand."""
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """What runs.
+
+    Attributes:
+        language: The bound front end.
+        functions: The candidate's, translated.
+        codes: What machine code of its kernels does, by their digests.
+    """
+
+    language: Language
+    functions: Functions
+    codes: Mapping[str, Code]
+
+
 def execute(request: bytes) -> bytes:
     """Execute an `InterpretRequest`; returns an `InterpretReply`.
 
@@ -40,13 +58,17 @@ def execute(request: bytes) -> bytes:
     """
     warnings.simplefilter("ignore")
     order, parts = unpack(request, InterpretRequest)
+    codes = {digest: read(kernel) for digest, kernel in order.kernels.items()}
     try:
         taken = take_over(order.source)
         recompile(taken, order.target, order.launched, order.kernels)
+        for plan in (plan for plan in order.launched if plan not in order.plans):
+            require_written(plan, codes)
     except Fault as caught:
         return pack(_stopped(caught, InterpretReply()), [])
     language = bind(_options(order.target))
     functions = translate_candidate(taken, FILENAME, language.provided, language.replaced)
+    candidate = _Candidate(language, functions, codes)
     inputs = len(order.input_names)
     finished: list[Metered] = []
     results: list[bytes] = []
@@ -57,14 +79,14 @@ def execute(request: bytes) -> bytes:
             turns = _draw_order(parts[: draws * inputs])
             parts = parts[draws * inputs :]
             try:
-                _run_plan(plan, language, functions, memory, draws, turns)
+                _run_plan(plan, candidate, memory, draws, turns)
             except Fault as caught:
                 fault = caught
                 break
             finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
         sampled = tuple(
-            _sample(plan, language, functions, parts[number * inputs : (number + 1) * inputs], order.lot)
+            _sample(plan, candidate, parts[number * inputs : (number + 1) * inputs], order.lot)
             for number, plan in enumerate(() if fault else order.sampled)
         )
     reply = InterpretReply(finished=tuple(finished), sampled=sampled)
@@ -119,9 +141,8 @@ def _draw_order(parts: Sequence[memoryview]) -> np.random.Generator:
     return np.random.default_rng(list(digest.digest()))
 
 
-def _run_plan(
-    plan: Plan, language: Language, functions: Functions, memory: Memory, draws: int, order: np.random.Generator
-) -> None:
+def _run_plan(plan: Plan, candidate: _Candidate, memory: Memory, draws: int, order: np.random.Generator) -> None:
+    candidate.language.builder.chance = Chance(order, draws)
     for step in plan.steps:
         match step:
             case Allocate():  # poisoned already
@@ -133,23 +154,22 @@ def _run_plan(
                 for draw in range(draws):
                     memory.tensor(draw, step.target).copy_(memory.tensor(draw, step.source))
             case Launch():
-                _launch(step, language, functions, memory, draws, order)
+                _launch(step, candidate, memory, draws, order)
 
 
-def _sample(
-    plan: Plan, language: Language, functions: Functions, tiles: Sequence[memoryview], lot: str
-) -> tuple[Metered, ...] | None:
+def _sample(plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot: str) -> tuple[Metered, ...] | None:
     """What each launch of a plan does, from a few programs; None if programs may wait for each other.
 
     Args:
         plan: The plan.
-        language: The bound front end.
-        functions: The candidate's.
+        candidate: What runs.
         tiles: What each input repeats.
         lot: Decides which programs.
     """
+    builder, functions = candidate.language.builder, candidate.functions
     if any(may_wait(functions, launch) for launch in plan.launches):
         return None
+    builder.chance = Chance(_draw_order([memoryview(lot.encode())]), 1)
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
         memory = SeemingMemory([buffer.bytes for buffer in plan.buffers], drawn)
@@ -164,18 +184,26 @@ def _sample(
                     memory.copy(step.source, step.target)
                 case Launch():
                     memory.meter = Meter()
-                    sample_launch(language.builder, functions, step, memory, f"{lot} {plan.shape.key} {len(found)}")
+                    builder.widest_bytes = _code(step, candidate).widest_bytes
+                    sample_launch(builder, functions, step, memory, f"{lot} {plan.shape.key} {len(found)}")
                     found.append(_read(memory.meter))
     except (Fault, MemoryError, *KERNEL_ERRORS):
         return None
     return tuple(found)
 
 
-def _launch(
-    step: Launch, language: Language, functions: Functions, memory: Memory, draws: int, order: np.random.Generator
-) -> None:
+def _code(step: Launch, candidate: _Candidate) -> Code:
+    return candidate.codes.get(step.kernel, Code())
+
+
+def _launch(step: Launch, candidate: _Candidate, memory: Memory, draws: int, order: np.random.Generator) -> None:
+    """Execute a launch, unless its machine code writes nothing: what it leaves is what was there."""
+    builder, code = candidate.language.builder, _code(step, candidate)
+    if not code.writes:
+        return
+    builder.widest_bytes = code.widest_bytes
     try:
-        run_launch(language.builder, functions, step, memory, draws, order)
+        run_launch(builder, candidate.functions, step, memory, draws, order)
     except Fault as fault:
         fault.line = _line(fault) or step.line
         if isinstance(fault, OutOfBounds):

@@ -46,8 +46,13 @@ def give(value: Value, kind: str, numbers: Sequence[int], line: int) -> None:
     _believe(value, believed.astype(value.data.dtype), f"tl.{kind} in line {line}")
 
 
-def require_access(pointer: Value, mask: Value | None) -> None:
+def require_access(pointer: Value, mask: Value | None, widest_bytes: int = WIDEST_BYTES) -> None:
     """Hold an access against the hints that its addresses and its mask are made with.
+
+    Args:
+        pointer: Where.
+        mask: Which elements; None is all.
+        widest_bytes: Most that the compiled kernel moves at once anywhere.
 
     Raises:
         NotInterpretable: If compiled code would move other elements.
@@ -64,7 +69,7 @@ def require_access(pointer: Value, mask: Value | None) -> None:
     believed, believed_mask, actual, actual_mask = np.broadcast_arrays(*raised)
     size = format_of(pointer.dtype.scalar.element_ty).stored.itemsize
     for axis in range(2, rank):
-        count = WIDEST_BYTES // size
+        count = widest_bytes // size
         while count > 1 and not _together(believed, believed_mask, axis, count, size).all():
             count //= 2
         if (

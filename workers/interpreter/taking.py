@@ -20,7 +20,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.plainness import is_constant, is_plain_default, require_plain, resolve
 
-IMPORTS = {"torch", "triton", "math", "__future__"}
+IMPORTS = {"torch", "triton", "math", "typing", "__future__"}
 """Packages whose imports are taken over; a candidate may use no others."""
 MODULE_NAME = "candidate"
 """What the module is called, as while it was traced: the names of its functions are in the machine code."""

@@ -14,11 +14,13 @@ from workers.tracer.refusal import SOURCE_NAME, Refused
 MODULE_NAME = "candidate"
 """What the candidate's module is called."""
 
-ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "__future__")
+ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "typing", "__future__")
 """Modules that a candidate may import; of `triton.language` also what is below it, such as `extra.libdevice`."""
 
 _OPEN = ("triton.language",)
-_ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice) and math"
+_ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice), math and typing"
+_ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the kernel, with tl.make_tensor_descriptor"}
+# What to do instead of importing a module that has a counterpart in kernels.
 
 
 def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
@@ -67,7 +69,9 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def _require_allowed(module: str, allowed: Sequence[str], line: int | None = None) -> None:
     below = any(module.startswith(f"{name}.") for name in allowed if name in _OPEN or name not in ALLOWED_IMPORTS)
     if module not in allowed and not below:
-        raise Refused(Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE}", Stage.PARSE, line)
+        raise Refused(
+            Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE_ON.get(module, _ADVICE)}", Stage.PARSE, line
+        )
 
 
 def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:

@@ -35,6 +35,10 @@ GREEDY = (
     "x)\n    if x.shape[1] > 1:\n        torch.empty(8 * 2**20, dtype=torch.uint8, device=x.device)\n    kernel[",
 )
 """Makes every plan but the smallest large."""
+FOLDED = """    far = tl.where(n_cols > 0, float("inf"), 1.0)
+    if (far - far).to(tl.int32, bitcast=True) < 0:
+        tl.store("""
+"""Not taken where NaN has no sign, as the compiler's has none."""
 FAULTY = {
     "no mask": (
         changed("cols, mask=mask, other=float(\"-inf\")).to", "cols).to"),
@@ -67,6 +71,18 @@ FAULTY = {
         changed(*GREEDY).replace("e / tl.sum", "1 / tl.sum"),
         "wrong_result",
         "expected",
+        None,
+    ),
+    "of which the compiler leaves nothing": (
+        changed("    tl.store(", FOLDED),
+        "not_interpretable",
+        "at M=2048,N=1024 no kernel that gets output 0 has an instruction that writes to global memory",
+        None,
+    ),
+    "a branch that rests on the bits of a NaN": (
+        changed("    tl.store(", "    if tl.log(0.0 - n_cols).to(tl.int32, bitcast=True) < 0:\n        tl.store("),
+        "wrong_result",
+        "output 'y' is",
         None,
     ),
     "inline assembly": (

@@ -8,9 +8,10 @@ from workers import jail
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
 from workers.interpreter.memory import TILE_BYTES
 from workers.interpreter.message import Metered
-from workers.protocol import Allocate, Buffer, Launch, Number, Plan, Pointer, Shape, View
+from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Pointer, Shape, View
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+KERNEL = "0" * 64
 LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
 
 
@@ -36,8 +37,12 @@ class Run:
         return self.outputs[0][0]
 
 
-def interpret(source: str, *arguments, grid=(1,), function="kernel", target="sm_90", draws=None, **constants) -> Run:
+def interpret(
+    source: str, *arguments, grid=(1,), function="kernel", target="sm_90", draws=None, assembly="", **constants
+) -> Run:
     """Run `function` of the source; tensors and `Out`s become buffers, numbers scalars, keywords constants.
+
+    With `assembly`, that is what the kernel is taken to be compiled to.
 
     With `draws`, a list of argument lists, tensors come from there and `arguments` only describe them.
     """
@@ -51,6 +56,7 @@ def interpret(source: str, *arguments, grid=(1,), function="kernel", target="sm_
         input_names=tuple(f"x{index}" for index in range(len(tensors))),
         plans=(plan,),
         draws=(len(every),),
+        kernels={KERNEL: Kernel(language="ptx", assembly=assembly, target=target, num_warps=4)} if assembly else {},
     )
     result = jail.run(execute, pack(request, parts), LIMITS)
     assert result.ending is jail.Ending.RETURNED, result.detail
@@ -101,7 +107,7 @@ def _plan(arguments, grid, function, constants) -> Plan:
         else:
             passed.append(Number(type="fp32" if isinstance(item, float) else "i32", value=item))
     launch = Launch(
-        kernel="0" * 64,
+        kernel=KERNEL,
         grid=(*grid, 1, 1)[:3],
         arguments=tuple(passed),
         function=function,

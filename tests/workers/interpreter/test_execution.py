@@ -221,3 +221,31 @@ def test_host_code_does_not_run_again():
         "    i = tl.arange(0, BLOCK)\n    tl.store(a1 + i, tl.load(a0 + i) + 1)\n"
     )
     assert interpret(source, torch.ones(2), Out((2,)), BLOCK=2, EVEN=True).only.tolist() == [2.0, 2.0]
+
+
+def test_a_kernel_whose_machine_code_writes_nothing_leaves_what_was_there():
+    source = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n"
+    x = torch.tensor([7.0])
+    found = [
+        [out.item() for (out,) in interpret(source, x, Out((1,)), draws=[[x]] * 3, assembly=text).outputs]
+        for text in ("st.global.b32 [%rd1], %r1;", "ld.global.b32 %r1, [%rd1];")
+    ]
+    assert found[0] == [7.0] * 3
+    assert 7.0 not in found[1] and 0.0 in found[1]
+
+
+def test_false_hints_are_held_against_the_machine_code():
+    """As Triton's tutorial of persistent products has it: columns outside become the first."""
+    source = """
+@triton.jit
+def kernel(a0, a1, a2):
+    i = tl.arange(0, 16)
+    cols = tl.where(i < a2, i, 0)
+    x = tl.load(a0 + tl.max_contiguous(tl.multiple_of(cols, 16), 16))
+    tl.store(a1 + i, x)
+"""
+    x = torch.arange(16, dtype=torch.float16)
+    codes = {bits: f"ld.global.{bits} %r1, [%rd1]; st.global.b16 [%rd1], %r1;" for bits in ("b16", "v2.b16")}
+    taken, refused = (interpret(source, x, Out((16,), x.dtype), 11, assembly=text) for text in codes.values())
+    assert taken.only.tolist() == [*range(11), 0, 0, 0, 0, 0]
+    assert refused.reply.outcome == "not_interpretable" and "moves 2 elements at once" in refused.reply.reason

@@ -98,6 +98,15 @@ def test_what_is_masked_off_may_lie_anywhere():
     hints.require_true([half])
 
 
+def test_machine_code_that_moves_single_elements_is_led_nowhere():
+    pointer = Value(2**40 + 2 * np.array([0, 3, 2, 1])[None, None], tl.pointer_type(tl.float16))
+    hints.give(pointer, "max_contiguous", [2], 1)
+    hints.require_access(pointer, None, widest_bytes=2)
+    for widest, count in {4: 2, 16: 4}.items():
+        with pytest.raises(NotInterpretable, match=f"compiled code moves {count} elements at once"):
+            hints.require_access(pointer, None, widest)
+
+
 def test_beliefs_follow_from_beliefs_and_end_where_they_are_true():
     value = Value(np.array([[5]], dtype=np.int32), tl.int32)
     hints.give(value, "multiple_of", [4], 3)

@@ -32,6 +32,21 @@ def test_imports_constants_and_functions_are_taken_over():
     assert wrapped.fn is taken.namespace["helper"] and taken.left_out == {}
 
 
+def test_types_are_imported_for_whoever_writes_annotations():
+    taken = take(
+        "import typing\nfrom typing import Optional\nKnown = Optional[int]\nSIZE: typing.Final = 4\n"
+        "@triton.jit\ndef kernel(x, SCALE: Optional[float], B: tl.constexpr):\n    pass\n"
+    )
+    assert taken.left_out == {} and taken.namespace["SIZE"] == 4
+    assert [each.name for each in taken.definitions.values()] == ["kernel"]
+
+
+@pytest.mark.parametrize("used", ["typing.cast(tl.dtype, x)", "cast(int, x)", "typing.sys.exc_info()"])
+def test_kernels_may_not_call_what_is_there_for_types(used: str):
+    with pytest.raises(NotInterpretable, match="host code"):
+        take(f"import typing\nfrom typing import cast\n@triton.jit\ndef kernel(x):\n    y = {used}\n")
+
+
 HOST = {
     "a call": "NAME = open('/nowhere/at/all')",
     "a call in a table": "NAME = [print('host code ran')]",

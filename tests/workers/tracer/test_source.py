@@ -14,6 +14,8 @@ ALLOWED = [
     "import triton.language as tl",
     "from triton import language as tl, cdiv",
     "from torch import Tensor",
+    "import typing",
+    "from typing import Optional, Tuple",
     "from triton.language.extra import libdevice",
     "import triton.language.extra.libdevice",
     "from triton.language.extra.cuda import libdevice",
@@ -30,7 +32,8 @@ FORBIDDEN = {
     "import torch, numpy": "numpy",
     "from torchvision import ops": "torchvision",
     "import triton.languages": "triton.languages",
-    "from typing import Optional": "typing",
+    "from triton.tools.tensor_descriptor import TensorDescriptor": "triton.tools.tensor_descriptor",
+    "import typing_extensions": "typing_extensions",
 }
 
 
@@ -50,6 +53,11 @@ def test_other_imports_are_refused_wherever_they_stand(line, module):
         3,
     )
     assert f"'{module}'" in refused.value.reason
+
+
+def test_who_imports_descriptors_is_told_to_make_them_in_the_kernel():
+    with pytest.raises(Refused, match=r"inside the kernel, with tl\.make_tensor_descriptor"):
+        parse("from triton.tools.tensor_descriptor import TensorDescriptor\n")
 
 
 def test_the_list_can_be_widened_by_whoever_calls():

@@ -1,0 +1,77 @@
+"""Casts of the builder: between integers and floats, and bits under another type."""
+
+import numpy as np
+
+from workers.interpreter.access import Access
+from workers.interpreter.faults import Array
+from workers.interpreter.formats import (
+    TritonType,
+    Value,
+    decode,
+    encode,
+    format_of,
+    round_to,
+    truncate_to,
+    truncate_to_integer,
+)
+from workers.interpreter.hints import apply
+from workers.interpreter.undefined import is_beyond, may_be_known
+
+
+def as_unsigned(data: Array) -> Array:
+    """The same bits as unsigned integers; what is none is left as it is."""
+    return data.view(np.dtype(f"u{data.dtype.name}")) if data.dtype.kind == "i" else data
+
+
+class Casts(Access):
+    """The part of the builder that gives values another type."""
+
+    def create_int_cast(self, value: Value, dtype: TritonType, signed: bool) -> Value:
+        """Between integers; wraps."""
+        held = format_of(dtype).held
+        return apply(lambda data: (data if signed else as_unsigned(data)).astype(held), dtype.scalar, value)
+
+    def create_fp_trunc(self, value: Value, dtype: TritonType) -> Value:
+        """To a narrower float, to nearest even."""
+        return self._counted(Value(round_to(value.data, dtype), dtype.scalar))
+
+    create_fp_ext = create_fp_trunc
+    create_si_to_fp = create_fp_trunc
+
+    def create_ui_to_fp(self, value: Value, dtype: TritonType) -> Value:
+        """From an unsigned integer or a boolean."""
+        return Value(round_to(as_unsigned(value.data), dtype), dtype.scalar)
+
+    def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
+        """To an integer; what that cannot hold becomes anything, unless an instruction is sure to cast it."""
+        data, draws = truncate_to_integer(value.data, dtype), self.lanes.draws
+        if may_be_known(value.data, draws):
+            data = self.chance.settle(data, is_beyond(value.data, dtype), draws)
+        return Value(data, dtype.scalar)
+
+    create_fp_to_ui = create_fp_to_si
+
+    def create_fp_to_fp(self, value: Value, dtype: TritonType, rounding: object) -> Value:
+        """Between floats with an explicit rounding mode."""
+        toward_zero = rounding is not None and str(rounding).endswith("RTZ")
+        data = truncate_to(value.data, dtype) if toward_zero else round_to(value.data, dtype)
+        return Value(data, dtype.scalar)
+
+    def create_bitcast(self, value: Value, dtype: TritonType) -> Value:
+        """The same bits under another type."""
+        if value.dtype.is_ptr() or dtype.scalar.is_ptr():
+            return apply(lambda data: data, dtype.scalar, value)
+        raw = encode(self.chance.settle_nan(value.data, self.lanes.draws), value.dtype)
+        return Value(decode(raw.view(format_of(dtype).stored), dtype), dtype.scalar)
+
+    create_int_to_ptr = create_bitcast
+    create_ptr_to_int = create_bitcast
+
+    def _counted(self, value: Value, special: bool = False) -> Value:
+        """Meter an operation on single elements by its result; what is alike in all programs is done by each."""
+        if value.dtype.scalar.is_floating():
+            meter = self.memory.meter
+            done = value.data[0, 0].size * len(self.lanes.programs) * meter.weight
+            meter.float_operations += done
+            meter.special_operations += done * special
+        return value
