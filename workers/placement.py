@@ -15,9 +15,10 @@ from workers.protocol import Bundle, Operator, Plan
 ALIGNMENT = 256
 """Bytes that every buffer is aligned to, as `cudaMalloc` does; what a trace assumes about pointers."""
 ZONE_BYTES = 65536
-"""Least bytes of a red zone: further than an index off by one tile reaches."""
+"""Least bytes of a wide red zone: further than an index off by one tile reaches. Half of checked runs have them."""
 SMALL_ZONE_BYTES = 4096
-"""Least bytes of a red zone around buffers of slots that are only timed: their runs were checked before."""
+"""Least bytes of a red zone in timed slots, of which there are hundreds at once, and in the other half of checked runs:
+by the distance of its buffers a kernel is not to know whether it is timed."""
 JITTER = 64
 """Most steps of `ALIGNMENT` bytes by which a buffer is moved on at random, so that no two runs have one layout."""
 

@@ -45,8 +45,11 @@ FURTHER_NUDGES = 28
 """More of them where errors are just beyond what the first allow, or those of few values are: of one value in ten
 thousand, all four may leave the factor that decides where it is. Correct kernels with two such values among 1,920 were
 refused on an H200, and so was a convolution whose clamp had left single values in rows, for four of 537 million."""
-STAND_INS = (1.0, -0.5)
-"""Finite values put in place of planted ones; results that agree under both do not depend on them."""
+STAND_INS = (1.0, -0.5, 64.0, -64.0)
+"""Finite values put in place of planted ones; results that agree under all of them do not depend on them. Maxima,
+minima, clamps and pools may take no notice of values among those that are drawn, so two outweigh all others on either
+side: of a billion normals the largest is 6, and what has a distribution or bounds is never planted in. Not by more, as
+the product of 64 and one of those still has an exponential in float64: a reference may multiply that by zero."""
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -115,14 +118,22 @@ class Expectation:
     def undecided(self) -> Tensors:
         """Where `native` is NaN or infinite though the value does not depend on what was planted.
 
-        So it is when a reference multiplies by zero what a kernel never reads. Any answer is right there.
+        So it is when a reference multiplies by zero what a kernel never reads. Any answer is right there. The
+        stand-ins' results are dear: there are none where nothing can be undecided, and never more than two at once.
         """
         floats = [readable(tensor) for tensor in self._inputs if tensor.is_floating_point()]
-        planted = not all(bool(tensor.isfinite().all()) for tensor in floats)
-        if not planted:
+        if all(bool(tensor.isfinite().all()) for tensor in floats):
             return tuple(torch.zeros_like(tensor, dtype=torch.bool) for tensor in self.native)
-        first, second = (evaluate(self._graph, self._stand_in(value), double=True) for value in STAND_INS)
-        return tuple((a == b) & ~readable(c).isfinite() for a, b, c in zip(first, second, self.native, strict=True))
+        still = tuple(~readable(tensor).isfinite() for tensor in self.native)
+        first: Tensors = ()
+        for value in STAND_INS:
+            if not any(bool(places.any()) for places in still):
+                break
+            result = evaluate(self._graph, self._stand_in(value), double=True)
+            first = first or result
+            still = tuple(map(_and_equal, still, first, result))
+            del result  # Not to be held beside the next one.
+        return still
 
     def _movements(self, seeds: Iterable[int], *, coarse: bool) -> Tensors:
         """Largest distance from `expected` under the nudges of some seeds."""
@@ -220,6 +231,11 @@ def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:
     """Uniform between -1 and 1, float64."""
     moves = torch.rand(tuple(size), generator=generator, dtype=torch.float64, device=generator.device)
     return moves.mul_(2).sub_(1)
+
+
+def _and_equal(places: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Those of the places where two results are the same number."""
+    return places & (one == other)
 
 
 def _further(distance: torch.Tensor, moved: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -58,6 +58,20 @@ REFERENCES = {
     ),
     "argmax": ("def argmax(x):\n    return x.argmax(-1)\n", {"x": ("M", "N")}),
     "positive": ("def positive(x):\n    return x > 0\n", {"x": ("M", "N")}),
+    "row_max": ("def row_max(x):\n    return x.amax(-1)\n", {"x": ("M", "N")}),
+    "row_min": ("def row_min(x):\n    return x.amin(-1)\n", {"x": ("M", "N")}),
+    "at_least_two": ("def at_least_two(x):\n    return x.clamp(min=2.0)\n", {"x": ("M", "N")}),
+    "at_most_minus_two": ("def at_most_minus_two(x):\n    return x.clamp(max=-2.0)\n", {"x": ("M", "N")}),
+    "pooled": (
+        "def pooled(x):\n    return torch.nn.functional.max_pool2d(x[None, None], 8)[0, 0]\n",
+        {"x": ("M", "N")},
+    ),
+    "first_powers": (
+        "def first_powers(x, weight):\n"
+        "    first = torch.arange(x.shape[-1], device=x.device) < 8\n"
+        "    return (torch.exp(x.float() * weight.float()) * first.float()).to(x.dtype)\n",
+        {"x": ("M", "N"), "weight": ("N",)},
+    ),
 }
 SIZES = {"M": 48, "N": 96, "K": 80, "H": 2}
 

@@ -1,5 +1,6 @@
 """Expectations: sensitivity follows conditioning, and what does not depend on planted values is left open."""
 
+import pytest
 import torch
 
 from tests.gpu.contracts import operators
@@ -60,6 +61,25 @@ def test_only_independent_special_values_are_undecided():
     undecided = Expectation(op, graph_of(op, shape), (q, k, v), "planted").undecided[0]
     assert undecided[0, 0, :5, 2].all(), "queries before the planted key only multiply it by zero"
     assert undecided.sum() == 5
+
+
+@pytest.mark.parametrize("special", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("name", ["row_max", "row_min", "at_least_two", "at_most_minus_two", "pooled"])
+def test_what_only_values_beyond_the_drawn_ones_would_change_is_decided(name, special):
+    op, shape = operator(name), Shape(dims={"M": 8, "N": 64})
+    x = torch.randn(8, 64, generator=torch.Generator().manual_seed(7)).bfloat16()
+    x[2, 0], x[2, 1], x[3, 5] = 4.0, -4.0, float(special)
+    reference = Expectation(op, graph_of(op, shape), (x,), "planted")
+    assert special != "nan" or reference.native[0].isnan().any()
+    assert not reference.undecided[0].any()
+
+
+def test_stand_ins_do_not_overflow_what_a_reference_multiplies_by_zero():
+    x, weight = torch.randn(4, 64).bfloat16(), torch.full((64,), 6.0, dtype=torch.bfloat16)
+    x[1, 30], x[2, 3] = float("nan"), float("nan")
+    reference = expectation("first_powers", x, weight, draw="planted")
+    assert reference.native[0].isnan().sum() == 2
+    assert reference.undecided[0].nonzero().tolist() == [[1, 30]], "the eighth column and those behind it are left out"
 
 
 def test_sums_in_another_order_are_within_the_sensitivity_of_what_they_feed():

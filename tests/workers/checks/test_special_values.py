@@ -1,6 +1,7 @@
 """NaN and infinities stand where the reference has them, with its signs, and nowhere else."""
 
 import pytest
+import torch
 
 from tests.workers.checks.cases import HONEST, gather, operator
 from workers.checks import CHECKS
@@ -29,6 +30,29 @@ def test_a_nan_of_its_own_is_refused():
 @pytest.mark.parametrize("change", [lambda y: y.nan_to_num(0.0), lambda y: -y])
 def test_a_swallowed_nan_or_a_turned_infinity_is_refused(change):
     assert _after(change, "planted").outcome is Outcome.WRONG_RESULT
+
+
+def _without(fill):
+    return lambda x: torch.where(x.isnan(), fill, x.float())
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "fill"),
+    [
+        ("row_max", lambda x: x.amax(-1), -3e38),
+        ("row_min", lambda x: x.amin(-1), 3e38),
+        ("at_least_two", lambda x: x.clamp(min=2.0), -3e38),
+        ("at_most_minus_two", lambda x: x.clamp(max=-2.0), 3e38),
+        ("pooled", lambda x: torch.nn.functional.max_pool2d(x[None, None], 8)[0, 0], -3e38),
+    ],
+)
+def test_a_maximum_that_leaves_nan_out_is_refused(name, right, fill):
+    """As the cards' own instructions do, beside values that outweigh whatever else stands there."""
+    for seed in range(3):
+        kernels = (right, lambda x: right(_without(fill)(x)).to(x.dtype))
+        honest, careless = (CHECK.examine(gather(operator(name), "planted", seed, kernel)) for kernel in kernels)
+        assert honest.outcome is None
+        assert careless.outcome is Outcome.WRONG_RESULT and "propagate_nan" in careless.reason
 
 
 def test_a_kernel_may_keep_what_float64_keeps_where_the_reference_overflows():

@@ -2,11 +2,14 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from math import exp
 
 import pytest
 
 from tests.service import records
 from tests.workers.devices.desk import MIX, opened_desk, trial_at
+from tests.workers.devices.raced import race_of, raced
+from tests.workers.devices.thieves import Careless
 from workers.devices.trial import (
     LARGE_DRAWS,
     LARGE_PLAN_BYTES,
@@ -20,7 +23,7 @@ from workers.devices.trial import (
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
 from workers.orders import SECRET_BYTES, Side
-from workers.placement import slot_bytes
+from workers.placement import SMALL_ZONE_BYTES, ZONE_BYTES, slot_bytes
 from workers.protocol import Buffer, Outcome, ShapeRole, Stage
 
 
@@ -111,6 +114,44 @@ def test_runs_have_their_places_in_memory_that_is_taken(desk):
         trial.run([Runs(0, "normal", 2)])
     assert set(desk.memory.tolist()) > {0xFF}
     trial.check_idle()
+
+
+def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkeypatch):
+    met = []
+    trial = trial_at(desk)
+    monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
+    for _ in range(32):
+        with suppress(Ended):  # Nothing ran.
+            trial.run([Runs(0, "heavy", 1), Runs(0, "shifted", 1)])
+    widths = [min(size for _, size in case.slot.zones) for case in met]
+    assert min(widths) >= SMALL_ZONE_BYTES
+    wide = [width >= ZONE_BYTES for width in widths]
+    assert all(one is not other for one, other in zip(wide[::2], wide[1::2], strict=True))
+    assert set(wide[::2]) == {True, False}, "which of the two it is, is drawn"
+
+
+def test_two_runs_that_are_compared_have_red_zones_of_both_widths(desk, monkeypatch):
+    met = []
+    trial = trial_at(desk)
+    monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
+    with suppress(Ended):  # Nothing ran.
+        trial.run([Runs(0, "normal", 2)])
+    narrow, wide = sorted(min(size for _, size in case.slot.zones) for case in met)
+    assert narrow < ZONE_BYTES <= wide
+
+
+def test_who_tells_timed_runs_by_the_distance_of_its_buffers_is_refused():
+    with pytest.raises(Ended) as caught, raced(Careless):
+        pass
+    assert caught.value.found["stage"] is Stage.CHECK
+    assert caught.value.found["outcome"] is Outcome.WRONG_RESULT
+
+
+def test_were_red_zones_wide_wherever_it_is_checked_it_would_pass_and_be_faster(monkeypatch):
+    monkeypatch.setattr("workers.devices.trial.SMALL_ZONE_BYTES", ZONE_BYTES)
+    with raced(Careless) as (trial, machine):
+        found = race_of(trial)
+    assert machine.amiss > 0 and exp(found.slowdown.mean) < 0.5
 
 
 def test_content_is_met_again_by_who_shares_the_checker_unless_it_is_to_be_fresh(desk):
