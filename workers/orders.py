@@ -24,6 +24,10 @@ Stretch = tuple[int, int]
 """A stretch of the arena, (start, end)."""
 
 
+POISON = 0xFF
+"""What every byte is of memory that was overwritten: NaN, and minus one."""
+
+
 class Side(StrEnum):
     """Whose plan is replayed: the candidate's, or the pacer's that it is paired with."""
 
@@ -62,6 +66,8 @@ class Case(Wire):
     """Position of the plan in its side's bundle."""
     slot: Slot
     content: Content
+    poison: int = POISON
+    """What every byte is that the run is not given."""
 
 
 class Sample(Wire):

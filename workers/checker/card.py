@@ -13,7 +13,7 @@ from workers.checker.base import Tensors
 from workers.checker.compilation import CHECKER, measure_name
 from workers.checker.kernels import ROWS, SPAN, WORDS
 from workers.checks.error_ratio import FRACTION
-from workers.orders import Stretch
+from workers.orders import POISON, Stretch
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
 from workers.support import (
@@ -32,8 +32,6 @@ SHARE = 0.65
 times its bytes to work out, 90 GB, beside two runs in 30 GB. It is given back before baselines need it."""
 MEASURES = 5
 """Figures that `workers.checker.kernels.measure` writes for each row."""
-POISON = 0xFF
-"""What every byte of memory that was overwritten is (`workers.support.kernels.poison`)."""
 _ALIGNMENT = 16
 # Bytes that the kernels take addresses to be multiples of.
 _WARP = 32

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from random import SystemRandom
+from typing import TypeAlias
 
 from workers.assembler import MachineCode
 from workers.devices.crew import Crew
@@ -18,6 +19,7 @@ from workers.devices.selection import contract_bytes
 from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
 from workers.orders import (
+    POISON,
     SECRET_BYTES,
     Adopt,
     Case,
@@ -42,6 +44,15 @@ ones take 10 ms. Of buffers, from which it is run apart from smaller ones."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
 REPEATED = "normal"
 """The draw on which two runs are compared."""
+Lots: TypeAlias = tuple[int, ...]
+ZONES: Lots = (SMALL_ZONE_BYTES, ZONE_BYTES)
+"""Least bytes of red zones: those of timed slots, and wide ones. A kernel knows how far apart its buffers are. Were
+zones always wide where it is checked, it could leave out of timed calls what only the draws of checked runs need."""
+POISONS: Lots = (POISON, 0x00, 0x3F)
+"""What runs find in memory that they are not given, byte by byte: NaN and minus one, as timed runs do, zeros, or
+positive numbers near one. A kernel that takes NaN in its output for the sign to write it would leave what it finds in
+use, and does so under the others. Which draw has which is drawn, so that none is known by it; plans that run thrice
+meet all."""
 EXECUTE_S = 5.0
 """Seconds for all runs of small plans with the loading of their kernels, and for each run of a large one; the slowest
 honest one takes under one."""
@@ -102,7 +113,7 @@ class Trial:
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
         self._held: Stretch = NOWHERE
-        self._lots: dict[int, list[int]] = {}
+        self._lots: dict[tuple[int, Lots], list[int]] = {}
         self._contract_bytes = {graph.shape.key: contract_bytes(operator, graph) for graph in graphs}
         self._uninterrupted = {
             side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
@@ -254,8 +265,8 @@ class Trial:
                 repeats.append((len(cases), len(cases) + 1))
             content = Content(draw=runs.draw, seed=self.seed(plan.shape.key))
             for _ in range(runs.count):
-                (slot,) = self.slots(Side.CANDIDATE, plan, 1, end, zone_bytes=self._zone_bytes(runs.plan))
-                cases.append(Case(plan=runs.plan, slot=slot, content=content))
+                (slot,) = self.slots(Side.CANDIDATE, plan, 1, end, zone_bytes=self._lot(runs.plan, ZONES))
+                cases.append(Case(plan=runs.plan, slot=slot, content=content, poison=self._lot(runs.plan, POISONS)))
                 end = slot.end
         self.take(first, end, Stage.CHECK)
         zones = secrets.token_hex(SECRET_BYTES)
@@ -266,17 +277,12 @@ class Trial:
         look = Examine(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
         self.settle(self.crew.look(look), Stage.CHECK)
 
-    def _zone_bytes(self, plan: int) -> int:
-        """Least bytes of the next run's red zones, drawn by lot: those of timed slots, or wide ones.
-
-        A kernel knows how far apart its buffers are. Were zones always wide where it is checked, it could leave out of
-        timed calls what only the draws of checked runs need. Lots are drawn from pairs of one each, plan by plan, so
-        that every plan that runs twice meets both.
-        """
-        lots = self._lots.setdefault(plan, [])
-        if not lots:
-            lots += self.random.sample((SMALL_ZONE_BYTES, ZONE_BYTES), 2)
-        return lots.pop()
+    def _lot(self, plan: int, lots: Lots) -> int:
+        """A number for the next run of a plan, by lot: all of them before one comes again."""
+        left = self._lots.setdefault((plan, lots), [])
+        if not left:
+            left += self.random.sample(lots, len(lots))
+        return left.pop()
 
     def _first_benchmark(self) -> int:
         return next(index for index, _ in benchmarks(self.bundles[Side.CANDIDATE]))

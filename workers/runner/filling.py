@@ -8,16 +8,11 @@ import torch
 
 from workers import driver
 from workers.inputs import draw
-from workers.orders import TIMED, Case, Content, Slot
+from workers.orders import POISON, TIMED, Case, Content, Slot
 from workers.placement import written
 from workers.runner.arena import Arena
 from workers.runner.roster import Entrant
 from workers.support import ContentJob, Support, assign_content, zone_seed
-
-POISONS = {"heavy": 0x00, "shifted": 0x3F}
-"""Draws whose runs find other poison than NaN and -1, byte by byte: zeros, and positive numbers near one. A kernel that
-takes NaN in its output for the sign to write it would leave what it finds in use, and does so under these. Large plans
-meet both."""
 
 _RANDOM = SystemRandom()
 
@@ -66,7 +61,7 @@ class Filler:
                 self._add(refill, entrant, case.slot, content.seed, content.stream)
             else:
                 self._draw(entrant, case.slot, content)
-                self._poison(refill, self._poisoned(entrant, case.slot), content.draw)
+                self._poison(refill, self._poisoned(entrant, case.slot), case.poison)
         self.refill(refill)
         self.fill_zones((case.slot for _, case in cases), zones)
 
@@ -110,14 +105,14 @@ class Filler:
     def _poisoned(self, entrant: Entrant, slot: Slot) -> list[tuple[int, int]]:
         return [(self._arena.pointer + offset, size) for offset, size in entrant.loaded.layout.poisoned(slot)]
 
-    def _poison(self, refill: Refill, ranges: Sequence[tuple[int, int]], name: str) -> None:
-        """Poison what a run on a draw is not given: at once where it is not the usual poison."""
-        if name not in POISONS:
+    def _poison(self, refill: Refill, ranges: Sequence[tuple[int, int]], poison: int) -> None:
+        """Poison what a run is not given: at once where it is not the usual poison."""
+        if poison == POISON:
             refill.poisoned.extend(ranges)
             return
         for address, size in ranges:
             if size:
-                driver.set_bytes(self._stream, address, POISONS[name], size)
+                driver.set_bytes(self._stream, address, poison, size)
 
     def _draw(self, entrant: Entrant, slot: Slot, content: Content) -> None:
         secret = bytes.fromhex(content.seed)

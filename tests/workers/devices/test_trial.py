@@ -13,6 +13,7 @@ from tests.workers.devices.thieves import Careless
 from workers.devices.trial import (
     LARGE_DRAWS,
     LARGE_PLAN_BYTES,
+    POISONS,
     Runs,
     Scrutiny,
     benchmarks,
@@ -130,6 +131,17 @@ def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkey
     assert set(wide[::2]) == {True, False}, "which of the two it is, is drawn"
 
 
+def test_every_poison_is_met_before_one_comes_again_and_which_draw_has_which_is_drawn(desk, monkeypatch):
+    met, trial = [], trial_at(desk)
+    monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
+    for _ in range(32):
+        with suppress(Ended):  # Nothing ran.
+            trial.run([Runs(0, draw, 1) for draw in LARGE_DRAWS])
+    found = [case.poison for case in met]
+    assert all(sorted(found[start : start + 3]) == sorted(POISONS) for start in range(0, len(found), 3))
+    assert set(found[::3]) == set(POISONS)
+
+
 def test_two_runs_that_are_compared_have_red_zones_of_both_widths(desk, monkeypatch):
     met = []
     trial = trial_at(desk)
@@ -148,7 +160,7 @@ def test_who_tells_timed_runs_by_the_distance_of_its_buffers_is_refused():
 
 
 def test_were_red_zones_wide_wherever_it_is_checked_it_would_pass_and_be_faster(monkeypatch):
-    monkeypatch.setattr("workers.devices.trial.SMALL_ZONE_BYTES", ZONE_BYTES)
+    monkeypatch.setattr("workers.devices.trial.ZONES", (ZONE_BYTES,))
     with raced(Careless) as (trial, machine):
         found = race_of(trial)
     assert machine.amiss > 0 and exp(found.slowdown.mean) < 0.5

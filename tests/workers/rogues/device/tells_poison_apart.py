@@ -3,7 +3,7 @@
 operator: gelu
 on a card: wrong_result
 at: check
-stopped by: poison that differs from draw to draw: what holds under one does not hold under another
+stopped by: poison that differs from run to run: what holds under one does not hold under another
 on model: wrong_result
 """
 
