@@ -65,16 +65,17 @@ def work_off(
         Of each job that there was time for its id, the answer, and the seconds that it took.
     """
 
-    def ask(job: MeasureJob | ConfirmJob) -> Iterator[tuple[str, Answer, float]]:
-        if not allowance.spent:
-            started = time.perf_counter()
-            yield job.id, team.ask(job), time.perf_counter() - started
+    def ask(job: MeasureJob | ConfirmJob) -> list[tuple[str, Answer, float]]:
+        if allowance.spent:
+            return []
+        started = time.perf_counter()
+        return [(job.id, team.ask(job), time.perf_counter() - started)]
 
     remaining = iter(jobs)
     with closing(Team(command, MEASURED_DEADLINE_S)) as team, ThreadPoolExecutor(benches) as pool:
         for job in islice(remaining, 1):
-            yield from pool.submit(list, ask(job)).result()
-        for done in as_completed([pool.submit(list, ask(job)) for job in remaining]):
+            yield from pool.submit(ask, job).result()
+        for done in as_completed([pool.submit(ask, job) for job in remaining]):
             yield from done.result()
 
 

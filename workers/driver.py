@@ -36,6 +36,8 @@ Handle: TypeAlias = Any
 """One of the driver's own objects: a function, an event, a graph."""
 Launcher: TypeAlias = Callable[[int, int], None]
 """Enqueues a kernel: takes a stream and the address of its parameters' addresses."""
+OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+"""Of a launch, too, where its threads take more local memory than there is; the context lives on (`CUresult`)."""
 
 
 class DriverError(RuntimeError):

@@ -5,7 +5,7 @@ which order sides are timed. The runner only replays and times; the checker only
 object a line, over a pipe. Offsets and sizes are in bytes from the start of the runner's arena.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -88,6 +88,16 @@ class Sample(Wire):
         """The slots, then the decoys."""
         return self.slots + self.decoys
 
+    @property
+    def called(self) -> list[tuple[int, int]]:
+        """Slots with the streams that they get."""
+        return list(zip(self.filled, self.streams, strict=True))[: len(self.slots)]
+
+    @property
+    def uncalled(self) -> list[tuple[int, int]]:
+        """Decoys with theirs."""
+        return list(zip(self.filled, self.streams, strict=True))[len(self.slots) :]
+
 
 class Round(Wire):
     """Samples timed without a pause, in this order. No slot is used twice in a round."""
@@ -103,23 +113,23 @@ class Round(Wire):
 
     def cases(self, side: Side) -> tuple[Case, ...]:
         """A side's runs, in the order in which they are timed."""
-        return self._cases(side, lambda sample: sample.slots)
+        return self._cases(side, (pair for sample in self._of(side) for pair in sample.called))
 
     def decoys(self, side: Side) -> tuple[Case, ...]:
         """Runs that a side's calls find everything there for, and that never are."""
-        return self._cases(side, lambda sample: sample.decoys)
+        return self._cases(side, (pair for sample in self._of(side) for pair in sample.uncalled))
 
-    def _cases(self, side: Side, some: Callable[[Sample], Collection[int]]) -> tuple[Case, ...]:
+    def _of(self, side: Side) -> list[Sample]:
+        return [sample for sample in self.samples if sample.side is side]
+
+    def _cases(self, side: Side, pairs: Iterable[tuple[int, int]]) -> tuple[Case, ...]:
         return tuple(
             Case(
                 plan=self.plans[side],
                 slot=self.slots[side][slot],
                 content=Content(draw=TIMED, seed=self.seed, stream=stream),
             )
-            for sample in self.samples
-            if sample.side is side
-            for slot, stream in zip(sample.filled, sample.streams, strict=True)
-            if slot in some(sample)
+            for slot, stream in pairs
         )
 
 

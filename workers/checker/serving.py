@@ -27,7 +27,7 @@ ROOM_SHARE = 0.75
 """Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and what is
 worked out need the rest. Where arenas take half of a card there is a quarter of it left for answers."""
 
-NO_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+NO_MEMORY = (driver.OUT_OF_MEMORY, "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """How a driver or library says that there is too little memory."""
 
 

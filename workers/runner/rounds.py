@@ -167,7 +167,8 @@ def check_round(order: Round) -> None:
     """Hold a round against itself.
 
     Raises:
-        BadMessage: If a sample names a slot that is not there or was used before, or has streams for other slots.
+        BadMessage: If a sample names a slot that is not there or was used before, or has streams for other slots; or
+            there are too many samples.
     """
     if len(order.samples) > MOST_SAMPLES:
         raise BadMessage(f"a round has {len(order.samples)} samples, of {MOST_SAMPLES} at most")

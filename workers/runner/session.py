@@ -36,8 +36,6 @@ from workers.runner.rounds import Rounds
 from workers.support import Support, SupportKernel
 from workers.turns import Turns
 
-OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
-"""What the driver says of a launch, too, where threads take more local memory than it has room for."""
 IDLE_BYTES = 2**30
 """How much memory torch may keep in a runner for the next inputs."""
 
@@ -217,7 +215,7 @@ def _claimed(opening: Opening, order: Order) -> Session:
 
 def _lacks_room(error: driver.DriverError, entrants: Sequence[Entrant]) -> bool:
     """Whether a launch failed because the card cannot set aside the local memory that its kernels ask for."""
-    return error.name == OUT_OF_MEMORY and any(entrant.loaded.local_bytes for entrant in entrants)
+    return error.name == driver.OUT_OF_MEMORY and any(entrant.loaded.local_bytes for entrant in entrants)
 
 
 def fault_of(error: Exception) -> str | None:

@@ -25,9 +25,6 @@ from workers.sanitizer.messages import NoRoom, Place, Rehearsal
 LOST = 3
 """Exit status when a launch cost us the card, as it does when memcheck stops a kernel."""
 
-OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
-"""The error of a card that has not enough memory left; the context lives on (CUDA driver API, `CUresult`)."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Replay everything that a file asks for; returns the exit status."""
@@ -58,7 +55,7 @@ def rehearse(rehearsal: Rehearsal, told: TextIO) -> None:
         try:
             _replay(rehearsal, LoadedPlan(kernels, plan, memory), memory, stream, told)
         except (driver.DriverError, torch.OutOfMemoryError) as error:
-            if isinstance(error, driver.DriverError) and error.name != OUT_OF_MEMORY:
+            if isinstance(error, driver.DriverError) and error.name != driver.OUT_OF_MEMORY:
                 raise
             told.write(NoRoom(plan=index, shape=plan.shape.key).model_dump_json() + "\n")
             return

@@ -1,5 +1,6 @@
 """A stage: plays the runner for tests of the checker. Kernels are functions in torch that get their inputs in place."""
 
+import ctypes
 from collections.abc import Callable, Sequence
 from math import prod
 from random import Random
@@ -147,7 +148,7 @@ class Stage:
         total = 0
         for start, end in (stretch for slot in slots for stretch in written(self.operator, slot)):
             total += int(self.card.sums([[self.card.address(start, end - start)]], [end - start], seal_key(SEED)))
-        return (total + 2**63) % 2**64 - 2**63
+        return ctypes.c_int64(total).value
 
     def _plan(self) -> Plan:
         (output,) = self.operator.outputs

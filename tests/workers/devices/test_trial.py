@@ -117,13 +117,18 @@ def test_runs_have_their_places_in_memory_that_is_taken(desk):
     trial.check_idle()
 
 
-def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkeypatch):
+def ordered(trial, monkeypatch, runs, times=1):
+    """The cases that a trial asks its runner for, which runs none of them."""
     met = []
-    trial = trial_at(desk)
     monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
-    for _ in range(32):
+    for _ in range(times):
         with suppress(Ended):  # Nothing ran.
-            trial.run([Runs(0, "heavy", 1), Runs(0, "shifted", 1)])
+            trial.run(runs)
+    return met
+
+
+def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkeypatch):
+    met = ordered(trial_at(desk), monkeypatch, [Runs(0, "heavy", 1), Runs(0, "shifted", 1)], 32)
     widths = [min(size for _, size in case.slot.zones) for case in met]
     assert min(widths) >= SMALL_ZONE_BYTES
     wide = [width >= ZONE_BYTES for width in widths]
@@ -132,22 +137,14 @@ def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkey
 
 
 def test_every_poison_is_met_before_one_comes_again_and_which_draw_has_which_is_drawn(desk, monkeypatch):
-    met, trial = [], trial_at(desk)
-    monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
-    for _ in range(32):
-        with suppress(Ended):  # Nothing ran.
-            trial.run([Runs(0, draw, 1) for draw in LARGE_DRAWS])
+    met = ordered(trial_at(desk), monkeypatch, [Runs(0, draw, 1) for draw in LARGE_DRAWS], 32)
     found = [case.poison for case in met]
     assert all(sorted(found[start : start + 3]) == sorted(POISONS) for start in range(0, len(found), 3))
     assert set(found[::3]) == set(POISONS)
 
 
 def test_two_runs_that_are_compared_have_red_zones_of_both_widths(desk, monkeypatch):
-    met = []
-    trial = trial_at(desk)
-    monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
-    with suppress(Ended):  # Nothing ran.
-        trial.run([Runs(0, "normal", 2)])
+    met = ordered(trial_at(desk), monkeypatch, [Runs(0, "normal", 2)])
     narrow, wide = sorted(min(size for _, size in case.slot.zones) for case in met)
     assert narrow < ZONE_BYTES <= wide
 
