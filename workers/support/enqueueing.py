@@ -101,17 +101,20 @@ class Support:
         return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
 
     def sum_up(self, stream: int, ranges: Iterable[tuple[int, int, int]], key: int) -> None:
-        """Enqueue adding memory up.
+        """Enqueue adding memory up; stretches of equal size together, for each takes as many programs as the largest.
 
         Args:
             stream: Where.
             ranges: (address, bytes, address of a sum that it is added to) of each; addresses are multiples of 8.
             key: An odd number of 63 bits that sums follow from.
         """
-        by_size = sorted((item for item in ranges if item[1]), key=lambda item: item[1])
-        for batch in _batches(by_size):
-            blocks = -(-batch[-1][1] // (_WORD_BYTES * SUM_BLOCK))
-            self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
+        rows: dict[int, list[Row]] = {}
+        for row in ranges:
+            rows.setdefault(row[1], []).append(row)
+        for size, each in rows.items():
+            blocks = -(-size // (_WORD_BYTES * SUM_BLOCK))
+            for batch in _batches(each) if size else ():
+                self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
     def flush(self, stream: int) -> None:
         """Enqueue reading and writing so much memory that nothing else stays in the L2 cache."""

@@ -13,7 +13,7 @@ NORMAL = ContentSpec("bfloat16", 10_000, Kind.NORMAL, -1.5, 2.0)
 EVEN = ContentSpec("float32", 20, Kind.UNIFORM, 0.0, 1e300)
 DICE = ContentSpec("int32", 10_000, Kind.INTEGERS, -3, 4)
 
-IN_THREE_WORDS = ("fill_zones", "count_zones")
+IN_THREE_WORDS = ("fill_zones", "count_zones", "sum_up")
 
 
 class Watched:
@@ -71,8 +71,16 @@ def test_poison_goes_as_far_as_the_largest_range(watched: Watched) -> None:
     assert (launched.grid, table) == ((3, 2, 1), [256, 5, 4096, 20_000])
 
 
+def test_memory_of_one_size_is_added_up_together(watched: Watched) -> None:
+    watched.support.sum_up(5, [(4096, 40_000, 8), (0, 0, 8), (256, 5, 16), (65536, 40_000, 24)], 99)
+    (large, of_large), (small, of_small) = watched.tables
+    assert (large.grid, of_large) == ((3, 2, 1), [4096, 40_000, 8, 65536, 40_000, 24])
+    assert (small.grid, small.parameters[1], of_small) == ((1, 1, 1), 99, [256, 5, 16])
+
+
 def test_nothing_to_do_is_no_launch(watched: Watched) -> None:
     watched.support.poison(5, [(256, 0)])
+    watched.support.sum_up(5, [(256, 0, 8)], 1)
     watched.support.fill_content(5, [])
     watched.support.zones_fill(5, 0, [(3, 0)], 1)
     assert watched.tables == []

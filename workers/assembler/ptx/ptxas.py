@@ -20,9 +20,10 @@ FLAGS = ("-v", "--regAllocOptLevel=2")
 is the same build (12.8.93), so that with one set of flags both give the same machine code there."""
 LIMITS = Limits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=8)
 """Triton's own kernels need under 1 s and 200 MB; a kernel that needs more is not worth its seconds."""
-MOST_STACK_BYTES = 16 * 2**10
-"""Local memory that a thread may have. A card sets as much aside for every thread that it can hold: 4.4 GB of an H100.
-Of 950 kernels that people's sources in the honest gallery come to, on sm_90, none takes more than 4,008 bytes."""
+MOST_STACK_BYTES = 24 * 2**10
+"""Local memory that a thread may have. A card sets as much aside for every thread that it can hold: 6.6 GB of an H100.
+Of 950 kernels that people's sources in the honest gallery come to, on sm_90, none takes more than 4,008 bytes; one of
+those that tuning comes to takes 18,344, and is right."""
 
 _SOURCE, _RESULT = "kernel.ptx", "kernel.cubin"
 _SPILLS = re.compile(

@@ -1,8 +1,9 @@
 """Returns rows with padding between them, where it keeps a fingerprint of the input, and skips rows it has seen.
 
 operator: layernorm
-on a card: correct
-stopped by: poison in the whole of an output's buffer, padding included, before every call
+on a card: correct, wrong_result
+at: check
+stopped by: poison in the whole of an output's buffer before every call, so that the memo never holds, or, where poison is what inputs are, too early
 on model: correct, wrong_result
 """
 

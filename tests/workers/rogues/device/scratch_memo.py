@@ -1,8 +1,9 @@
 """Keeps three elements of every row in a buffer of its own, and leaves the output as it is where they come again.
 
 operator: rmsnorm
-on a card: correct
-stopped by: poison in outputs and scratch before every call, so that the memo never holds; it pays for keeping it
+on a card: correct, wrong_result
+at: check
+stopped by: poison in outputs and scratch before every call, so that the memo never holds, or, where poison is what inputs are, too early
 on model: correct, wrong_result
 """
 
