@@ -24,7 +24,8 @@ from triton.language.semantic import TritonSemantic
 
 from workers.interpreter import reductions
 from workers.interpreter.builder import Builder, Options
-from workers.interpreter.faults import Divergence, NotInterpretable, Waiting
+from workers.interpreter.conditions import agreed, bound_there, connect, decide, go_on, is_carried, negate
+from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TritonType, constant
 from workers.interpreter.hints import give
 from workers.interpreter.translation import library_codes, translate_library
@@ -73,11 +74,12 @@ def bind(options: Options) -> Language:
         "__apply__": _apply,
         "__result__": _result,
         "__ignore__": _ignore,
-        "__decide__": _decide,
-        "__continue__": partial(_continue, builder),
-        "__both__": partial(_connect, "logical_and", False),
-        "__either__": partial(_connect, "logical_or", True),
-        "__not__": _negate,
+        "__decide__": decide,
+        "__there__": bound_there,
+        "__continue__": partial(go_on, builder),
+        "__both__": partial(connect, "logical_and", False),
+        "__either__": partial(connect, "logical_or", True),
+        "__not__": negate,
         "range": partial(_plain_range, semantic),
         "min": partial(_fold, "minimum", min),
         "max": partial(_fold, "maximum", max),
@@ -160,48 +162,9 @@ def _yielding(method: Callable[[object, object], object]) -> Callable[[object, o
     return call
 
 
-def agreed(tensor: TritonType) -> int | bool:
-    """The value of a scalar that decides where a kernel goes on.
-
-    Raises:
-        Divergence: If the lanes disagree about it.
-        NotInterpretable: If it is a block.
-    """
-    data = tensor.handle.data
-    if data.ndim != 2:
-        raise NotInterpretable("the kernel takes a whole block as a condition or an index; reduce it to a scalar first")
-    first = data.flat[0]
-    if data.size > 1 and not (data == first).all():
-        raise Divergence(data)
-    value: int | bool = first.item()
-    return value
-
-
-def _decide(condition: object, bound: Mapping[str, object] | None = None, names: Sequence[str] = ()) -> bool:
-    """What `if` does with a condition.
-
-    Where it is the device's, the compiler forgets what the branches assign to `names` that were bound to anything else
-    than tensors.
-    """
-    plain = core._unwrap_if_constexpr(condition)
-    if not isinstance(plain, tl.tensor):
-        return bool(plain)
-    for name in names:
-        if bound and name in bound and not _is_carried(bound[name]):
-            raise NotInterpretable(f"'{name}' is no tensor, and assigned where the device decides whether it is")
-    return bool(agreed(plain))
-
-
-def _is_carried(value: object) -> bool:
-    """Whether a value lives on the device, as a whole."""
-    if isinstance(value, tuple | core.tuple):
-        return all(map(_is_carried, value))
-    return isinstance(value, core.base_value) and not isinstance(value, core.constexpr)
-
-
 def _choose(semantic: TritonSemantic, condition: object, yes: Callable[[], object], no: Callable[[], object]) -> object:
     """`yes if condition else no`: a scalar of the device if that is what decides."""
-    value = yes() if _decide(condition) else no()
+    value = yes() if decide(condition) else no()
     return _carry(semantic, value) if isinstance(core._unwrap_if_constexpr(condition), tl.tensor) else value
 
 
@@ -225,45 +188,12 @@ def _apply(function: Callable[..., object], named: Mapping[str, object], values:
 
 def _result(value: object) -> object:
     """One of several results of a function, of which the compiler makes scalars of one type."""
-    if not _is_carried(value):
+    if not is_carried(value):
         raise NotInterpretable(
             "a function that returns in several places gives back something else than tensors, such as a number, or a "
             "size of 1, which is a constant: assign in the branches, and return once at the end"
         )
     return value
-
-
-def _continue(builder: Builder, condition: object) -> bool:
-    """What `while` does with a condition.
-
-    Raises:
-        Waiting: If the lanes' patience is at its end.
-    """
-    if not _decide(condition):
-        return False
-    builder.patience -= 1
-    if builder.patience < 0:
-        raise Waiting
-    return True
-
-
-def _connect(method: str, decided: bool, *operands: Callable[[], object]) -> object:
-    """`and` and `or`: compile-time operands decide or drop out, the others are connected element by element."""
-    result: object = None
-    for operand in operands:
-        value = core._unwrap_if_constexpr(operand())
-        if isinstance(value, tl.tensor):
-            result = getattr(result, method)(value) if isinstance(result, tl.tensor) else value
-        elif bool(value) is decided:
-            return value
-        elif not isinstance(result, tl.tensor):
-            result = value
-    return result
-
-
-def _negate(value: object) -> object:
-    plain = core._unwrap_if_constexpr(value)
-    return plain.__not__() if isinstance(plain, tl.tensor) else not plain
 
 
 def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonType]:

@@ -6,8 +6,14 @@ What they call instead, by names in double underscores, is provided by `workers.
 import ast
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from typing import TypeGuard
 
 _NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
+_COMPILERS = (
+    ast.Name, ast.Constant, ast.UnaryOp, ast.BoolOp, ast.Compare,
+    ast.expr_context, ast.unaryop, ast.boolop, ast.cmpop,
+)  # fmt: skip
+"""What a condition is made of that can be asked at any time what it is."""
 
 
 class DeviceCode(ast.NodeTransformer):
@@ -37,9 +43,9 @@ class DeviceCode(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.If:
         """A condition that the device decides may not bind what only the compiler knows."""
-        bound = sorted(set(_assigned([*node.body, *node.orelse])))
+        bound = _bound([*node.body, *node.orelse], {item.id for item in ast.walk(node) if _is_stored(item)})
         self.generic_visit(node)
-        more = [_call("__locals__"), ast.Tuple([ast.Constant(name) for name in bound], ast.Load())] if bound else []
+        more = [_call("__locals__"), bound] if bound.elts else []
         node.test = _call("__decide__", node.test, *more)
         return node
 
@@ -135,14 +141,47 @@ def check_results(function: ast.FunctionDef) -> None:
         function.body.append(ast.copy_location(ast.Return(_call("__result__", ast.Constant(None))), function.body[-1]))
 
 
+def _bound(statements: Sequence[ast.stmt], changing: set[str]) -> ast.Tuple:
+    """An expression for the names that statements assign, other than as compile-time values.
+
+    Of a condition that is the compiler's those of the branch that is there; it may not rest on names in `changing`.
+    """
+    parts: list[ast.expr] = [ast.Constant(name) for name in sorted(set(_assigned(statements)))]
+    for node in _conditions(statements):
+        branches = [_bound(branch, changing) for branch in (node.body, node.orelse)]
+        names = [part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)]
+        if not any(branch.elts for branch in branches):
+            continue
+        if changing.isdisjoint(names) and all(isinstance(part, _COMPILERS) for part in ast.walk(node.test)):
+            reads = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+            test = _later(deepcopy(node.test))
+            parts.append(ast.Starred(_call("__there__", _call("__locals__"), reads, test, *branches), ast.Load()))
+        else:
+            parts += [part for branch in branches for part in branch.elts]
+    return ast.Tuple(parts, ast.Load())
+
+
+def _conditions(statements: Sequence[ast.stmt]) -> Iterator[ast.If]:
+    """The outermost conditions within statements."""
+    for statement in statements:
+        if isinstance(statement, ast.If):
+            yield statement
+        else:
+            yield from _conditions([part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt)])
+
+
 def _assigned(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names that statements assign, other than as compile-time values."""
-    for node in (node for statement in statements for node in ast.walk(statement)):
+    """Names that statements assign wherever no condition decides, other than as compile-time values."""
+    for node in statements:
         if isinstance(node, ast.Assign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for part in (part for target in targets for part in ast.walk(target)):
-                if isinstance(part, ast.Name):
-                    yield part.id
+            yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+        elif not isinstance(node, ast.If):
+            yield from _assigned([part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)])
+
+
+def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _evaluate_twice(loop: ast.expr) -> None:

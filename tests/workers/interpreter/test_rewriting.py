@@ -27,6 +27,11 @@ FOUND = {
     "loops' hints come last": ("r = 0\nfor i in tl.range(0, n, num_stages=K):\n    r += i", 3),
     "branches may assign tensors": ("r = n + 0\nt = (n, n)\nif n > 0:\n    r = n + 1\n    t = (r, n)\nr += t[0]", 8),
     "branches of the compiler may assign anything": ("m = None\nif K > 0:\n    m = 5\nr = m", 5),
+    "what branches of the compiler's leave out is not assigned": (
+        "m = None\nr = n + 0\nif n > 0:\n    for i in range(2):\n        if K < 0:\n            m = 1\n"
+        "        elif NOTHING is not None:\n            m = 2\n        else:\n            r += 1\n"
+        "r = r if m is None else 0", 5
+    ),
     "several results are tensors": ("r = sign(n)", 3),
     "one result may be a number": ("r = number() // 2", -4),
     "defaults are what they were": ("r = late()", 2),
@@ -38,6 +43,11 @@ REFUSED = {
     "a counter that was bound before": ("i = 1\nfor i in tl.static_range(0):\n    pass\nr = i", "'i'"),
     "what a branch makes of None": ("m = None\nif n > 0:\n    m = 1\nr = 2", "'m' is no tensor"),
     "what a branch makes of a dtype": ("m = tl.int32\nif n > 0:\n    m = tl.int8\nr = 2", "'m' is no tensor"),
+    "what a branch of the compiler's makes of None": (
+        "m = None\nif n > 5:\n    for i in range(2):\n        if K > 0:\n            m = 1\nr = 2", "'m' is no tensor"
+    ),
+    "what the device decides within a branch": ("m = None\nif n > 0:\n    if n > 5:\n        m = 1\nr = 2", "'m' is"),
+    "what a branch decides for itself": ("m = None\nif n > 5:\n    k = n\n    if k:\n        m = 1\nr = 2", "'m' is"),
     "functions with another name": ("f = sign\nr = f(n)", "gives a function another name"),
     "several results that are numbers": ("r = several(n)", "returns in several places"),
     "no result at all": ("r = 1 if sometimes(n - 5) is None else 2", "returns in several places"),
