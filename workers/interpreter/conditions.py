@@ -27,7 +27,10 @@ def agreed(tensor: TritonType) -> int | bool:
     return value
 
 
-def decide(condition: object, bound: Mapping[str, object] | None = None, names: Sequence[str] = ()) -> bool:
+Names = Callable[[], Sequence[str]]
+
+
+def decide(condition: object, bound: Mapping[str, object] | None = None, names: Names = tuple) -> bool:
     """What `if` does with a condition.
 
     Where it is the device's, the compiler forgets what the branches assign to `names` that were bound to anything else
@@ -36,23 +39,26 @@ def decide(condition: object, bound: Mapping[str, object] | None = None, names: 
     plain = core._unwrap_if_constexpr(condition)
     if not isinstance(plain, tl.tensor):
         return bool(plain)
-    for name in names:
+    for name in names():
         if bound and name in bound and not is_carried(bound[name]):
             raise NotInterpretable(f"'{name}' is no tensor, and assigned where the device decides whether it is")
     return bool(agreed(plain))
 
 
 def bound_there(
-    bound: Mapping[str, object],
-    reads: Sequence[str],
-    condition: Callable[[], object],
-    yes: Sequence[str],
-    no: Sequence[str],
+    reads: Callable[[], Sequence[object]], condition: Callable[[], object], yes: Names, no: Names
 ) -> Sequence[str]:
-    """What a condition inside of a branch binds: those of one of its own branches, or of both if the device decides."""
-    if any(isinstance(bound.get(name), tl.tensor) for name in reads):
-        return [*yes, *no]
-    return yes if condition() else no
+    """What a condition inside of a branch binds: what one of its own branches does, or both if the device decides.
+
+    Args:
+        reads: Values that the condition rests on.
+        condition: What decides.
+        yes: Names that are bound where it holds.
+        no: Names that are bound where it does not.
+    """
+    if any(isinstance(value, tl.tensor) for value in reads()):
+        return [*yes(), *no()]
+    return yes() if condition() else no()
 
 
 def is_carried(value: object) -> bool:

@@ -45,7 +45,7 @@ class DeviceCode(ast.NodeTransformer):
         """A condition that the device decides may not bind what only the compiler knows."""
         bound = _bound([*node.body, *node.orelse], {item.id for item in ast.walk(node) if _is_stored(item)})
         self.generic_visit(node)
-        more = [_call("__locals__"), bound] if bound.elts else []
+        more = [_call("__locals__"), _later(bound)] if bound.elts else []
         node.test = _call("__decide__", node.test, *more)
         return node
 
@@ -149,13 +149,13 @@ def _bound(statements: Sequence[ast.stmt], changing: set[str]) -> ast.Tuple:
     parts: list[ast.expr] = [ast.Constant(name) for name in sorted(set(_assigned(statements)))]
     for node in _conditions(statements):
         branches = [_bound(branch, changing) for branch in (node.body, node.orelse)]
-        names = [part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)]
+        names = [part for part in ast.walk(node.test) if isinstance(part, ast.Name)]
         if not any(branch.elts for branch in branches):
             continue
-        if changing.isdisjoint(names) and all(isinstance(part, _COMPILERS) for part in ast.walk(node.test)):
-            reads = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-            test = _later(deepcopy(node.test))
-            parts.append(ast.Starred(_call("__there__", _call("__locals__"), reads, test, *branches), ast.Load()))
+        rests = changing.intersection(name.id for name in names)
+        if not rests and all(isinstance(part, _COMPILERS) for part in ast.walk(node.test)):
+            asked = [ast.Tuple([*map(deepcopy, names)], ast.Load()), deepcopy(node.test), *branches]
+            parts.append(ast.Starred(_call("__there__", *map(_later, asked)), ast.Load()))
         else:
             parts += [part for branch in branches for part in branch.elts]
     return ast.Tuple(parts, ast.Load())

@@ -32,6 +32,10 @@ FOUND = {
         "        elif NOTHING is not None:\n            m = 2\n        else:\n            r += 1\n"
         "r = r if m is None else 0", 5
     ),
+    "what is not there is not asked": (
+        "r = n + 0\nif NOTHING is not None:\n    if NOTHING > 0:\n        r = 1\n"
+        "if n > 0:\n    if NOTHING is not None:\n        if NOTHING > 0:\n            r = 1", 3
+    ),
     "several results are tensors": ("r = sign(n)", 3),
     "one result may be a number": ("r = number() // 2", -4),
     "defaults are what they were": ("r = late()", 2),
