@@ -39,7 +39,7 @@ def decide(condition: object, bound: Mapping[str, object] | None = None, names: 
     plain = core._unwrap_if_constexpr(condition)
     if not isinstance(plain, tl.tensor):
         return bool(plain)
-    for name in names():
+    for name in sorted(names()):
         if bound and name in bound and not is_carried(bound[name]):
             raise NotInterpretable(f"'{name}' is no tensor, and assigned where the device decides whether it is")
     return bool(agreed(plain))

@@ -4,9 +4,8 @@ What they call instead, by names in double underscores, is provided by `workers.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import TypeGuard
 
 _NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
 _COMPILERS = (
@@ -43,7 +42,8 @@ class DeviceCode(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.If:
         """A condition that the device decides may not bind what only the compiler knows."""
-        bound = _bound([*node.body, *node.orelse], {item.id for item in ast.walk(node) if _is_stored(item)})
+        names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        bound = _bound([*node.body, *node.orelse], {name.id for name in names if isinstance(name.ctx, ast.Store)})
         self.generic_visit(node)
         more = [_call("__locals__"), _later(bound)] if bound.elts else []
         node.test = _call("__decide__", node.test, *more)
@@ -141,47 +141,32 @@ def check_results(function: ast.FunctionDef) -> None:
         function.body.append(ast.copy_location(ast.Return(_call("__result__", ast.Constant(None))), function.body[-1]))
 
 
-def _bound(statements: Sequence[ast.stmt], changing: set[str]) -> ast.Tuple:
+def _bound(statements: Iterable[ast.stmt], changing: set[str]) -> ast.Tuple:
     """An expression for the names that statements assign, other than as compile-time values.
 
     Of a condition that is the compiler's those of the branch that is there; it may not rest on names in `changing`.
     """
-    parts: list[ast.expr] = [ast.Constant(name) for name in sorted(set(_assigned(statements)))]
-    for node in _conditions(statements):
-        branches = [_bound(branch, changing) for branch in (node.body, node.orelse)]
-        names = [part for part in ast.walk(node.test) if isinstance(part, ast.Name)]
-        if not any(branch.elts for branch in branches):
-            continue
-        rests = changing.intersection(name.id for name in names)
-        if not rests and all(isinstance(part, _COMPILERS) for part in ast.walk(node.test)):
-            asked = [ast.Tuple([*map(deepcopy, names)], ast.Load()), deepcopy(node.test), *branches]
-            parts.append(ast.Starred(_call("__there__", *map(_later, asked)), ast.Load()))
-        else:
-            parts += [part for branch in branches for part in branch.elts]
-    return ast.Tuple(parts, ast.Load())
+    return ast.Tuple([part for statement in statements for part in _binding(statement, changing)], ast.Load())
 
 
-def _conditions(statements: Sequence[ast.stmt]) -> Iterator[ast.If]:
-    """The outermost conditions within statements."""
-    for statement in statements:
-        if isinstance(statement, ast.If):
-            yield statement
-        else:
-            yield from _conditions([part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt)])
-
-
-def _assigned(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names that statements assign wherever no condition decides, other than as compile-time values."""
-    for node in statements:
-        if isinstance(node, ast.Assign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
-        elif not isinstance(node, ast.If):
-            yield from _assigned([part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)])
-
-
-def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+def _binding(statement: ast.stmt, changing: set[str]) -> Iterator[ast.expr]:
+    match statement:
+        case ast.Assign() | ast.AugAssign():
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            parts = (part for target in targets for part in ast.walk(target))
+            yield from (ast.Constant(part.id) for part in parts if isinstance(part, ast.Name))
+        case ast.If(test=test):
+            branches = [_bound(branch, changing) for branch in (statement.body, statement.orelse)]
+            names = [part for part in ast.walk(test) if isinstance(part, ast.Name)]
+            rests = changing.intersection(name.id for name in names)
+            if rests or not all(isinstance(part, _COMPILERS) for part in ast.walk(test)):
+                yield from (part for branch in branches for part in branch.elts)
+            elif any(branch.elts for branch in branches):
+                asked = [ast.Tuple([*map(deepcopy, names)], ast.Load()), deepcopy(test), *branches]
+                yield ast.Starred(_call("__there__", *map(_later, asked)), ast.Load())
+        case _:
+            inner = (part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt))
+            yield from _bound(inner, changing).elts
 
 
 def _evaluate_twice(loop: ast.expr) -> None:

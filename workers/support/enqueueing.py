@@ -101,7 +101,7 @@ class Support:
         return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
 
     def sum_up(self, stream: int, ranges: Iterable[tuple[int, int, int]], key: int) -> None:
-        """Enqueue adding memory up; stretches of equal size together, for each takes as many programs as the largest.
+        """Enqueue adding memory up; stretches of one size together, as each takes as many programs as any beside it.
 
         Args:
             stream: Where.
@@ -110,10 +110,11 @@ class Support:
         """
         rows: dict[int, list[Row]] = {}
         for row in ranges:
-            rows.setdefault(row[1], []).append(row)
+            if row[1]:
+                rows.setdefault(row[1], []).append(row)
         for size, each in rows.items():
             blocks = -(-size // (_WORD_BYTES * SUM_BLOCK))
-            for batch in _batches(each) if size else ():
+            for batch in _batches(each):
                 self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
     def flush(self, stream: int) -> None:

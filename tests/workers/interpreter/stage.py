@@ -13,6 +13,23 @@ from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Poi
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 KERNEL = "0" * 64
 LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
+BODY = """
+@triton.jit
+def helper(x, n):
+    if n == 0:
+        return x
+    return helper(x + 1, n - 1)
+
+
+@triton.jit
+def kernel(a0, a1, FLAG: tl.constexpr, SIZE: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, 4)
+    x = tl.load(a0 + i)
+    {}
+    tl.store(a1 + i, y)
+"""
+X = torch.tensor([0.0, 1.0, 2.0, 3.0])
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,11 @@ class Run:
     def only(self) -> torch.Tensor:
         assert self.reply.outcome is None, self.reply
         return self.outputs[0][0]
+
+
+def interpret_body(body: str) -> torch.Tensor:
+    """What a body of `BODY` makes of `X`."""
+    return interpret(BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3).only
 
 
 def interpret(

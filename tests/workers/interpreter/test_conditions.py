@@ -1,21 +1,10 @@
 """Who decides where a kernel goes on, and what that binds."""
 
 import pytest
-import torch
 
-from tests.workers.interpreter.stage import Out, interpret
+from tests.workers.interpreter.stage import interpret_body
 from workers.interpreter.conditions import bound_there, connect, negate
 
-BODY = """
-@triton.jit
-def kernel(a0, a1, FLAG: tl.constexpr):
-    pid = tl.program_id(0)
-    i = tl.arange(0, 4)
-    x = tl.load(a0 + i)
-    {}
-    tl.store(a1 + i, y)
-"""
-X = torch.tensor([0.0, 1.0, 2.0, 3.0])
 CASES = {
     "y = tl.where((x > 0) and (x < 3), 1.0, 0.0)": [0, 1, 1, 0],
     "y = tl.where((x < 1) or (x > 2), 1.0, 0.0)": [1, 0, 0, 1],
@@ -28,13 +17,13 @@ CASES = {
 
 @pytest.mark.parametrize("body", CASES)
 def test_what_decides_is_the_device_s_or_the_compiler_s(body: str) -> None:
-    assert interpret(BODY.format(body), X, Out((4,)), FLAG=True).only.tolist() == CASES[body]
+    assert interpret_body(body).tolist() == CASES[body]
 
 
 @pytest.mark.parametrize("body", ["y = x\n    if x > 1:\n        y = x + 1", "y = x\n    while x < 9:\n        x += 1"])
 def test_a_block_decides_nothing(body: str) -> None:
     with pytest.raises(AssertionError, match="a whole block as a condition"):
-        assert interpret(BODY.format(body), X, Out((4,)), FLAG=True).only is None
+        assert interpret_body(body) is None
 
 
 @pytest.mark.parametrize(("holds", "names"), [(True, ["a", "b"]), (False, ["c"])])

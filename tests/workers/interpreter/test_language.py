@@ -3,25 +3,7 @@
 import pytest
 import torch
 
-from tests.workers.interpreter.stage import Out, interpret
-
-BODY = """
-@triton.jit
-def helper(x, n):
-    if n == 0:
-        return x
-    return helper(x + 1, n - 1)
-
-
-@triton.jit
-def kernel(a0, a1, FLAG: tl.constexpr, SIZE: tl.constexpr):
-    pid = tl.program_id(0)
-    i = tl.arange(0, 4)
-    x = tl.load(a0 + i)
-    {}
-    tl.store(a1 + i, y)
-"""
-X = torch.tensor([0.0, 1.0, 2.0, 3.0])
+from tests.workers.interpreter.stage import Out, X, interpret, interpret_body
 
 CASES = {
     "y = x\n    for k in range(3):\n        y += k.to(tl.float32)": [3, 4, 5, 6],
@@ -52,7 +34,7 @@ CASES = {
 
 @pytest.mark.parametrize("body", CASES)
 def test_device_code(body):
-    found = interpret(BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3).only.tolist()
+    found = interpret_body(body).tolist()
     assert found == pytest.approx(CASES[body], abs=1e-6)
 
 
@@ -97,9 +79,8 @@ def test_jit_functions_wrapped_without_a_decorator_are_found_by_their_own_name()
 
 
 def test_what_the_interpreter_does_not_know_is_named():
-    source = BODY.format('y = tl.dot_scaled(x, None, "e4m3", x, None, "e4m3")')
     with pytest.raises(AssertionError, match="does not know dot_scaled"):
-        assert interpret(source, X, Out((4,)), FLAG=True, SIZE=3).only is None
+        assert interpret_body('y = tl.dot_scaled(x, None, "e4m3", x, None, "e4m3")') is None
 
 
 @pytest.mark.parametrize(
