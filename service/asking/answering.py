@@ -1,4 +1,7 @@
-"""Prompts that wait for whoever answers them by hand: claimed under a lease, answered once."""
+"""Prompts that wait for whoever answers them by hand: claimed under a lease, answered once.
+
+What is set aside for such a prompt goes by the prompt's own id, and is settled or given back with it.
+"""
 
 import asyncio
 
@@ -81,38 +84,33 @@ class Answering:
             archive.errors.NotFound: If there is no such prompt.
             Conflict: If another holds it, it has another answer, or its search has ended.
         """
-        exchange = await self._require_open(id)
-        charges = await self._store.spending.outstanding(exchange.search)
-        charge = next((charge.id for charge in charges if charge.exchange == id), None)
-        answered = await self._store.exchanges.answer(id, reply, charge=charge, holder=holder)
+        await self._require_open(id)
+        answered = await self._store.exchanges.answer(id, reply, charge=id, holder=holder)
         self._ring(id)
         return answered
 
     async def withdraw(self, search: str) -> int:
         """Take back every prompt of a search that waits; returns how many there were."""
-        charges = {charge.exchange: charge.id for charge in await self._store.spending.outstanding(search)}
         withdrawn = 0
         for state in QUEUED:
             while waiting := await self._store.exchanges.list(search=search, state=state, limit=200):
                 for exchange in waiting:
-                    await self._take_back(exchange.id, charges.get(exchange.id))
+                    await self._take_back(exchange.id)
                 withdrawn += len(waiting)
         return withdrawn
 
-    async def _take_back(self, id: str, charge: str | None) -> None:
+    async def _take_back(self, id: str) -> None:
         await self._store.exchanges.fail(id, WITHDRAWN)
-        if charge is not None:
-            await self._store.spending.release(charge)
+        await self._store.spending.release(id)
         self._ring(id)
 
-    async def _require_open(self, id: str) -> Exchange:
-        """An exchange whose search may still use an answer."""
+    async def _require_open(self, id: str) -> None:
+        """See that the search of an exchange may still use an answer."""
         exchange = await self._store.exchanges.get(id)
         search = await self._store.searches.get(exchange.search)
         if exchange.state in QUEUED and search.state in ENDED:
             await self.withdraw(search.id)
             raise Conflict(f"the search of prompt {id} is {search.state.value}; it needs no answer")
-        return exchange
 
     def _ring(self, id: str) -> None:
         if id in self._arrivals:

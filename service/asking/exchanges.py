@@ -202,13 +202,14 @@ class Asking:
     async def _call(
         self, lane: Lane, backend: Backend, exchange: Exchange, prompt: Prompt, terms: LlmTerms
     ) -> Completion:
-        """One call with its charge: whatever happens, the charge is settled, given back or counted."""
-        charge = await self._waiting_charge(lane, exchange)
+        """One call with its charge: whatever happens, the charge is settled, given back or counted.
+
+        A prompt that waits for somebody names its charge, so that it has one, whoever asks, and when it was answered.
+        """
         sent, accounted = False, lane.waits  # what waits for somebody goes on waiting if we end: nothing is paid
-        id = charge or str(uuid7())
+        id = exchange.id if lane.waits else str(uuid7())
         try:
-            if charge is None:
-                await self._reserve(id, lane, exchange, prompt, terms)
+            await self._reserve(id, lane, exchange, prompt, terms)
             if not lane.waits:
                 sent = True
                 self._sent.add(exchange.id)
@@ -223,7 +224,7 @@ class Asking:
         except (TransientFailure, PermanentFailure) as failure:
             if isinstance(failure, PermanentFailure):
                 lane.park(failure.detail)
-            sent = failure.paid
+            sent, accounted = failure.paid, False
             raise
         finally:
             self._sent.discard(exchange.id)
@@ -246,11 +247,6 @@ class Asking:
 
     async def _give_up(self, exchange: Exchange, failure: BackendError) -> None:
         await self._store.exchanges.fail(exchange.id, failure.detail)
-
-    async def _waiting_charge(self, lane: Lane, exchange: Exchange) -> str | None:
-        """What an earlier process set aside for a prompt that still waits for somebody."""
-        charges = await self._store.spending.outstanding(exchange.search) if lane.waits else []
-        return next((charge.id for charge in charges if charge.exchange == exchange.id), None)
 
     async def _reserve(self, id: str, lane: Lane, exchange: Exchange, prompt: Prompt, terms: LlmTerms) -> None:
         """Set aside what a call may cost.

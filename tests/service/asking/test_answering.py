@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from archive.records import Reply, SearchState
 from service.asking.exchanges import Asking
 from service.errors import Conflict
 from service.llm import Answer, Refused, TransientFailure
-from tests.service.inquiry import PROMPT, Inquiry, inquiry, purpose, until
+from tests.service.inquiry import PROMPT, Inquiry, configure, inquiry, purpose, until
 
 REPLY = Reply("```python\n```", "a person", 0, 0, None)
 
@@ -34,6 +36,22 @@ async def _waits(asked: Inquiry, ordinal: int) -> bool:
     found = await asked.store.exchanges.list(search=asked.search.id)
     charges = await asked.store.spending.outstanding(asked.search.id)
     return any(each.ordinal == ordinal and any(each.id == charge.exchange for charge in charges) for each in found)
+
+
+@asynccontextmanager
+async def narrow(asked: Inquiry) -> AsyncIterator[Inquiry]:
+    """Another process of the same search, in which one prompt waits at a time."""
+    configure(asked.folder, "[backends.manual]\nkind = 'manual'\nmax_concurrency = 1\n")
+    asking = Asking(asked.store, asked.folder)
+    try:
+        yield replace(asked, asking=asking)
+    finally:
+        await asking.close()
+
+
+async def _stands_in_line(asked: Inquiry) -> bool:
+    lane = asked.asking.lanes.get("manual")
+    return lane is not None and lane.load == 2
 
 
 async def test_an_answer_reaches_who_asked(asked: Inquiry) -> None:
@@ -69,6 +87,30 @@ async def test_a_prompt_outlives_the_process_that_asked(asked: Inquiry) -> None:
     assert (await call).exchange == id
     assert (await asked.spent())[:2] == (1, 0)
     await again.close()
+
+
+async def test_an_answer_before_its_prompt_is_listened_for_costs_one_call(asked: Inquiry) -> None:
+    _, id = await waiting(asked)
+    async with narrow(asked) as again:
+        first, other = await waiting(again, 1)
+        second = asyncio.create_task(again.ask())
+        await until(lambda: _stands_in_line(again))
+        await again.asking.answering.answer(id, "ada", REPLY)
+        assert not second.done(), "it has no place yet"
+        await again.asking.answering.answer(other, "ada", REPLY)
+        assert [(await each).exchange for each in (first, second)] == [other, id]
+    assert (await asked.spent())[:2] == (2, 0), "a call for each prompt"
+
+
+async def test_a_prompt_that_is_withdrawn_before_it_is_listened_for_costs_nothing(asked: Inquiry) -> None:
+    async with narrow(asked) as again:
+        first, _ = await waiting(again)
+        second = asyncio.create_task(again.ask(1))
+        await until(lambda: _stands_in_line(again))
+        assert await again.asking.answering.withdraw(asked.search.id) == 2
+        results = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(result) for result in results] == [TransientFailure] * 2
+    assert await asked.spent() == (0, 0, 0.0)
 
 
 async def test_an_answer_while_nobody_listens_is_kept(asked: Inquiry) -> None:

@@ -36,7 +36,7 @@ async def _fill(folder: Path) -> None:
         await stored_search(store, id=SEARCH, llm={"backends": ["manual"], "calls": 5})
         waiting = new_exchange(SEARCH, id=PROMPT, backend="manual", state=ExchangeState.WAITING, user="faster\x1b[2J")
         await store.exchanges.open(waiting)
-        charge = NewCharge("charge", PROMPT, SEARCH, "manual", "improve", 1000, None)
+        charge = NewCharge(PROMPT, PROMPT, SEARCH, "manual", "improve", 1000, None)
         await store.spending.reserve(charge, Limits(calls=5), Limits())
 
 
