@@ -27,6 +27,9 @@ RULES = {
 }
 """Rogues of the host by the rule of `workers.assembler.ptx.lint` that their assembly breaks."""
 
+TYPES = {"adds_in_half", "multiplies_in_float8"}
+"""Rogues of the host by whose matrix instructions the contract's precision is broken."""
+
 IMPORTS = {"imports_os": "os", "imports_numpy_late": "numpy"}
 """Rogues of the host by the module that the list of imports leaves out. The list is there for a reason in words: what the
 modules would do, the jail stops."""
@@ -44,7 +47,6 @@ CHECKS = {
 
 MORE_CHECKS = {
     "counter_from_nowhere": {"special_values", "error_ratio"},
-    "fp8_products": {"special_values", "error_ratio"},
     "ignores_weight": {"special_values", "error_ratio", "bias"},
     "knows_the_benchmarks": {"special_values", "error_ratio", "bias"},
     "last_columns_skipped": {"special_values", "error_ratio", "bias"},
