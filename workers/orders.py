@@ -290,11 +290,15 @@ class Timed(Wire):
     """Microseconds a call, in the order of the round's samples."""
     wall_us: float
     """The whole round by the host's clock."""
+    events_us: float
+    """From the start of the first sample to the start of the last one, by events."""
+    timer_us: float
+    """The same by the card's timer, read by kernels of ours."""
     seals: tuple[int, ...]
     """What everything that a sample may write to added up to when it was over (`workers.support.Support.sum_up`), in
     the same order; zero for those of our own pacer."""
-    clock_mhz: float | None = None
-    """SM clock while the card was held before the last sample, by its own cycle counter."""
+    clocks_mhz: tuple[float, ...]
+    """SM clock while the card was held before each sample, by its own cycle counter and timer."""
 
 
 class Examined(Wire):

@@ -6,11 +6,9 @@ it is made of may hide both. Factors of 16 bits tell nothing: float32 products m
 Those, and all other arithmetic, are judged by what comes out.
 """
 
-import re
-
 from workers.assembler.machine import Mix
 from workers.assembler.refusal import Refused
-from workers.protocol import DTYPE_BYTES, Launch, Operator, Outcome
+from workers.protocol import Launch, Operator, Outcome
 
 NARROW_SUMS = {"float32": {"f16", "bf16"}, "float64": {"f16", "bf16", "f32"}}
 """Types of sums that are narrower than an accumulator."""
@@ -18,7 +16,6 @@ NARROW_FACTORS = {"e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8", "s4", "u4"
     "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4",
 }  # fmt: skip
 """Types of factors of 8 bits and fewer, and kinds of `tcgen05` and of AMD's instructions that stand for them."""
-_NARROW_DTYPE = re.compile(r"\bu?int8|\bfloat(8|4)_")
 
 
 def check_precision(launch: Launch, mix: Mix, operator: Operator) -> None:
@@ -35,20 +32,13 @@ def check_precision(launch: Launch, mix: Mix, operator: Operator) -> None:
             launch.line,
             Outcome.PRECISION,
         )
-    if (narrow := mix.factors & NARROW_FACTORS) and not _has_narrow_values(operator):
+    if (narrow := mix.factors & NARROW_FACTORS) and not operator.has_narrow_values:
         raise Refused(
             f"matrix instructions of '{launch.function}' multiply {_listed(narrow)}, and nothing in the operator has "
             "so few bits; multiply its values as they are",
             launch.line,
             Outcome.PRECISION,
         )
-
-
-def _has_narrow_values(operator: Operator) -> bool:
-    """Whether an input, a result or a step of the reference has 8 bits or fewer; booleans are none to multiply."""
-    dtypes = {item.dtype for item in operator.inputs} | {item.dtype for item in operator.outputs}
-    dtypes.discard("bool")
-    return any(DTYPE_BYTES[dtype] == 1 for dtype in dtypes) or bool(_NARROW_DTYPE.search(operator.reference))
 
 
 def _listed(types: frozenset[str] | set[str]) -> str:
