@@ -68,6 +68,8 @@ class Case(Wire):
     content: Content
     poison: int = POISON
     """What every byte is that the run is not given."""
+    company: bool = False
+    """Whether kernels of ours run beside it, so that its programs are scheduled in another order."""
 
 
 class Sample(Wire):

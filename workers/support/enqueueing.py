@@ -71,6 +71,7 @@ class Support:
         step = 4 * FLUSH_BLOCK
         self._flush_blocks = -(-CACHES * driver.current_card().l2_bytes // step)
         self._flushed = driver.allocate(self._flush_blocks * step)
+        driver.set_bytes(_DEFAULT_STREAM, self._flushed, 0, self._flush_blocks * step)
         self._table = driver.allocate((ROWS * ROW_WORDS + MOST_DELAYS * _HELD_WORDS + 1) * _WORD_BYTES)
         self._held = self._table + ROWS * ROW_WORDS * _WORD_BYTES
         self._counter = self._held + MOST_DELAYS * _HELD_WORDS * _WORD_BYTES
@@ -136,7 +137,7 @@ class Support:
                 self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
     def flush(self, stream: int) -> None:
-        """Enqueue reading and writing so much memory that nothing else stays in the L2 cache."""
+        """Enqueue reading so much memory that nothing else stays in the L2 cache."""
         self._enqueue(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
     def delay(self, stream: int, microseconds: float, number: int = 0) -> None:

@@ -273,9 +273,11 @@ def count_zones(table: tl.tensor, seed: tl.tensor, differing: tl.tensor, block: 
 
 @_jit
 def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
-    """Reads and writes every word of a buffer."""
+    """Reads every word of a buffer of zeros; lines that were written would go back to memory while a sample runs."""
     words = buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    tl.store(words, tl.load(words) + 1)
+    total = tl.sum(tl.load(words), axis=0)
+    if total != 0:
+        tl.store(buffer, total)
 
 
 @_jit
