@@ -16,6 +16,7 @@ CLAIMS = {
 RULES = {
     "asks_for_the_launch": "references",
     "asks_where_it_runs": "references",
+    "calls_itself": "calls",
     "hides_a_launch_option": "entry",
     "keeps_shared_memory": "bodies",
     "reaches_the_host": "instructions",
