@@ -348,7 +348,7 @@ class Flow:
             related=False,
         )
 
-    def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float) -> Row:
+    def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float | None) -> Row:
         row: Row = {**_head("verdict", stretch), "bundle": job.bundle.identity, "seconds": seconds}
         row["late"] = stretch.over
         row["latency_s"] = time.monotonic() - self._begun[job.id] if stretch.phase == "both" else None
@@ -453,7 +453,7 @@ def _pace(judged: Sequence[Row], name: str) -> Row:
     stages = sorted({stage for row in rows for stage in row.get("stages_s", {})})
     return {
         "judged": len(rows),
-        "seconds": _spread([row["seconds"] for row in rows]),
+        "seconds": _spread([row["seconds"] for row in rows if row["seconds"] is not None]),
         "median_by_stage_s": {
             stage: statistics.median(row.get("stages_s", {}).get(stage, 0.0) for row in rows) for stage in stages
         },
