@@ -10,7 +10,7 @@ from tests.workers.devices.kernels import PLAIN, job_for
 from tests.workers.devices.raced import OPERATOR, QUICK_US, SHAPE, Machine, codes_of, raced
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import hold
-from workers.devices.controls import BATCH_S, JOBS_A_BATCH, Batches, Controls, repeated, without_last_launch
+from workers.devices.controls import JOBS_A_BATCH, Batches, Controls, repeated, without_last_launch
 from workers.devices.crew import CardFailed
 from workers.devices.race import Pace
 from workers.orders import Side
@@ -19,8 +19,6 @@ from workers.support import Support
 
 
 def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 5.0
-    monkeypatch.setattr("workers.devices.controls.time.monotonic", lambda: now_s)
     batches, given = Batches(), {"equal": 1.0}
     batches.count("one", None)
     for _ in range(JOBS_A_BATCH):
@@ -28,7 +26,8 @@ def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(mon
     assert batches.controls("one") is batches.controls("other") is None
     batches.count("one", dict(given))
     assert batches.controls("one") == given
-    now_s += BATCH_S
+    monkeypatch.setattr("workers.devices.controls.BATCH_S", 0.0)
+    batches.count("one", dict(given))
     assert batches.controls("one") is None
 
 
@@ -97,9 +96,12 @@ class Slow(Timely):
         return super().host_us() / 3
 
 
-def controls_of(make: Callable[[Paper, Support], Machine] = Timely) -> dict[str, float]:
+def controls_of(
+    make: Callable[[Paper, Support], Machine] = Timely, change: Callable[[Plan], Plan] = lambda plan: plan
+) -> dict[str, float]:
     with raced(make) as (trial, _):
-        pacer = trial.bundles[Side.PACER]
+        given = trial.bundles[Side.PACER]
+        pacer = given.model_copy(update={"plans": tuple(change(plan) for plan in given.plans)})
         graphs = (cases.graph_of(OPERATOR, SHAPE),)
         return Controls(trial.crew, OPERATOR, graphs, pacer, codes_of(pacer), Pace(QUICK_US)).run()
 
@@ -118,10 +120,9 @@ def test_a_control_that_comes_out_otherwise_is_a_failure_of_the_card(make: type[
         controls_of(make)
 
 
-def test_a_plan_without_its_last_launch_that_is_accepted_is_a_failure_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.devices.controls.without_last_launch", lambda plan: plan)
+def test_a_plan_that_does_without_its_last_launch_is_not_believed() -> None:
     with pytest.raises(CardFailed, match="leaves out its last launch was not refused"):
-        controls_of()
+        controls_of(change=repeated)
 
 
 def test_equal_plans_that_differ_are_a_failure_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
