@@ -95,7 +95,8 @@ class Expectation:
         Gradients are also moved by rounding every intermediate, and the results that they are handed: they are
         differences of large terms, which nudged inputs move together.
         """
-        return self._movements(range(NUDGES), coarse=self._draw == SINGULAR)
+        moved = self._movements(range(NUDGES), coarse=self._draw == SINGULAR)
+        return tuple(map(_further, moved, self._from_what_is_handed(), self.expected))
 
     @cached_property
     def full_sensitivity(self) -> Tensors:
@@ -155,6 +156,17 @@ class Expectation:
             moved = evaluate(self._graph, self._inputs, double=True, rounding=rounding)
             yield self.expected[: self._results] + moved[self._results :]
 
+    def _from_what_is_handed(self) -> Tensors:
+        """What is expected of a kernel whose gradients come from results as they are: `expected`, if there are none.
+
+        Where inputs are of few values, so are results, and equal ones are rounded alike: what their roundings do to a
+        sum does not average out, as that of random ones does.
+        """
+        if not self._operator.backward:
+            return self.expected
+        moved = evaluate(self._graph, self._inputs, double=True, rounding=partial(_rounded_to, self._handed_dtypes))
+        return self.expected[: self._results] + moved[self._results :]
+
     @property
     def _results(self) -> int:
         """How many results there are besides gradients."""
@@ -163,9 +175,16 @@ class Expectation:
     @cached_property
     def _handed(self) -> dict[int, float]:
         """By which steps results are moved that gradients are handed, by the nodes that compute them."""
+        return {
+            node: HANDED_ROUNDOFFS * float(torch.finfo(dtype).eps / 2) for node, dtype in self._handed_dtypes.items()
+        }
+
+    @cached_property
+    def _handed_dtypes(self) -> dict[int, torch.dtype]:
+        """Dtypes of the float results that gradients are handed, by the nodes that compute them."""
         found = zip(self._graph.outputs[: self._results], self._graph.output_dtypes, strict=False)
-        steps = {origin(self._graph, value): _half_eps(dtype) for value, dtype in found}
-        return {node: HANDED_ROUNDOFFS * step for node, step in steps.items() if node is not None}
+        dtypes = {origin(self._graph, value): getattr(torch, dtype) for value, dtype in found}
+        return {node: dtype for node, dtype in dtypes.items() if node is not None and dtype.is_floating_point}
 
     def _nudge(self, seed: int, coarse: bool) -> list[torch.Tensor]:
         """Every float input in float64, each element and each row moved up or down by at most a relative step.
@@ -209,12 +228,6 @@ class Expectation:
         return [t.double().nan_to_num(value, value, value) if t.is_floating_point() else t for t in self._inputs]
 
 
-def _half_eps(dtype: str) -> float:
-    """Roundoff of a float dtype by its name; 0 of others."""
-    named: torch.dtype = getattr(torch, dtype)
-    return float(torch.finfo(named).eps / 2) if named.is_floating_point else 0.0
-
-
 def _rounded_at_random(
     steps: Mapping[int, float], generator: torch.Generator, node: int, values: torch.Tensor
 ) -> torch.Tensor:
@@ -225,6 +238,11 @@ def _rounded_at_random(
     moves = _moves(values.shape, generator)
     moves += moves.sgn()
     return moves.mul_(step / 2).add_(1).mul_(values)
+
+
+def _rounded_to(dtypes: Mapping[int, torch.dtype], node: int, values: torch.Tensor) -> torch.Tensor:
+    """As who is handed a node's values gets them; float64."""
+    return values.to(dtypes[node]).double() if node in dtypes else values
 
 
 def _moves(size: Sequence[int], generator: torch.Generator) -> torch.Tensor:

@@ -48,6 +48,10 @@ def pretend(target: Target) -> None:
         setattr(torch.cuda, name, answer)
     for name in ("mark", "range_push", "range_pop", "range_start", "range_end"):
         setattr(torch.cuda.nvtx, name, _always(0))
+    for name, answer in _accelerator_answers().items():
+        setattr(torch.accelerator, name, answer)
+    for module, name, answer in _OTHER_ANSWERS:
+        setattr(module, name, answer)
     torch.version.cuda = _CUDA_VERSION if target.vendor == "nvidia" else None
     torch.version.hip = None if target.vendor == "nvidia" else _HIP_VERSION
     for module, name, advice in _REFUSED_CALLS:
@@ -69,6 +73,17 @@ def gpu_target(target: Target) -> GPUTarget:
 def _always(value: object) -> Callable[..., Any]:
     """A function of its own that gives one answer whatever it is asked."""
     return lambda *_, **__: value
+
+
+def _itself(kernel: object) -> object:
+    return kernel
+
+
+_OTHER_ANSWERS: tuple[tuple[object, str, object], ...] = (
+    (torch, "get_device_module", _always(torch.cuda)),
+    (torch.library, "wrap_triton", _itself),
+)
+# Outside of torch.compile, a wrapped kernel is launched as it is.
 
 
 def _refuse(outcome: Outcome, reason: str) -> Callable[..., NoReturn]:
@@ -144,6 +159,17 @@ def _cuda_answers(target: Target) -> dict[str, object]:
         "current_stream": _always(_STREAM),
         "default_stream": _always(_STREAM),
         "stream": lambda _: nullcontext(),
+    }
+
+
+def _accelerator_answers() -> dict[str, object]:
+    """What `torch.accelerator` says of a machine with one card."""
+    return {
+        "is_available": _always(True),
+        "device_count": _always(1),
+        "current_accelerator": _always(torch.device("cuda")),
+        "current_device_index": _always(0),
+        "synchronize": _always(None),
     }
 
 

@@ -18,6 +18,8 @@ ALLOWED_IMPORTS = ("torch", "triton", "triton.language", "math", "typing", "__fu
 """Modules that a candidate may import; of `triton.language` also what is below it, such as `extra.libdevice`."""
 
 _OPEN = ("triton.language",)
+_ASKED_BY_TORCH = ("torch.utils._device",)
+# What torch imports in the name of whoever calls it, as `with torch.device("cuda")` does.
 _ADVICE = "a candidate may import torch, triton, triton.language (and its extra.libdevice), math and typing"
 _ADVICE_ON = {"triton.tools.tensor_descriptor": "make descriptors inside the kernel, with tl.make_tensor_descriptor"}
 # What to do instead of importing a module that has a counterpart in kernels.
@@ -84,7 +86,8 @@ def _guarded_import(allowed: Sequence[str]) -> Callable[..., ModuleType]:
         fromlist: Sequence[str] = (),
         level: int = 0,
     ) -> ModuleType:
-        _require_allowed("." * level + name, allowed)
+        if name not in _ASKED_BY_TORCH:
+            _require_allowed("." * level + name, allowed)
         return builtins.__import__(name, globals, locals, fromlist, level)
 
     return guarded

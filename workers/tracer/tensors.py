@@ -130,7 +130,11 @@ def _is_elsewhere(value: object) -> bool:
 
 
 def _constant(data: object, dtype: torch.dtype | None = None, **_: object) -> torch.Tensor:
-    """`torch.tensor` of one number on the target."""
-    if not isinstance(data, bool | int | float):
+    """`torch.tensor` of one number, or of none, on the target."""
+    if data in ([], ()):
+        return torch.empty(0, dtype=dtype, device=_META)
+    number = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
+    if not isinstance(number, bool | int | float):
         raise Refused(Outcome.FORBIDDEN_OP, _UPLOAD)
-    return torch.scalar_tensor(data, dtype=dtype or torch.tensor(data).dtype, device=_META)
+    made = torch.scalar_tensor(number, dtype=dtype or torch.tensor(number).dtype, device=_META)
+    return made if number is data else made.view(1)

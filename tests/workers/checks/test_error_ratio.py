@@ -162,6 +162,16 @@ def test_a_gradient_may_be_computed_from_the_result_that_it_is_handed(draw: str)
     cases = [gather(op, draw, seed, _from_what_was_handed, **dims) for dims in sizes for seed in range(6)]
     assert [CHECK.examine(case).outcome for case in cases] == [None] * 12
 
+
+def test_equal_results_that_are_handed_are_rounded_alike():
+    op = operators()["softmax_backward"]
+    cases = [gather(op, "shifted", seed, _from_what_was_handed, M=140, N=140) for seed in range(12)]
+    assert [CHECK.examine(case).outcome for case in cases] == [None] * 12
+
+
+def test_a_gradient_may_not_be_coarser_than_the_result_that_it_is_handed():
+    op = operators()["softmax_backward"]
+
     def coarser(x, grad_y):
         y, grad_x = _from_what_was_handed(x, grad_y)
         return y, grad_x * (1 + 2**-5 * torch.sign(torch.randn(grad_x.shape))).to(x.dtype)

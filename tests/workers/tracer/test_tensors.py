@@ -72,6 +72,23 @@ def test_a_number_put_on_the_target_is_a_fill():
     assert see(lambda x: torch.empty_like(x).copy_(torch.tensor(2.0, device="cuda")))[1] == ["allocate", "fill"]
 
 
+def test_a_list_of_one_number_or_of_none_is_no_data_either():
+    seen, steps = see(lambda x: torch.empty_like(x).copy_(torch.tensor([7], dtype=torch.int32, device="cuda")))
+    assert (tuple(seen.shape), steps) == ((8, 16), ["allocate", "fill"])
+    seen, steps = see(lambda x: torch.tensor([], dtype=torch.bfloat16, device=x.device))
+    assert (seen.numel(), seen.dtype) == (0, torch.bfloat16)
+    seen, _ = see(lambda x: torch.tensor((True,), device="cuda:0"))
+    assert (tuple(seen.shape), seen.dtype) == ((1,), torch.bool)
+
+
+def test_a_device_may_be_the_one_that_is_meant_where_none_is_said():
+    def work(x):
+        with torch.device("cuda"):
+            return torch.empty(3).is_cuda
+
+    assert see(work) == (True, ["allocate"])
+
+
 class Scale(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, factor):
