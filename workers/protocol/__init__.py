@@ -4,7 +4,7 @@ Pure data, no torch. Read `operator` (what to compute), `plan` (what a candidate
 order.
 """
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire
+from workers.protocol.base import PROTOCOL_VERSION, Wire, check_protocol
 from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
 from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, Device, Seat, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
@@ -136,6 +136,7 @@ __all__ = [
     "View",
     "Wire",
     "bundle_of",
+    "check_protocol",
     "device_of_card",
     "label",
     "patience_s",

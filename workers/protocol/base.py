@@ -3,10 +3,13 @@
 import json
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-PROTOCOL_VERSION = 1
-"""Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused."""
+PROTOCOL_VERSION = 2
+"""Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused.
+
+1: until 0.1. 2: seals and feints, stand-ins for NaN, tolerances for clamps and outliers, 24 KiB of local memory.
+"""
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 """How JSON without a word for them spells these numbers (`ser_json_inf_nan` below)."""
@@ -21,6 +24,21 @@ class Wire(BaseModel):
         """What JSON text of it parses to: infinities are spelled, where `model_dump` leaves numbers JSON has not."""
         parsed: dict[str, Any] = json.loads(self.model_dump_json())
         return parsed
+
+
+def check_protocol(version: int) -> int:
+    """A version of the protocol, if it is ours.
+
+    Raises:
+        ValueError: If it is another, whose plans, checks and figures mean something else; says which.
+    """
+    if version != PROTOCOL_VERSION:
+        raise ValueError(f"it follows protocol {version}, and here protocol {PROTOCOL_VERSION} is followed")
+    return version
+
+
+Ours = Annotated[int, AfterValidator(check_protocol)]
+"""The protocol of a job. One of another checkout, left in the queue, cannot be read, and is sent again as ours."""
 
 
 def _read_constant(value: object) -> object:

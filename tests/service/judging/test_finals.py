@@ -7,12 +7,13 @@ import pytest
 
 from archive.records import Placement, SearchState
 from service.events import EliteWithdrawn
+from service.judging import assignments, jobs
 from service.judging import finals as module
 from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES, finalists
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench
-from workers.protocol import FinalJob, Outcome, ShapeRole, TraceJob
+from workers.protocol import PROTOCOL_VERSION, FinalJob, Outcome, ShapeRole, TraceJob
 
 SIZES = (10, 11)
 """Of two seeds, each in a cell of its own."""
@@ -35,9 +36,9 @@ async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(ben
     held = await elites(bench, search)
     assert {elite.bundle for elite in held} == {identity(size) for size in SIZES}
     traces = [job for job in bench.answers.finals if isinstance(job, TraceJob)]
-    jobs = [job for job in bench.answers.finals if isinstance(job, FinalJob)]
-    assert len(traces) == len(jobs) == len(SIZES)
-    assert {job.finalist for job in jobs} == {elite.bundle for elite in held}
+    finals = [job for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(traces) == len(finals) == len(SIZES)
+    assert {job.finalist for job in finals} == {elite.bundle for elite in held}
     drawn = [shape for shape in traces[0].shapes if shape.role is ShapeRole.RANDOM]
     assert 150 < len(drawn) <= RANDOM_SHAPES and traces[0].references
     assert traces[0].shapes != traces[1].shapes, "each is examined on shapes of its own"
@@ -92,6 +93,18 @@ async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
     second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
     assert len(bench.answers.finals) == before
     assert len(await finalists(bench.store, await elites(bench, second))) == len(SIZES)
+
+
+async def test_nothing_that_an_older_protocol_found_is_used_again(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    answers, done = bench.answers, (len(bench.answers.finals), len(bench.answers.seen))
+    for using in (assignments, jobs, module):
+        monkeypatch.setattr(using, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    assert len(await elites(bench, second)) == len(SIZES)
+    assert (len(answers.finals), len(answers.seen)) == tuple(2 * count for count in done)
 
 
 async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
