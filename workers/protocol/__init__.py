@@ -23,6 +23,7 @@ from workers.protocol.job import (
 )
 from workers.protocol.operator import (
     DTYPE_BYTES,
+    FAR,
     BenchmarkShape,
     Distribution,
     Input,
@@ -70,6 +71,7 @@ __all__ = [
     "ANSWER",
     "DEVICE_TARGETS",
     "DTYPE_BYTES",
+    "FAR",
     "FIRST_CARD",
     "JOB",
     "MAX_SOURCE_BYTES",

@@ -122,6 +122,8 @@ class FinalJob(Wire):
     operator: Operator
     graphs: tuple[Graph, ...]
     """The reference at every shape of the bundle."""
+    unreached: str = ""
+    """Why no random shape of the bundle has an input of more than 2^31 elements; empty where one has."""
     device: Device
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     """As in a measure job."""
