@@ -322,7 +322,7 @@ class Recording:
                     self.counts["machine failed"] += 1
                     print(f"{job.id}: {answer.error}", flush=True)
                 else:
-                    file.add(bundle_line(job, variant, answer, seconds))
+                    file.add(bundle_line(job, variant, answer, seconds or 0.0))
                     self.counts["judged"] += 1
                     self.counts[f"judged {answer.outcome}"] += 1
 

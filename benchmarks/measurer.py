@@ -79,17 +79,17 @@ class Measurer:
         self.waiting += 1
         self._link.send(job)
 
-    def poll(self, timeout_s: float) -> tuple[str, Report | Failure] | None:
-        """A job's id and its answer, if there is one in time.
+    def poll(self, timeout_s: float) -> tuple[str, Report | Failure, float] | None:
+        """A job's id, its answer and the seconds from its begin to that, if there is one in time.
 
         Raises:
             EOFError: If it is gone.
         """
         while self.waiting and self._link.poll(timeout_s):
-            job, answer, self.spent_s = self._link.recv()
+            job, answer, seconds, self.spent_s = self._link.recv()
             if answer is not None:
                 self.waiting -= 1
-                return job, answer
+                return job, answer, seconds
             self.busy_with = job
         return None
 
@@ -156,18 +156,22 @@ class Station:
         with suppress(OSError):  # Whoever collects finds it gone.
             self._measurer.send(job)
 
-    def collect(self, timeout_s: float) -> Iterator[tuple[MeasureJob, TracedVariant, Report | Failure, float]]:
-        """Jobs that were answered, what they asked about, the answers, and the seconds that each took."""
+    def collect(self, timeout_s: float) -> Iterator[tuple[MeasureJob, TracedVariant, Report | Failure, float | None]]:
+        """Jobs that were answered, what they asked about, the answers, and the seconds that each took.
+
+        Seconds are the measurer's own, from when it begins a job until it has the answer, however late that is
+        collected; None of a job that was lost with its measurer.
+        """
         lost = "it is silent" if self._sent and time.monotonic() - self._answered_at > SILENT_S else None
         try:
             while (said := self._measurer.poll(timeout_s)) is not None:
-                now = time.monotonic()
-                yield (*self._sent.pop(said[0]), said[1], now - self._answered_at)
-                self._answered_at, lost = now, None
+                self._answered_at, lost = time.monotonic(), None
+                name, answer, seconds = said
+                yield (*self._sent.pop(name), answer, seconds)
         except (EOFError, OSError):
             lost = "it is gone"
         if lost:
-            yield (*self._replace(lost), 0.0)
+            yield (*self._replace(lost), None)
 
     def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, Failure]:
         """Start another measurer, which does all jobs but the one that the last one was at."""
@@ -203,13 +207,14 @@ def _work(link: Connection, device: Device, seat: Seat, briefly: bool) -> None:
                 link.poll(LOOK_S)
                 continue
             job = known.pop(prepared or 0)
-            link.send((job.id, None, bench.spent_s))
+            link.send((job.id, None, 0.0, bench.spent_s))
+            begun = time.perf_counter()
             try:
                 measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
                 answer: Report | Failure = measure(job)
             except WorkerError as error:
                 answer = Failure(error=f"{type(error).__name__}: {error}", transient=True)
-            link.send((job.id, answer, bench.spent_s))
+            link.send((job.id, answer, time.perf_counter() - begun, bench.spent_s))
             idle_since = time.monotonic()
     except (EOFError, OSError):
         bench.close()

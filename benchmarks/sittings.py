@@ -7,6 +7,10 @@ Several cards of a host take parts of the confirms, and `--rows` makes one resul
 
     python -m benchmarks.sittings --out results --rows a/sittings.json b/sittings.json
 
+How sure a rank correlation is, and what it is among kernels that are as fast as their seeds, follows from a file:
+
+    python -m benchmarks.sittings --agreement sittings.json
+
 Every verdict is in the file as soon as it is known; `--minutes` is for both. Each sitting has benches of its own and
 its own order. An equal kernel is the operator's seed, which challenges itself; whoever is promoted that way is promoted
 by noise.
@@ -21,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -47,7 +51,12 @@ from workers.protocol import (
 )
 
 BISECTIONS = 40
+Pair = tuple[float, float]
 TAIL = 0.025
+RESAMPLES = 10_000
+"""Draws of as many kernels as sat, with replacement."""
+NEAR = 0.02
+"""How far a time may be from the seed's to be near it."""
 
 
 def work_off(
@@ -102,11 +111,9 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
     """Agreement of two sittings: verdicts, and the ranks of times by operator and shape; of jobs that are in both."""
     first = {job: row for job, row in first.items() if job in second}
     same = sum(first[job]["outcome"] == second[job]["outcome"] for job in first)
-    times: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for job, row in first.items():
-        for shape, ratio in row["over_pacer"].items():
-            if shape in second[job]["over_pacer"]:
-                times[f"{operator_of[job]} {shape}"].append((ratio, second[job]["over_pacer"][shape]))
+    times: dict[str, list[Pair]] = defaultdict(list)
+    for job, shape, pair in _pairs(first, second):
+        times[f"{operator_of[job]} {shape}"].append(pair)
     ranks = {key: spearman(*zip(*pairs, strict=True)) for key, pairs in times.items()}
     known = [rank for rank in ranks.values() if rank is not None]
     both = [pair for pairs in times.values() for pair in pairs]
@@ -117,9 +124,38 @@ def compare(first: dict[str, Row], second: dict[str, Row], operator_of: dict[str
         "spearman": ranks,
         "median_spearman": statistics.median(known) if known else None,
         "spearman_of_all": spearman(*zip(*both, strict=True)) if both else None,
+        **certainty(first, second),
         "median_change": statistics.median(moved) if moved else None,
         "p90_change": sorted(moved)[int(0.9 * len(moved))] if moved else None,
     }
+
+
+def certainty(first: Mapping[str, Row], second: Mapping[str, Row]) -> Row:
+    """How sure the rank correlation of all times is: a 95 % interval by drawing kernels anew; and what it is near 1.
+
+    Ranks are of times over the seed's, of kernels of different operators: of a few that differ much, and of many that
+    hardly differ.
+    """
+    by_job: dict[str, list[Pair]] = defaultdict(list)
+    for job, _, pair in _pairs(first, second):
+        by_job[job].append(pair)
+    groups, draw = list(by_job.values()), random.Random(1)
+    drawn = (list(chain.from_iterable(draw.choices(groups, k=len(groups)))) for _ in range(RESAMPLES if groups else 0))
+    found = sorted(rank for pairs in drawn if (rank := spearman(*zip(*pairs, strict=True))) is not None)
+    near = [pair for pair in chain.from_iterable(groups) if abs(pair[0] - 1) <= NEAR]
+    return {
+        "spearman_bounds": [found[int(at * (len(found) - 1))] for at in (TAIL, 1 - TAIL)] if found else None,
+        "near_seed": len(near),
+        "spearman_near_seed": spearman(*zip(*near, strict=True)) if near else None,
+    }
+
+
+def _pairs(first: Mapping[str, Row], second: Mapping[str, Row]) -> Iterator[tuple[str, str, Pair]]:
+    """Jobs and shapes that were timed in both sittings, with their times over the seed's."""
+    for job, row in first.items():
+        for shape, ratio in row["over_pacer"].items():
+            if job in second and shape in second[job]["over_pacer"]:
+                yield job, shape, (ratio, second[job]["over_pacer"][shape])
 
 
 def challenge(
@@ -233,7 +269,12 @@ def main() -> None:
     options.add_argument("--benches", type=int, default=1, help="that share the card")
     options.add_argument("--device", type=Device.parse, help="instead of the card's")
     options.add_argument("--rows", type=Path, nargs="+", help="join the confirms in these files, and judge nothing")
+    options.add_argument("--agreement", type=Path, help="say how sure it is in this file, and judge nothing")
     chosen = options.parse_args()
+    if chosen.agreement:
+        rows = json.loads(chosen.agreement.read_text())["rows"]
+        print(certainty(*({row["job"]: row for row in rows if row.get("sitting") == number} for number in (1, 2))))
+        return
     if chosen.rows:
         join(chosen.rows, chosen.out, chosen.card)
         return

@@ -18,6 +18,10 @@ cores of its own; what follows from all their lines is per card:
     taskset -c 0-15 python -m benchmarks.throughput --out a --card 0 --share 0/2
     taskset -c 16-31 python -m benchmarks.throughput --out b --card 1 --share 1/2
     python -m benchmarks.throughput --out results --lines a/throughput.jsonl b/throughput.jsonl
+
+How many bundles differ in several results, of other hosts for instance, follows from the files:
+
+    python -m benchmarks.throughput --distinct throughput_h100.json throughput_h200.json
 """
 
 import argparse
@@ -89,6 +93,8 @@ DRAIN_S = 30.0
 SAMPLED_MS = 200
 """Milliseconds between two looks at how busy the card is."""
 REASON_CHARS = 160
+DIGITS = 12
+"""Of a bundle's identity that are kept: two of 10,000 have the same with a chance of 2e-7."""
 Pending = tuple[MeasureJob, TracedVariant]
 
 
@@ -348,7 +354,7 @@ class Flow:
             related=False,
         )
 
-    def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float) -> Row:
+    def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float | None) -> Row:
         row: Row = {**_head("verdict", stretch), "bundle": job.bundle.identity, "seconds": seconds}
         row["late"] = stretch.over
         row["latency_s"] = time.monotonic() - self._begun[job.id] if stretch.phase == "both" else None
@@ -397,9 +403,28 @@ def _head(kind: str, stretch: Stretch) -> Row:
 
 
 def overall(lines: Sequence[Row]) -> Row:
-    """Distinct bundles that have a verdict, in all phases, by operator."""
-    judged = {(row["operator"], row["bundle"]) for row in lines if row["kind"] == "verdict"}
-    return {"distinct_bundles": dict(Counter(operator for operator, _ in judged))}
+    """Distinct bundles that have a verdict, in all phases, by operator: how many, and the first digits of each."""
+    judged: dict[str, set[str]] = defaultdict(set)
+    for row in lines:
+        if row["kind"] == "verdict":
+            judged[row["operator"]].add(row["bundle"][:DIGITS])
+    return {
+        "distinct_bundles": {operator: len(found) for operator, found in judged.items()},
+        "bundles": {operator: " ".join(sorted(found)) for operator, found in judged.items()},
+    }
+
+
+def distinct(documents: Sequence[Row]) -> Row:
+    """Distinct bundles of several results, by operator.
+
+    Raises:
+        KeyError: If one does not say which they are, as those of before 2026-11-26 do not.
+    """
+    judged: dict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        for operator, found in document["bundles"].items():
+            judged[operator].update(found.split())
+    return {operator: len(found) for operator, found in judged.items()}
 
 
 def summarise(lines: Sequence[Row]) -> list[Row]:
@@ -453,7 +478,7 @@ def _pace(judged: Sequence[Row], name: str) -> Row:
     stages = sorted({stage for row in rows for stage in row.get("stages_s", {})})
     return {
         "judged": len(rows),
-        "seconds": _spread([row["seconds"] for row in rows]),
+        "seconds": _spread([row["seconds"] for row in rows if row["seconds"] is not None]),
         "median_by_stage_s": {
             stage: statistics.median(row.get("stages_s", {}).get(stage, 0.0) for row in rows) for stage in stages
         },
@@ -477,6 +502,9 @@ def _spread(values: Sequence[float]) -> Row:
 def main() -> None:
     """Make `throughput.jsonl` and `throughput.json`."""
     options = _options()
+    if options.distinct:
+        print(distinct([json.loads(path.read_text()) for path in options.distinct]))
+        return
     figures = Figures(options.out, "throughput", options.card)
     if options.lines:
         rows = [row for path in options.lines for row in read_lines(path)]
@@ -530,6 +558,9 @@ def _options() -> argparse.Namespace:
     options.add_argument("--benches", type=int, default=1, help="that share the card and take turns on it")
     options.add_argument("--share", type=share_of, default=(0, 1), help="of the sources: 1/4 is the second fourth")
     options.add_argument("--lines", type=Path, nargs="+", help="say what follows from these files, and measure nothing")
+    options.add_argument(
+        "--distinct", type=Path, nargs="+", help="count the bundles of these results, and measure nothing"
+    )
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     return options.parse_args()
 

@@ -15,6 +15,7 @@ from math import prod
 import torch
 
 from workers.protocol import DTYPE_BYTES, Graph, InputRef, Node, NodeRef, Operator, Reference
+from workers.targets import Target
 
 _MOVES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze repeat flip roll cat stack _to_copy clone copy contiguous
@@ -55,6 +56,16 @@ leaky_relu softplus mish log_sigmoid_forward _softmax _safe_softmax _log_softmax
 """
 _CURVED = frozenset(_BENT.split())
 """Operations that need every element that they are given as it is, and cannot change places with a sum."""
+
+
+def floor_us(operator: Operator, graph: Graph, target: Target) -> float:
+    """Microseconds that no kernel can do without: for what it must read, or multiply, at the card's peak rate.
+
+    Values of 8 bits are multiplied at twice the rate of those with 16.
+    """
+    rate = target.matrix_flops * (2 if operator.has_narrow_values else 1)
+    reading_s = floor_bytes(operator, graph) / target.dram_bytes_per_s
+    return max(reading_s, floor_flops(operator, graph) / rate) * 1e6
 
 
 def floor_bytes(operator: Operator, graph: Graph) -> int:

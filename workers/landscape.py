@@ -76,7 +76,7 @@ class RecordedBundle(Wire):
     stage: Stage | None = None
     times: dict[str, Timed] = {}
     seconds: float = 0.0
-    """That judging it took."""
+    """That judging it took; in what was recorded until 2026-11-22 those between its answer and the one before."""
 
 
 class RecordedVariant(Wire):

@@ -68,6 +68,8 @@ class Case(Wire):
     content: Content
     poison: int = POISON
     """What every byte is that the run is not given."""
+    company: bool = False
+    """Whether kernels of ours run beside it, so that its programs are scheduled in another order."""
 
 
 class Sample(Wire):
@@ -290,11 +292,15 @@ class Timed(Wire):
     """Microseconds a call, in the order of the round's samples."""
     wall_us: float
     """The whole round by the host's clock."""
+    events_us: float
+    """From the start of the first sample to the start of the last one, by events."""
+    timer_us: float
+    """The same by the card's timer, read by kernels of ours."""
     seals: tuple[int, ...]
     """What everything that a sample may write to added up to when it was over (`workers.support.Support.sum_up`), in
     the same order; zero for those of our own pacer."""
-    clock_mhz: float | None = None
-    """SM clock while the card was held before the last sample, by its own cycle counter."""
+    clocks_mhz: tuple[float, ...]
+    """SM clock while the card was held before each sample, by its own cycle counter and timer."""
 
 
 class Examined(Wire):

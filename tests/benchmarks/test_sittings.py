@@ -31,6 +31,15 @@ def test_a_sitting_that_was_cut_short_is_compared_as_far_as_it_went():
     assert compare(first, {}, {})["same_verdict"] is None
 
 
+def test_how_sure_a_rank_correlation_is_comes_of_kernels_drawn_anew():
+    first = {f"k{n}": judged("correct", a=1.0 + n / 90) for n in range(40)}
+    second = {f"k{n}": judged("correct", a=1.0 + (n + 3 * (n % 2)) / 90) for n in range(40)}
+    found = compare(first, second, dict.fromkeys(first, "softmax"))
+    low, high = found["spearman_bounds"]
+    assert 0.9 < low < found["spearman_of_all"] < high < 1.0
+    assert found["near_seed"] == 2 and found["spearman_near_seed"] is None, "too few for ranks"
+
+
 def test_confirms_of_equal_kernels_are_counted_with_a_bound():
     rival = {"low": 0.99, "mid": 1.0, "high": 1.01}
     won = {"low": 1.006, "mid": 1.02, "high": 1.03}
@@ -60,6 +69,9 @@ def test_nothing_that_was_timed_twice_is_no_rank():
         "spearman": {},
         "median_spearman": None,
         "spearman_of_all": None,
+        "spearman_bounds": None,
+        "near_seed": 0,
+        "spearman_near_seed": None,
         "median_change": None,
         "p90_change": None,
     }

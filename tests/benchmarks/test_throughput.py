@@ -8,7 +8,18 @@ from benchmarks.figures import Allowance, Figures, Lines
 from benchmarks.landscape import Tracers
 from benchmarks.measurer import Station
 from benchmarks.space import points, written
-from benchmarks.throughput import SHAPES, Contest, Flow, Gauge, Stretch, contract, reached, summarise
+from benchmarks.throughput import (
+    SHAPES,
+    Contest,
+    Flow,
+    Gauge,
+    Stretch,
+    contract,
+    distinct,
+    overall,
+    reached,
+    summarise,
+)
 from tests.gpu.contracts import operators
 from workers.devices.cuda import PAIRS
 from workers.protocol import Device
@@ -54,6 +65,13 @@ def test_a_summary_counts_by_stage_and_gives_rates_and_percentiles():
     assert row["latency_s"] == {"p50": 3.0, "p99": 3.0}
     assert row["by_reached"]["refused at check"]["median_by_stage_s"] == {"check": 0.1}
     assert row["pacer_us"] == [20.0]
+
+
+def test_bundles_that_several_results_share_are_counted_once():
+    lines = [verdict("correct", 0.2, None, bundle=letter * 64) for letter in "aabc"]
+    one, two = overall(lines), overall([*lines[2:], verdict("correct", 0.2, None, bundle="d" * 64)])
+    assert one["distinct_bundles"] == {"rmsnorm": 3} and two["distinct_bundles"] == {"rmsnorm": 3}
+    assert distinct([one, two]) == {"rmsnorm": 4}
 
 
 @pytest.mark.parametrize("counted", ["benches", "processes"])

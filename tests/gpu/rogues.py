@@ -9,20 +9,23 @@
     on model: wrong_result                outcomes on a `model` device; `correct` where it cannot know
     \"\"\"
 
-A rogue whose outcome is `correct` must have won nothing by its cheat: `MOST_GAIN` bounds what its time may be.
+A rogue whose outcome is `correct` must have won nothing by its cheat: what it gains for sure, over all shapes, may be
+no more than what a promotion asks for.
 """
 
 import ast
 import re
 from dataclasses import dataclass
 from functools import cache
+from math import log
 from pathlib import Path
 
-from workers.protocol import Outcome, Stage
+from workers.protocol import PRACTICAL_MARGIN, Bundle, Outcome, Report, Stage
+from workers.timing import estimate, weighted
 
 FOLDER = Path(__file__).parents[1] / "workers" / "rogues" / "device"
-MOST_GAIN = 1.1
-"""Speed of a rogue that is correct, over that of the seed it is made from: more than any of them could win honestly."""
+MOST_GAIN = 1 + PRACTICAL_MARGIN
+"""Speed of a rogue that is correct over that of its seed, for sure and over all shapes: more would be promoted."""
 _FIELD = re.compile(r"^(operator|on a card|at|stopped by|on model): (.+)$", re.MULTILINE)
 
 
@@ -65,6 +68,18 @@ def load_rogues() -> dict[str, Rogue]:
         ValueError: If it names an outcome or a stage that there is not.
     """
     return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.py"))}
+
+
+def sure_gain(report: Report, bundle: Bundle) -> float:
+    """The seed's time over the bundle's, by the lower end of the interval over all shapes; 0 if it was not timed."""
+    races = [shape.samples for shape in report.shapes if shape.samples is not None]
+    if not races:
+        return 0.0
+    gains = [
+        estimate([log(its / mine) for mine, its in zip(race.candidate_us, race.other_us, strict=True)])
+        for race in races
+    ]
+    return weighted(gains, [plan.shape.weight for plan in bundle.benchmarks]).bounds()[0]
 
 
 def _read(path: Path) -> Rogue:

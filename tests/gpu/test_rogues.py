@@ -3,7 +3,7 @@
 import pytest
 
 from tests.gpu.judging import measure_job
-from tests.gpu.rogues import MOST_GAIN, load_rogues
+from tests.gpu.rogues import MOST_GAIN, load_rogues, sure_gain
 from workers.protocol import MEASURED_DEADLINE_S, ConfirmJob, Outcome, Report, Stage
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(MEASURED_DEADLINE_S + 60)]
@@ -23,7 +23,7 @@ def test_a_rogue_gets_what_it_deserves(name, card, traces, device):
     assert isinstance(report, Report), report
     assert report.outcome in rogue.outcomes, report.reason
     assert report.stage in rogue.stages or report.outcome is Outcome.CORRECT, report.reason
-    assert gain_of(report) < MOST_GAIN, "the cheat pays"
+    assert sure_gain(report, variant.bundle) <= MOST_GAIN, "the cheat pays"
 
 
 @pytest.mark.parametrize("name", ["careless_when_large"])
@@ -36,9 +36,3 @@ def test_what_is_careless_with_large_plans_is_refused_when_it_is_confirmed(name,
     report = card.ask(job)
     assert isinstance(report, Report), report
     assert (report.outcome, report.stage) == (Outcome.WRONG_RESULT, Stage.CHECK), report.reason
-
-
-def gain_of(report: Report) -> float:
-    """The largest gain over the seed that is sure at any shape; 0 if it was not timed."""
-    gains = [shape.pacer_us / shape.high_us for shape in report.shapes if shape.pacer_us and shape.high_us]
-    return max(gains, default=0.0)

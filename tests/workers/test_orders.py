@@ -48,7 +48,14 @@ ORDERS = (
 )
 REPLIES = (
     Done(),
-    Timed(samples_us=(1.5, 2.5), wall_us=9.0, seals=(-(2**63), 2**63 - 1), clock_mhz=1980.0),
+    Timed(
+        samples_us=(1.5, 2.5),
+        wall_us=9.0,
+        seals=(-(2**63), 2**63 - 1),
+        events_us=5.0,
+        timer_us=5.5,
+        clocks_mhz=(1980.0, 0.0),
+    ),
     Examined(
         outcome=Outcome.WRONG_RESULT, reason="no", checks=(CheckResult(name="bias", verdict="failed", worst=2.0),)
     ),

@@ -19,6 +19,7 @@ TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")
 TOO_LONG = ("of processor time", "did not end within")
 """Where nothing else runs the first comes true before the second."""
 EXPECTED = {
+    "adds_in_half": (Outcome.PRECISION, 22, "add up in f16"),
     "asks_for_a_retry": (Outcome.TRACE_CRASHED, 19, "RuntimeError: CUDA error"),
     "asks_for_the_launch": (Outcome.PLAN_REJECTED, None, "%gridid"),
     "asks_where_it_runs": (Outcome.PLAN_REJECTED, None, "%smid"),
@@ -78,6 +79,7 @@ EXPECTED = {
     "loops": (Outcome.TRACE_TIMEOUT, 19, TOO_LONG),
     "markdown_fence": (Outcome.SYNTAX_ERROR, 1, "```python"),
     "moves_to_the_host": (Outcome.HOST_READ, 19, "(cpu)"),
+    "multiplies_in_float8": (Outcome.PRECISION, 22, "multiply e4m3"),
     "no_entry": (Outcome.SYNTAX_ERROR, None, "defines no function 'scale'"),
     "outlives_its_end": (Outcome.TRACE_CRASHED, 20, "BlockingIOError"),
     "overrides_its_output": (Outcome.CORRECT, None, ""),
@@ -168,6 +170,7 @@ def test_rogues_reach_every_outcome_of_the_trace_side():
         Outcome.TRACE_CRASHED,
         Outcome.PLAN_REJECTED,
         Outcome.WRONG_OUTPUT_TYPE,
+        Outcome.PRECISION,
     }
 
 

@@ -161,7 +161,10 @@ def test_other_users_may_take_turns_whatever_the_umask(tmp_path: Path) -> None:
     assert modes == [0o644, 0o644]
 
 
-def test_turns_alone_that_follow_each_other_are_one_stretch(tmp_path: Path, other: Callable[..., Other]) -> None:
+def test_turns_alone_that_follow_each_other_are_one_stretch(
+    tmp_path: Path, other: Callable[..., Other], monkeypatch
+) -> None:
+    monkeypatch.setattr("workers.turns.STRETCH_S", WAIT_S)
     with closing(Turns(CARD, tmp_path)) as mine:
         with mine.alone(linger_s=WAIT_S):
             pass

@@ -3,6 +3,7 @@
     assembly              a bundle, kernel by kernel, then readings of each plan
     ptx, amd              one kernel: rules on its text, then the pinned assembler in a jail of its own
     signature             what a launch passes against what a kernel takes
+    precision             what matrix instructions multiply and add up in against what the contract asks for
     occupancy, readings   machine code and plans to readings
 
 Classes of the reading `instructions`, counted in the assembly text, each instruction once however often it runs and

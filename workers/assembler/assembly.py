@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from workers.assembler.amd.hsaco import assemble_amdgcn
 from workers.assembler.machine import MachineCode
+from workers.assembler.precision import check_precision
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
 from workers.assembler.refusal import Refused
@@ -67,6 +68,8 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
         raise ToolMissing(f"there is no sheet for the target '{bundle.target}'; known: {', '.join(TARGETS)}")
     try:
         codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_kernel)
+        for launch in (launch for plan in bundle.plans for launch in plan.launches):
+            check_precision(launch, codes[launch.kernel].mix, operator)
     except Refused as refused:
         seconds = time.perf_counter() - started
         return Assembled(None, (), refused.outcome, refused.reason, refused.line, seconds)

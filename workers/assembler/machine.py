@@ -79,6 +79,8 @@ class Mix:
         turn: What its innermost loops do.
         open_barriers: Barriers in shared memory that are initialised in more places than they are invalidated in. What
             else lies there later is lost when the kernel is interrupted.
+        sums: Types in which its matrix instructions add up, as PTX names them, as far as the instructions tell.
+        factors: Types of what they multiply.
     """
 
     instructions: dict[str, int]
@@ -88,6 +90,8 @@ class Mix:
     loops: bool
     turn: Turn = STRAIGHT
     open_barriers: int = 0
+    sums: frozenset[str] = frozenset()
+    factors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,31 @@ They are judged like a candidate: the pacer against itself, the pacer done twice
 launch. If one comes out otherwise, the card, its clocks or our judge cannot be believed just now.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 
 from workers.assembler import MachineCode
 from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import Pace, Track
+from workers.devices.race import Pace, Race, Track
 from workers.devices.trial import Trial
 from workers.devices.verdict import Ended
 from workers.orders import Side
 from workers.protocol import Allocate, Bundle, Graph, Launch, Operator, Plan
 
-PAIRS = 4
-"""Pairs a control: the effects to be seen are large."""
-EQUAL_WITHIN = 0.03
-"""By how much equal plans may differ in time: ten times the deviation of such races on an H200."""
+EQUAL_PAIRS, PAIRS = 16, 4
+"""Pairs of equal plans, as many as a variant gets, and of the other controls, whose effects are large."""
+EQUAL_WITHIN = 0.015
+"""By how much equal plans may differ in time. A hundred such races of four pairs deviate by 0.5 % on H100s, so that
+sixteen are off by as much once in a hundred million; the protocol's 0.5 % (3.4) would void one batch in twenty."""
+JOBS_A_BATCH = 50
+"""Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
+BATCH_S = 600.0
+"""Seconds after which controls are tried again though there were fewer measurements: a card may have changed since."""
+HOST_FACTOR = 2.0
+"""How much longer than by the card's timer the quickest round may take by the host's clock, which also counts the
+filling before the first sample, and how long the host is kept waiting."""
 TWICE = (1.25, 4.0)
 """How much longer a pacer takes that is done twice: less than double where the second time finds its data in the L2
 cache, more where it does not and the first did."""
@@ -49,40 +58,76 @@ class Controls:
         """Judge them all; what was measured, by the control's name.
 
         Returns:
-            `equal` and `twice`, times over the pacer's, and `idle`, which is 1.0 for a refusal.
+            `equal` and `twice`, times over the pacer's; `host`, a round by the host's clock over what it takes by the
+            card's timer; and `idle`, which is 1.0 for a refusal.
 
         Raises:
             CardFailed: If one comes out otherwise than it must.
         """
         plan = self.pacer.benchmarks[0]
-        found = {"equal": self._slowdown(plan)}
+        race = self._accepted(plan, EQUAL_PAIRS)
+        found = {"equal": exp(race.slowdown.mean), "host": race.host_factor}
         if abs(found["equal"] - 1) > EQUAL_WITHIN:
             raise CardFailed(f"a control failed: a plan takes {found['equal']:.3f} times as long as itself")
+        if found["host"] > HOST_FACTOR:
+            raise CardFailed(f"a control failed: by the host's clock a round takes {found['host']:.2f} times as long")
         if not any(item.mutable for item in self.operator.inputs):
-            found["twice"] = self._slowdown(repeated(plan))
+            found["twice"] = exp(self._accepted(repeated(plan), PAIRS).slowdown.mean)
             if not TWICE[0] < found["twice"] < TWICE[1]:
                 raise CardFailed(f"a control failed: done twice, a plan takes {found['twice']:.3f} times as long")
         return found | {"idle": self._refusal(without_last_launch(plan))}
 
-    def _slowdown(self, plan: Plan) -> float:
+    def _accepted(self, plan: Plan, pairs: int) -> Race:
         try:
-            return exp(self._race(plan))
+            return self._race(plan, pairs)
         except Ended as ended:
             raise CardFailed(f"a control failed: a correct plan is refused, {ended}") from ended
 
     def _refusal(self, plan: Plan) -> float:
         try:
-            self._race(plan)
+            self._race(plan, PAIRS)
         except Ended:
             return 1.0
         raise CardFailed("a control failed: a plan that leaves out its last launch was not refused")
 
-    def _race(self, plan: Plan) -> float:
-        """Logarithm of a plan's time over the pacer's."""
+    def _race(self, plan: Plan, pairs: int) -> Race:
+        """A plan beside the pacer."""
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {Side.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), Side.PACER: pacer}
         trial = Trial(self.crew, self.operator, self.graphs, bundles, self.codes)
-        return Track(trial, dict.fromkeys(Side, 0), self.pace).race(PAIRS).slowdown.mean
+        return Track(trial, dict.fromkeys(Side, 0), self.pace).race(pairs)
+
+
+@dataclass
+class _Batch:
+    """Measurements that rest on the same controls: what these gave, how many there are so far, and when it ends."""
+
+    controls: dict[str, float]
+    until: float
+    jobs: int = 0
+
+
+class Batches:
+    """The present batch of each operator."""
+
+    def __init__(self) -> None:
+        self._batches: dict[str, _Batch] = {}
+
+    def controls(self, operator: str) -> dict[str, float] | None:
+        """What the controls of the present batch of an operator, by its digest, gave; None if a batch begins."""
+        batch = self._batches.get(operator)
+        if batch is None or batch.jobs >= JOBS_A_BATCH or time.monotonic() >= batch.until:
+            return None
+        return batch.controls
+
+    def count(self, operator: str, controls: dict[str, float] | None) -> None:
+        """Count a measurement with the controls that it rests on; None where it ended before there were any."""
+        if controls is None:
+            return
+        batch = self._batches.get(operator)
+        if batch is None or batch.controls is not controls:
+            batch = self._batches[operator] = _Batch(controls, time.monotonic() + BATCH_S)
+        batch.jobs += 1
 
 
 def repeated(plan: Plan) -> Plan:

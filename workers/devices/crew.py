@@ -55,6 +55,9 @@ LOOK_S = 300.0
 many as a round has contents."""
 NO_MEMORY = ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED")
 """How torch, the driver and libraries say that the card has too little memory."""
+JOBS_A_RUNNER = 2000
+"""Jobs after which a runner gives way to its spare, so that nothing that a context remembers lasts for longer
+(evaluation protocol 5.3)."""
 Serve: TypeAlias = Callable[[Channel], None]
 """What a child does: greets, then answers orders until the other end hangs up."""
 
@@ -90,6 +93,7 @@ class Crew:
         """
         self.spent_s: dict[str, float] = {}
         self._sharers = sharers
+        self._jobs = 0
         self._hire_runner, self._hire_checker = functools.partial(Child, run), hire_checker
         # The checker first: to call one may fail, and nobody else is there to be ended then.
         self._checker, self._runner, self._spare = self._hire_checker(), self._hire_runner(), self._hire_runner()
@@ -139,7 +143,9 @@ class Crew:
         return self._memory_bytes
 
     def provide(self, needed_bytes: int) -> None:
-        """Have an arena that is large enough, by another runner if need be; it is as large as usual where that will do.
+        """Have a runner for a job, and an arena that is large enough, by another runner if need be.
+
+        The arena is as large as usual where that will do.
 
         Args:
             needed_bytes: Of all that lies in the arena at a time.
@@ -154,10 +160,12 @@ class Crew:
             raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, reason)
         if self.arena_bytes < needed_bytes:
             self.make_room()
-        if self.arena_bytes < needed_bytes or needed_bytes <= self._usual_bytes < self.arena_bytes:
+        fits = self.arena_bytes >= needed_bytes and not needed_bytes <= self._usual_bytes < self.arena_bytes
+        if not fits or self._jobs >= JOBS_A_RUNNER:
             with self.turns.among_others():
                 self._runner.kill()
             self._replace_runner(max(needed_bytes, self._usual_bytes))
+        self._jobs += 1
 
     def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> Done | Timed:
         """Have the runner carry out an order that may start a candidate's kernels.
@@ -258,6 +266,7 @@ class Crew:
         self.opened = self.opened.model_copy(update={"handle": "", "arena_bytes": 0})
         self.look(self._attention)
         self._runner, self._spare = self._spare, self._hire_runner()
+        self._jobs = 0
         self.opened = _greeting(self._runner)
         self._claim(claimed)
 

@@ -4,7 +4,6 @@ The bench that holds this device never opens the card itself: the crew does, in 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from workers.baselines import Baseline, BaselineProcess, Reply, Request, measure
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
+from workers.devices.controls import Batches
 from workers.devices.crew import Crew
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, Setting
@@ -42,17 +42,7 @@ PAIRS = 16
 """Pairs a shape when a variant is judged: half a per cent at a per-pair deviation of 1 % (evaluation protocol 3.3)."""
 BRIEF_PAIRS = 4
 """Pairs a shape of a brief measurement: the fewest that have an interval."""
-JOBS_A_BATCH = 50
-"""Measurements on an operator between two trials of its controls, which take 0.2 s; every confirm has its own."""
 Job = MeasureJob | ConfirmJob | FinalJob
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Measurements that rest on the same controls: what these gave, and how many there are so far."""
-
-    controls: dict[str, float]
-    jobs: int
 
 
 class CudaDevice(DeviceBench):
@@ -78,7 +68,7 @@ class CudaDevice(DeviceBench):
         """
         super().__init__(device, worker, seat, folder, checks)
         self._target = TARGETS[device.target]
-        self._batches: dict[str, _Batch] = {}
+        self._batches = Batches()
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
         self._crew = Crew.at(seat, self._target, checks)
@@ -181,7 +171,7 @@ class CudaDevice(DeviceBench):
             self._setting,
             related=related,
             scrutiny=scrutiny,
-            controls=self._controls_of(job.operator),
+            controls=self._batches.controls(job.operator.digest),
         )
         return self._judge(job, measurement, pairs)
 
@@ -192,7 +182,7 @@ class CudaDevice(DeviceBench):
             found |= measurement.run(pairs, incumbent)
         except Ended as ended:
             found |= ended.found
-        self._count_job(job.operator, measurement)
+        self._batches.count(job.operator.digest, measurement.controls)
         # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
         grounds = report.grounds.model_copy(update={"agreed": bool(measurement.controls)}) if report.grounds else None
         found |= {"grounds": grounds, "trust": label(grounds)[0] if grounds else None}
@@ -209,17 +199,6 @@ class CudaDevice(DeviceBench):
             raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
         grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=False)
         return self._blank(job, grounds)
-
-    def _controls_of(self, operator: Operator) -> dict[str, float] | None:
-        """What the controls of the present batch gave; None if a batch begins."""
-        batch = self._batches.get(operator.digest)
-        return batch.controls if batch is not None and batch.jobs < JOBS_A_BATCH else None
-
-    def _count_job(self, operator: Operator, measurement: Measurement) -> None:
-        if measurement.controls is not None:
-            known = self._batches.get(operator.digest)
-            begun = known.jobs if known is not None and known.controls is measurement.controls else 0
-            self._batches[operator.digest] = _Batch(measurement.controls, begun + 1)
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())

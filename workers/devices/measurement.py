@@ -12,10 +12,10 @@ from workers.baselines import Baseline
 from workers.devices.assembling import Assemblers
 from workers.devices.controls import Controls
 from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import LOOK_CONFIDENCE, Pace, Race, Track, reject_below_floor
+from workers.devices.race import LOOK_CONFIDENCE, Pace, Race, Track, check_cycles, reject_below_floor
 from workers.devices.trial import Scrutiny, Trial, benchmarks, room_for
 from workers.devices.verdict import Ended, timed
-from workers.floors import floor_bytes
+from workers.floors import floor_us
 from workers.orders import Side
 from workers.protocol import (
     Bundle,
@@ -33,10 +33,12 @@ from workers.protocol import (
 from workers.targets import Target
 from workers.timing import CONFIDENCE, Estimate, weighted
 
-RIVAL_PAIRS = 64
-"""Most pairs a shape against the incumbent, if it stays open who is faster."""
+RIVAL_PAIRS = 256
+"""Most pairs a shape against the incumbent, if it stays open who is faster (evaluation protocol 3.4)."""
 SAMPLE_DIGITS = 4
 """Decimals of a microsecond that raw samples keep: thousands of times finer than events resolve."""
+CLOCK_DIGITS = 1
+"""Decimals of a megahertz that clocks keep."""
 _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
@@ -119,6 +121,8 @@ class Measurement:
         if incumbent is not None:
             self._assemble_judged(incumbent)
             rivals = self._races(incumbent.reduced(), RIVAL_PAIRS, contest=True)
+            for race in rivals:
+                check_cycles(race)
             found["rival"] = _ratio(
                 weighted([inverse(race.slowdown) for race in rivals], self._weights()), LOOK_CONFIDENCE
             )
@@ -194,8 +198,7 @@ class Measurement:
         plans = {Side.CANDIDATE: index, Side.PACER: other}
         race = Track(trial, plans, self.setting.paces[pacer, key], stranger=stranger).race(pairs, suffices)
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
-        floor_us = floor_bytes(self.operator, graph) / self.setting.target.dram_bytes_per_s * 1e6
-        reject_below_floor(race, median(race.candidate_us), floor_us)
+        reject_below_floor(race, median(race.candidate_us), floor_us(self.operator, graph, self.setting.target))
         return race
 
     def _weights(self) -> list[float]:
@@ -222,7 +225,8 @@ def _samples(race: Race) -> Samples:
     candidate_us, other_us = (
         tuple(round(time_us, SAMPLE_DIGITS) for time_us in times) for times in (race.candidate_us, race.pacer_us)
     )
-    return Samples(candidate_us=candidate_us, other_us=other_us, calls=race.calls, clocks_mhz=race.clocks_mhz)
+    clocks_mhz = tuple(round(clock, CLOCK_DIGITS) for clock in (*race.candidate_mhz, *race.pacer_mhz))
+    return Samples(candidate_us=candidate_us, other_us=other_us, calls=race.calls, clocks_mhz=clocks_mhz)
 
 
 def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> Assembled:

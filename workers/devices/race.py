@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import ceil, log
+from math import ceil, exp, inf, log
 from random import Random
 
 from workers.devices.crew import CardFailed
@@ -34,6 +34,8 @@ PAIRS_A_ROUND = 12
 """Most pairs timed without a pause: what a measurement of 16 pairs lacks after its first look."""
 STAGES = (4, 16, 64, 256)
 """Pairs after which a race is looked at (evaluation protocol 4.3)."""
+CONTEST_PAIRS = 64
+"""Pairs after which a contest goes on only for a challenger that seems to be faster by the margin."""
 LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / len(STAGES)
 """Of the interval at each look: whoever looks at most so many times errs no more often than `CONFIDENCE` says."""
 WARM_PAIRS = 2
@@ -50,6 +52,12 @@ PAIRS_A_FEINT = 4
 """For so many pairs of a round, or a part of them, a stranger has one sample more, which ends before all its calls."""
 ROUND_S = 10.0
 """Seconds for a round; honest ones take milliseconds."""
+STEADY_WITHIN = 0.03
+"""How far apart the SM clocks of a pair's two samples may be for it to count (evaluation protocol 3.3, step 5)."""
+MOST_UNSTEADY = 64
+"""Pairs of a race that may not count; a clock that moves more often than that says nothing of either side."""
+CLOCKS_WITHIN, CLOCKS_US = 0.01, 20.0
+"""How far events and the card's timer may be apart over a round: a share, and the ends of two holds."""
 FLOOR_SHARE = 0.95
 """Share of the floor below which a time is not believed (evaluation protocol 3.3, step 7)."""
 HOPELESS = 1.5
@@ -65,28 +73,61 @@ class Race:
         candidate_us: Microseconds a call, pair by pair.
         pacer_us: The same of the pacer.
         calls: Calls in each sample.
-        clocks_mhz: SM clock before the last sample of each round, as far as it is known.
+        candidate_mhz: SM clock before each of the candidate's samples.
+        pacer_mhz: The same of the pacer's.
+        host_factor: Least time that a round took by the host's clock over what it took by the card's timer.
     """
 
     shape: str
     candidate_us: tuple[float, ...]
     pacer_us: tuple[float, ...]
     calls: int
-    clocks_mhz: tuple[float, ...] = ()
+    candidate_mhz: tuple[float, ...] = ()
+    pacer_mhz: tuple[float, ...] = ()
+    host_factor: float = 1.0
 
     @property
     def slowdown(self) -> Estimate:
         """Logarithm of candidate time over pacer time."""
         return estimate([log(mine / its) for mine, its in zip(self.candidate_us, self.pacer_us, strict=True)])
 
+    @property
+    def slowdown_in_cycles(self) -> Estimate:
+        """The same in cycles in place of time."""
+        clocks = zip(self.candidate_mhz, self.pacer_mhz, strict=True)
+        times = zip(self.candidate_us, self.pacer_us, strict=True)
+        pairs = zip(times, clocks, strict=True)
+        return estimate([log(mine * my_mhz / (its * its_mhz)) for (mine, its), (my_mhz, its_mhz) in pairs])
+
     def is_hopeless(self) -> bool:
         """Whether more pairs would be wasted on the candidate."""
         return self.slowdown.bounds(LOOK_CONFIDENCE)[0] > HOPELESS
 
     def is_decided(self) -> bool:
-        """Whether the candidate is faster by more than the practical margin for sure, or for sure is not."""
-        low, _, high = self.slowdown.bounds(LOOK_CONFIDENCE)
-        return high < 1 / (1 + PRACTICAL_MARGIN) or low > 1 / (1 + PRACTICAL_MARGIN)
+        """Whether the candidate is faster by more than the practical margin for sure, or for sure is not.
+
+        So it also is where `CONTEST_PAIRS` do not even make it seem so: equal kernels would take all pairs that there
+        are. Who gives up early is never promoted for it.
+        """
+        low, mid, high = self.slowdown.bounds(LOOK_CONFIDENCE)
+        even = 1 / (1 + PRACTICAL_MARGIN)
+        return high < even or low > even or (len(self.pacer_us) >= CONTEST_PAIRS and mid >= even)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One sample of each side, one after the other: microseconds a call, and the SM clock before it."""
+
+    candidate_us: float
+    pacer_us: float
+    candidate_mhz: float
+    pacer_mhz: float
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether both were taken at one clock."""
+        slower, faster = sorted((self.candidate_mhz, self.pacer_mhz))
+        return faster - slower <= STEADY_WITHIN * faster
 
 
 @dataclass
@@ -117,7 +158,7 @@ class Track:
         self._plans = plans
         self._seed = trial.seed(self._plan(Side.CANDIDATE).shape.key)
         self._next_stream = 0
-        self._clocks_mhz: list[float] = []
+        self._host_factor = inf
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in Side}
 
     def race(self, pairs: int, suffices: Callable[[Race], bool] = Race.is_hopeless) -> Race:
@@ -125,19 +166,22 @@ class Track:
 
         Raises:
             Ended: If a timed output is wrong, or the candidate fails otherwise.
+            CardFailed: If clocks disagree, or the card's does not settle.
         """
         calls = self._calls()
         most = self._pairs_that_fit(PAIRS_A_ROUND, calls)
         slots = self._lay_out(most, calls)
         shape = self._plan(Side.CANDIDATE).shape.key
-        mine: list[float] = []
-        its: list[float] = []
+        steady: list[Pair] = []
+        unsteady = 0
         for stage in (*(stage for stage in STAGES if stage < pairs), pairs):
-            while (missing := stage + WARM_PAIRS - len(mine)) > 0:
-                times = self._round(min(most, missing), calls, slots)
-                mine += times[Side.CANDIDATE]
-                its += times[Side.PACER]
-            race = Race(shape, tuple(mine[WARM_PAIRS:]), tuple(its[WARM_PAIRS:]), calls, tuple(self._clocks_mhz))
+            while (missing := stage + WARM_PAIRS - len(steady)) > 0:
+                found = self._round(min(most, missing), calls, slots)
+                steady += [pair for pair in found if pair.is_steady]
+                unsteady += sum(not pair.is_steady for pair in found)
+                if unsteady > MOST_UNSTEADY:
+                    raise CardFailed(f"the card's clock moved by more than {STEADY_WITHIN:.0%} within {unsteady} pairs")
+            race = race_of(shape, steady[WARM_PAIRS:], calls, self._host_factor)
             if suffices(race):
                 break
         return race
@@ -149,7 +193,7 @@ class Track:
         """Calls a sample, from how long single ones take."""
         if self._pace.single_us is None:
             pairs = self._pairs_that_fit(2, 1)
-            self._pace.single_us = min(self._round(pairs, 1, self._lay_out(pairs, 1))[Side.PACER])
+            self._pace.single_us = min(pair.pacer_us for pair in self._round(pairs, 1, self._lay_out(pairs, 1)))
         calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self._pace.single_us)))
         while calls > 1 and not self._fits(1, calls):
             calls -= 1
@@ -186,27 +230,27 @@ class Track:
         self._trial.take(first, end, Stage.TIME)
         return slots
 
-    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
+    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> list[Pair]:
         used = {side: places[: self._slots_of(side, pairs, calls)] for side, places in slots.items()}
         samples = pair_up(pairs, calls, self._next_stream, self._trial.random, self._strangers)
         self._next_stream += len(used[Side.CANDIDATE])
         order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed, strangers=self._strangers)
         self._trial.crew.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
         reply = self._trial.crew.replay(TimeRound(), ROUND_S, Stage.TIME)
-        if not isinstance(reply, Timed) or len(reply.samples_us) != len(samples):
+        if not isinstance(reply, Timed) or {len(reply.samples_us), len(reply.clocks_mhz)} != {len(samples)}:
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
-        check_clocks(order, reply)
-        self._clocks_mhz += [] if reply.clock_mhz is None else [reply.clock_mhz]
+        self._host_factor = min(self._host_factor, check_clocks(order, reply))
         examined = self._trial.crew.look(ExamineRound(plans=plans, round=order, seals=reply.seals))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
             self._blame(order, examined.pacer)
-        times: dict[Side, list[float]] = {side: [] for side in Side}
-        for sample, time_us in zip(samples, reply.samples_us, strict=True):
+        told: dict[Side, list[tuple[float, float]]] = {side: [] for side in Side}
+        for sample, time_us, clock_mhz in zip(samples, reply.samples_us, reply.clocks_mhz, strict=True):
             if len(sample.slots) == calls:  # What a feint takes counts for nothing.
-                times[sample.side].append(time_us)
-        return times
+                told[sample.side].append((time_us, clock_mhz))
+        both = zip(told[Side.CANDIDATE], told[Side.PACER], strict=True)
+        return [Pair(mine_us, its_us, my_mhz, its_mhz) for (mine_us, my_mhz), (its_us, its_mhz) in both]
 
     def _blame(self, order: Round, wrong: str) -> None:
         """Say whose fault it is that the pacer's runs, which are right alone, are wrong beside the candidate.
@@ -223,6 +267,19 @@ class Track:
             raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")
         reason = f"it writes to memory that is not its own: a kernel that runs beside it goes wrong, {wrong}"
         raise Ended(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
+
+
+def race_of(shape: str, pairs: Sequence[Pair], calls: int, host_factor: float) -> Race:
+    """What pairs come to."""
+    return Race(
+        shape,
+        tuple(pair.candidate_us for pair in pairs),
+        tuple(pair.pacer_us for pair in pairs),
+        calls,
+        tuple(pair.candidate_mhz for pair in pairs),
+        tuple(pair.pacer_mhz for pair in pairs),
+        host_factor,
+    )
 
 
 def scatter(slots: Sequence[Slot], random: Random) -> tuple[Slot, ...]:
@@ -282,26 +339,55 @@ def _series(
         yield Sample(side=side, slots=tuple(mine[:called]), decoys=tuple(mine[called:]), streams=streams)
 
 
-def check_clocks(order: Round, timed: Timed) -> None:
-    """Hold the clock of the events against the host's: all samples of a round were taken within it.
+def check_clocks(order: Round, timed: Timed) -> float:
+    """Hold three clocks against each other over a round: that of events, the card's timer, and the host's.
+
+    Events and timer measure the same stretch, from the first sample to the last one. The host's clock begins before it
+    and ends after it, and a host may be kept waiting: how much longer is told, for controls to judge.
+
+    Returns:
+        The round by the host's clock over the round by the timer, which leaves out one of its samples.
 
     Raises:
         CardFailed: If they disagree.
     """
+    if min(timed.clocks_mhz) <= 0 or timed.timer_us <= 0:
+        raise CardFailed("the card's clock and its timer stand still")
     sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
-    if sampled_us > timed.wall_us:
-        raise CardFailed(f"events say {sampled_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
+    if max(sampled_us, timed.timer_us) > timed.wall_us:
+        longest_us = max(sampled_us, timed.timer_us)
+        raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
+    if abs(timed.events_us - timed.timer_us) > CLOCKS_WITHIN * timed.timer_us + CLOCKS_US:
+        raise CardFailed(
+            f"events say {timed.events_us:.0f} us of what took {timed.timer_us:.0f} us by the card's timer"
+        )
+    count = len(order.samples)
+    return timed.wall_us * (count - 1) / (count * timed.timer_us)
+
+
+def check_cycles(race: Race) -> None:
+    """See that who is faster for sure in time is faster in cycles, too (evaluation protocol 3.3, step 8).
+
+    Raises:
+        CardFailed: If it is not: the card ran faster for one side than for the other.
+    """
+    in_time, in_cycles = race.slowdown, race.slowdown_in_cycles
+    if in_time.bounds(LOOK_CONFIDENCE)[2] < 1 / (1 + PRACTICAL_MARGIN) and in_cycles.mean >= 0:
+        raise CardFailed(
+            f"at {race.shape} it takes {exp(in_time.mean):.4f} of the time and {exp(in_cycles.mean):.4f} of the "
+            "cycles: the card's clock was not the same for both"
+        )
 
 
 def reject_below_floor(race: Race, time_us: float, floor_us: float) -> None:
-    """Refuse a time that the card's memory cannot deliver.
+    """Refuse a time that the card's memory, or its matrix units, cannot deliver.
 
     Raises:
         Ended: If it is below 0.95 of the floor.
     """
     if time_us < FLOOR_SHARE * floor_us:
         reason = (
-            f"{time_us:.2f} us at {race.shape} is less than the {floor_us:.2f} us that reading its inputs once takes: "
-            "it cannot have done the work"
+            f"{time_us:.2f} us at {race.shape} is less than the {floor_us:.2f} us that reading its inputs once, or "
+            "multiplying what has to be, takes at the card's peak: it cannot have done the work"
         )
         raise Ended(Stage.TIME, Outcome.BELOW_FLOOR, reason)

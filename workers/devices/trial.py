@@ -135,7 +135,7 @@ class Trial:
     def check(self, scrutiny: Scrutiny = Scrutiny.USUAL) -> None:
         """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.
 
-        The cheapest plan and the first that is timed are run twice on equal content.
+        The cheapest plan and the first that is timed are run twice on equal content, once beside kernels of ours.
 
         Args:
             scrutiny: Which plans, and on which draws.
@@ -264,9 +264,18 @@ class Trial:
             if runs.count > 1:
                 repeats.append((len(cases), len(cases) + 1))
             content = Content(draw=runs.draw, seed=self.seed(plan.shape.key))
-            for _ in range(runs.count):
+            in_company = self.random.randrange(runs.count) if runs.count > 1 else None
+            for number in range(runs.count):
                 (slot,) = self.slots(Side.CANDIDATE, plan, 1, end, zone_bytes=self._lot(runs.plan, ZONES))
-                cases.append(Case(plan=runs.plan, slot=slot, content=content, poison=self._lot(runs.plan, POISONS)))
+                cases.append(
+                    Case(
+                        plan=runs.plan,
+                        slot=slot,
+                        content=content,
+                        poison=self._lot(runs.plan, POISONS),
+                        company=number == in_company,
+                    )
+                )
                 end = slot.end
         self.take(first, end, Stage.CHECK)
         zones = secrets.token_hex(SECRET_BYTES)

@@ -8,7 +8,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 PROTOCOL_VERSION = 2
 """Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused.
 
-1: until 0.1. 2: seals and feints, stand-ins for NaN, tolerances for clamps and outliers, 24 KiB of local memory.
+2: seals, feints, decoys, stand-ins for NaN, tolerances for clamps and outliers, 24 KiB of local memory, three clocks,
+tighter controls, floors by operations, an environment that nothing sways, finalists beyond 2^31.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

@@ -5,6 +5,7 @@ This is the validated form of an operator spec, with sources inline. Files are r
 
 import hashlib
 import keyword
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from math import prod
@@ -53,6 +54,8 @@ def is_float(dtype: DtypeName) -> bool:
     return "float" in dtype
 
 
+NARROW_DTYPE = re.compile(r"\bu?int8|\bfloat[84]_")
+"""A dtype of 8 bits or fewer, as a reference may name one."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
 Extent = Identifier | Annotated[int, Field(ge=1, le=2**31 - 1)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -313,6 +316,13 @@ class Operator(Wire):
     def input_bytes(self, dims: dict[str, int]) -> int:
         """Bytes of everything that a plan is given at a point of the space."""
         return sum(prod(self.input_shape(item, dims)) * DTYPE_BYTES[item.dtype] for item in self.given)
+
+    @property
+    def has_narrow_values(self) -> bool:
+        """Whether an input, a result or a step of the reference has 8 bits or fewer; booleans are none to multiply."""
+        dtypes = {item.dtype for item in self.inputs} | {item.dtype for item in self.outputs}
+        is_given = any(DTYPE_BYTES[dtype] == 1 for dtype in dtypes - {"bool"})
+        return is_given or NARROW_DTYPE.search(self.reference) is not None
 
     @property
     def digest(self) -> str:

@@ -170,8 +170,9 @@ class Samples(Wire):
     """Of the pacer, or of the incumbent."""
     calls: int
     """Calls in each sample."""
-    clocks_mhz: Times = ()
-    """SM clock before the last sample of each round, as far as it is known; rounds hold a dozen pairs."""
+    clocks_mhz: Annotated[tuple[float, ...], Field(max_length=2 * MAX_SAMPLES)] = ()
+    """SM clock before each sample: the candidate's in the order of its pairs, then the other's. Reports of protocol 1
+    have one a round, before its last sample."""
 
 
 class ShapeResult(Wire):

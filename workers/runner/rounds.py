@@ -19,11 +19,11 @@ from workers.runner.filling import Filler, Refill
 from workers.runner.graphs import Graphs
 from workers.runner.replay import Step
 from workers.runner.roster import Entrant
-from workers.support import Support, seal_key
+from workers.support import MOST_DELAYS, Support, seal_key
 
 HOLD_US = 50.0
 """How long the card is held before the start event; the host queues both events and a graph in less."""
-MOST_SAMPLES = 256
+MOST_SAMPLES = MOST_DELAYS
 """Most samples of a round."""
 SEAL_BYTES = 8
 STEP_US = 5.0
@@ -114,7 +114,15 @@ class Rounds:
         wall_us = (time.perf_counter() - started) * 1e6
         samples_us = (driver.elapsed_us(*pair) / stretch.calls for pair, stretch in zip(events, stretches, strict=True))
         seals = struct.unpack(f"<{len(stretches)}q", driver.read(self._seals, len(stretches) * SEAL_BYTES))
-        return Timed(samples_us=tuple(samples_us), wall_us=wall_us, seals=seals, clock_mhz=self._support.clock_mhz())
+        delays = self._support.delays(len(stretches))
+        return Timed(
+            samples_us=tuple(samples_us),
+            wall_us=wall_us,
+            events_us=driver.elapsed_us(events[0][0], events[-1][0]),
+            timer_us=(delays[-1].ended_ns - delays[0].ended_ns) / 1e3,
+            seals=seals,
+            clocks_mhz=tuple(delay.clock_mhz for delay in delays),
+        )
 
     def forget(self) -> None:
         """Let go of everything that belongs to bundles."""
@@ -150,7 +158,7 @@ class Rounds:
         start, stop = self._pair(number)
         self._filler.refill(stretch.refill)
         self._support.flush(self._stream)
-        self._support.delay(self._stream, stretch.hold_us)
+        self._support.delay(self._stream, stretch.hold_us, number)
         driver.record(start, self._stream)
         stretch.enqueue(self._stream)
         driver.record(stop, self._stream)

@@ -20,12 +20,14 @@ from workers.support.contents import (
     timed_content,
     zone_seed,
 )
-from workers.support.enqueueing import Support, float_bits
+from workers.support.enqueueing import MOST_DELAYS, Delay, Support, float_bits
 
 __all__ = [
+    "MOST_DELAYS",
     "SUPPORT",
     "ContentJob",
     "ContentSpec",
+    "Delay",
     "Kind",
     "Support",
     "SupportKernel",

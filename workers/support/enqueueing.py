@@ -3,6 +3,7 @@
 import ctypes
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from workers import driver
@@ -26,11 +27,28 @@ VALUES = 8
 """Values that a counter of the content kernels gives."""
 CACHES = 2
 """The flushing buffer is this many times the L2 cache (evaluation protocol 3.3, step 3)."""
+MOST_DELAYS = 256
+"""Delays that can be told apart."""
+_HELD_WORDS = 4
+"""Of a delay's row; the last one is left, so that rows begin at multiples of 16 bytes."""
 _DEFAULT_STREAM = 0
 _WARP = 32
 _WORD_BYTES = 8
 
 Row = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Delay:
+    """What a wait of the card saw of its clocks.
+
+    Attributes:
+        clock_mhz: Cycles of its multiprocessor by the card's timer; 0 where none was waited.
+        ended_ns: When it was over, by the card's timer.
+    """
+
+    clock_mhz: float
+    ended_ns: int
 
 
 class Support:
@@ -53,10 +71,11 @@ class Support:
         step = 4 * FLUSH_BLOCK
         self._flush_blocks = -(-CACHES * driver.current_card().l2_bytes // step)
         self._flushed = driver.allocate(self._flush_blocks * step)
-        self._table = driver.allocate((ROWS * ROW_WORDS + 3) * _WORD_BYTES)
-        self._spent = self._table + ROWS * ROW_WORDS * _WORD_BYTES
-        self._counter = self._spent + 2 * _WORD_BYTES
-        driver.set_bytes(_DEFAULT_STREAM, self._spent, 0, 2 * _WORD_BYTES)
+        driver.set_bytes(_DEFAULT_STREAM, self._flushed, 0, self._flush_blocks * step)
+        self._table = driver.allocate((ROWS * ROW_WORDS + MOST_DELAYS * _HELD_WORDS + 1) * _WORD_BYTES)
+        self._held = self._table + ROWS * ROW_WORDS * _WORD_BYTES
+        self._counter = self._held + MOST_DELAYS * _HELD_WORDS * _WORD_BYTES
+        driver.set_bytes(_DEFAULT_STREAM, self._held, 0, MOST_DELAYS * _HELD_WORDS * _WORD_BYTES)
         driver.synchronise(_DEFAULT_STREAM)
 
     def fill_content(self, stream: int, jobs: Sequence[ContentJob]) -> None:
@@ -118,17 +137,21 @@ class Support:
                 self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
 
     def flush(self, stream: int) -> None:
-        """Enqueue reading and writing so much memory that nothing else stays in the L2 cache."""
+        """Enqueue reading so much memory that nothing else stays in the L2 cache."""
         self._enqueue(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
 
-    def delay(self, stream: int, microseconds: float) -> None:
-        """Enqueue a wait."""
-        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), self._spent])
+    def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
+        """Enqueue a wait; what it saw of the clocks is told under a number below `MOST_DELAYS`."""
+        told = self._held + number * _HELD_WORDS * _WORD_BYTES
+        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), told])
 
-    def clock_mhz(self) -> float | None:
-        """The clock of the multiprocessors during the latest delay that is over; None if there was none."""
-        cycles, nanoseconds = struct.unpack("<2q", driver.read(self._spent, 2 * _WORD_BYTES))
-        return cycles / nanoseconds * 1e3 if cycles > 0 and nanoseconds > 0 else None
+    def delays(self, count: int) -> tuple[Delay, ...]:
+        """What the latest delays of so many numbers saw, which are over."""
+        told = driver.read(self._held, count * _HELD_WORDS * _WORD_BYTES)
+        return tuple(
+            Delay(cycles / max(nanoseconds, 1) * 1e3, ended_ns)
+            for cycles, nanoseconds, ended_ns, _ in struct.iter_unpack(f"<{_HELD_WORDS}q", told)
+        )
 
     def zones_fill(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> None:
         """Enqueue the writing of red zones.

@@ -273,9 +273,11 @@ def count_zones(table: tl.tensor, seed: tl.tensor, differing: tl.tensor, block: 
 
 @_jit
 def flush(buffer: tl.tensor, block: tl.constexpr) -> None:
-    """Reads and writes every word of a buffer."""
+    """Reads every word of a buffer of zeros; lines that were written would go back to memory while a sample runs."""
     words = buffer + tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    tl.store(words, tl.load(words) + 1)
+    total = tl.sum(tl.load(words), axis=0)
+    if total != 0:
+        tl.store(buffer, total)
 
 
 @_jit
@@ -291,11 +293,19 @@ def read_clock() -> tl.tensor:
 
 
 @_jit
-def delay(nanoseconds: tl.tensor, spent: tl.tensor) -> None:
-    """Spins, then writes how many cycles and nanoseconds it took."""
-    begin, cycles = read_timer(), read_clock()
+def delay(nanoseconds: tl.tensor, held: tl.tensor) -> None:
+    """Spins from one tick of the timer to another, then writes cycles and nanoseconds in between, and the timer.
+
+    The timer need not count every nanosecond: on some cards it moves once in a microsecond.
+    """
+    first = read_timer()
+    begin = first
+    while begin == first:
+        begin = read_timer()
+    cycles = read_clock()
     now = begin
     while now - begin < nanoseconds:
         now = read_timer()
-    tl.store(spent, read_clock() - cycles)
-    tl.store(spent + 1, now - begin)
+    tl.store(held, read_clock() - cycles)
+    tl.store(held + 1, now - begin)
+    tl.store(held + 2, now)

@@ -117,6 +117,12 @@ def bundle_of(one: Kernel) -> Bundle:
     return Bundle(target="sm_90", operator=OPERATOR.digest, kernels={one.digest: one}, plans=(plan,))
 
 
+def codes_of(*bundles: Bundle) -> dict[str, MachineCode]:
+    """Machine code of kernels that do the machine's work."""
+    digests = (digest for bundle in bundles for digest in bundle.kernels)
+    return {digest: MachineCode(code(5, "work", us=0.0), (), 8, 0, 0, MIX) for digest in digests}
+
+
 @contextmanager
 def raced(
     make: Callable[[Paper, Support], Machine] = Machine,
@@ -125,8 +131,7 @@ def raced(
 ) -> Iterator[tuple[Trial, Machine]]:
     """A candidate that is right, and its pacer, before their race."""
     bundles = {Side.CANDIDATE: bundle(kernel(num_warps=MINE // 32)), Side.PACER: bundle(kernel())}
-    digests = [digest for bundle in bundles.values() for digest in bundle.kernels]
-    codes = {digest: MachineCode(code(5, "work", us=0.0), (), 8, 0, 0, MIX) for digest in digests}
+    codes = codes_of(*bundles.values())
     with supported() as (paper, support):
         memory = arena(2**24)
         card, machine = Card(), make(paper, support)

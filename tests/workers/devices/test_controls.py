@@ -1,10 +1,34 @@
 """Controls are plans that work twice as much as the pacer, and one launch less; what they must show is held to."""
 
+import time
+from collections.abc import Callable
+
 import pytest
 
+from tests.workers.checks import cases
 from tests.workers.devices.kernels import PLAIN, job_for
-from workers.devices.controls import repeated, without_last_launch
+from tests.workers.devices.raced import OPERATOR, QUICK_US, SHAPE, Machine, codes_of, raced
+from tests.workers.paper_driver import Launched, Paper
+from tests.workers.runner.plans import hold
+from workers.devices.controls import JOBS_A_BATCH, Batches, Controls, repeated, without_last_launch
+from workers.devices.crew import CardFailed
+from workers.devices.race import Pace
+from workers.orders import Side
 from workers.protocol import Allocate, Launch, Plan
+from workers.support import Support
+
+
+def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches, given = Batches(), {"equal": 1.0}
+    batches.count("one", None)
+    for _ in range(JOBS_A_BATCH):
+        batches.count("one", batches.controls("one") or given)
+    assert batches.controls("one") is batches.controls("other") is None
+    batches.count("one", dict(given))
+    assert batches.controls("one") == given
+    monkeypatch.setattr("workers.devices.controls.BATCH_S", 0.0)
+    batches.count("one", dict(given))
+    assert batches.controls("one") is None
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +57,75 @@ def test_the_last_launch_is_left_out_and_nothing_else(plan: Plan) -> None:
         step for step in work(again) if not isinstance(step, Launch)
     ]
     assert Plan.model_validate(fewer.model_dump()) == fewer
+
+
+class Timely(Machine):
+    """The card's clock is the host's, and kernels take as long as they are said to."""
+
+    def __init__(self, paper: Paper, support: Support) -> None:
+        super().__init__(paper, support)
+        self.begun_s = time.perf_counter()
+        paper.deeds["delay"] = self.hold
+
+    def hold(self, launched: Launched) -> None:
+        self.paper.now_us = max(self.paper.now_us, self.host_us())
+        hold(self.paper, launched)
+
+    def host_us(self) -> float:
+        return (time.perf_counter() - self.begun_s) * 1e6
+
+
+class Indifferent(Timely):
+    """A sample takes as long whatever is done in it."""
+
+    rested = True
+
+    def hold(self, launched: Launched) -> None:
+        super().hold(launched)
+        self.rested = True
+
+    def compute(self, place: tuple[int, ...], us: float = 20.0) -> None:
+        super().compute(place, us if self.rested else 0.0)
+        self.rested = False
+
+
+class Slow(Timely):
+    """The card's clock goes at a third of the host's pace."""
+
+    def host_us(self) -> float:
+        return super().host_us() / 3
+
+
+def controls_of(
+    make: Callable[[Paper, Support], Machine] = Timely, change: Callable[[Plan], Plan] = lambda plan: plan
+) -> dict[str, float]:
+    with raced(make) as (trial, _):
+        given = trial.bundles[Side.PACER]
+        pacer = given.model_copy(update={"plans": tuple(change(plan) for plan in given.plans)})
+        graphs = (cases.graph_of(OPERATOR, SHAPE),)
+        return Controls(trial.crew, OPERATOR, graphs, pacer, codes_of(pacer), Pace(QUICK_US)).run()
+
+
+def test_controls_on_a_card_that_can_be_believed() -> None:
+    found = controls_of()
+    assert found.pop("host") == pytest.approx(1.0, abs=0.5)
+    assert found == pytest.approx({"equal": 1.0, "twice": 2.0, "idle": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("make", "why"), [(Indifferent, "done twice, a plan takes 1.000 times as long"), (Slow, "by the host's clock")]
+)
+def test_a_control_that_comes_out_otherwise_is_a_failure_of_the_card(make: type[Machine], why: str) -> None:
+    with pytest.raises(CardFailed, match=why):
+        controls_of(make)
+
+
+def test_a_plan_that_does_without_its_last_launch_is_not_believed() -> None:
+    with pytest.raises(CardFailed, match="leaves out its last launch was not refused"):
+        controls_of(change=repeated)
+
+
+def test_equal_plans_that_differ_are_a_failure_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.devices.controls.EQUAL_WITHIN", -1.0)
+    with pytest.raises(CardFailed, match=r"takes 1\.000 times as long as itself"):
+        controls_of()

@@ -229,6 +229,16 @@ def test_a_runner_whose_arena_is_large_enough_stays(crew_that):
         assert crew._runner.pid == begun
 
 
+def test_a_runner_gives_way_to_its_spare_after_so_many_jobs(crew_that, monkeypatch):
+    monkeypatch.setattr("workers.devices.crew.JOBS_A_RUNNER", 3)
+    crew, runners = crew_that(), []
+    for _ in range(7):
+        crew.provide(64)
+        runners.append(crew._runner.pid)
+        assert execute(crew) == Done() and crew.arena_bytes == ARENA_BYTES
+    assert [runners.index(runner) for runner in runners] == [0, 0, 0, 3, 3, 3, 6]
+
+
 def test_what_no_arena_has_room_for_is_refused(crew_that):
     crew = crew_that()
     with pytest.raises(Ended, match="is the most here") as ended:

@@ -48,7 +48,7 @@ def test_what_is_slower_one_way_is_faster_the_other():
 
 
 def test_raw_samples_are_kept_pair_by_pair():
-    raced = Race("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.0,))
+    raced = Race("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.04, 1965.0), (1950.0, 1935.0))
     samples = _samples(raced)
-    assert samples.clocks_mhz == (1980.0,)
+    assert samples.clocks_mhz == (1980.0, 1965.0, 1950.0, 1935.0)
     assert (samples.candidate_us, samples.other_us, samples.calls) == ((1.2346, 2.0), (3.0, 4.0), 5)

@@ -20,9 +20,11 @@ from workers.devices.race import (
     PACER_STREAMS,
     STAGES,
     Pace,
+    Pair,
     Race,
     Track,
     check_clocks,
+    check_cycles,
     feints_of,
     pair_up,
     reject_below_floor,
@@ -144,24 +146,65 @@ def first(race: Race, pairs: int) -> Race:
 
 @pytest.mark.parametrize(("factor", "decided"), [(0.9, True), (1.1, True), (0.995, False), (1 / 1.005, False)])
 def test_a_contest_is_decided_where_it_is_clear_who_is_faster_by_the_margin(factor: float, decided: bool) -> None:
-    assert noisy(Random(3), factor).is_decided() is decided
+    assert noisy(Random(3), factor, pairs=63).is_decided() is decided
+
+
+def test_a_contest_goes_on_beyond_64_pairs_for_who_seems_to_be_faster() -> None:
+    def swaying(factor: float, pairs: int) -> Race:
+        return Race("N=8", (20.0 * factor * 1.013, 20.0 * factor / 1.013) * (pairs // 2), (20.0,) * pairs, 5)
+
+    assert [swaying(1.0, pairs).is_decided() for pairs in (16, 64)] == [False, True]
+    assert [swaying(0.991, pairs).is_decided() for pairs in (16, 64, 256)] == [False, False, True]
 
 
 def test_equal_kernels_are_not_taken_for_faster_ones_by_looking_at_every_stage() -> None:
     random, taken = Random(11), 0
     for _ in range(400):
-        race = noisy(random, 1 / (1 + PRACTICAL_MARGIN))
-        looks = (first(race, pairs) for pairs in STAGES if pairs <= 64)
+        race = noisy(random, 1 / (1 + PRACTICAL_MARGIN), STAGES[-1])
+        looks = (first(race, pairs) for pairs in STAGES)
         ended = next((look for look in looks if look.is_decided()), race)
         taken += inverse(ended.slowdown).bounds(LOOK_CONFIDENCE)[0] > 1 + PRACTICAL_MARGIN
     assert taken / 400 <= 0.025
 
 
-def test_a_round_cannot_be_shorter_than_its_samples() -> None:
+TIMED = Timed(
+    samples_us=(100.0, 200.0), wall_us=700.0, events_us=500.0, timer_us=501.0, seals=(0, 0), clocks_mhz=(1980.0, 1980.0)
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"wall_us": 599.0}, "600 us of a round that took 599 us"),
+        ({"wall_us": 650.0, "events_us": 651.0, "timer_us": 651.0}, "651 us of a round that took 650 us"),
+        ({"events_us": 474.0}, "events say 474 us of what took 501 us"),
+        ({"events_us": 528.0}, "events say 528 us of what took 501 us"),
+        ({"timer_us": 0.0}, "stand still"),
+        ({"clocks_mhz": (1980.0, 0.0)}, "stand still"),
+    ],
+)
+def test_three_clocks_agree_over_a_round(change: dict[str, object], why: str) -> None:
     order = Round(plans={}, slots={}, samples=pair_up(1, 2, 0, Random(5), ()), seed="00")
-    check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=60.0, seals=(0, 0)))
-    with pytest.raises(CardFailed, match="60 us of a round that took 59 us"):
-        check_clocks(order, Timed(samples_us=(10.0, 20.0), wall_us=59.0, seals=(0, 0)))
+    assert check_clocks(order, TIMED) == pytest.approx(700 / (2 * 501))
+    with pytest.raises(CardFailed, match=why):
+        check_clocks(order, TIMED.model_copy(update=change))
+
+
+@pytest.mark.parametrize("clock_mhz", [1980.0, 1980 * 0.971, 1980 * 1.03])
+def test_pairs_at_one_clock_count(clock_mhz: float) -> None:
+    assert Pair(20.0, 20.0, clock_mhz, 1980.0).is_steady and Pair(20.0, 20.0, 1980.0, clock_mhz).is_steady
+
+
+def test_a_pair_over_which_the_clock_moved_does_not_count() -> None:
+    assert not Pair(20.0, 20.0, 1980.0, 1900.0).is_steady and not Pair(20.0, 20.0, 1900.0, 1980.0).is_steady
+
+
+def test_who_is_faster_in_time_alone_is_not_believed() -> None:
+    fast = Race("N=8", (19.0,) * 8, (20.0,) * 8, 5, (1980.0,) * 8, (1980.0,) * 8)
+    check_cycles(fast)
+    check_cycles(replace(fast, candidate_us=(20.0,) * 8, candidate_mhz=(2090.0,) * 8))
+    with pytest.raises(CardFailed, match=r"0\.9500 of the time and 1\.0028 of the cycles"):
+        check_cycles(replace(fast, candidate_mhz=(2090.0,) * 8))
 
 
 def test_a_time_below_the_floor_is_not_believed() -> None:
@@ -186,9 +229,25 @@ def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_o
 class Unhurried(Track):
     """Every call takes 250 us, since there is no card."""
 
-    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> dict[Side, list[float]]:
+    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> list[Pair]:
         assert all(len(places) >= pairs * calls for places in slots.values())
-        return {side: [250.0] * pairs for side in Side}
+        return [Pair(250.0, 250.0, 1980.0, 1980.0)] * pairs
+
+
+class Restless(Unhurried):
+    """Every other pair has the clock move between its samples."""
+
+    share = 2
+
+    def _round(self, pairs: int, calls: int, slots: Mapping[Side, tuple[Slot, ...]]) -> list[Pair]:
+        found = super()._round(pairs, calls, slots)
+        return [replace(pair, pacer_mhz=1500.0) if number % self.share else pair for number, pair in enumerate(found)]
+
+
+class Adrift(Restless):
+    """Nearly all have."""
+
+    share = 12
 
 
 def test_a_race_needs_no_more_room_than_one_run_of_either_side() -> None:
@@ -198,6 +257,14 @@ def test_a_race_needs_no_more_room_than_one_run_of_either_side() -> None:
         pace = Pace()
         assert len(Unhurried(trial, dict.fromkeys(Side, 0), pace).race(4).pacer_us) == 4
         assert pace.single_us == 250.0
+
+
+def test_pairs_over_which_the_clock_moved_are_taken_again() -> None:
+    with opened_desk() as crew:
+        race = Restless(trial_at(crew), dict.fromkeys(Side, 0), Pace()).race(16)
+        assert race.candidate_mhz == race.pacer_mhz == (1980.0,) * 16
+        with pytest.raises(CardFailed, match="moved by more than 3%"):
+            Adrift(trial_at(crew), dict.fromkeys(Side, 0), Pace()).race(16)
 
 
 def test_the_places_of_a_race_are_memory_that_is_taken() -> None:

@@ -149,6 +149,12 @@ def test_two_runs_that_are_compared_have_red_zones_of_both_widths(desk, monkeypa
     assert narrow < ZONE_BYTES <= wide
 
 
+def test_of_two_runs_that_are_compared_one_has_company_and_no_other_run_has(desk, monkeypatch):
+    met = ordered(trial_at(desk), monkeypatch, [Runs(0, "normal", 2), Runs(0, "heavy", 1)], 32)
+    accompanied = [[case.company for case in met[start : start + 3]] for start in range(0, len(met), 3)]
+    assert {tuple(each) for each in accompanied} == {(True, False, False), (False, True, False)}
+
+
 def test_who_tells_timed_runs_by_the_distance_of_its_buffers_is_refused():
     with pytest.raises(Ended) as caught, raced(Careless):
         pass

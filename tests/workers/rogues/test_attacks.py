@@ -77,5 +77,6 @@ def test_what_a_judge_does_without_exists() -> None:
     assert set(without.CLAIMS.values()) <= set(CLAIMS) and set(without.RULES.values()) <= set(RULES)
     lines = without.CHECKS | without.MORE_CHECKS
     assert set().union(*lines.values()) <= set(CHECKS)
-    assert {f"host/{name}" for name in without.CLAIMS | without.RULES | without.IMPORTS} <= FILES
+    named = {*without.CLAIMS, *without.RULES, *without.IMPORTS, *without.TYPES}
+    assert {f"host/{name}" for name in named} <= FILES
     assert {f"device/{name}" for name in lines} <= FILES

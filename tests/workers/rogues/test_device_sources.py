@@ -8,10 +8,12 @@ import pytest
 from service.operators.sources import digest
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.judging import trace_job
-from tests.gpu.rogues import load_rogues
+from tests.gpu.rogues import MOST_GAIN, load_rogues, sure_gain
+from tests.workers.protocol.documents import bundle
+from tests.workers.protocol.test_report import CONFIRMED
 from workers import tracing
 from workers.devices import open_device
-from workers.protocol import Device, MeasureJob, Outcome, Stage
+from workers.protocol import Device, MeasureJob, Outcome, Samples, ShapeResult, Stage
 
 ROGUES = load_rogues()
 DEVICE = Device.parse("model:sm_90")
@@ -118,3 +120,13 @@ def test_the_model_device_finds_out_what_it_can(name, model, graphs):
     )
     assert judged.outcome in rogue.on_model, judged.reason
     assert judged.stage in (Stage.CHECK, None)
+
+
+@pytest.mark.parametrize(("gain", "pays"), [(1.0, False), (1.004, False), (1.01, True)])
+def test_a_cheat_pays_that_wins_more_than_a_promotion_asks_for(gain, pays):
+    assert len(bundle().benchmarks) == 1
+    noise = [1 + 0.001 * (number % 5 - 2) for number in range(16)]
+    samples = Samples(candidate_us=tuple(20 * each for each in noise), other_us=(20 * gain,) * 16, calls=1)
+    report = CONFIRMED.model_copy(update={"shapes": (ShapeResult(shape="M=8,N=16", samples=samples),)})
+    assert (sure_gain(report, bundle()) > MOST_GAIN) == pays
+    assert sure_gain(CONFIRMED, bundle()) == 0.0

@@ -1,5 +1,6 @@
 """A judge without the check that stops a rogue lets it through: so it is that check that stops it, and it is needed."""
 
+from dataclasses import replace
 from functools import cache, partial
 from math import prod
 from pathlib import Path
@@ -13,11 +14,12 @@ from tests.workers.rogues import without
 from tests.workers.test_tracing import EXPECTED
 from tests.workers.tracer.jobs import job
 from workers import tracer, tracing
+from workers.assembler import MachineCode
 from workers.assembler.ptx.lint import RULES
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.checks import CHECKS
 from workers.devices import ModelDevice
-from workers.protocol import Device, Graph, MeasureJob, Operator, Outcome, Report, Shape, TraceReport
+from workers.protocol import Device, Graph, Kernel, MeasureJob, Operator, Outcome, Report, Shape, TraceReport
 from workers.targets import TARGETS
 from workers.tracer.source import ALLOWED_IMPORTS
 from workers.tracing.claims import CLAIMS
@@ -54,6 +56,16 @@ def test_without_the_rule_it_is_accepted(name: str) -> None:
     lenient = tracing.Judging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"], rules=others))
     assert traced(name, judging=lenient).outcome is Outcome.CORRECT
     assert refused(name, traced(name, judging=tracing.Judging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"]))))
+
+
+@pytest.mark.parametrize("name", sorted(without.TYPES))
+def test_without_a_look_at_what_is_multiplied_it_is_accepted(name: str) -> None:
+    def assembler(kernel: Kernel) -> MachineCode:
+        code = tracing.JUDGING.assembler(kernel)
+        return replace(code, mix=replace(code.mix, sums=frozenset(), factors=frozenset()))
+
+    assert traced(name, judging=tracing.Judging(CLAIMS, assembler)).outcome is Outcome.CORRECT
+    assert refused(name, traced(name))
 
 
 @pytest.mark.parametrize("name", without.IMPORTS)

@@ -16,6 +16,7 @@ CLAIMS = {
 RULES = {
     "asks_for_the_launch": "references",
     "asks_where_it_runs": "references",
+    "calls_itself": "calls",
     "hides_a_launch_option": "entry",
     "keeps_shared_memory": "bodies",
     "reaches_the_host": "instructions",
@@ -26,6 +27,9 @@ RULES = {
     "writes_its_own_assembly": "variables",
 }
 """Rogues of the host by the rule of `workers.assembler.ptx.lint` that their assembly breaks."""
+
+TYPES = {"adds_in_half", "multiplies_in_float8"}
+"""Rogues of the host by whose matrix instructions the contract's precision is broken."""
 
 IMPORTS = {"imports_os": "os", "imports_numpy_late": "numpy"}
 """Rogues of the host by the module that the list of imports leaves out. The list is there for a reason in words: what the
@@ -44,7 +48,6 @@ CHECKS = {
 
 MORE_CHECKS = {
     "counter_from_nowhere": {"special_values", "error_ratio"},
-    "fp8_products": {"special_values", "error_ratio"},
     "ignores_weight": {"special_values", "error_ratio", "bias"},
     "knows_the_benchmarks": {"special_values", "error_ratio", "bias"},
     "last_columns_skipped": {"special_values", "error_ratio", "bias"},

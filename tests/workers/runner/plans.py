@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 import torch
@@ -104,10 +105,12 @@ def support_kernels() -> dict[str, SupportKernel]:
 def supported() -> Iterator[tuple[Paper, Support]]:
     """A driver on paper and kernels of ours on it.
 
-    `poison` and `sum_up` do what they are for; inputs and red zones are filled with the lowest byte of their seed.
+    `poison` and `sum_up` do what they are for, and so does `delay` at 1980 MHz; inputs and red zones are filled with
+    the lowest byte of their seed.
     """
     with on_paper() as paper:
         paper.deeds |= {"poison": _poison, "fill_float32": _fill, "fill_zones": _fill_zones, "sum_up": _sum_up}
+        paper.deeds["delay"] = partial(hold, paper)
         support = Support(support_kernels())
         paper.log.clear()
         yield paper, support
@@ -116,6 +119,11 @@ def supported() -> Iterator[tuple[Paper, Support]]:
 def rows(launched: Launched, words: int) -> list[list[int]]:
     table = (ctypes.c_uint64 * (words * launched.grid[1])).from_address(launched.parameters[0])
     return [list(table[start : start + words]) for start in range(0, len(table), words)]
+
+
+def hold(paper: Paper, launched: Launched) -> None:
+    asked_ns, told = launched.parameters[:2]
+    (ctypes.c_int64 * 3).from_address(told)[:] = [asked_ns * 99 // 50, asked_ns, round(paper.now_us * 1e3)]
 
 
 def _poison(launched: Launched) -> None:

@@ -180,13 +180,19 @@ def test_a_call_that_is_queued_by_the_host_is_waited_for_longer(stage: Stage) ->
     assert delays == [50_000 + 3 * 5_000, 50_000]
 
 
-def test_the_clock_is_read_off_the_latest_delay(stage: Stage) -> None:
-    def hold(launched) -> None:
-        offset = launched.parameters[1]
-        (ctypes.c_int64 * 2).from_address(offset)[:] = [100_000, 50_000]
+def test_clocks_are_read_before_every_sample_and_the_timer_counts_from_the_first_to_the_last(stage: Stage) -> None:
+    held: list[int] = []
 
+    def hold(launched) -> None:
+        held.append(round(stage.paper.now_us * 1e3))
+        told = (ctypes.c_int64 * 3).from_address(launched.parameters[1])
+        told[:] = [50_000 * (2 + len(held)), 50_000, held[-1]]
+
+    stage.time(sample(MINE, 0), sample(ITS, 0))
     stage.paper.deeds["delay"] = hold
-    assert stage.time(sample(MINE, 0)).clock_mhz == pytest.approx(2000)
+    timed = stage.run(round_of(sample(MINE, 0), sample(ITS, 1, 2), sample(ITS, 0)))
+    assert timed.clocks_mhz == pytest.approx((3000, 4000, 5000))
+    assert timed.timer_us == timed.events_us == (held[-1] - held[0]) / 1e3 > 20 + 2 * 30
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,12 @@ from workers.orders import (
 )
 from workers.runner import open_card, serve
 from workers.runner.arena import Arena
-from workers.runner.session import Opening, Session, fault_of
+from workers.runner.session import COMPANY, Opening, Session, fault_of
 
 CONTENT = Content(draw="normal", seed="ab" * 16)
 BUNDLE = bundle_of(kernel())
+WAITED = ["synchronise"] * 2
+"""For the runs, and for what went on beside them."""
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_a_plan_runs_on_filled_memory(opened) -> None:
     assert session.obey(load()) == Done()
     paper.log.clear()
     assert session.obey(execute()) == Done()
-    assert paper.log == ["poison", "fill_zones", "work", "synchronise"]
+    assert paper.log == ["poison", "fill_zones", "work", *WAITED]
 
 
 def test_several_cases_are_filled_first_and_awaited_once(opened) -> None:
@@ -100,7 +102,18 @@ def test_several_cases_are_filled_first_and_awaited_once(opened) -> None:
     paper.log.clear()
     cases = tuple(Case(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 3))
     assert session.obey(Execute(side=Side.CANDIDATE, cases=cases, zones=CONTENT.seed)) == Done()
-    assert paper.log == ["poison", "fill_zones", "work", "work", "work", "synchronise"]
+    assert paper.log == ["poison", "fill_zones", "work", "work", "work", *WAITED]
+
+
+def test_a_run_has_company_when_all_before_it_is_done(opened) -> None:
+    paper, _, session = opened
+    session.obey(load())
+    paper.log.clear()
+    first, second = (Case(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 2))
+    cases = (first, second.model_copy(update={"company": True}))
+    assert session.obey(Execute(side=Side.CANDIDATE, cases=cases, zones=CONTENT.seed)) == Done()
+    company = ["synchronise", *["flush"] * COMPANY]
+    assert paper.log == ["poison", "fill_zones", "work", *company, "work", *WAITED]
 
 
 def test_a_round_is_timed(opened) -> None:

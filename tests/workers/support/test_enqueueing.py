@@ -7,7 +7,7 @@ import pytest
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import support_kernels, supported
 from workers.errors import ToolMissing
-from workers.support import ContentJob, ContentSpec, Kind, Support
+from workers.support import MOST_DELAYS, ContentJob, ContentSpec, Delay, Kind, Support
 
 NORMAL = ContentSpec("bfloat16", 10_000, Kind.NORMAL, -1.5, 2.0)
 EVEN = ContentSpec("float32", 20, Kind.UNIFORM, 0.0, 1e300)
@@ -131,10 +131,13 @@ def test_twice_the_cache_is_flushed(watched: Watched) -> None:
 
 def test_a_delay_is_passed_in_nanoseconds(watched: Watched) -> None:
     def spend(launched: Launched) -> None:
-        (ctypes.c_int64 * 2).from_address(launched.parameters[1])[:] = [99_000, 50_000]
+        (ctypes.c_int64 * 3).from_address(launched.parameters[1])[:] = [99_000, 50_000, launched.parameters[0]]
 
-    assert watched.support.clock_mhz() is None
+    assert watched.support.delays(2) == (Delay(0, 0), Delay(0, 0))
     watched.paper.deeds["delay"] = spend
-    watched.support.delay(5, 12.3456)
+    watched.support.delay(5, 12.3456, MOST_DELAYS - 1)
     assert watched.paper.launched[-1].parameters[0] == 12_346
-    assert watched.support.clock_mhz() == pytest.approx(1980)
+    assert watched.support.delays(MOST_DELAYS)[-2:] == (Delay(0, 0), Delay(pytest.approx(1980), 12_346))
+    watched.support.poison(5, [(256 * place, 16) for place in range(1, 1025)])
+    watched.support.count_unpoisoned(5, [])
+    assert watched.support.delays(MOST_DELAYS)[-1].ended_ns == 12_346, "tables and counters lie elsewhere"

@@ -189,6 +189,7 @@ def _mix(reading: _Reading) -> Mix:
     counts = Counter(_classify(name) for name in reading.instructions)
     widths = [_width(name) for name in reading.instructions if _classify(name) == "load_global"]
     passed = reading.flow.turns([_classify(name) for name in reading.instructions])
+    products = [match for match in map(_PRODUCT.match, reading.instructions) if match]
     looped = [reading.instructions[place] for place in passed]
     return Mix(
         instructions={name: counts[name] for name in CLASSES},
@@ -201,6 +202,8 @@ def _mix(reading: _Reading) -> Mix:
             thread_bytes=sum(_width(name) for name in looped if _classify(name) in ACCESSES),
             program_bytes=0,
         ),
+        sums=frozenset(_SUMS.get(match[1], match[1]) for match in products),
+        factors=frozenset(_FACTORS.get(word, word) for match in products for word in _FACTOR.findall(match[2])),
     )
 
 
@@ -213,6 +216,13 @@ def _width(name: str) -> int:
         return 1 if "byte" in match[3] else 2
     return 4 * int(match[2] or 1)
 
+
+_PRODUCT = re.compile(r"v_(?:s?mfmac?|wmma|swmmac)_(?:scale_)?(f64|f32|f16|bf16|i32)_\d+x\d+x\d+_?(.*)")
+"""A matrix instruction: what it adds up in, and what it multiplies, as in `v_mfma_f32_16x16x32_fp8_bf8`."""
+_FACTOR = re.compile(r"bf16|f16|xf32|f32|f64|f8f6f4|fp8|bf8|iu8|i8|iu4|i4")
+_SUMS = {"i32": "s32"}
+_FACTORS = {"xf32": "tf32", "fp8": "e4m3", "bf8": "e5m2", "iu8": "s8", "i8": "s8", "iu4": "s4", "i4": "s4"}
+"""Types by the names that PTX has for them."""
 
 _PATTERNS = (
     (r"(global|buffer|flat)_load", "load_global"),

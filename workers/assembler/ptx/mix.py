@@ -3,12 +3,21 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from workers.assembler.loops import Flow
 from workers.assembler.machine import ACCESSES, CLASSES, MemoryPath, Mix, TensorCore, Turn
 from workers.assembler.ptx.instructions import access_bytes, classify
 from workers.assembler.ptx.syntax import Function, Instruction, Label, Statement
 
+_MULTIPLIES = {"mma", "mma_async"}
+"""Heads and modifiers of the matrix instructions that multiply."""
+_TYPES = {"f16", "bf16", "tf32", "f32", "f64", "s32", "s8", "u8", "s4", "u4", "b1"} | {
+    "e4m3", "e5m2", "e3m2", "e2m3", "e2m1",
+}  # fmt: skip
+"""Words for types of what matrix instructions multiply and add up."""
+_BYTEWISE = ("dp2a", "dp4a")
+"""Instructions that multiply bytes, apart from the matrix units."""
 _BULK_BYTES = 16
 """Width that a bulk copy counts as: no thread loads, and the copy engine's granule is 16 bytes (PTX, cp.async.bulk)."""
 
@@ -18,6 +27,7 @@ def read_mix(functions: Sequence[Function]) -> Mix:
     instructions = [item for function in functions for item in function.instructions]
     counts = Counter(classify(item) for item in instructions)
     looped = [item for function in functions for item in _looped(function)]
+    products = [item for item in instructions if _multiplies(item)]
     return Mix(
         instructions={name: counts[name] for name in CLASSES},
         load_width_bytes=max((_load_width(item) for item in instructions), default=0),
@@ -30,6 +40,8 @@ def read_mix(functions: Sequence[Function]) -> Mix:
             program_bytes=sum(_awaited_bytes(item) for item in looped),
         ),
         open_barriers=_open_barriers(instructions),
+        sums=frozenset(chain.from_iterable(_sums(item) for item in products)),
+        factors=frozenset(chain.from_iterable(_factors(item) for item in products)),
     )
 
 
@@ -81,6 +93,34 @@ def _tensor_core(instructions: Sequence[Instruction]) -> TensorCore:
     if heads & {"wgmma", "tcgen05"}:
         return "wgmma"
     return "mma" if heads else "none"
+
+
+def _multiplies(item: Instruction) -> bool:
+    """Whether it is a product of matrices, or of bytes; other matrix instructions load, wait and copy."""
+    words = {item.head, *item.modifiers}
+    return item.head in _BYTEWISE or (classify(item) == "matrix" and not words.isdisjoint(_MULTIPLIES))
+
+
+def _types(item: Instruction) -> list[str]:
+    return [word for word in item.modifiers if word in _TYPES]
+
+
+def _sums(item: Instruction) -> list[str]:
+    """The type of the result, which comes first. Those of `tcgen05` are in a register, where no instruction tells."""
+    return [] if item.head in _BYTEWISE else _types(item)[:1]
+
+
+def _factors(item: Instruction) -> list[str]:
+    """Types of what a product multiplies, which come after that of its result.
+
+    `wmma` leaves them out where they are float16, and names both accumulators; `tcgen05` names a kind.
+    """
+    if item.head in _BYTEWISE:
+        return ["s8"]
+    if item.head == "wmma":
+        return _types(item)[1:-1] or ["f16"]
+    kinds = [word.removeprefix("kind::") for word in item.modifiers if word.startswith("kind::")]
+    return kinds if item.head == "tcgen05" else _types(item)[1:3]
 
 
 def _looped(function: Function) -> list[Instruction]:

@@ -1,10 +1,12 @@
 """Every program doubles the weight in place, reads it back and restores it, while others read it.
 
+On a model a NaN that is written back may have other bits.
+
 operator: rmsnorm
 on a card: input_mutated, wrong_result, precision, nondeterministic
 at: check
 stopped by: untouched_inputs and error_ratio: programs see each other's doubled weights
-on model: correct
+on model: correct, input_mutated
 """
 
 import torch
