@@ -2,6 +2,7 @@
 
     python -m benchmarks.finalists --out results
     python -m benchmarks.finalists --out results --rewrites 4 --minutes 5
+    python -m benchmarks.finalists --out results --far --shapes 8    # kernels that reach indices beyond 2^31 alone
 
 Whatever is traced is examined while others are traced. A row a kernel: outcome, every check with its words, seconds by
 stage and in all. `expected` is `correct` for honest kernels, and for the others the check that has to fail.
@@ -18,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import Allowance, Figures, Row, device_of
-from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES
+from service.judging.finals import HOURS, INTERPRETED_SHAPES, OUT_OF_RANGE, RANDOM_SHAPES
 from service.judging.jobs import FINAL_TRACE_S
-from service.operators.shapes import random_shapes
+from service.operators.shapes import far_shape, random_shapes
 from tests.gpu.benches import TRACE, Served, answers, cores, measuring
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import honest_kernels
@@ -77,12 +78,13 @@ def trace_job(finalist: Finalist, device: Device, shapes: Sequence[Shape]) -> Tr
 
 
 def shapes_for(operator: str, device: Device, count: int) -> tuple[Shape, ...]:
-    """An operator's shapes, and random ones from a fresh secret."""
+    """An operator's shapes, and random ones from a fresh secret; on a card the one with indices beyond 2^31, too."""
     contract = operators()[operator]
+    far = far_shape(contract) if device.measures else None
     fixed = shapes_of(contract)
     known = [shape.key for shape in fixed]
     drawn = random_shapes(contract, secrets.randbits(64), count, known, small=not device.measures)
-    return (*fixed, *drawn)
+    return (*fixed, *drawn, *([far] if far else []))
 
 
 def final_job(finalist: Finalist, traced: TraceReport, device: Device) -> FinalJob | None:
@@ -99,10 +101,19 @@ def final_job(finalist: Finalist, traced: TraceReport, device: Device) -> FinalJ
         bundle=bundle,
         operator=operators()[finalist.operator],
         graphs=traced.graphs,
+        unreached=_unreached(finalist, device),
         device=device,
         source=None if device.measures else finalist.source,
         deadline_s=MEASURED_DEADLINE_S,
     )
+
+
+def _unreached(finalist: Finalist, device: Device) -> str:
+    """Why no shape has indices beyond 2^31; empty where one has."""
+    far = far_shape(operators()[finalist.operator])
+    if far is None:
+        return OUT_OF_RANGE
+    return "" if device.measures else HOURS.format(far.key)
 
 
 def row_of(finalist: Finalist, traced: Answer, examined: Answer | None, wall_s: float) -> Row:
@@ -157,6 +168,7 @@ def main() -> None:
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--device", type=Device.parse, help="instead of the card's; `model:sm_90` tries the script")
     options.add_argument("--only", default="", help="only kernels with this in their names")
+    options.add_argument("--far", action="store_true", help="only kernels that reach indices beyond 2^31")
     options.add_argument("--rewrites", type=int, default=REWRITES)
     options.add_argument("--shapes", type=int, help="random shapes of each")
     options.add_argument("--minutes", type=float, default=60.0, help="after which no further kernel is examined")
@@ -164,7 +176,9 @@ def main() -> None:
     device = chosen.device or device_of(chosen.card)
     count = chosen.shapes or (RANDOM_SHAPES if device.measures else INTERPRETED_SHAPES)
     finalists = [item for item in (*load_rogues(), *load_honest(chosen.rewrites)) if chosen.only in item.name]
-    figures = Figures(chosen.out, "finalists", chosen.card)
+    if chosen.far:
+        finalists = [item for item in finalists if far_shape(operators()[item.operator]) is not None]
+    figures = Figures(chosen.out, "finalists_far" if chosen.far else "finalists", chosen.card)
     examine(finalists, device, chosen.card, count, figures, Allowance(60 * chosen.minutes))
 
 

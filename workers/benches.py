@@ -20,18 +20,39 @@ from workers.protocol import (
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
 INHERITED = (
+    # Where things are.
     "PATH",
     "HOME",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONUSERBASE",
+    "PYTHONNOUSERSITE",
+    "PYTHONSAFEPATH",
+    "PYTHONPYCACHEPREFIX",
+    "TRITON_CACHE_DIR",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_CACHE_PATH",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    # How much of the machine is ours.
+    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How we talk.
     "LANG",
     "LC_ALL",
     "TZ",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV",
-    "XDG_CACHE_HOME",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "REEF_LOG_JSON",
+    "REEF_LOG_LEVEL",
 )
-INHERITED_PREFIXES = ("PYTHON", "TRITON_", "TORCH_", "CUDA_", "NVIDIA_", "OMP_", "MKL_", "REEF_LOG_")
-"""What a bench inherits of the environment. Nothing else: it forks jails, which can read its memory."""
+"""What a bench inherits of the environment, by whole names. Nothing else: it forks jails, which can read its memory,
+and Triton, PyTorch, CUDA and Python know dozens of variables that change what is compiled, by what and how rounded."""
 
 
 class Bench:
@@ -101,9 +122,5 @@ class Bench:
 
 
 def bench_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a bench: what it needs, no secret, without Triton's own interpreter: all compile."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and name != "TRITON_INTERPRET"
-    }
+    """The environment of whatever traces, compiles or judges: no secret, and nothing that a verdict could depend on."""
+    return {name: environment[name] for name in INHERITED if name in environment}

@@ -30,6 +30,8 @@ PACKAGES = ("kernelreef", "torch", "triton", "numpy", "redis")
 """Packages whose versions the service shows and may ask for."""
 NOT_NOW = (429, 500, 502, 503, 504)
 """Statuses after which the same request may succeed later."""
+STANDING = ("active", "draining")
+"""States in which a worker may work."""
 PREFIX = "/api/v1/workers"
 
 
@@ -80,13 +82,15 @@ class Service:
             raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
 
     def standing(self, worker: str) -> str:
-        """How a worker stands: `active`, `draining`, or why it may not work.
+        """How a worker stands: one of `STANDING`, or why it may not work.
 
         Raises:
             QueueUnavailable: If the service does not answer now.
             Dismissed: If it does not want us.
         """
-        return str(self._ask("GET", f"{PREFIX}/{worker}/standing").get("state"))
+        said = self._ask("GET", f"{PREFIX}/{worker}/standing")
+        state, reason = str(said.get("state")), said.get("reason")
+        return f"{state}: {reason}" if reason and state not in STANDING else state
 
     def _ask(self, method: str, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
         parts = urlsplit(self.url)

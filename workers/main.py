@@ -263,7 +263,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.with_parent is not None:
         _tie_to(options.with_parent)
     if options.command == "survey":
-        os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], {**os.environ, **CARDS_IN_BUS_ORDER})
+        environment = {**bench_environment(os.environ), **CARDS_IN_BUS_ORDER}
+        os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], environment)
     if options.command == "kernelbench":
         os.execve(sys.executable, [sys.executable, "-m", "workers.kernelbench"], bench_environment(os.environ))
     if options.command == "bench":
@@ -333,7 +334,7 @@ def _join(options: argparse.Namespace) -> HostLessee:
 
 
 def _become_bench(options: argparse.Namespace) -> NoReturn:
-    """Become the bench, in its own environment, which Triton and the driver read when they are imported.
+    """Become the bench, in an environment without the shell's whims: Triton and the driver read it when imported.
 
     Standard output moves to another descriptor, and what is written to it from now on goes to standard error.
     """
@@ -345,8 +346,7 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     if options.device is not None:
         arguments += ["--device", options.device.name]
     arguments += card_arguments(options)
-    environment = bench_environment(os.environ)
-    os.execve(sys.executable, arguments, {**environment, **CARDS_IN_BUS_ORDER})
+    os.execve(sys.executable, arguments, {**bench_environment(os.environ), **CARDS_IN_BUS_ORDER})
 
 
 def _tie_to(parent: int) -> None:

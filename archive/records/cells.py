@@ -62,7 +62,10 @@ class Offer:
 
 @dataclass(frozen=True)
 class Elite:
-    """The holder of a cell. `revision` counts its cell's promotions from 1."""
+    """The holder of a cell. `revision` counts its cell's promotions from 1.
+
+    `protocol_version` is that of the report which `job` names; None where that is not in the archive.
+    """
 
     search: str
     device: str
@@ -80,6 +83,7 @@ class Elite:
     high: float
     revision: int
     placed_at: datetime
+    protocol_version: int | None = None
 
 
 class Holder(NamedTuple):

@@ -19,6 +19,7 @@ class Mark:
     high: float
     revision: int
     placed_at: datetime
+    protocol_version: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ statement, whether a challenger takes a cell.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Update, delete, func, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Update, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.columns import now
@@ -17,7 +18,7 @@ from archive.progress import PROMOTED, Filled, Tally, summarise
 from archive.records import EMPTY_CELL, Elite, Holder, Offer, Placement, PlacementRecord, Progress
 from archive.store.engine import Database, Upsert, select_record, upsert
 from archive.store.tallies import count_event
-from archive.tables import candidates, elites, placements, searches, tallies
+from archive.tables import candidates, elites, placements, reports, searches, tallies
 
 CELL = ("search", "device", "axes_version", "cell")
 """Key of an elite."""
@@ -91,7 +92,7 @@ class Elites:
         Raises:
             NotFound: If the cell is empty.
         """
-        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version), elites.c.cell == cell)
+        statement = select_held(Elite).where(*_grid(search, device, axes_version), elites.c.cell == cell)
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).one_or_none()
         if row is None:
@@ -101,7 +102,7 @@ class Elites:
     async def best(self, search: str, device: str) -> Elite | None:
         """The holder with the largest objective under the search's present axes; None while no cell is filled."""
         statement = (
-            select_record(elites, Elite)
+            select_held(Elite)
             .where(*_grid(search, device, present_axes(search)))
             .order_by(elites.c.objective.desc(), elites.c.cell)
             .limit(1)
@@ -179,7 +180,7 @@ class Elites:
 
     async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[Elite]:
         """Holders with the largest objectives, the best first."""
-        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version))
+        statement = select_held(Elite).where(*_grid(search, device, axes_version))
         statement = statement.order_by(elites.c.objective.desc()).limit(limit)
         async with self._database.read() as connection:
             return [Elite(**row._asdict()) for row in await connection.execute(statement)]
@@ -187,13 +188,20 @@ class Elites:
     # Last, because from here on `list` means this method.
     async def list(self, search: str, device: str, axes_version: int) -> list[Elite]:
         """Holders of all filled cells, by cell."""
-        statement = select_record(elites, Elite).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
+        statement = select_held(Elite).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
         async with self._database.read() as connection:
             return [Elite(**row._asdict()) for row in await connection.execute(statement)]
 
 
 def _grid(search: str, device: str, axes_version: int | ScalarSelect[int]) -> tuple[ColumnElement[bool], ...]:
     return (elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
+
+
+def select_held(record: type) -> Select[Any]:
+    """Select the columns that a record of elites has fields for, with the protocol of the report that each rests on."""
+    judged = select(reports.c.protocol_version).where(reports.c.job == elites.c.job).scalar_subquery()
+    names = (field.name for field in fields(record))
+    return select(*(judged.label(name) if name == "protocol_version" else elites.c[name] for name in names))
 
 
 def present_axes(search: str) -> ScalarSelect[int]:

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.progress import PROPOSED
 from archive.records import CandidateState, Documents, Kin, Mark, Milestone, Place, Sighting, Span, Version
+from archive.store.elites import select_held
 from archive.store.engine import Database, select_record
 from archive.tables import (
     UNFINISHED,
@@ -34,7 +35,7 @@ class Views:
     async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[Mark]:
         """Holders of filled cells, the best first."""
         statement = (
-            select_record(elites, Mark)
+            select_held(Mark)
             .where(*_grid(search, device, axes_version))
             .order_by(elites.c.objective.desc())
             .limit(limit)
@@ -232,5 +233,5 @@ async def _first_cells(
 
 async def _marks_at(connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]) -> dict[int, Mark]:
     """Holders by cell."""
-    statement = select_record(elites, Mark).where(*_grid(*grid), elites.c.cell.in_(cells))
+    statement = select_held(Mark).where(*_grid(*grid), elites.c.cell.in_(cells))
     return {row.cell: Mark(*row) for row in await connection.execute(statement)}

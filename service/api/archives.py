@@ -15,6 +15,7 @@ from service.judging.finals import finalists
 from service.proposing.ledger import choosing_of, read_ledger, turns_of
 from service.proposing.screening import tell
 from service.security.scopes import Scope
+from workers.protocol import PROTOCOL_VERSION
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)
 
@@ -50,7 +51,7 @@ async def archive(
 ) -> schemas.Archive | Response:
     """The map: axes with their labels, and every cell that is held. 304 if it is as the `If-None-Match` given."""
     version = await running.store.elites.version(search.id, device, search.axes_version)
-    response.headers["ETag"] = f'"{search.axes_version}-{version}"'
+    response.headers["ETag"] = f'"{PROTOCOL_VERSION}-{search.axes_version}-{version}"'
     if if_none_match and response.headers["ETag"] in [tag.strip() for tag in if_none_match.split(",")]:
         return Response(status_code=304, headers={"ETag": response.headers["ETag"]})
     elites = await running.store.elites.list(search.id, device, search.axes_version)

@@ -23,6 +23,8 @@ _ELITE: dict[str, JsonValue] = {
     "speedup": {"low": 1.31, "mid": 1.31, "high": 1.31},
     "revision": 3,
     "placed_at": AT,
+    "protocol_version": 2,
+    "outdated": False,
 }
 _SUMMARY: dict[str, JsonValue] = {
     "id": CANDIDATE,

@@ -68,7 +68,7 @@ class JoinRequest(BaseModel):
             "examples": [
                 {
                     "name": "rig-3",
-                    "protocol_versions": [1],
+                    "protocol_versions": [2],
                     "target": "sm_90",
                     "device": None,
                     "versions": {"triton": "3.7.1"},
@@ -120,10 +120,11 @@ class Joined(Resource):
 
 
 class Standing(Resource):
-    """How a worker stands: `active`, `draining`, `left`, `suspended` or `revoked`."""
+    """How a worker stands: `active`, `draining`, `left`, `suspended` or `revoked`, and why if that was said."""
 
     worker: str
     state: str
+    reason: str = ""
 
 
 class TrustRequest(BaseModel):

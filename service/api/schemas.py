@@ -12,7 +12,7 @@ from archive import records
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from service.api.examples import EXAMPLES
-from service.judging.figures import Finalist, Provenance, provenance, relative_to
+from service.judging.figures import Finalist, Provenance, outdated, provenance, relative_to
 from service.proposing.savings import Screened
 from workers.protocol import Bundle, Gate, Operator
 from workers.protocol.words import describe_plan
@@ -122,7 +122,8 @@ class Elite(Resource):
     """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions.
 
     `job` is that of the report which its speedup rests on. `finalist` is what examining it at the search's end came to,
-    None before that; only `…/elites` tells it.
+    None before that; only `…/elites` tells it. `protocol_version` is the report's, None where the archive lacks it; the
+    elite is `outdated` if the service judges by another one, whose checks it was not held against.
     """
 
     device: str
@@ -138,6 +139,8 @@ class Elite(Resource):
     speedup: Speedup
     revision: int
     placed_at: datetime
+    protocol_version: int | None = None
+    outdated: bool = False
     finalist: Finalist | None = None
 
     @classmethod
@@ -157,6 +160,8 @@ class Elite(Resource):
             speedup=Speedup(low=elite.low, mid=elite.mid, high=elite.high),
             revision=elite.revision,
             placed_at=elite.placed_at,
+            protocol_version=elite.protocol_version,
+            outdated=outdated(elite.protocol_version),
             finalist=finalist,
         )
 

@@ -44,7 +44,8 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
 @router.get("/{id}/standing", dependencies=[needs(Scope.WORKER)])
 async def standing(id: Id, running: Running) -> Standing:
     """How a worker stands: what one asks whose credential is refused."""
-    return Standing(worker=id, state=(await running.hosts.get(id)).state.value)
+    host = await running.hosts.get(id)
+    return Standing(worker=id, state=host.state.value, reason=host.reason)
 
 
 @router.post("/{id}/drain", dependencies=[needs(Scope.STEER)])

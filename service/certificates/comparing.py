@@ -8,9 +8,9 @@ from math import isclose
 
 from service.certificates.document import Certificate, Read
 from service.certificates.making import speedup_of, speedup_shown, title_of, trust_of, words_of
-from service.judging.figures import in_words, provenance, relative_to
+from service.judging.figures import in_words, outdated, provenance, relative_to
 from service.operators.shapes import all_shapes
-from workers.protocol import Device, Outcome, Report, Shape, ShapeResult, ShapeRole
+from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Report, Shape, ShapeResult, ShapeRole
 
 TIMES_AGREE = 0.05
 """Share by which a candidate's time over its pacer's may differ between two cards of a class. Within one the paired
@@ -158,8 +158,11 @@ def side_by_side(name: str, then: Mapping[str, float], now: Mapping[str, float],
 
 
 def excused(step: Step, certificate: Certificate, versions: Mapping[str, str], what: str = "results") -> Step:
-    """A difference that other versions of the tools explain is none; `what` is what they give."""
-    others = other_versions(certificate.verdict.versions, versions)
+    """A difference that another protocol or other versions of the tools explain is none; `what` is what they give."""
+    then = certificate.verdict.protocol_version
+    others = other_versions(
+        {"protocol": str(then), **certificate.verdict.versions}, {"protocol": str(PROTOCOL_VERSION), **versions}
+    )
     if step.found is Found.DIFFERS and others:
         return Step(step.name, Found.NOT_TRIED, f"other versions give other {what}: {others}", step.figures)
     return step
@@ -176,6 +179,8 @@ def correctness(certificate: Certificate, report: Report, *, on_its_inputs: bool
     if step.found is not Found.REPEATED:
         return step
     on = "on the very inputs" if on_its_inputs else "on other inputs"
+    if outdated(certificate.verdict.protocol_version):
+        on += f", by protocol {PROTOCOL_VERSION} instead of {certificate.verdict.protocol_version}"
     return Step(step.name, step.found, f"{on}, by {report.device.name}", figures)
 
 
@@ -209,7 +214,9 @@ def _time(shape: ShapeResult, measures: bool) -> float:
 
 def other_versions(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """In which tools two machines differ, as far as both say."""
-    other = [name for name in ("torch", "triton", "ptxas", "driver", "cuda") if name in then and name in now]
+    other = [
+        name for name in ("protocol", "torch", "triton", "ptxas", "driver", "cuda") if name in then and name in now
+    ]
     return ", ".join(f"{name} {now[name]} instead of {then[name]}" for name in other if then[name] != now[name])
 
 

@@ -50,6 +50,9 @@ def best(
             if leader.finalist is not None:
                 said = f"As a finalist the best one is: {leader.finalist.standing}. {leader.finalist.reason}"
                 out.print(said.strip(), highlight=False, markup=False)
+            if leader.outdated:
+                said = f"It was judged by protocol {leader.protocol_version}; this release has other checks."
+                out.print(said, highlight=False)
         if path:
             out.print(f"The best kernel is in {path}")
         else:
@@ -146,6 +149,8 @@ def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | 
         "baselines": best_baselines(Report.model_validate(report)) if report else {},
         "coordinates": {name: place.model_dump() for name, place in leader.coordinates.items()},
         "source": candidate.source,
+        "protocol_version": leader.protocol_version,
+        "outdated": leader.outdated,
         "finalist": leader.finalist.model_dump() if leader.finalist else None,
         "file": str(path) if path else None,
     }

@@ -10,6 +10,8 @@ from service.judging.figures import in_words
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
 """Six steps of the magma colour map, dark to light; text on the last three is black."""
 
+OLDER = "*"
+"""Stands behind figures that rest on reports of an older protocol."""
 ID_WIDTH = 12
 """Least columns of an id: a third of it, so that five axes fit into 80 columns."""
 
@@ -47,7 +49,7 @@ def elite_table(archive: Archive, *, limit: int = 12) -> Table:
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    speedups = [f"{elite.objective:.3f}x" for elite in elites]
+    speedups = [f"{elite.objective:.3f}x{OLDER if elite.outdated else ''}" for elite in elites]
     whole = {"speedup": speedups, "emitter": [elite.emitter for elite in elites]}
     for heading, texts in whole.items():
         least = max(map(len, [heading, *texts]))
@@ -58,6 +60,8 @@ def elite_table(archive: Archive, *, limit: int = 12) -> Table:
     for elite, speedup in zip(elites, speedups, strict=True):
         table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
     table.caption = in_words(archive.device)
+    if any(elite.outdated for elite in elites):
+        table.caption += f"\n{OLDER} judged by an older protocol, whose checks were others"
     return table
 
 

@@ -13,7 +13,7 @@ from archive.store import Store
 from service.dashboard.rendering import Fragment
 from service.dashboard.words import TIMES, speedup
 from service.errors import BadInput
-from service.judging.figures import provenance
+from service.judging.figures import outdated, provenance
 
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
@@ -116,6 +116,11 @@ class Square(Fragment):
     by_emitter: bool
     pinned: bool
 
+    @property
+    def older(self) -> bool:
+        """Whether the elite rests on a report of an older protocol."""
+        return self.mark is not None and outdated(self.mark.protocol_version)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -150,6 +155,11 @@ class Map:
     def squares(self) -> tuple[Square, ...]:
         """All of them."""
         return tuple(square for row in self.rows for square in row.squares)
+
+    @property
+    def older(self) -> bool:
+        """Whether any rests on a report of an older protocol."""
+        return any(square.older for square in self.squares)
 
 
 async def load_places(store: Store, search: Search, view: View) -> list[Place]:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from service.dashboard.words import FILTERS
-from service.judging.figures import provenance, relative_to
+from service.judging.figures import outdated, provenance, relative_to
 
 STATIC_DIR = Path(__file__).parent / "static"
 """Style sheets, scripts and the icon, as they are sent."""
@@ -127,7 +127,7 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 """Templates; a misspelt name is an error, and whatever is put in is escaped."""
-ENVIRONMENT.filters.update(FILTERS, provenance=provenance, relative_to=relative_to)
+ENVIRONMENT.filters.update(FILTERS, outdated=outdated, provenance=provenance, relative_to=relative_to)
 ENVIRONMENT.globals.update(static=STATIC_PATH)
 
 

@@ -252,6 +252,8 @@ class Hosts:
             if host.state is HostState.SUSPENDED:
                 if silent > AWAY:
                     await self._move(host.id, HostState.LEFT, host.reason, STAYING)
+            elif host.protocol_version not in SPOKEN:
+                await self._shut_out(host.id, HostState.LEFT, _foreign((host.protocol_version,)))
             elif host.token in revoked:
                 await self._shut_out(host.id, HostState.REVOKED, "the token that it joined with was revoked")
             elif host.disagreed >= MOST_DISAGREED and not host.trusted:
@@ -301,10 +303,15 @@ def _agree(offered: Sequence[int]) -> int:
     common = set(offered) & set(SPOKEN)
     if common:
         return max(common)
+    raise Refused(_foreign(offered), "protocol_versions")
+
+
+def _foreign(offered: Sequence[int]) -> str:
+    """Why a worker cannot work here that speaks these versions of the protocol, and what to install."""
     theirs, ours = ", ".join(map(str, sorted(offered))), ", ".join(map(str, SPOKEN))
     older = max(offered) < min(SPOKEN)
     advice = "install a newer kernelreef on the worker" if older else "install a newer kernelreef on the service"
-    raise Refused(f"the worker speaks protocol {theirs} and this service {ours}: {advice}", "protocol_versions")
+    return f"the worker speaks protocol {theirs} and this service {ours}: {advice}"
 
 
 def _unknown(id: str) -> Unknown:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from workers.protocol import Device, Outcome, Report
+from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Report
 
 Provenance = Literal["measured", "predicted", "recorded"]
 
@@ -36,6 +36,11 @@ class Finalist(BaseModel):
 def provenance(device: str) -> Provenance:
     """Where the times in a device's archive come from; shown beside every figure, so that no reader mixes them up."""
     return _PROVENANCE[Device.parse(device).kind]
+
+
+def outdated(protocol_version: int | None) -> bool:
+    """Whether a report was made under another protocol than today's: its checks were others, and it is never reused."""
+    return protocol_version not in (None, PROTOCOL_VERSION)
 
 
 def relative_to(device: str) -> str:

@@ -12,9 +12,19 @@ from archive.records import Candidate, Elite, Search
 from archive.store import About, Store
 from service.events import EliteWithdrawn, Events
 from service.judging.figures import Finalist
-from service.judging.jobs import FINAL, FINAL_TRACE, Case, final_id, final_job, final_trace_job, finalist_of
+from service.judging.jobs import (
+    FINAL,
+    FINAL_TRACE,
+    NEAR_TRACE,
+    Case,
+    errand_of,
+    final_id,
+    final_job,
+    final_trace_job,
+    finalist_of,
+)
 from service.judging.reports import record
-from service.operators.shapes import random_shapes
+from service.operators.shapes import far_shape, random_shapes
 from workers.protocol import (
     PROTOCOL_VERSION,
     AnyReport,
@@ -42,6 +52,11 @@ UNDECIDED = frozenset({Outcome.WORKER_LOST, Outcome.TRACE_TIMEOUT, Outcome.TRACE
 """How a finalist's trace may end without a word on the kernel: so many shapes took too much time or memory."""
 ANOTHER = "traced once more it is another kernel: its host code does not do the same each time"
 """Why a finalist fails whose second trace differs."""
+OUT_OF_RANGE = "within the operator's ranges no input has more than 2^31 elements"
+"""Why a finalist meets no index beyond 2^31; so all of the following."""
+MET_BEFORE = "a shape of the search has them already"
+HOURS = "an interpreter would take hours for {}"
+UNTRACED = "its plan for {} could not be traced"
 
 
 async def finalists(store: Store, elites: Iterable[Elite]) -> dict[str, Finalist]:
@@ -110,10 +125,17 @@ class Finals:
         traced = next((item for item in report.variants if item.index == number), None)
         outcome, reason = (report.outcome, report.reason) if traced is None else (traced.outcome, traced.reason)
         bundle = None if traced is None else traced.bundle
+        far, unreached = _far(case)
+        if far is not None and errand_of(report.job) == NEAR_TRACE:
+            unreached, far = UNTRACED.format(far.key), None
+        if far is not None and (bundle is None or report.outcome is not Outcome.CORRECT or not report.graphs):
+            # So large a shape may meet the limits of a plan or of the trace: the others count by themselves.
+            await self._dispatcher.submit(final_trace_job(case, _drawn(case), NEAR_TRACE))
+            return
         if bundle is not None and report.outcome is Outcome.CORRECT and not _is_same(bundle, case):
             bundle, outcome, reason = None, Outcome.NONDETERMINISTIC, ANOTHER
         if bundle is not None and report.graphs:
-            await self._dispatcher.submit(final_job(case, bundle, report.graphs))
+            await self._dispatcher.submit(final_job(case, bundle, report.graphs, unreached))
             return
         if outcome in UNDECIDED or outcome is Outcome.CORRECT:
             outcome, reason = Outcome.WORKER_LOST, f"its random shapes could not be traced: {reason or report.reason}"
@@ -155,13 +177,28 @@ class Finals:
         return True
 
     async def _order(self, case: Case, queued: Collection[str]) -> None:
-        if final_id(case) in queued or final_id(case, FINAL_TRACE) in queued:
+        if any(final_id(case, errand) in queued for errand in (FINAL, FINAL_TRACE, NEAR_TRACE)):
             return
-        small = not case.device.measures
-        known = [Shape.model_validate(shape).key for shape in case.search.shapes]
-        count = INTERPRETED_SHAPES if small else RANDOM_SHAPES
-        shapes = random_shapes(case.operator, secrets.randbits(64), count, known, small=small)
-        await self._dispatcher.submit(final_trace_job(case, shapes))
+        far, _ = _far(case)
+        await self._dispatcher.submit(final_trace_job(case, [*_drawn(case), *([far] if far else [])]))
+
+
+def _drawn(case: Case) -> list[Shape]:
+    """Random shapes for a finalist, small ones where they are interpreted, drawn from a fresh secret."""
+    small = not case.device.measures
+    known = [Shape.model_validate(shape).key for shape in case.search.shapes]
+    count = INTERPRETED_SHAPES if small else RANDOM_SHAPES
+    return random_shapes(case.operator, secrets.randbits(64), count, known, small=small)
+
+
+def _far(case: Case) -> tuple[Shape | None, str]:
+    """The shape with indices beyond 2^31 that a finalist is traced for; None and the reason where there is none."""
+    far = far_shape(case.operator)
+    if far is None:
+        return None, OUT_OF_RANGE
+    if any(case.operator.is_far(shape["dims"]) for shape in case.search.shapes):
+        return None, MET_BEFORE
+    return (far, "") if case.device.measures else (None, HOURS.format(far.key))
 
 
 def _is_same(bundle: Bundle, case: Case) -> bool:

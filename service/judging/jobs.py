@@ -31,8 +31,9 @@ AGAIN = "again"
 PARSED_KEPT = 64
 """Searches whose reference graphs are held in memory as jobs carry them, each some tens of kilobytes."""
 _PARSED: dict[str, tuple[Sequence[Mapping[str, Any]], tuple[Graph, ...]]] = {}
-FINAL, FINAL_TRACE = "final", "final-trace"
-"""End the ids of the two jobs on a finalist: its examination, and the trace before it."""
+FINAL, FINAL_TRACE, NEAR_TRACE = "final", "final-trace", "final-trace-near"
+"""End the ids of the jobs on a finalist: its examination, the trace before it, and the same once more without the shape
+with indices beyond 2^31, where that could not be traced."""
 FINAL_TRACE_S = 240.0
 """Seconds for the trace of a finalist, and again for the export of its reference: 200 shapes with, on one slow core, a
 second for each of a few dozen specialisations."""
@@ -112,13 +113,18 @@ def confirm_id(candidate: str, variant: int, device: str, incumbent: str) -> str
 
 
 def final_id(case: Case, errand: str = FINAL) -> str:
-    """Id of the job that examines the holder of a cell, or with `FINAL_TRACE` of the one that traces it for that."""
+    """Id of the job that examines the holder of a cell, or with another errand of one that traces it for that."""
     return f"{case.candidate.id}:{case.variant}:{case.device.name}:{errand}"
+
+
+def errand_of(job: str) -> str:
+    """The last part of a job's id."""
+    return job.rpartition(":")[2]
 
 
 def is_final(job: str) -> bool:
     """Whether a job is one on a finalist."""
-    return job.rpartition(":")[2] in (FINAL, FINAL_TRACE)
+    return errand_of(job) in (FINAL, FINAL_TRACE, NEAR_TRACE)
 
 
 def finalist_of(job: str) -> tuple[str, int, Device]:
@@ -136,7 +142,7 @@ def incumbent_of(report: Report) -> str | None:
 
     `AGAIN` where it repeats what an untrusted host reported.
     """
-    last = report.job.rpartition(":")[2]
+    last = errand_of(report.job)
     return last if report.kind == "confirm" or last == AGAIN else None
 
 
@@ -242,16 +248,23 @@ def _recording(search: Search) -> Device | None:
     return device if device.kind == "recorded" else None
 
 
-def final_trace_job(case: Case, random: Sequence[Shape]) -> TraceJob:
+def final_trace_job(case: Case, random: Sequence[Shape], errand: str = FINAL_TRACE) -> TraceJob:
     """Trace a finalist anew, for its search's shapes and for random ones, with the reference at all of them."""
     job = trace_job(case.search, case.operator, case.candidate)
     shapes = (*job.shapes, *random)
-    update = {"id": final_id(case, FINAL_TRACE), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
+    update = {"id": final_id(case, errand), "shapes": shapes, "references": True, "deadline_s": FINAL_TRACE_S}
     return job.model_copy(update=update)
 
 
-def final_job(case: Case, bundle: Bundle, graphs: tuple[Graph, ...]) -> FinalJob:
-    """Examine the holder of a cell, by its bundle for the search's shapes and for random ones."""
+def final_job(case: Case, bundle: Bundle, graphs: tuple[Graph, ...], unreached: str) -> FinalJob:
+    """Examine the holder of a cell, by its bundle for the search's shapes and for random ones.
+
+    Args:
+        case: The holder.
+        bundle: Its second trace.
+        graphs: The reference at every shape of it.
+        unreached: Why none has indices beyond 2^31; empty where one has.
+    """
     return FinalJob(
         id=final_id(case),
         search=case.search.id,
@@ -261,6 +274,7 @@ def final_job(case: Case, bundle: Bundle, graphs: tuple[Graph, ...]) -> FinalJob
         bundle=bundle,
         operator=case.operator,
         graphs=graphs,
+        unreached=unreached,
         device=case.device,
         source=case.candidate.source if case.device.kind == "model" else None,
     )

@@ -6,10 +6,12 @@ the benchmark shapes: boundary shapes mostly those of the first.
 
 import math
 import random
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from itertools import permutations
 
-from workers.protocol import Operator, Shape, ShapeRole
+from workers.protocol import FAR, Input, Operator, Shape, ShapeRole
 
 INTERPRETED_ELEMENTS = 2**16
 """Elements of all inputs together that Triton's interpreter gets through in well under a second."""
@@ -129,6 +131,38 @@ def random_shapes(operator: Operator, seed: int, count: int, known: Container[st
         shape = Shape(dims=dims, role=ShapeRole.RANDOM)
         found[shape.key] = shape
     return [shape for key, shape in found.items() if key not in known]
+
+
+def far_shape(operator: Operator) -> Shape | None:
+    """The smallest shape in the ranges at which an input has more than 2^31 elements; None if they do not reach so far.
+
+    All dimensions are as small as may be, but for those of one input: they grow to the ends of their ranges one after
+    the other, the last one as far as it must. Of all such shapes, by input and order, it is the one whose inputs take
+    the fewest bytes.
+    """
+    least = {name: low for name, (low, _) in operator.ranges.items()}
+    points = [
+        dims
+        for fixed in _fixed_sizes(operator)
+        for item in operator.given
+        for order in permutations(dict.fromkeys(name for name in item.shape if name in operator.ranges))
+        if operator.is_far(dims := _grown(operator, _clamped(operator, least, fixed), item, order))
+    ]
+    nearest = min(points, key=operator.input_bytes, default=None)
+    return None if nearest is None else Shape(dims=nearest, role=ShapeRole.RANDOM)
+
+
+def _grown(operator: Operator, dims: Dims, item: Input, order: Sequence[str | int]) -> Dims:
+    """Grow dimensions one after the other until an input has more than 2^31 elements, or all are at their largest."""
+    grown = dict(dims)
+    for name in map(str, order):
+        sizes = range(grown[name], operator.ranges[name][1])
+
+        def elements(size: int, name: str = name) -> int:
+            return math.prod(operator.input_shape(item, {**grown, name: size}))
+
+        grown[name] = sizes.start + bisect_right(sizes, FAR, key=elements)
+    return grown
 
 
 def _pattern(names: Sequence[str], *, first: int, between: int, last: int) -> Dims:

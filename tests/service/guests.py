@@ -10,7 +10,7 @@ from archive.records import Host, Search, SearchState
 from service.hiring.hosts import Application, Hosts
 from tests.service.workbench import Answers, Workbench
 from workers.errors import Dismissed
-from workers.protocol import AnyReport, Job
+from workers.protocol import PROTOCOL_VERSION, AnyReport, Job
 from workers.queue import Credential, HostLessee, Lease, Lessee, Porter, QueueUnavailable, WorkerStatus
 
 JOINED: list["Guest"] = []
@@ -110,6 +110,9 @@ class Guest:
 
 
 def application(
-    *, device: str | None = "model:sm_90", target: str | None = "sm_90", protocol_versions: tuple[int, ...] = (1,)
+    *,
+    device: str | None = "model:sm_90",
+    target: str | None = "sm_90",
+    protocol_versions: tuple[int, ...] = (PROTOCOL_VERSION,),
 ) -> Application:
     return Application("rig", protocol_versions, target, device, {"triton": "3.7.1"}, 8, "pid")

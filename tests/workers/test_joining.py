@@ -68,6 +68,9 @@ def test_the_standing_is_asked_for_by_id(answering: tuple[Answer, list[dict[str,
     start, asked = answering
     assert start(200, {"worker": "w", "state": "revoked"}).standing("w") == "revoked"
     assert asked[0]["path"] == "/api/v1/workers/w/standing"
+    told = {"worker": "w", "state": "left", "reason": "it speaks protocol 1"}
+    assert start(200, told).standing("w") == "left: it speaks protocol 1"
+    assert start(200, {**told, "state": "active"}).standing("w") == "active"
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

@@ -53,6 +53,8 @@ OPEN_S = 120.0
 LOOK_S = 300.0
 """Seconds for one look of the checker. Evaluating the largest reference in float64 takes a few, and a look asks for as
 many as a round has contents."""
+NO_MEMORY = ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED")
+"""How torch, the driver and libraries say that the card has too little memory."""
 JOBS_A_RUNNER = 2000
 """Jobs after which a runner gives way to its spare, so that nothing that a context remembers lasts for longer
 (evaluation protocol 5.3)."""
@@ -62,6 +64,10 @@ Serve: TypeAlias = Callable[[Channel], None]
 
 class CardFailed(Transient):
     """The card or one of the processes that use it failed; another try may succeed."""
+
+
+class NoMemory(CardFailed):
+    """The card has too little memory for what was asked, beside what others hold there."""
 
 
 class Crew:
@@ -131,6 +137,11 @@ class Crew:
         """Size of the runner's arena."""
         return self.opened.arena_bytes
 
+    @property
+    def memory_bytes(self) -> int:
+        """This crew's part of the card's memory."""
+        return self._memory_bytes
+
     def provide(self, needed_bytes: int) -> None:
         """Have a runner for a job, and an arena that is large enough, by another runner if need be.
 
@@ -141,7 +152,7 @@ class Crew:
 
         Raises:
             Ended: If it is more than this card has for an arena.
-            CardFailed: If the card or a process that uses it failed.
+            CardFailed: If the card or a process that uses it failed; `NoMemory` if others hold too much of it.
         """
         largest = self._memory_bytes // LARGEST_SHARE
         if needed_bytes > largest:
@@ -187,7 +198,7 @@ class Crew:
         """Have the checker look.
 
         Raises:
-            CardFailed: If it failed.
+            CardFailed: If it failed; `NoMemory` if the card's memory did not suffice.
         """
         try:
             return self._seen(order)
@@ -220,7 +231,7 @@ class Crew:
         except (ChildDied, ChildSilent) as error:
             raise CardFailed(f"the checker is lost: {error}") from error
         if not isinstance(reply, Examined):
-            raise CardFailed(f"the checker failed: {_said(reply)}")
+            raise _failure("the checker failed", reply)
         return reply
 
     def _asked(self, order: Order, patience_s: float) -> Reply:
@@ -242,7 +253,7 @@ class Crew:
         self._replace_runner()
         if isinstance(reply, Fault):
             raise Ended(stage, Outcome.DEVICE_FAULT, _explained(reply.error))
-        raise CardFailed(f"the runner failed: {_said(reply)}")
+        raise _failure("the runner failed", reply)
 
     @property
     def _usual_bytes(self) -> int:
@@ -271,7 +282,7 @@ class Crew:
         except (ChildDied, ChildSilent) as error:
             raise CardFailed(f"a runner is lost: {error}") from error
         if not isinstance(reply, Opened):
-            raise CardFailed(f"there is no room for an arena of {arena_bytes} bytes: {_said(reply)}")
+            raise _failure(f"there is no room for an arena of {arena_bytes} bytes", reply)
         self.opened = reply
         self.look(self._attention)
 
@@ -311,6 +322,13 @@ def _greeting(child: Line) -> Opened:
     if not isinstance(reply, Opened):
         raise CardFailed(f"a process could not open the card: {_said(reply)}")
     return reply
+
+
+def _failure(what: str, reply: Reply) -> CardFailed:
+    """The failure that an answer of a child's is."""
+    said = _said(reply)
+    lacking = isinstance(reply, Refused) or any(words in said for words in NO_MEMORY)
+    return (NoMemory if lacking else CardFailed)(f"{what}: {said}")
 
 
 def _said(reply: Reply) -> str:

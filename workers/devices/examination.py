@@ -4,15 +4,17 @@ import secrets
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from workers.assembler import MachineCode
-from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
+from workers.devices.crew import NoMemory
+from workers.devices.finals import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, far_plan, random_plans, skipped
 from workers.devices.measurement import Setting, assemble_again
 from workers.devices.selection import contract_bytes
 from workers.devices.trial import Runs, Trial, room_for
 from workers.devices.verdict import Ended, timed
 from workers.orders import SECRET_BYTES, Side
-from workers.protocol import Bundle, CheckResult, FinalJob, Graph, Operator, Outcome, ShapeRole, Stage
+from workers.protocol import Bundle, CheckResult, FinalJob, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
 
@@ -25,6 +27,10 @@ OUTCOMES = {
 }
 """What a finding of a tool makes of a finalist: what comes of a race, or of memory that nobody wrote, is left to
 chance."""
+UNDECIDED = (Outcome.PLAN_REJECTED, Outcome.HANG)
+"""What says nothing against a plan at so large a shape: arenas may be too small for it, and its run may take long."""
+REFERENCE_BYTES = 8
+"""Of an element in float64, which expected results are worked out in."""
 SANITISED_BYTES = 2**30
 """Bytes of inputs and results up to which a plan runs under the sanitizer, in memory beside the runner's."""
 
@@ -50,7 +56,7 @@ class Examination:
     stages_s: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Make all checks, quick ones first.
+        """Make all checks, quick ones first; what takes most of the card's memory comes last.
 
         Raises:
             Ended: At the first that fails.
@@ -64,6 +70,8 @@ class Examination:
         for tool in TOOLS:
             with timed(self.stages_s, tool):
                 self._sanitise(tool, rehearsal)
+        with timed(self.stages_s, FAR_INDICES):
+            self._run_far(codes)
 
     @property
     def sanitised(self) -> bool:
@@ -75,10 +83,12 @@ class Examination:
         return tuple(self.checks.get(name, skipped(name, "not reached")) for name in FINAL_CHECKS)
 
     def _run_random_shapes(self, codes: Mapping[str, MachineCode]) -> None:
-        job, plans = self.job, list(random_plans(self.job.bundle))
-        bundles = {Side.CANDIDATE: job.bundle}
-        self.setting.crew.provide(room_for(job.bundle, runs=1))
-        trial = Trial(self.setting.crew, job.operator, job.graphs, bundles, codes, fresh=True)
+        job, plans = self.job, list(random_plans(self.job.bundle, self.job.operator))
+        if not plans:
+            self.checks[RANDOM_SHAPES] = skipped(RANDOM_SHAPES, "the operator has no ranges to draw shapes from")
+            return
+        self.setting.crew.provide(room_for(job.bundle.restricted([plan for _, plan, _ in plans]), runs=1))
+        trial = Trial(self.setting.crew, job.operator, job.graphs, {Side.CANDIDATE: job.bundle}, codes, fresh=True)
         try:
             for index, _, draws in plans:
                 trial.run(Runs(index, name, 1) for name in draws)
@@ -88,11 +98,46 @@ class Examination:
             self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="failed", detail=reason)
             raise Ended(Stage.FINAL, Outcome(str(ended.found["outcome"])), f"at a random shape: {reason}") from ended
         detail = f"{len(plans)} shapes, two draws each"
-        self.checks[RANDOM_SHAPES] = (
-            CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
-            if plans
-            else skipped(RANDOM_SHAPES, "the operator has no ranges to draw shapes from")
-        )
+        self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
+
+    def _run_far(self, codes: Mapping[str, MachineCode]) -> None:
+        """Run the shape with indices beyond 2^31. What the card has no memory or time for is nobody's failure."""
+        plan = far_plan(self.job.bundle, self.job.operator)
+        if plan is None:
+            self.checks[FAR_INDICES] = skipped(FAR_INDICES, self.job.unreached or "no such shape was asked for")
+            return
+        key = plan.shape.key
+        try:
+            result = self._far_result(plan, codes)
+        except NoMemory as error:
+            result = skipped(FAR_INDICES, f"{key} does not fit the card: {error}")
+        except Ended as ended:
+            if ended.found["outcome"] not in UNDECIDED:
+                self.checks[FAR_INDICES] = CheckResult(name=FAR_INDICES, verdict="failed", detail=str(ended))
+                outcome, reason = Outcome(str(ended.found["outcome"])), f"where indices exceed 2^31: {ended}"
+                raise Ended(Stage.FINAL, outcome, reason) from ended
+            result = skipped(FAR_INDICES, f"{key}: {ended}")
+        self.checks[FAR_INDICES] = result
+
+    def _far_result(self, plan: Plan, codes: Mapping[str, MachineCode]) -> CheckResult:
+        """What comes of running a plan on one draw, alone in the arena.
+
+        Raises:
+            Ended: If it is not right, or the arena too small for it.
+            CardFailed: If the card failed; `NoMemory` if it has too little memory.
+        """
+        job, crew = self.job, self.setting.crew
+        bundle = job.bundle.restricted([plan])
+        (graph,) = (graph for graph in job.graphs if graph.shape.key == plan.shape.key)
+        needed = room_for(bundle, runs=1) + judging_bytes(job.operator, graph)
+        if needed > crew.memory_bytes:
+            beside = f"with a reference in float64 it takes {needed / 1e9:.0f} GB, and {crew.memory_bytes / 1e9:.0f}"
+            return skipped(FAR_INDICES, f"{plan.shape.key} does not fit the card: {beside} are there")
+        crew.provide(room_for(bundle, runs=1))
+        trial = Trial(crew, job.operator, (graph,), {Side.CANDIDATE: bundle}, codes, fresh=True)
+        trial.run([Runs(0, "normal", 1)])
+        trial.check_idle()
+        return CheckResult(name=FAR_INDICES, verdict="passed", detail=f"{plan.shape.key}, one draw")
 
     def _sanitise(self, tool: str, rehearsal: Rehearsal) -> None:
         if self.sanitizer is None:
@@ -115,6 +160,13 @@ class Examination:
             plans=sanitised(bundle, self.job.graphs, self.job.operator),
             seed=secrets.token_hex(SECRET_BYTES),
         )
+
+
+def judging_bytes(operator: Operator, graph: Graph) -> int:
+    """Bytes that looking at a run takes at least: inputs made again, and inputs and results in float64."""
+    dims = graph.shape.dims
+    sizes = [prod(operator.input_shape(item, dims)) for item in operator.given]
+    return operator.input_bytes(dims) + REFERENCE_BYTES * sum([*sizes, *map(prod, graph.output_shapes)])
 
 
 def sanitised(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from workers import jail
 from workers.assembler import assemble
 from workers.checks import CHECKS, Check, Evidence, Expectation, Ledger
 from workers.devices.base import DeviceBench
-from workers.devices.finals import FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
+from workers.devices.finals import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
 from workers.devices.interpretation import Result, Unusable, interpret
 from workers.devices.metering import Executed, extrapolated, floor_of, predicted_us, raised, sampled
 from workers.devices.selection import TOTAL_BYTES, Case, contract_bytes, cost, select_cases, within
@@ -129,6 +129,7 @@ class ModelDevice(DeviceBench):
         """
         report, stages_s = self._report(job), dict[str, float]()
         results = {name: skipped(name, NO_CARD) for name in FINAL_CHECKS}
+        results[FAR_INDICES] = skipped(FAR_INDICES, job.unreached or NO_CARD)
         found: dict[str, object] = {}
         try:
             results[RANDOM_SHAPES] = _run_random_shapes(job, stages_s)
@@ -215,7 +216,7 @@ def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult
         Ended: If a result is not right, or cannot be known.
     """
     graphs = {graph.shape.key: graph for graph in job.graphs}
-    plans = list(random_plans(job.bundle))
+    plans = list(random_plans(job.bundle, job.operator))
     costs = {key: cost(job.operator, graph) for key, graph in graphs.items()}
     every = [Case(plan, graphs[plan.shape.key], draws, costs[plan.shape.key]) for _, plan, draws in plans]
     cases = within(every, TOTAL_BYTES)

@@ -4,7 +4,7 @@ Pure data, no torch. Read `operator` (what to compute), `plan` (what a candidate
 order.
 """
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire
+from workers.protocol.base import PROTOCOL_VERSION, Wire, check_protocol
 from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
 from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, Device, Seat, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
@@ -23,6 +23,7 @@ from workers.protocol.job import (
 )
 from workers.protocol.operator import (
     DTYPE_BYTES,
+    FAR,
     BenchmarkShape,
     Distribution,
     Input,
@@ -70,6 +71,7 @@ __all__ = [
     "ANSWER",
     "DEVICE_TARGETS",
     "DTYPE_BYTES",
+    "FAR",
     "FIRST_CARD",
     "JOB",
     "MAX_SOURCE_BYTES",
@@ -136,6 +138,7 @@ __all__ = [
     "View",
     "Wire",
     "bundle_of",
+    "check_protocol",
     "device_of_card",
     "label",
     "patience_s",

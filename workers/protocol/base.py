@@ -3,10 +3,14 @@
 import json
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-PROTOCOL_VERSION = 1
-"""Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused."""
+PROTOCOL_VERSION = 2
+"""Raised whenever the meaning of a plan, a check or a figure changes; reports of another version are never reused.
+
+2: seals, feints, decoys, stand-ins for NaN, tolerances for clamps and outliers, 24 KiB of local memory, three clocks,
+tighter controls, floors by operations, an environment that nothing sways, finalists beyond 2^31.
+"""
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
 """How JSON without a word for them spells these numbers (`ser_json_inf_nan` below)."""
@@ -21,6 +25,21 @@ class Wire(BaseModel):
         """What JSON text of it parses to: infinities are spelled, where `model_dump` leaves numbers JSON has not."""
         parsed: dict[str, Any] = json.loads(self.model_dump_json())
         return parsed
+
+
+def check_protocol(version: int) -> int:
+    """A version of the protocol, if it is ours.
+
+    Raises:
+        ValueError: If it is another, whose plans, checks and figures mean something else; says which.
+    """
+    if version != PROTOCOL_VERSION:
+        raise ValueError(f"it follows protocol {version}, and here protocol {PROTOCOL_VERSION} is followed")
+    return version
+
+
+Ours = Annotated[int, AfterValidator(check_protocol)]
+"""The protocol of a job. One of another checkout, left in the queue, cannot be read, and is sent again as ours."""
 
 
 def _read_constant(value: object) -> object:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire
+from workers.protocol.base import PROTOCOL_VERSION, Ours, Wire
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.operator import Operator, Shape
@@ -49,7 +49,7 @@ class TraceJob(Wire):
     references: bool = False
     """Whether to export the operator's reference for the same shapes as well, without passing its gate again: what a
     finalist's random shapes need, which nobody knew before."""
-    protocol_version: int = PROTOCOL_VERSION
+    protocol_version: Ours = PROTOCOL_VERSION
 
 
 class MeasureJob(Wire):
@@ -75,7 +75,7 @@ class MeasureJob(Wire):
     """Whether to relate the pacer to the baselines. Without that, a report has times of the race alone and no speedup;
     timing baselines anew takes a card half a minute for every operator."""
     deadline_s: float = 120.0
-    protocol_version: int = PROTOCOL_VERSION
+    protocol_version: Ours = PROTOCOL_VERSION
 
     @property
     def subject(self) -> str:
@@ -99,7 +99,7 @@ class ConfirmJob(Wire):
     pacer: Bundle | None = None
     """As in a measure job."""
     deadline_s: float = MEASURED_DEADLINE_S
-    protocol_version: int = PROTOCOL_VERSION
+    protocol_version: Ours = PROTOCOL_VERSION
 
     @property
     def subject(self) -> str:
@@ -122,11 +122,13 @@ class FinalJob(Wire):
     operator: Operator
     graphs: tuple[Graph, ...]
     """The reference at every shape of the bundle."""
+    unreached: str = ""
+    """Why no random shape of the bundle has an input of more than 2^31 elements; empty where one has."""
     device: Device
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] | None = None
     """As in a measure job."""
     deadline_s: float = MEASURED_DEADLINE_S
-    protocol_version: int = PROTOCOL_VERSION
+    protocol_version: Ours = PROTOCOL_VERSION
 
     @property
     def subject(self) -> str:

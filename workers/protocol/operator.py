@@ -15,6 +15,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from workers.protocol.base import Wire
 
+FAR = 2**31
+"""Elements from which on an index of 32 bits with a sign does not reach."""
 DTYPE_BYTES = {
     "bool": 1,
     "int8": 1,
@@ -306,6 +308,10 @@ class Operator(Wire):
     def input_shape(self, item: Input, dims: dict[str, int]) -> tuple[int, ...]:
         """Sizes of an input at a point of the space."""
         return tuple(dims[extent] if isinstance(extent, str) else extent for extent in item.shape)
+
+    def is_far(self, dims: dict[str, int]) -> bool:
+        """Whether an input has more elements at a point of the space than 32 bits with a sign can count."""
+        return any(prod(self.input_shape(item, dims)) > FAR for item in self.given)
 
     def input_bytes(self, dims: dict[str, int]) -> int:
         """Bytes of everything that a plan is given at a point of the space."""

@@ -19,6 +19,7 @@ from workers.protocol import (
     REPORT,
     AnyReport,
     Job,
+    check_protocol,
 )
 from workers.queue.addressing import answer_to
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
@@ -178,9 +179,9 @@ class Dispatcher:
     async def collect(self, count: int = 64, block_ms: int = 1_000) -> list[Delivery]:
         """Take reports in, waiting for some if there are none. Each comes back until it is acknowledged.
 
-        Of one that cannot be read it is told which job it is about. Dropped are reports that do not even say that, or
-        that name another worker than the one whose stream they are in, and those of hosts that cannot be read, or on
-        jobs whose lease they do not hold; `refused` counts the hosts'.
+        Of one that cannot be read, or that follows another protocol, it is told which job it is about. Dropped are
+        reports that do not even say that, or that name another worker than the one whose stream they are in, and those
+        of hosts that cannot be read, or on jobs whose lease they do not hold; `refused` counts the hosts'.
 
         Args:
             count: How many reports to take; where there are more workers than that, one of each.
@@ -297,6 +298,7 @@ class Dispatcher:
             report = REPORT.validate_json(text)
             if report.worker != entry.worker:
                 raise ValueError(f"it names the worker {report.worker}")
+            check_protocol(report.protocol_version)
             if not is_host(entry.worker):
                 return Delivery(report, entry.receipt)
             job, known = await self._accepted(report)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from archive.errors import Conflict, NotFound
-from archive.records import EMPTY_CELL, Elite, Offer, Placement
+from archive.records import EMPTY_CELL, Elite, Offer, Placement, Span
 from archive.store import Store
-from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
+from tests.archive.samples import DEVICE, new_report, offer, stored_candidate, stored_search
 
 NEW, IMPROVED, REJECTED, STALE = Placement.NEW, Placement.IMPROVED, Placement.REJECTED, Placement.STALE
 RIVALS = 40
@@ -34,6 +34,20 @@ async def test_an_offer_becomes_the_elite(store: Store, subject: tuple[str, str]
     kept = {name: value for name, value in vars(challenger).items() if name != "incumbent"}
     assert elite == Elite(**kept, revision=1, placed_at=elite.placed_at)
     assert await store.elites.list(subject[0], DEVICE, 1) == [elite]
+
+
+async def test_an_elite_tells_by_which_protocol_it_was_judged(store: Store, subject: tuple[str, str]) -> None:
+    known, unknown = offer(*subject, 1.5, cell=3), offer(*subject, 1.25, cell=4)
+    await store.reports.save(new_report(*subject, job=known.job, protocol_version=7))
+    for each in (known, unknown):
+        await store.elites.offer(each)
+    versions = [elite.protocol_version for elite in await store.elites.list(subject[0], DEVICE, 1)]
+    assert versions == [7, None]
+    best = await store.elites.best(subject[0], DEVICE)
+    mark, _ = await store.views.marks(subject[0], DEVICE, 1, limit=2)
+    assert best is not None and best.protocol_version == mark.protocol_version == 7
+    (place,) = await store.views.places((subject[0], DEVICE, 1), Span(5, 1), Span(1, 1))
+    assert place.mark.protocol_version == 7
 
 
 @pytest.mark.parametrize("objective, placement", [(1.1, IMPROVED), (1.0, REJECTED), (0.9, REJECTED)])

@@ -26,6 +26,7 @@ from service.coordinator import Coordinator
 from service.embedded import EmbeddedServer
 from service.settings import Settings
 from tests.service import records
+from workers.protocol import PROTOCOL_VERSION
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ async def place(store: Store, search: Search, candidate: str, *, cell: int, obje
         search=search.id,
         candidate=candidate,
         bundle=bundle.identity,
+        protocol_version=PROTOCOL_VERSION if cell else 1,
     )
     await store.reports.save(
         NewReport(

@@ -5,6 +5,7 @@ import pytest
 
 from archive.descriptors import DESCRIPTORS
 from tests.service import records
+from workers.protocol import PROTOCOL_VERSION
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,6 +31,15 @@ async def test_the_archive_shows_axes_in_words_and_held_cells(client: httpx.Asyn
 async def test_each_device_has_an_archive_of_its_own(client: httpx.AsyncClient, filled) -> None:
     other = (await client.get(f"/searches/{filled.search.id}/archive", params={"device": "model:sm_80"})).json()
     assert (other["device"], other["elites"]) == ("model:sm_80", [])
+
+
+@pytest.mark.parametrize(("part", "name"), [("archive", "elites"), ("elites", "items")])
+async def test_elites_of_an_older_protocol_are_shown_as_such(
+    client: httpx.AsyncClient, filled, part: str, name: str
+) -> None:
+    shown = (await client.get(f"/searches/{filled.search.id}/{part}")).json()[name]
+    told = {elite["candidate"]: (elite["protocol_version"], elite["outdated"]) for elite in shown}
+    assert told == {filled.first: (1, True), filled.best: (PROTOCOL_VERSION, False)}
 
 
 @pytest.mark.parametrize("part", ["archive", "elites"])

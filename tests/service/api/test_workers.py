@@ -34,7 +34,7 @@ async def test_a_worker_joins_and_gets_a_user_of_its_own(client: httpx.AsyncClie
     answer = await client.post("/workers/join", json=RIG)
     joined = answer.json()
     assert (answer.status_code, answer.headers["cache-control"]) == (201, "no-store")
-    assert joined["protocol_version"] == 1 and joined["ca"] is None
+    assert joined["protocol_version"] == 2 and joined["ca"] is None
     address = service.redis_url.rpartition("@")[2]
     assert joined["redis_url"] == f"redis://{address}"
     with redis.Redis.from_url(
@@ -49,7 +49,11 @@ async def test_a_worker_joins_and_gets_a_user_of_its_own(client: httpx.AsyncClie
     assert (shown["name"], shown["trusted"], shown["state"], shown["done"]) == ("rig-3", False, "active", 0)
     assert (shown["kinds"], shown["cores"], shown["versions"]) == (["trace"], 8, {"triton": "3.7.1"})
     assert "password" not in str(shown) and "digest" not in str(shown)
-    assert (await client.get(f"/workers/{host.id}/standing")).json() == {"worker": host.id, "state": "active"}
+    assert (await client.get(f"/workers/{host.id}/standing")).json() == {
+        "worker": host.id,
+        "state": "active",
+        "reason": "",
+    }
 
 
 @pytest.mark.parametrize(

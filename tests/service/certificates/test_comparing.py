@@ -131,6 +131,7 @@ def test_times_of_another_device_say_nothing() -> None:
 
 def test_only_versions_that_both_name_are_compared() -> None:
     assert other_versions({"torch": "1", "card": "a"}, {"torch": "1", "card": "b", "triton": "2"}) == ""
+    assert other_versions({"protocol": "1"}, {"protocol": "2"}) == "protocol 2 instead of 1"
     assert other_versions({"torch": "1"}, {"torch": "2"}) == "torch 2 instead of 1"
 
 

@@ -15,6 +15,8 @@ from archive.records import NewCandidate, NewSearch, NewVariant, Offer, Traced
 from archive.store import Store
 from service.cli import app
 from service.errors import BadInput, NotFound
+from service.judging.jobs import Case
+from service.judging.reports import record
 from tests.archives import archive_in
 from tests.service import records
 
@@ -51,13 +53,35 @@ async def fill(folder: Path) -> None:
     await store.close()
 
 
+async def judged_long_ago(folder: Path) -> None:
+    """Add the report that the elite rests on, of the first protocol."""
+    store = await Store.open(archive_in(folder))
+    report = records.report(
+        {"N=1024": 1.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, protocol_version=1
+    )
+    candidate = await store.candidates.get(records.CANDIDATE_ID)
+    case = Case(records.search(id=records.SEARCH_ID), records.OPERATOR, candidate, 0, report.bundle, report.device)
+    await store.reports.save(record(case, report))
+    await store.close()
+
+
 def test_best_shows_the_elite_and_its_source(reef: Reef, filled: None, tmp_path: Path) -> None:
     shown = reef("best", "--out", str(tmp_path / "kernels"), "--json")
     best = json.loads(shown.stdout)
     assert (best["candidate"], best["source"]) == (records.CANDIDATE_ID, records.SEED)
     assert records.SEED in Path(best["file"]).read_text()
     assert best["figures"].startswith("PREDICTED") and best["baselines"] == {}
-    assert "1.250x" in reef("best", records.SEARCH_ID).stdout
+    text = reef("best", records.SEARCH_ID).stdout
+    assert "1.250x" in text and "protocol" not in text
+    assert (best["protocol_version"], best["outdated"]) == (None, False)
+
+
+def test_best_says_that_an_elite_was_judged_by_an_older_protocol(reef: Reef, filled: None, tmp_path: Path) -> None:
+    asyncio.run(judged_long_ago(tmp_path))
+    best = json.loads(reef("best", "--json").stdout)
+    assert (best["protocol_version"], best["outdated"]) == (1, True)
+    text = reef("best").stdout
+    assert "1.250x*" in text and "It was judged by protocol 1" in text
 
 
 def test_plan_show_says_what_every_plan_does(reef: Reef, filled: None) -> None:

@@ -10,6 +10,7 @@ from archive.records import Axis, Elite
 from service.api.schemas import Archive
 from service.cli.pictures import elite_table, heat_map
 from tests.service import records
+from workers.protocol import PROTOCOL_VERSION
 
 AXES = tuple(DESCRIPTORS[name].axis for name in ("num_warps", "launches", "registers"))
 
@@ -50,6 +51,13 @@ def test_an_empty_archive_is_a_map_of_dots() -> None:
 def test_a_grid_of_one_axis_can_be_drawn() -> None:
     text = _print(heat_map(_archive(AXES[:1], [records.elite(cell=2, objective=1.5)])))
     assert "1.50" in text
+
+
+def test_elites_of_an_older_protocol_are_marked_and_explained() -> None:
+    fresh, older = records.elite(objective=1.75, protocol_version=PROTOCOL_VERSION), records.elite(protocol_version=1)
+    text = _print(elite_table(_archive(records.search().axes, [fresh, older])))
+    assert "1.750x " in text and "1.250x*" in text and "* judged by an older protocol" in text
+    assert "protocol" not in _print(elite_table(_archive(records.search().axes, [fresh])))
 
 
 def test_elites_come_best_first_with_their_place_in_words() -> None:

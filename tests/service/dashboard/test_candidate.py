@@ -1,3 +1,4 @@
+import httpx
 import pytest
 
 from archive.errors import NotFound
@@ -18,6 +19,14 @@ async def test_a_variant_is_held_against_the_seed_and_the_floor(service: Service
     assert values["num_warps"] == 2 and values["tensor_core"] is None, "the position of a kind among kinds is no figure"
     assert page.against is not None and page.against.id == filled.first
     assert [line.kind for line in page.changes or ()].count("add") == 1
+
+
+async def test_a_report_of_an_older_protocol_is_marked(pages: httpx.AsyncClient, filled: Filled) -> None:
+    shown = {each: (await pages.get(f"/candidates/{each}")).text for each in (filled.first, filled.best)}
+    assert ["older protocol" in text for text in shown.values()] == [True, False]
+    assert "protocol 1" in shown[filled.first]
+    text = (await pages.get(f"/searches/{filled.search.id}")).text
+    assert text.count("judged by protocol 1, an older one") == 1 and "judged by an older protocol" in text
 
 
 async def test_what_does_not_exist_is_not_found(service: Service, filled: Filled) -> None:

@@ -8,6 +8,7 @@ from service.dashboard.maps import View, draw, load_places
 from service.errors import BadInput
 from tests.archive.samples import offer, stored_candidate, stored_search
 from tests.service import records
+from workers.protocol import PROTOCOL_VERSION
 
 AXES = (Axis("num_warps", 6), Axis("registers", 5), Axis("memory_path", 3))
 SEARCH = records.search(axes=AXES)
@@ -52,6 +53,14 @@ async def test_places_are_read_as_the_view_says(store: Store) -> None:
     assert found == {(1, 2, 2), (5, 0, 1), (0, 4, 1)}
     turned = View.of(search, {"x": "memory_path", "y": "num_warps", "registers": "2"})
     assert {(place.x, place.y) for place in await load_places(store, search, turned)} == {(0, 1), (1, 1)}
+
+
+def test_squares_of_an_older_protocol_are_marked_with_a_legend() -> None:
+    older, ours = (mark(1, 2, 0, 3.0, protocol_version=version) for version in (1, PROTOCOL_VERSION))
+    places = [placed(1, 2, older), placed(5, 0, ours), placed(0, 4, MARKS[3])]
+    drawn = draw(SEARCH, View.of(SEARCH, {}), places, records.NOW)
+    assert drawn.older and [square.name for square in drawn.squares if square.older] == ["at-1-2"]
+    assert not draw(SEARCH, View.of(SEARCH, {}), PLACES, records.NOW).older
 
 
 def test_a_square_shows_the_best_over_the_axes_that_are_not_drawn() -> None:

@@ -11,6 +11,7 @@ import redis
 
 from archive.records import HostState, PlacementRecord, Search
 from service.errors import Conflict, NotFound
+from service.hiring import hosts
 from service.hiring.hosts import MOST_DISAGREED, Hosts, address_for_hosts
 from service.judging import vetting
 from service.judging.finals import finalists
@@ -22,6 +23,7 @@ from tests.service.searching.test_evolution import TUNABLE
 from tests.service.workbench import Answers, Workbench
 from workers.errors import Dismissed
 from workers.protocol import (
+    PROTOCOL_VERSION,
     AnyReport,
     ConfirmJob,
     FinalJob,
@@ -411,7 +413,19 @@ async def test_who_speaks_no_version_of_ours_is_told_what_to_install(
         await guest.hosts.join(application(protocol_versions=offered), None)
     assert refused.value.field == "protocol_versions"
     both = await guest.hosts.join(application(protocol_versions=(1, 2)), None)
-    assert both.host.protocol_version == 1
+    assert both.host.protocol_version == 2
+
+
+async def test_a_host_that_joined_under_another_protocol_is_let_go_and_told_why(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = await Guest.join(bench, None)
+    assert (await guest.record()).state is HostState.ACTIVE
+    monkeypatch.setattr(hosts, "SPOKEN", (PROTOCOL_VERSION + 1,))
+    host = await guest.record()
+    assert host.state is HostState.LEFT and "install a newer kernelreef on the worker" in host.reason
+    with pytest.raises(Dismissed):
+        await guest.lease()
 
 
 def test_hosts_are_told_no_credential_of_ours() -> None:

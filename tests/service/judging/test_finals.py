@@ -7,12 +7,14 @@ import pytest
 
 from archive.records import Placement, SearchState
 from service.events import EliteWithdrawn
+from service.judging import assignments, jobs
 from service.judging import finals as module
 from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES, finalists
 from tests.service import records
 from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
 from tests.service.workbench import Answers, Workbench
-from workers.protocol import FinalJob, Outcome, ShapeRole, TraceJob
+from workers.protocol import PROTOCOL_VERSION, FinalJob, Outcome, ShapeRole, TraceJob, TraceReport
+from workers.protocol import operator as operators
 
 SIZES = (10, 11)
 """Of two seeds, each in a cell of its own."""
@@ -35,9 +37,9 @@ async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(ben
     held = await elites(bench, search)
     assert {elite.bundle for elite in held} == {identity(size) for size in SIZES}
     traces = [job for job in bench.answers.finals if isinstance(job, TraceJob)]
-    jobs = [job for job in bench.answers.finals if isinstance(job, FinalJob)]
-    assert len(traces) == len(jobs) == len(SIZES)
-    assert {job.finalist for job in jobs} == {elite.bundle for elite in held}
+    finals = [job for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(traces) == len(finals) == len(SIZES)
+    assert {job.finalist for job in finals} == {elite.bundle for elite in held}
     drawn = [shape for shape in traces[0].shapes if shape.role is ShapeRole.RANDOM]
     assert 150 < len(drawn) <= RANDOM_SHAPES and traces[0].references
     assert traces[0].shapes != traces[1].shapes, "each is examined on shapes of its own"
@@ -92,6 +94,81 @@ async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
     second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
     assert len(bench.answers.finals) == before
     assert len(await finalists(bench.store, await elites(bench, second))) == len(SIZES)
+
+
+async def test_nothing_that_an_older_protocol_found_is_used_again(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    answers, done = bench.answers, (len(bench.answers.finals), len(bench.answers.seen))
+    for using in (assignments, jobs, module):
+        monkeypatch.setattr(using, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    assert len(await elites(bench, second)) == len(SIZES)
+    assert (len(answers.finals), len(answers.seen)) == tuple(2 * count for count in done)
+
+
+@pytest.fixture
+def reaching(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranges of the operator reach to indices that count as beyond 2^31, at their end."""
+    monkeypatch.setattr(operators, "FAR", 8191)
+
+
+FAR_DIMS = {"N": 8192}
+
+
+def examined(bench: Workbench) -> list[FinalJob]:
+    return [job for job in bench.answers.finals if isinstance(job, FinalJob)]
+
+
+@pytest.mark.usefixtures("reaching")
+async def test_a_finalist_on_a_card_meets_one_shape_with_indices_beyond_2_to_the_31(bench: Workbench) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    for job in bench.answers.finals:
+        shapes = job.shapes if isinstance(job, TraceJob) else [plan.shape for plan in job.bundle.plans]
+        assert (shapes[-1].dims, shapes[-1].role) == (FAR_DIMS, ShapeRole.RANDOM)
+    assert [job.unreached for job in examined(bench)] == [""] * len(SIZES)
+
+
+@pytest.mark.usefixtures("reaching")
+@pytest.mark.parametrize("outcome", [Outcome.PLAN_REJECTED, Outcome.TRACE_TIMEOUT, Outcome.WORKER_LOST])
+async def test_what_cannot_be_traced_at_so_large_a_shape_is_examined_without_it(
+    bench: Workbench, outcome: Outcome
+) -> None:
+    class Cramped(Answers):
+        def _traced(self, job: TraceJob) -> TraceReport:
+            report = super()._traced(job)
+            if job.shapes[-1].dims != FAR_DIMS:
+                return report
+            return report.model_copy(update={"outcome": outcome, "reason": "too large", "variants": ()})
+
+    bench.answers = Cramped()
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert [job.unreached for job in examined(bench)] == ["its plan for N=8192 could not be traced"] * len(SIZES)
+    assert len([job for job in bench.answers.finals if isinstance(job, TraceJob)]) == 2 * len(SIZES)
+    stamps = await finalists(bench.store, await elites(bench, search))
+    assert [stamp.standing for stamp in stamps.values()] == ["passed"] * len(SIZES)
+
+
+@pytest.mark.usefixtures("reaching")
+async def test_an_interpreter_is_not_asked_for_so_large_a_shape(bench: Workbench) -> None:
+    bench.devices = (records.DEVICE,)
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    assert {job.unreached for job in examined(bench)} == {"an interpreter would take hours for N=8192"}
+    assert all(plan.shape.dims != FAR_DIMS for job in examined(bench) for plan in job.bundle.plans)
+
+
+async def test_where_the_ranges_do_not_reach_so_far_the_examination_says_so(bench: Workbench) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    assert {job.unreached for job in examined(bench)} == {module.OUT_OF_RANGE}
+
+
+async def test_shapes_that_a_search_has_by_itself_are_far_enough(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators, "FAR", 4095)
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    assert {job.unreached for job in examined(bench)} == {module.MET_BEFORE}
 
 
 async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:

@@ -11,10 +11,11 @@ from service.operators.shapes import (
     ROOMY_ELEMENTS,
     all_shapes,
     boundary_shapes,
+    far_shape,
     held_out_shapes,
     random_shapes,
 )
-from workers.protocol import ShapeRole
+from workers.protocol import FAR, ShapeRole
 
 CATALOGUE = load_catalogue()
 
@@ -240,3 +241,48 @@ def test_random_shapes_are_new_alike_for_a_seed_and_in_range():
     assert small and all(math.prod(shape.dims.values()) <= INTERPRETED_ELEMENTS for shape in small)
     assert random_shapes(operator({}), 5, 200, (), small=False) == []
     assert len(random_shapes(operator({"M": [1, 2]}), 5, 200, (), small=False)) == 2
+
+
+def least_beyond(item):
+    """The fewest elements of the one input that are more than 2^31, by trying every number of rows."""
+    (low_m, high_m), (low_n, high_n) = item.ranges["M"], item.ranges["N"]
+    rows = ((m, max(low_n, FAR // m + 1)) for m in range(low_m, high_m + 1))
+    return min(m * n for m, n in rows if n <= high_n)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ({"M": [1, 8192], "N": [1, 524288]}, (8192, 262145)),
+        ({"M": [1, 65536], "N": [1, 65537]}, (32768, 65537)),
+        ({"M": [4, 10**7], "N": [512, 1024]}, (2**22 + 1, 512)),
+    ],
+)
+def test_the_far_shape_is_the_smallest_with_an_input_of_more_than_2_to_the_31_elements(ranges, expected):
+    item = operator(ranges)
+    found = far_shape(item)
+    assert (found.dims["M"], found.dims["N"]) == expected and found.role is ShapeRole.RANDOM
+    assert item.is_far(found.dims) and found == far_shape(item)
+    # Pairs of sizes that are at no end of their ranges come nearer by a thousandth at most.
+    assert math.prod(expected) <= 1.001 * least_beyond(item)
+
+
+@pytest.mark.parametrize("ranges", [{}, {"M": [1, 32768]}, {"M": [1, 32768], "N": [1, 65536]}])
+def test_ranges_that_do_not_reach_so_far_have_no_far_shape(ranges):
+    assert far_shape(operator(ranges)) is None
+
+
+def test_sizes_without_a_range_count_with_those_of_the_benchmark_that_takes_least():
+    sizes = ({"M": 64, "N": 512}, {"M": 64, "N": 2**20})
+    assert far_shape(operator({"M": [1, 4096]}, sizes)).dims == {"M": 2049, "N": 2**20}
+    square = operator({"N": [1, 10**6]}, ({"N": 64},), ("N", "N"))
+    assert far_shape(square).dims == {"N": 46341}
+
+
+def test_some_operators_of_the_catalogue_reach_so_far():
+    found = {name: shape for name, shape in ((each.name, far_shape(each)) for each in CATALOGUE.values()) if shape}
+    assert {"decode_attention", "paged_decode", "qk_norm_rope"} <= found.keys()
+    for name, shape in found.items():
+        item = CATALOGUE[name]
+        assert item.is_far(shape.dims) and item.input_bytes(shape.dims) < 20e9
+        assert all(low <= shape.dims[size] <= high for size, (low, high) in item.ranges.items())

@@ -1,5 +1,6 @@
 """A bench as a process, and lines for it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,14 @@ def line(job) -> bytes:
 class Process:
     """A bench as `python -m workers bench` starts it."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = (sys.executable, "-m", "workers", "bench", *arguments)
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            (sys.executable, "-m", "workers", "bench", *arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+        )
 
     def ask(self, text: bytes) -> Answer:
         assert self.process.stdin is not None

@@ -32,7 +32,7 @@ from workers.checker.examiner import Examiner
 from workers.checker.memory import Memory
 from workers.checker.serving import Sitting, respond
 from workers.children import Channel, Child, Line
-from workers.devices.crew import ARENA_SHARE, LARGEST_SHARE, CardFailed, Crew
+from workers.devices.crew import ARENA_SHARE, LARGEST_SHARE, CardFailed, Crew, NoMemory, _failure
 from workers.devices.verdict import Ended
 from workers.errors import Transient, WorkerError
 from workers.orders import (
@@ -315,12 +315,27 @@ def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew
     hire = {"sharers": 2, "hire_checker": partial(Shared, tmp_path / "checker", receive)}
     one, other = crew_that(**hire), crew_that(**hire)
     checker = one._checker.pid
-    with pytest.raises(CardFailed, match="the checker failed: too little memory"):
+    with pytest.raises(NoMemory, match="the checker failed: too little memory"):
         one.look(Scrub())
     for crew in (other, one):
         crew.make_room()
         assert execute(crew) == Done()
     assert (one._checker.pid, other._checker.pid) == (checker, checker)
+
+
+@pytest.mark.parametrize(
+    ("reply", "lacking"),
+    [
+        (Refused(reason="the card's memory does not suffice"), True),
+        (Broken(error="OutOfMemoryError: CUDA out of memory. Tried to allocate 34.00 GiB"), True),
+        (Broken(error="DriverError: CUDA_ERROR_OUT_OF_MEMORY"), True),
+        (Broken(error="ValueError: it does not lie in the arena"), False),
+    ],
+)
+def test_too_little_memory_is_told_from_what_is_broken(reply: Reply, lacking: bool):
+    failure = _failure("the checker failed", reply)
+    assert isinstance(failure, NoMemory) is lacking and isinstance(failure, CardFailed)
+    assert str(failure).startswith("the checker failed: ")
 
 
 def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], object]) -> bool:

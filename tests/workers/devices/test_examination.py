@@ -2,17 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests.service import records
-from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, Examination, sanitised
-from workers.devices.finals import FINAL_CHECKS
+from tests.workers.checks.cases import graph_of
+from tests.workers.devices.desk import MIX
+from tests.workers.devices.raced import OPERATOR, SHAPE, SIZE, Machine, raced
+from tests.workers.paper_driver import code
+from workers.assembler import MachineCode
+from workers.devices.crew import NoMemory
+from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, Examination, judging_bytes, sanitised
+from workers.devices.finals import FAR_INDICES, FINAL_CHECKS
+from workers.devices.trial import room_for
 from workers.devices.verdict import Ended
+from workers.orders import Side
 from workers.protocol import (
     Buffer,
+    Bundle,
     CheckResult,
     Device,
     FinalJob,
@@ -20,6 +30,7 @@ from workers.protocol import (
     ShapeRole,
     Stage,
 )
+from workers.protocol import operator as operators
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
 from workers.turns import Turns
@@ -68,7 +79,7 @@ def test_without_the_tool_nothing_is_held_against_a_finalist(setting: SimpleName
     for tool in TOOLS:
         examined._sanitise(tool, REHEARSAL)
     assert [result.verdict for result in examined.results()] == ["skipped"] * len(FINAL_CHECKS)
-    assert [result.detail for result in examined.results()][1:] == [ABSENT] * len(TOOLS)
+    assert [result.detail for result in examined.results()][1:-1] == [ABSENT] * len(TOOLS)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -84,3 +95,92 @@ def test_a_finding_ends_the_examination(setting: SimpleNamespace, tool: str) -> 
     assert OUTCOMES[tool] in (Outcome.OUT_OF_BOUNDS, Outcome.NONDETERMINISTIC)
     verdicts = {result.name: result.verdict for result in examined.results()}
     assert verdicts[tool] == "failed" and set(verdicts) == set(FINAL_CHECKS)
+
+
+@dataclass
+class Far:
+    """A finalist with a plan that counts as one with indices beyond 2^31, and a card on paper."""
+
+    examination: Examination
+    machine: Machine
+    provided: list[int]
+
+    @property
+    def result(self) -> CheckResult:
+        return self.examination.checks[FAR_INDICES]
+
+    def run(self) -> None:
+        self.examination._run_far(self.codes)
+
+    @property
+    def codes(self) -> dict[str, MachineCode]:
+        return {digest: MachineCode(code(5, "work", us=0.0), (), 8, 0, 0, MIX) for digest in self.bundle.kernels}
+
+    @property
+    def bundle(self) -> Bundle:
+        return self.examination.job.bundle
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
+    monkeypatch.setattr(operators, "FAR", 100)
+    with raced() as (trial, machine):
+        shape = SHAPE.model_copy(update={"role": ShapeRole.RANDOM})
+        traced = trial.bundles[Side.CANDIDATE]
+        bundle = traced.model_copy(update={"plans": tuple(p.model_copy(update={"shape": shape}) for p in traced.plans)})
+        asked = {"operator": OPERATOR, "bundle": bundle, "graphs": (graph_of(OPERATOR, shape),)}
+        provided: list[int] = []
+        trial.crew.memory_bytes, trial.crew.provide = 2**30, provided.append
+        setting = SimpleNamespace(crew=trial.crew)
+        yield Far(Examination(JOB.model_copy(update=asked), setting, None, 0), machine, provided)  # type: ignore[arg-type]
+
+
+def test_a_shape_with_indices_beyond_2_to_the_31_is_run_alone_in_an_arena_for_one_run(far: Far) -> None:
+    far.run()
+    assert (far.result.verdict, far.result.detail) == ("passed", f"{SHAPE.key}, one draw")
+    assert far.provided == [room_for(far.bundle, runs=1)]
+
+
+def test_who_is_wrong_there_fails(far: Far) -> None:
+    far.machine.compute = lambda place, us=0.0: None  # type: ignore[method-assign]  # what an index that wrapped leaves
+    with pytest.raises(Ended, match="where indices exceed 2\\^31") as ended:
+        far.run()
+    assert ended.value.found["stage"] is Stage.FINAL and ended.value.found["outcome"] is Outcome.WRONG_RESULT
+    assert far.result.verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (NoMemory("the checker failed: too little memory"), "does not fit the card: the checker failed"),
+        (Ended(Stage.CHECK, Outcome.PLAN_REJECTED, "its arena is too large"), "its arena is too large"),
+        (Ended(Stage.CHECK, Outcome.HANG, "it does not end within 5 s"), "it does not end within 5 s"),
+    ],
+)
+def test_what_the_card_has_no_room_or_time_for_is_nobodys_failure(far: Far, raised: Exception, said: str) -> None:
+    def refuse(_: int) -> None:
+        raise raised
+
+    far.examination.setting.crew.provide = refuse  # type: ignore[method-assign]
+    far.run()
+    assert far.result.verdict == "skipped" and said in far.result.detail and SHAPE.key in far.result.detail
+
+
+def test_what_cannot_fit_is_not_tried(far: Far) -> None:
+    graph = far.examination.job.graphs[0]
+    needed = room_for(far.bundle, runs=1) + judging_bytes(OPERATOR, graph)
+    assert judging_bytes(OPERATOR, graph) == SIZE + 8 * SIZE // 2 * 2
+    far.examination.setting.crew.memory_bytes = needed - 1  # type: ignore[misc]
+    far.run()
+    assert far.result.verdict == "skipped" and "with a reference in float64" in far.result.detail
+    assert far.provided == []
+    far.examination.setting.crew.memory_bytes = needed  # type: ignore[misc]
+    far.run()
+    assert far.result.verdict == "passed"
+
+
+def test_where_no_shape_reaches_so_far_the_reason_is_told(setting: SimpleNamespace) -> None:
+    examined = examination(setting, None)
+    examined.job = JOB.model_copy(update={"unreached": "no input reaches so far"})
+    examined._run_far({})
+    assert (examined.results()[-1].verdict, examined.results()[-1].detail) == ("skipped", "no input reaches so far")

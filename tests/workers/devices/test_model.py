@@ -274,12 +274,13 @@ def final_job(source):
 
 
 def test_a_finalist_is_run_on_random_shapes_and_the_rest_is_said_to_be_missing(device):
-    job = final_job(PLAIN)
+    job = final_job(PLAIN).model_copy(update={"unreached": "an interpreter would take hours"})
     report = device.examine(job)
     assert (report.kind, report.outcome, report.bundle) == ("final", "correct", job.finalist)
-    shapes, *tools = report.checks
+    shapes, *tools, far = report.checks
     assert (shapes.name, shapes.verdict) == ("random_shapes", "passed") and shapes.detail.startswith("3 of 3 shapes")
     assert [check.verdict for check in tools] == ["skipped"] * 3
+    assert (far.name, far.verdict, far.detail) == ("far_indices", "skipped", "an interpreter would take hours")
 
 
 def test_a_finalist_is_run_on_random_shapes_whatever_memory_it_takes_besides(device):

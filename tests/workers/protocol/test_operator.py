@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.workers.protocol.documents import changed
-from workers.protocol import Operator, Scalar, Shape
+from workers.protocol import FAR, Operator, Scalar, Shape
 
 SPEC: dict[str, Any] = {
     "name": "gather",
@@ -66,6 +66,12 @@ def test_sizes_come_from_the_spec() -> None:
 def test_a_bad_spec_is_told_which_field_is_wrong(path: tuple[str | int, ...], value: object, field: str) -> None:
     with pytest.raises(ValidationError, match=field):
         Operator.model_validate_json(json.dumps(changed(SPEC, path, value)))
+
+
+def test_a_shape_is_far_where_32_bits_do_not_count_an_inputs_elements() -> None:
+    operator = Operator.model_validate(SPEC)
+    assert [operator.is_far({"M": FAR // 16 + more, "N": 16, "K": 3}) for more in (0, 1)] == [False, True]
+    assert [operator.is_far({"M": 8, "N": 16, "K": FAR // 2 + more}) for more in (0, 1)] == [False, True]
 
 
 def test_whatever_is_judged_differently_has_another_digest() -> None:

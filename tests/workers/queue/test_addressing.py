@@ -41,7 +41,7 @@ def test_answers_are_let_pass() -> None:
         {"device": "h200"},
         {"kind": "confirm"},
         {"provenance": Provenance.MEASURED},
-        {"protocol_version": 2},
+        {"protocol_version": 7},
     ],
     ids=lambda changes: next(iter(changes)),
 )

@@ -172,6 +172,16 @@ async def test_of_a_report_that_cannot_be_read_it_is_told_which_job_it_is_about(
     assert await dispatcher.vitals.reports_waiting() == 0
 
 
+async def test_a_report_of_another_protocol_is_told_of_but_not_taken(dispatcher: Dispatcher, redis_url: str) -> None:
+    told = report_on(trace_job("job-1"), "w").model_copy(update={"protocol_version": 1})
+    with redis.Redis.from_url(redis_url) as client:
+        client.sadd("reef:workers", "w")
+        client.xadd("reef:reports:w", {"report": told.model_dump_json()})
+    [delivery] = await dispatcher.collect(block_ms=0)
+    assert "it follows protocol 1, and here protocol 2 is followed" in delivery.unread
+    assert (delivery.report.job, delivery.report.outcome.value) == ("job-1", "worker_lost")
+
+
 async def test_a_worker_that_is_gone_is_forgotten_with_its_last_report(dispatcher: Dispatcher, redis_url: str) -> None:
     await dispatcher.submit(trace_job("job-1"))
     work(redis_url, "brief")
