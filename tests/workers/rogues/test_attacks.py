@@ -11,6 +11,7 @@ from tests.workers.rogues import without
 from tests.workers.test_tracing import EXPECTED
 from workers.assembler.ptx.lint import RULES
 from workers.checks import CHECKS
+from workers.devices.examination import OUTCOMES
 from workers.protocol import Outcome
 from workers.tracing.claims import CLAIMS
 
@@ -44,11 +45,18 @@ def read_table() -> list[Row]:
 
 
 ROWS = read_table()
-FILES = {f"{path.parent.name}/{path.stem}" for kind in ("host", "device") for path in (ROGUES / kind).glob("*.py")}
+KINDS = ("host", "device", "final")
+FILES = {f"{path.parent.name}/{path.stem}" for kind in KINDS for path in (ROGUES / kind).glob("*.py")}
+FAR = frozenset({Outcome.WRONG_RESULT, Outcome.DEVICE_FAULT})
+"""Outcomes of who counts in too few bits: it writes elsewhere, or nowhere that is memory."""
 
 
 def outcomes_of(rogue: str) -> frozenset[Outcome]:
     kind, name = rogue.split("/")
+    if kind == "final":
+        caught = re.search(r"^caught by: (.+)$", (ROGUES / f"{rogue}.py").read_text(), re.MULTILINE)
+        assert caught is not None, rogue
+        return FAR if caught[1] == "far_indices" else frozenset({OUTCOMES[caught[1]]})
     return frozenset({EXPECTED[name][0]}) if kind == "host" else load_rogues()[name].outcomes
 
 
