@@ -14,7 +14,7 @@ from workers.devices.selection import contract_bytes
 from workers.devices.trial import Runs, Trial, room_for
 from workers.devices.verdict import Ended, timed
 from workers.orders import SECRET_BYTES, Side
-from workers.protocol import Bundle, CheckResult, FinalJob, Graph, Operator, Outcome, Plan, ShapeRole, Stage
+from workers.protocol import FAR, Bundle, CheckResult, FinalJob, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 from workers.sanitizer import TOOLS, Sanitizer
 from workers.sanitizer.messages import Rehearsal
 
@@ -29,6 +29,8 @@ OUTCOMES = {
 chance."""
 UNDECIDED = (Outcome.PLAN_REJECTED, Outcome.HANG)
 """What says nothing against a plan at so large a shape: arenas may be too small for it, and its run may take long."""
+UNSEEN = "results have more than 2^31 elements, too, and nobody has seen the checker itself count so far on a card"
+"""Why a shape is not tried: were the checker wrong there, honest kernels would lose their cells."""
 REFERENCE_BYTES = 8
 """Of an element in float64, which expected results are worked out in."""
 SANITISED_BYTES = 2**30
@@ -129,6 +131,8 @@ class Examination:
         job, crew = self.job, self.setting.crew
         bundle = job.bundle.restricted([plan])
         (graph,) = (graph for graph in job.graphs if graph.shape.key == plan.shape.key)
+        if any(prod(shape) > FAR for shape in graph.output_shapes):
+            return skipped(FAR_INDICES, f"at {plan.shape.key} {UNSEEN}")
         needed = room_for(bundle, runs=1) + judging_bytes(job.operator, graph)
         if needed > crew.memory_bytes:
             beside = f"with a reference in float64 it takes {needed / 1e9:.0f} GB, and {crew.memory_bytes / 1e9:.0f}"

@@ -15,7 +15,7 @@ from tests.workers.devices.raced import OPERATOR, SHAPE, SIZE, Machine, raced
 from tests.workers.paper_driver import code
 from workers.assembler import MachineCode
 from workers.devices.crew import NoMemory
-from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, Examination, judging_bytes, sanitised
+from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, UNSEEN, Examination, judging_bytes, sanitised
 from workers.devices.finals import FAR_INDICES, FINAL_CHECKS
 from workers.devices.trial import room_for
 from workers.devices.verdict import Ended
@@ -177,6 +177,13 @@ def test_what_cannot_fit_is_not_tried(far: Far) -> None:
     far.examination.setting.crew.memory_bytes = needed  # type: ignore[misc]
     far.run()
     assert far.result.verdict == "passed"
+
+
+def test_where_results_are_as_large_the_checker_is_not_believed_yet(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.devices.examination.FAR", 100)
+    far.run()
+    assert (far.result.verdict, far.result.detail) == ("skipped", f"at {SHAPE.key} {UNSEEN}")
+    assert far.provided == []
 
 
 def test_where_no_shape_reaches_so_far_the_reason_is_told(setting: SimpleNamespace) -> None:
