@@ -25,6 +25,7 @@ TUNINGS = 3
 """Of each seed."""
 TOO_LARGE = frozenset(
     {
+        "argmax/tune/2",
         "attention/rewrite/pipeline_loop",
         "attention/tune/1",
         "decode_attention/tune/1",

@@ -98,6 +98,7 @@ INDEPENDENT = {
     "rope": rotate,
     "matmul": lambda a, b: torch.einsum("mk,kn->mn", a, b),
     "attention": lambda q, k, v, causal: functional.scaled_dot_product_attention(q, k, v, is_causal=causal),
+    "argmax": lambda logits: logits.argmax(-1),
     "my_op": residual,
     "quantize_fp8": quantized,
     "gate_up_swiglu": lambda x, gate, up: functional.silu(functional.linear(x, gate)) * functional.linear(x, up),
@@ -164,6 +165,19 @@ def test_reference_returns_the_declared_dtypes(name):
     tensors, scalars = arguments(OPERATORS[name])
     got = as_tuple(reference(OPERATORS[name])(*tensors, *scalars))
     assert [str(value.dtype) for value in got] == [f"torch.{output.dtype}" for output in OPERATORS[name].outputs]
+
+
+def test_the_page_shows_how_argmax_states_its_rule():
+    page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+    section = page.partition("## Integer and boolean results")[2].partition("\n## ")[0]
+    shown = section.partition("```python\n")[2].partition("```")[0]
+    assert shown and OPERATORS["argmax"].reference.endswith(shown)
+
+
+def test_argmax_takes_the_first_and_nan_for_the_largest():
+    rows = torch.tensor([[1.0, 3.0, 3.0], [3.0, float("nan"), float("nan")], [-float("inf")] * 3, [-0.0, 0.0, -1.0]])
+    got = reference(OPERATORS["argmax"])(rows.bfloat16())
+    assert got.tolist() == rows.argmax(-1).tolist() == [1, 1, 0, 0]
 
 
 def test_attention_looks_at_later_positions_only_without_causal():

@@ -59,6 +59,7 @@ _FUNCTIONS: dict[Signature, Callable[..., torch.Tensor]] = {
     ("layernorm", ("x", "weight", "bias")): lambda x, weight, bias: functional.layer_norm(
         x.to(weight.dtype), weight.shape, weight, bias, 1e-5
     ).to(x.dtype),
+    ("argmax", ("logits",)): lambda logits: torch.argmax(logits, dim=-1),
     ("softmax", ("x",)): lambda x: functional.softmax(x, dim=-1),
     ("cross_entropy", ("logits", "target")): lambda logits, target: functional.cross_entropy(logits.float(), target),
     ("swiglu", ("gate", "up")): lambda gate, up: functional.silu(gate) * up,

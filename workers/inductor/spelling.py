@@ -139,6 +139,8 @@ class _Spelling(ast.NodeTransformer):
             return _expression(code.format(*map(ast.unparse, node.args), **named))
         if name.startswith(_NAMESPACES):
             return self._function(node, name)
+        if name == "tl.broadcast_to" and self._is_made_of_sizes(node.args[0]):
+            node.args[0] = _expression(f"tl.cast({ast.unparse(node.args[0])}, tl.int64)")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and len(node.args) == 1:
             return self._cast(node.func.value, node)
         return node
@@ -150,7 +152,7 @@ class _Spelling(ast.NodeTransformer):
         return node
 
     def _cast(self, value: ast.expr, node: ast.Call) -> ast.expr:
-        """Sizes may be constants of the compilation, which have no `to`."""
+        """Sizes may be constants of the compilation, which have no `to`, and which no tile is made of."""
         if self._is_made_of_sizes(value):
             return _expression(f"tl.cast({ast.unparse(value)}, {ast.unparse(node.args[0])})")
         return node

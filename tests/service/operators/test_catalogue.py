@@ -11,6 +11,7 @@ from service.operators.catalogue import load_catalogue, load_operator, parse_ope
 
 ROOT = Path(__file__).parents[3]
 SIGNATURES = {
+    "argmax": ("logits",),
     "attention": ("q", "k", "v", "causal"),
     "cross_entropy": ("logits", "target"),
     "decode_attention": ("q", "k", "v"),
@@ -145,7 +146,7 @@ def test_a_name_of_the_catalogue_wins_over_a_folder(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("rmsnrm", "'rmsnrm' is neither a file nor in the catalogue (attention, cross_entropy, "),
+        ("rmsnrm", "'rmsnrm' is neither a file nor in the catalogue (argmax, attention, cross_entropy, "),
         ("rmsnrm", "; did you mean 'rmsnorm'?"),
         ("nowhere/operator.toml", "'nowhere/operator.toml' is neither a file nor in the catalogue"),
         ("", "operator.toml' is not a file"),

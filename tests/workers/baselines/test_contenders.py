@@ -10,6 +10,7 @@ from workers.reference import evaluate
 CPU = torch.device("cpu")
 ALWAYS = {EAGER, COMPILE, MAX_AUTOTUNE}
 EXPECTED = {
+    "argmax": {*ALWAYS, "native"},
     "attention": {*ALWAYS, "sdpa"},
     "cross_entropy": {*ALWAYS, "native", "liger"},
     "decode_attention": {*ALWAYS, "sdpa"},

@@ -74,6 +74,18 @@ REFERENCES = {
         ("float32", "float32"),
     ),
     "largest": ("def f(x):\n    return x.argmax(-1), x.amin(-1)", HALF, ("int64", "bfloat16")),
+    "first": (
+        "def f(x):\n    i = torch.arange(x.shape[-1], device=x.device)\n"
+        "    return torch.where(x == x.amax(-1, keepdim=True), i, x.shape[-1]).amin(-1)",
+        HALF,
+        ("int64",),
+    ),
+    "last": (
+        "def f(x):\n    i = torch.arange(x.shape[-1], device=x.device)\n"
+        "    return torch.where(x == x.amax(-1, keepdim=True), i, -1).amax(-1)",
+        HALF,
+        ("int64",),
+    ),
     "turned": ("def f(x):\n    a, b = x.chunk(2, -1)\n    return torch.cat((-b, a), -1).flip(0)", MATRIX, ("float32",)),
     "added": ("def f(x, y):\n    return x + y", PAIR, ("float32",)),
     "running": ("def f(x):\n    return x.cumsum(-1)", MATRIX, ("float32",)),

@@ -34,6 +34,8 @@ def respelled(line: str) -> str:
         ("a = ks0.to(tl.float32)", "a = tl.cast(ks0, tl.float32)"),
         ("a = (ks0 + 1).to(tl.int32)", "a = tl.cast(ks0 + 1, tl.int32)"),
         ("a = tmp0.to(tl.float32)", "a = tmp0.to(tl.float32)"),
+        ("a = tl.broadcast_to(ks0, [XBLOCK, 1])", "a = tl.broadcast_to(tl.cast(ks0, tl.int64), [XBLOCK, 1])"),
+        ("a = tl.broadcast_to(tmp0, [XBLOCK, 1])", "a = tl.broadcast_to(tmp0, [XBLOCK, 1])"),
         ("tl.device_assert(a, 'text')", "pass"),
     ],
 )

@@ -40,6 +40,7 @@ CHECKS = {
     "fp16_intermediates": {"special_values", "error_ratio"},
     "guesses_equal_rows": {"error_ratio"},
     "input_overwritten": {"untouched_inputs"},
+    "last_of_a_tie": {"exact_integers"},
     "nan_swallowed": {"special_values"},
     "scaled": {"bias"},
     "tells_poison_apart": {"special_values", "error_ratio"},

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from workers.gate.drafting import Draft, name_of, named
 from workers.gate.mutants.base import Mutation
 from workers.protocol import Node, NodeRef
@@ -140,6 +142,18 @@ def _last_of_a_tie(draft: Draft, node: Node) -> Value | None:
     return draft.call("rsub.Scalar", index, form.shape[axis] - 1)
 
 
+def _other_end_of_a_tie(draft: Draft, node: Node) -> Value | None:
+    """Of the indices that a condition leaves, the last for the first, or the first for the last."""
+    form, ref = draft.form(node.args[0]), node.args[0]
+    choice = draft.nodes[ref.node] if isinstance(ref, NodeRef) else None
+    if choice is None or name_of(choice) != "where" or form is None or form.is_float or form.dtype is torch.bool:
+        return None
+    info = torch.iinfo(form.dtype)
+    other, beyond = ("amax", info.min) if name_of(node) == "amin" else ("amin", info.max)
+    left = draft.call("where.ScalarOther", *choice.args[:2], beyond)
+    return draft.call(f"{other}.default", left, *node.args[1:], **node.kwargs)
+
+
 def _right_transposed(draft: Draft, node: Node) -> Value | None:
     form = draft.form(node.args[1])
     if form is None or len(form.shape) < 2 or form.shape[-1] != form.shape[-2]:
@@ -160,5 +174,6 @@ MUTATIONS = (
     Mutation("not divided by the number", named("mean"), _sum_for_mean),
     Mutation("smallest for largest", EXTREMA | INDICES, _other_extremum),
     Mutation("last of a tie", INDICES, _last_of_a_tie),
+    Mutation("other end of a tie", EXTREMA, _other_end_of_a_tie),
     Mutation("right operand transposed", PRODUCTS, _right_transposed),
 )

@@ -64,6 +64,20 @@ def test_extremes_and_ties():
     assert (results(spoiled(sketch, "amin: smallest for largest"), (x,))[1] == 3).all()
 
 
+@pytest.mark.parametrize(("name", "end", "other"), [("first", "amin", (1, 38)), ("last", "amax 2", (38, 1))])
+def test_of_a_tie_that_is_spelled_out_the_other_end(name, end, other):
+    sketch, _ = sketch_of(operator(name))
+    x = torch.tensor([[1.0, 3.0, 3.0, -2.0] * 10] * 6)
+    spelled = spoiled(sketch, f"{end}: other end of a tie")
+    assert [int(results(graph, (x,))[0].unique()) for graph in (sketch.graph, spelled)] == list(other)
+    assert {results(graph, (x,))[0].dtype for graph in (sketch.graph, spelled)} == {torch.int64}
+
+
+def test_extremes_of_values_have_no_ties_to_decide():
+    sketch, _ = sketch_of(operator("largest"))
+    assert spoiled(sketch, "amin: other end of a tie") is None
+
+
 def test_a_square_factor_is_transposed():
     sketch, (x, y) = sketch_of(operator("product"))
     got = results(spoiled(sketch, "mm: right operand transposed"), (x, y), double=True)[0]
