@@ -11,7 +11,7 @@ import torch
 from triton.language.semantic import IncompatibleTypeErrorImpl
 
 from workers.interpreter.builder import Options
-from workers.interpreter.faults import Fault, NotInterpretable, OutOfBounds
+from workers.interpreter.faults import FILENAME, Fault, NotInterpretable, OutOfBounds
 from workers.interpreter.instructions import Code, read, require_written
 from workers.interpreter.language import Language, bind
 from workers.interpreter.launch import run_launch, sample_launch
@@ -25,9 +25,6 @@ from workers.interpreter.undefined import Chance
 from workers.interpreter.waiting import may_wait
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
 from workers.targets import TARGETS
-
-FILENAME = "<candidate>"
-"""Name the candidate's lines carry in tracebacks."""
 
 KERNEL_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,

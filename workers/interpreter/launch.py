@@ -240,6 +240,7 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: Lanes, pat
     remaining, waiting = [lanes], []
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
+        builder.chance.begin()
         if builder.lot is not None:
             builder.lot.again()
         try:
