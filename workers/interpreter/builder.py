@@ -157,6 +157,8 @@ class Builder(Casts):
             result = round_to(function(*data), dtype)
             return result if undefined is None else self.chance.settle(result, undefined(*data), draws)
 
+        if dtype.scalar.is_floating():  # of which the compiler believes nothing
+            return self._counted(Value(computed(*(operand.data for operand in operands)), dtype), special)
         return self._counted(apply(computed, dtype, *operands), special)
 
     def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:

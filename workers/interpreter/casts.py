@@ -60,8 +60,12 @@ class Casts(Access):
         """The same bits under another type."""
         if value.dtype.is_ptr() or dtype.scalar.is_ptr():
             return apply(lambda data: data, dtype.scalar, value)
-        raw = encode(self.chance.settle_nan(value.data, self.lanes.draws), value.dtype)
-        return Value(decode(raw.view(format_of(dtype).stored), dtype), dtype.scalar)
+
+        def read(data: Array) -> Array:
+            raw = encode(self.chance.settle_nan(data, self.lanes.draws), value.dtype)
+            return decode(raw.view(format_of(dtype).stored), dtype)
+
+        return apply(read, dtype.scalar, value)
 
     create_int_to_ptr = create_bitcast
     create_ptr_to_int = create_bitcast

@@ -156,7 +156,11 @@ def _run(
     most: float = inf,
 ) -> None:
     builder.memory, builder.grid, builder.widest = memory, launch.grid, 1
-    kernel = partial(launchable(functions, launch.function), **bind_arguments(launch, functions, memory))
+    function = launchable(functions, launch.function)
+
+    def kernel() -> None:
+        function(**bind_arguments(launch, functions, memory))  # anew, as a run gives hints about them
+
     width, done = _width(launch), 0
     waiting: list[Lanes] = []
     while done < len(lanes.programs):
