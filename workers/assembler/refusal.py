@@ -1,6 +1,6 @@
 """How the assembler says no: one exception, private to the package, that `assembly` turns into an outcome."""
 
-from workers.protocol import REASON_CHARS, Outcome
+from workers.protocol import REASON_CHARS, Outcome, printable
 
 
 class Refused(Exception):
@@ -14,7 +14,7 @@ class Refused(Exception):
     """
 
     def __init__(self, reason: str, line: int | None = None, outcome: Outcome = Outcome.PLAN_REJECTED) -> None:
-        self.reason = "".join(char if char.isprintable() else "?" for char in reason[:REASON_CHARS])
+        self.reason = printable(reason[:REASON_CHARS]).replace("\n", " ")
         super().__init__(self.reason)
         self.line = line
         self.outcome = outcome

@@ -201,6 +201,8 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
         raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
+    if len(cases) == 1:
+        cases = [*cases, *cases]  # of two plans one finds its buffers near each other
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     reply = _execute(job, cases, plans, seed, ledger, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}

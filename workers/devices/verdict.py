@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from workers.protocol import REASON_CHARS, Outcome, Stage
+from workers.protocol import REASON_CHARS, Outcome, Stage, printable
 
 
 class Ended(Exception):
@@ -15,7 +15,8 @@ class Ended(Exception):
     """
 
     def __init__(self, stage: Stage, outcome: Outcome, reason: str, line: int | None = None) -> None:
-        """Remember why."""
+        """Remember why, in what prints."""
+        reason = printable(reason)
         super().__init__(reason)
         self.found = {"stage": stage, "outcome": outcome, "reason": reason[:REASON_CHARS], "line": line}
 

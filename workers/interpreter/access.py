@@ -197,7 +197,7 @@ class Access:
 
     def create_advance(self, pointer: BlockPointer, steps: Sequence[Value]) -> BlockPointer:
         """`tl.advance`."""
-        offsets = tuple(offset + step.data for offset, step in zip(pointer.offsets, steps, strict=True))
+        offsets = tuple(offset + step for offset, step in zip(pointer.offsets, _arrays(steps), strict=True))
         return BlockPointer(pointer.base, pointer.sizes, pointer.strides, offsets, pointer.block)
 
     def create_tensor_pointer_load(

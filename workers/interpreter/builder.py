@@ -157,6 +157,8 @@ class Builder(Casts):
             result = round_to(function(*data), dtype)
             return result if undefined is None else self.chance.settle(result, undefined(*data), draws)
 
+        if dtype.scalar.is_floating():  # of which the compiler believes nothing
+            return self._counted(Value(computed(*(operand.data for operand in operands)), dtype), special)
         return self._counted(apply(computed, dtype, *operands), special)
 
     def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:
@@ -200,11 +202,12 @@ class Builder(Casts):
         return self._counted(Value(round_to(exact, addend.dtype), addend.dtype))
 
     def create_clampf(self, value: Value, low: Value, high: Value, propagate: object) -> Value:
-        """Clamp; a NaN goes through only where the kernel asks for it."""
+        """Clamp; undefined where the bounds are turned around. A NaN goes through only where the kernel asks for it."""
         data = np.fmin(np.fmax(value.data, low.data), high.data)
         if str(propagate).endswith("ALL"):
             data = np.where(np.isnan(value.data), value.data, data)
-        return self._counted(Value(data, value.dtype))
+        data = self.chance.settle(data, low.data > high.data, self.lanes.draws)
+        return self._counted(Value(round_to(data, value.dtype), value.dtype))
 
     def create_dot(self, left: Value, right: Value, addend: Value, precision: object, imprecise: int) -> Value:
         """Matrix product in the accumulator's precision; float32 operands in parts where `precision` says so."""
@@ -294,16 +297,22 @@ class Builder(Casts):
         return apply(lambda data: np.expand_dims(data, axis + 2), value.dtype, value)
 
     def create_reshape(self, value: Value, shape: Sequence[int], reorder: bool) -> Value:
-        """The same elements in another shape."""
-        return apply(lambda data: data.reshape(data.shape[:2] + tuple(shape)), value.dtype, value)
+        """The same elements in another shape, and in any order where the kernel says that it does not matter."""
+
+        def reshaped(data: Array) -> Array:
+            ordered = self.chance.shuffle(data, self.lanes.draws) if reorder else data
+            return ordered.reshape(ordered.shape[:2] + tuple(shape))
+
+        return apply(reshaped, value.dtype, value)
 
     def create_trans(self, value: Value, order: Sequence[int]) -> Value:
         """Permute axes."""
         return apply(lambda data: np.transpose(data, (0, 1, *(axis + 2 for axis in order))), value.dtype, value)
 
     def create_cat(self, left: Value, right: Value) -> Value:
-        """Concatenate along the first axis of the block."""
-        return Value(np.concatenate(_level(left.data, right.data), axis=2), left.dtype)
+        """Concatenate along the first axis of the block, in any order."""
+        joined = np.concatenate(_level(left.data, right.data), axis=2)
+        return Value(self.chance.shuffle(joined, self.lanes.draws), left.dtype)
 
     def create_join(self, left: Value, right: Value) -> Value:
         """Stack along a new last axis."""

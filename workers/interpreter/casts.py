@@ -15,7 +15,7 @@ from workers.interpreter.formats import (
     truncate_to_integer,
 )
 from workers.interpreter.hints import apply
-from workers.interpreter.undefined import is_beyond, may_be_known
+from workers.interpreter.undefined import is_beyond
 
 
 def as_unsigned(data: Array) -> Array:
@@ -45,9 +45,8 @@ class Casts(Access):
     def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
         """To an integer; what that cannot hold becomes anything, unless an instruction is sure to cast it."""
         data, draws = truncate_to_integer(value.data, dtype), self.lanes.draws
-        if may_be_known(value.data, draws):
-            data = self.chance.settle(data, is_beyond(value.data, dtype), draws)
-        return Value(data, dtype.scalar)
+        known = self.chance.known(is_beyond(value.data, dtype), draws)
+        return Value(self.chance.settle(data, known, draws), dtype.scalar)
 
     create_fp_to_ui = create_fp_to_si
 
@@ -61,8 +60,12 @@ class Casts(Access):
         """The same bits under another type."""
         if value.dtype.is_ptr() or dtype.scalar.is_ptr():
             return apply(lambda data: data, dtype.scalar, value)
-        raw = encode(self.chance.settle_nan(value.data, self.lanes.draws), value.dtype)
-        return Value(decode(raw.view(format_of(dtype).stored), dtype), dtype.scalar)
+
+        def read(data: Array) -> Array:
+            raw = encode(self.chance.settle_nan(data, self.lanes.draws), value.dtype)
+            return decode(raw.view(format_of(dtype).stored), dtype)
+
+        return apply(read, dtype.scalar, value)
 
     create_int_to_ptr = create_bitcast
     create_ptr_to_int = create_bitcast

@@ -5,13 +5,14 @@ import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from secrets import randbelow
 
 import numpy as np
 import torch
 from triton.language.semantic import IncompatibleTypeErrorImpl
 
 from workers.interpreter.builder import Options
-from workers.interpreter.faults import Fault, NotInterpretable, OutOfBounds
+from workers.interpreter.faults import FILENAME, Fault, NotInterpretable, OutOfBounds
 from workers.interpreter.instructions import Code, read, require_written
 from workers.interpreter.language import Language, bind
 from workers.interpreter.launch import run_launch, sample_launch
@@ -25,9 +26,6 @@ from workers.interpreter.undefined import Chance
 from workers.interpreter.waiting import may_wait
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
 from workers.targets import TARGETS
-
-FILENAME = "<candidate>"
-"""Name the candidate's lines carry in tracebacks."""
 
 KERNEL_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
@@ -74,8 +72,9 @@ def execute(request: bytes) -> bytes:
     results: list[bytes] = []
     fault: Fault | None = None
     with np.errstate(all="ignore"), torch.no_grad():
-        for plan, draws in zip(order.plans, order.draws, strict=True):
-            memory = _make_memory(plan, draws, order.input_names, parts)
+        coin = randbelow(2)
+        for number, (plan, draws) in enumerate(zip(order.plans, order.draws, strict=True)):
+            memory = _make_memory(plan, draws, order.input_names, parts, is_near=(number + coin) % 2 == 0)
             turns = _draw_order(parts[: draws * inputs])
             parts = parts[draws * inputs :]
             try:
@@ -119,12 +118,12 @@ def _options(target: str) -> Options:
     return Options(bulk=bulk, allowed_dot_input_precisions=precisions, takes_ptx=takes_ptx)
 
 
-def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview]) -> Memory:
+def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview], is_near: bool) -> Memory:
     labels = [f"'{names[b.input]}'" if b.input is not None else f"allocation {b.id}" for b in plan.buffers]
     for position, output in enumerate(plan.outputs):
         if plan.buffers[output.buffer].input is None:
             labels[output.buffer] = f"output {position}"
-    memory = Memory(draws, [buffer.bytes for buffer in plan.buffers], labels)
+    memory = Memory(draws, [buffer.bytes for buffer in plan.buffers], labels, is_near=is_near)
     for draw in range(draws):
         for buffer in plan.buffers:
             if buffer.input is not None:
@@ -169,10 +168,11 @@ def _sample(plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot:
     builder, functions = candidate.language.builder, candidate.functions
     if any(may_wait(functions, launch) for launch in plan.launches):
         return None
-    builder.chance = Chance(_draw_order([memoryview(lot.encode())]), 1)
+    order = _draw_order([memoryview(lot.encode())])
+    builder.chance = Chance(order, 1)
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
-        memory = SeemingMemory([buffer.bytes for buffer in plan.buffers], drawn)
+        memory = SeemingMemory([buffer.bytes for buffer in plan.buffers], drawn, order)
         found: list[Metered] = []
         for step in plan.steps:
             match step:

@@ -8,6 +8,8 @@ from workers.protocol import Outcome
 
 Array = NDArray[Any]
 """A numpy array of any dtype."""
+FILENAME = "<candidate>"
+"""Name the candidate's lines carry in tracebacks."""
 
 
 class Fault(Exception):

@@ -186,12 +186,14 @@ class Value:
         dtype: The type.
         belief: Set where hints are false that it depends on.
         hints: Those that are given about it, by their names.
+        is_used: Whether others were made of it.
     """
 
     data: Array
     dtype: TritonType
     belief: Belief | None = None
     hints: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    is_used: bool = False
 
     @property
     def believed(self) -> Array:

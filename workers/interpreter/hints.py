@@ -20,8 +20,10 @@ WIDEST_BYTES = 16
 def apply(function: Callable[..., Array], dtype: TritonType, *operands: Value) -> Value:
     """What a function makes of some values, and of what they are believed to be."""
     result = Value(function(*(operand.data for operand in operands)), dtype)
+    for operand in operands:
+        operand.is_used = True
     beliefs = [operand.belief for operand in operands if operand.belief is not None]
-    if beliefs and not dtype.scalar.is_floating():
+    if beliefs:
         _believe(result, function(*(operand.believed for operand in operands)), beliefs[0].hint)
     return result
 
@@ -34,6 +36,10 @@ def give(value: Value, kind: str, numbers: Sequence[int], line: int) -> None:
         kind: `multiple_of`, `max_contiguous` or `max_constancy`.
         numbers: One for each axis of the block.
         line: Where the candidate gives it.
+
+    Raises:
+        NotInterpretable: If it is false, and comes after something was made of the value: for the compiler it was so
+            from the start.
     """
     rank = value.data.ndim - 2
     if len(numbers) != max(rank, 1):  # the compiler does not take that
@@ -44,6 +50,11 @@ def give(value: Value, kind: str, numbers: Sequence[int], line: int) -> None:
     for axis, (multiple, run, same) in enumerate(zip(*_numbers(value, rank), strict=True)):
         believed = _suppose(believed, axis + 2 if rank else None, multiple, (run, same), step)
     _believe(value, believed.astype(value.data.dtype), f"tl.{kind} in line {line}")
+    if value.belief is not None and value.is_used:
+        raise NotInterpretable(
+            f"{value.belief.hint} does not hold, and comes after the value was used, for which compiled code heeds it "
+            "too; give it where the value is made"
+        )
 
 
 def require_access(pointer: Value, mask: Value | None, widest_bytes: int = WIDEST_BYTES) -> None:
@@ -57,6 +68,9 @@ def require_access(pointer: Value, mask: Value | None, widest_bytes: int = WIDES
     Raises:
         NotInterpretable: If compiled code would move other elements.
     """
+    pointer.is_used = True
+    if mask is not None:
+        mask.is_used = True
     belief = pointer.belief or (mask.belief if mask is not None else None)
     if belief is None:
         return
@@ -89,6 +103,7 @@ def require_true(values: Sequence[Value]) -> None:
         NotInterpretable: If there is one.
     """
     for value in values:
+        value.is_used = True
         if value.belief is not None:
             raise NotInterpretable(
                 f"{value.belief.hint} does not hold; remove the hint, or give it only where it holds"

@@ -27,6 +27,10 @@ from workers.protocol.tags import untagged
 
 GROUP_ELEMENTS = 1 << 18
 """Elements of one array over all lanes of a group: 1 MiB of float32, about what a core's cache holds."""
+LEAST_TOGETHER = 4
+"""Programs of a group however wide their blocks are: two neighbours, and one more of each."""
+MOST_ELEMENTS = 1 << 24
+"""Elements of one array up to which they are as many: 64 MiB of float32. Beyond it there are two."""
 LEAST_WIDTH = 1024
 """Elements of a block that are assumed where constants do not show it."""
 PATIENCE = 64
@@ -60,20 +64,35 @@ def run_launch(
         Fault: If the kernel cannot be executed to its end.
     """
     count, together = prod(launch.grid), _together(_width(launch), draws)
-    most = (count + 1) // 2 if count <= together and order.random() < APART else together
-    lanes = Lanes(np.arange(draws), _places(launch, _shuffled(count, together, order)))
+    most = (count + 1) // 2 if count <= together and order.random() < APART else inf
+    shuffled = _shuffled(count, max(together, LEAST_TOGETHER), order, _strides(launch.grid))
+    lanes = Lanes(np.arange(draws), _places(launch, shuffled))
     _run(builder, functions, launch, memory, lanes, PATIENCE, most)
 
 
-def _shuffled(count: int, near: int, order: np.random.Generator) -> Array:
-    """Numbers below `count` in any order, but `near` neighbours stay together: they take the same way more often."""
+def _strides(grid: Sequence[int]) -> list[int]:
+    """How far numbers of programs are apart that are neighbours along an axis, other than the innermost one."""
+    lengths = [length for length in grid if length > 1]
+    return [prod(lengths[axis + 1 :]) for axis in range(len(lengths) - 1)]
+
+
+def _shuffled(count: int, near: int, order: np.random.Generator, strides: Sequence[int] = ()) -> Array:
+    """Numbers below `count` in any order, but neighbours stay together: they take the same way more often.
+
+    Of `near` that run together half are neighbours, and the others theirs: along another axis, or some way off. So who
+    races with another program meets it now and then, wherever that is.
+    """
+    apart = int(order.choice(np.array([*strides, int(order.integers(1, max(count, 2)))])))
+    shifted = np.arange(count) + order.integers(2 * apart)
+    paired = np.lexsort((shifted // apart % 2, shifted % apart, shifted // (2 * apart)))
     starts = order.permutation(np.arange(0, count, near))
-    return np.concatenate([order.permutation(np.arange(start, min(start + near, count))) for start in starts])
+    return np.concatenate([order.permutation(paired[start : start + near]) for start in starts])
 
 
 def _together(width: int, draws: int) -> int:
-    """How many programs run together."""
-    return max(1, GROUP_ELEMENTS // (width * draws))
+    """How many programs run together: several, however wide their blocks are, as nobody is to run by himself."""
+    least = LEAST_TOGETHER if width * draws * LEAST_TOGETHER <= MOST_ELEMENTS else 2
+    return max(least, GROUP_ELEMENTS // (width * draws))
 
 
 def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: SeemingMemory, seed: str) -> None:
@@ -156,7 +175,11 @@ def _run(
     most: float = inf,
 ) -> None:
     builder.memory, builder.grid, builder.widest = memory, launch.grid, 1
-    kernel = partial(launchable(functions, launch.function), **bind_arguments(launch, functions, memory))
+    function = launchable(functions, launch.function)
+
+    def kernel() -> None:
+        function(**bind_arguments(launch, functions, memory))  # anew, as a run gives hints about them
+
     width, done = _width(launch), 0
     waiting: list[Lanes] = []
     while done < len(lanes.programs):
@@ -240,6 +263,7 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: Lanes, pat
     remaining, waiting = [lanes], []
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
+        builder.chance.begin()
         if builder.lot is not None:
             builder.lot.again()
         try:

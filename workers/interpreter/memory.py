@@ -1,9 +1,9 @@
 """Device memory of an interpreted plan: buffers in as many copies as there are draws of inputs.
 
 An address is a number, never a machine pointer, and looks like one of a card's: buffers lie where nobody can tell
-beforehand, far from each other. Every access is checked, a stray one is a fault with a name, and addresses are the same
-in every draw. Which draw
-a lane works on is the first axis of its arrays, which program it is the second.
+beforehand, far from each other or, in every other plan, near. Every access is checked, a stray one is a fault with a
+name, and addresses are the same in every draw. Which draw a lane works on is the first axis of its arrays, which
+program it is the second.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,11 +23,14 @@ ADDRESS_BYTES = 1 << 40
 """How far they reach: `FIRST_ADDRESS` and this are what 47 bits can hold."""
 LEAST_GAP_BYTES = 1 << 31
 """Bytes between two buffers, at least, so that overruns stay recognisable: 256 buffers of 64 GiB leave as many."""
+NEAR_GAP_BYTES = (1 << 12, 2 << 20)
+"""Bytes between two buffers that are near each other: as in an allocator's segment, and enough for short overruns."""
 ALIGNMENTS = (256, 2 << 20)
 """Bytes to which buffers are aligned, one as often as the other: what allocators promise, and what they do."""
 POISONS = (0xFF, 0x00, 0x3F)
 """Every byte of a buffer before it is written, draw after draw: NaN in all float formats and -1 in signed integers,
-then zeros, then positive numbers near one. Who knows by one of them what was never written is found out by the next."""
+then zeros, then positive numbers near one; in the last draw of several anything. Who knows by one of them what was
+never written is found out by the next."""
 
 
 TILE_BYTES = 8 * 8191
@@ -88,7 +91,12 @@ class Memory:
     """
 
     def __init__(
-        self, draws: int, sizes: Sequence[int], names: Sequence[str], tiles: Mapping[int, Array] | None = None
+        self,
+        draws: int,
+        sizes: Sequence[int],
+        names: Sequence[str],
+        tiles: Mapping[int, Array] | None = None,
+        is_near: bool = False,
     ) -> None:
         """Make buffers, filled with poison.
 
@@ -98,21 +106,25 @@ class Memory:
             names: What faults call them.
             tiles: If not None, buffers are not filled but zero, and those named here seem to be full of repetitions of
                 a tile of `TILE_BYTES` wherever they are zero; they cost nothing until they are touched.
+            is_near: Whether buffers lie near each other.
         """
         self._sizes = np.asarray(sizes, dtype=np.int64)
         padded = -(-self._sizes // ALIGNMENTS[0]) * ALIGNMENTS[0]
         self._starts = np.concatenate([[0], np.cumsum(padded)[:-1]]).astype(np.int64)
         self._names = tuple(names)
-        self._numbers, self._lows = _scatter_buffers(padded)
+        self._numbers, self._lows = _scatter_buffers(padded, is_near)
         self._bases = np.zeros(len(padded), dtype=np.int64)
         self._bases[self._numbers] = self._lows
         self._space = np.zeros((draws, int(padded.sum())), dtype=np.uint8)  # costs nothing until it is touched
         self._tiles = np.stack([np.zeros(TILE_BYTES, np.uint8), *(tiles or {}).values()])
+        self._turns = np.zeros(int(self._sizes.max(initial=0)) // TILE_BYTES + 1, dtype=np.int64)
         self._tile_of = np.zeros(len(self._sizes), dtype=np.int64)
         self._tile_of[list(tiles or {})] = np.arange(1, len(self._tiles))
         if tiles is None:
             for draw in range(draws):
                 self._space[draw].fill(POISONS[draw % len(POISONS)])
+            if draws > 1:
+                self._space[-1] = np.random.default_rng().integers(0, 1 << 8, self._space.shape[1], np.uint8)
         self._writes: list[_Write] = []
         self.meter = Meter()
         self._kept = Meter()
@@ -244,7 +256,8 @@ class Memory:
         """What buffers with a tile hold at element indices, and zeros where others lie."""
         place = index.astype(np.int64) * stored.itemsize
         buffer = np.searchsorted(self._starts, place, side="right") - 1
-        within = (place - self._starts[buffer]) % TILE_BYTES // stored.itemsize
+        offset = place - self._starts[buffer]
+        within = (offset + self._turns[offset // TILE_BYTES]) % TILE_BYTES // stored.itemsize
         tiled: Array = self._tiles.view(stored)[self._tile_of[buffer], within]
         return tiled
 
@@ -287,7 +300,7 @@ class Memory:
         return f"accesses element {offset // size} of {self._names[number]}, which holds {elements}"
 
 
-def _scatter_buffers(sizes: Array) -> tuple[Array, Array]:
+def _scatter_buffers(sizes: Array, is_near: bool) -> tuple[Array, Array]:
     """Buffers in the order in which they lie, and where: both as chance has it."""
     secret = SystemRandom()
     numbers = np.array(secret.sample(range(len(sizes)), len(sizes)), dtype=np.int64)
@@ -295,7 +308,8 @@ def _scatter_buffers(sizes: Array) -> tuple[Array, Array]:
     lows, end = np.zeros(len(sizes), dtype=np.int64), FIRST_ADDRESS
     for position, number in enumerate(numbers):
         aligned = secret.choice(ALIGNMENTS)
-        chosen = end + secret.randrange(min(LEAST_GAP_BYTES, room - 2 * aligned), room - aligned)
+        far = (min(LEAST_GAP_BYTES, room - 2 * aligned), room - aligned)
+        chosen = end + secret.randrange(*(NEAR_GAP_BYTES if is_near and position else far))
         lows[position] = -(-chosen // aligned) * aligned
         end = int(lows[position] + sizes[number])
     return numbers, lows

@@ -6,8 +6,9 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from workers.protocol import REASON_CHARS, Kernel, Outcome, Plan, Wire
+from workers.protocol import Kernel, Outcome, Plan, Wire
 from workers.protocol.plan import Digest
+from workers.protocol.report import Reason
 
 Header = TypeVar("Header", bound=Wire)
 
@@ -77,7 +78,7 @@ class InterpretReply(Wire):
     """
 
     outcome: Literal[Outcome.OUT_OF_BOUNDS, Outcome.NOT_INTERPRETABLE] | None = None
-    reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
+    reason: Reason = ""
     line: int | None = None
     finished: tuple[Metered, ...] = ()
     sampled: tuple[tuple[Metered, ...] | None, ...] = ()

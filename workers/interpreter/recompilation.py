@@ -14,6 +14,7 @@ from triton.language import core
 from triton.runtime.jit import JITCallable, JITFunction
 
 from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.hinting import watch_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.likeness import are_alike
 from workers.interpreter.taking import Taken
@@ -60,15 +61,18 @@ def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping
         kernels: What they launch, by digest.
 
     Raises:
-        NotInterpretable: If a kernel does not come out as it is.
+        NotInterpretable: If a kernel does not come out as it is, or has hints that only the compiler would heed.
     """
     Compiler(TARGETS[target]).install()
     drive(TARGETS[target])
     watch_names()
+    misplaced = watch_hints()
     for plan in plans:
         for launch in plan.launches:
             try:
                 _hold(taken, launch, plan, kernels[launch.kernel])
+                if misplaced:
+                    raise NotInterpretable(misplaced[0])
             except NotInterpretable as stopped:
                 stopped.line = stopped.line or launch.line
                 raise

@@ -13,18 +13,26 @@ from workers.interpreter.faults import Array
 from workers.interpreter.memory import TILE_BYTES, Memory
 from workers.protocol import DTYPE_BYTES, View
 
+WIDEST = 8
+"""Bytes of the largest element."""
+
 
 class SeemingMemory(Memory):
-    """Buffers that repeat a tile wherever they are zero."""
+    """Buffers that repeat a tile wherever they are zero, turned by another number of bytes every time.
 
-    def __init__(self, sizes: Sequence[int], tiles: Mapping[int, Array]) -> None:
+    So nobody knows two places that look alike because they are of the same tile.
+    """
+
+    def __init__(self, sizes: Sequence[int], tiles: Mapping[int, Array], turns: np.random.Generator) -> None:
         """Make buffers of one draw.
 
         Args:
             sizes: Bytes of each.
             tiles: `TILE_BYTES` that some of them repeat from the start: the inputs.
+            turns: Draws by how much.
         """
         super().__init__(1, sizes, [""] * len(sizes), tiles)
+        self._turns = turns.integers(0, TILE_BYTES // WIDEST, len(self._turns)) * WIDEST
         self._given = frozenset(tiles)
         self._last: dict[int, Array] = {}
         self._written = set[int]()

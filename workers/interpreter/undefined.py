@@ -5,11 +5,14 @@ out beforehand or takes for granted that they do not occur, may have left out wh
 on one value of them.
 """
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
 
 import numpy as np
 
-from workers.interpreter.faults import Array
+from workers.interpreter.faults import FILENAME, Array
 from workers.interpreter.formats import TritonType, format_of
 
 _CARDS_NAN = {4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
@@ -17,6 +20,23 @@ _CARDS_NAN = {4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
 _QUIET_NAN = {4: 0x7FC00000, 8: 0x7FF8000000000000}
 _PAYLOAD = {4: 0x803FFFFF, 8: 0x8007FFFFFFFFFFFF}
 # Bits in which a NaN may differ from a quiet one.
+
+
+Place = tuple[CodeType, int, int]
+"""An instruction of the candidate's, and how often it was executed before by whoever runs."""
+
+
+@dataclass
+class _Seen:
+    """What draws that ran by themselves have come to in one place.
+
+    Attributes:
+        undefined: Elements that were so in all of them.
+        draws: Which they are.
+    """
+
+    undefined: Array
+    draws: set[int] = field(default_factory=set)
 
 
 class Chance:
@@ -30,19 +50,63 @@ class Chance:
     def __init__(self, order: np.random.Generator, draws: int) -> None:
         self._is_open = (np.arange(draws) + order.integers(2)) % 2 == 1
         self._bits = order.integers(0, 1 << 64, draws, dtype=np.uint64)
+        self._seen: dict[tuple[Place, tuple[int, ...]], _Seen] = {}
+        self._times: dict[tuple[CodeType, int], int] = {}
 
-    def settle(self, data: Array, undefined: Array, draws: Array) -> Array:
-        """Integers as a card has them, with others in place of those that are undefined.
+    def begin(self) -> None:
+        """Other lanes run from here on, from the kernel's first line."""
+        self._times.clear()
+
+    def known(self, undefined: Array, draws: Array) -> Array:
+        """Which undefined elements a compiler may know to be so, whatever the inputs are.
+
+        They are undefined in all draws and programs that run together. Others are left to an instruction, which says
+        what comes out: quantisation rests on that where a row has a NaN. Where a draw runs by itself, it is held
+        against those that did so before; and where there is but one, of blocks it is taken that they depend on it.
 
         Args:
-            data: The integers, (draws or 1, programs or 1, *block).
+            undefined: Which elements are, (draws or 1, programs or 1, *block).
+            draws: Indices of the draws that run.
+        """
+        if len(draws) == 1 and undefined.ndim > 2:
+            return undefined & self._always(np.asarray(undefined.all(axis=(0, 1))), int(draws[0]))
+        if len(undefined) == 1:
+            return undefined
+        return undefined & undefined.all(axis=(0, 1), keepdims=True)
+
+    def _always(self, undefined: Array, draw: int) -> Array:
+        """Which of these were undefined whenever a draw came by here, if several have."""
+        here = _place()
+        self._times[here] = self._times.get(here, 0) + 1
+        seen = self._seen.setdefault(((*here, self._times[here]), undefined.shape), _Seen(undefined))
+        seen.undefined = seen.undefined & undefined
+        seen.draws.add(draw)
+        return seen.undefined & (len(seen.draws) > 1)
+
+    def settle(self, data: Array, undefined: Array, draws: Array) -> Array:
+        """Values as a card has them, with others in place of those that are undefined.
+
+        Args:
+            data: The values, (draws or 1, programs or 1, *block).
             undefined: Which of them are.
             draws: Indices of the draws that run.
         """
         if not undefined.any():
             return data
-        drawn = self._bits[draws].astype(data.dtype)
+        bits = self._bits[draws]
+        drawn = (bits / np.float64(1 << 62) - 2 if data.dtype.kind == "f" else bits).astype(data.dtype)
         return np.where(undefined & _column(self._is_open[draws], data), _column(drawn, data), data)
+
+    def shuffle(self, data: Array, draws: Array) -> Array:
+        """Elements of blocks in any order, and in one that is the same for all blocks of one size."""
+        if data[0, 0].size < 2 or not self._is_open[draws].any():
+            return data
+        rows = np.broadcast_to(data, (len(draws), *data.shape[1:])).reshape(len(draws), data.shape[1], -1)
+        shuffled = [
+            row[:, np.random.default_rng(self._bits[draw]).permutation(row.shape[1])] if self._is_open[draw] else row
+            for draw, row in zip(draws, rows, strict=True)
+        ]
+        return np.stack(shuffled).reshape(-1, *data.shape[1:])
 
     def settle_nan(self, data: Array, draws: Array) -> Array:
         """Floats whose bits are looked at, by anybody: NaN has those of this draw."""
@@ -66,18 +130,18 @@ def is_beyond(data: Array, dtype: TritonType) -> Array:
     return beyond
 
 
-def may_be_known(data: Array, draws: Array) -> bool:
-    """Whether a compiler may know values: they do not depend on the inputs.
-
-    What does is cast by an instruction that says what comes out, and quantisation rests on that where a row has a NaN.
-    Where a single draw runs the two look alike, and of blocks it is taken that they depend on them.
-    """
-    return len(data) == 1 and (len(draws) > 1 or data.ndim == 2)
+def _place() -> tuple[CodeType, int]:
+    """The candidate's instruction that is being executed."""
+    frame: FrameType = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename != FILENAME:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
 
 
 def _shifts_out(left: Array, right: Array) -> Array:
     """Shifts by as many bits as there are, or more; a negative number is a large one."""
-    result: Array = (right < 0) | (right >= 8 * left.itemsize)
+    bits = 1 if left.dtype == np.bool_ else 8 * left.itemsize
+    result: Array = (right < 0) | (right >= bits)
     return result
 
 
@@ -86,8 +150,17 @@ def _is_zero(left: Array, right: Array) -> Array:
     return result
 
 
+def _is_zero_or_too_large(left: Array, right: Array) -> Array:
+    """Quotients of signed numbers: the least one has no opposite."""
+    if left.dtype.kind != "i":
+        return _is_zero(left, right)
+    result: Array = (right == 0) | ((right == -1) & (left == np.iinfo(left.dtype).min))
+    return result
+
+
 UNDEFINED: dict[str, Callable[[Array, Array], Array]] = {
     **dict.fromkeys(("shl", "lshr", "ashr"), _shifts_out),
-    **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), _is_zero),
+    **dict.fromkeys(("sdiv", "srem"), _is_zero_or_too_large),
+    **dict.fromkeys(("udiv", "urem"), _is_zero),
 }
 """Where an instruction of two integers is undefined, by its name."""

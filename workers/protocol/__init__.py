@@ -4,7 +4,7 @@ Pure data, no torch. Read `operator` (what to compute), `plan` (what a candidate
 order.
 """
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire, check_protocol
+from workers.protocol.base import PROTOCOL_VERSION, Wire, check_protocol, printable
 from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
 from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, Device, Seat, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
@@ -142,4 +142,5 @@ __all__ = [
     "device_of_card",
     "label",
     "patience_s",
+    "printable",
 ]

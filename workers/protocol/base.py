@@ -16,6 +16,11 @@ NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float
 """How JSON without a word for them spells these numbers (`ser_json_inf_nan` below)."""
 
 
+def printable(text: str) -> str:
+    """A text without what could steer a terminal; lines stay lines."""
+    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+
+
 class Wire(BaseModel):
     """A value that crosses a process border as JSON. Frozen; unknown fields are refused."""
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from workers.protocol.base import Wire
 from workers.protocol.operator import Identifier, Input, Output, Scalar, Size
-from workers.protocol.report import REASON_CHARS
+from workers.protocol.report import Reason
 
 MODULE = "_model"
 """What the module of a problem is called where `PREPARATION` has run."""
@@ -53,7 +53,7 @@ class Inspection(Wire):
         notes: What a reader of the operator should know, a sentence each.
     """
 
-    reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
+    reason: Reason = ""
     line: Annotated[int, Field(ge=1, le=10**6)] | None = None
     inputs: Annotated[tuple[Input, ...], Field(max_length=32)] = ()
     scalars: Annotated[tuple[Scalar, ...], Field(max_length=32)] = ()

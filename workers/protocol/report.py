@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire
+from workers.protocol.base import PROTOCOL_VERSION, Wire, printable
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.job import MAX_SOURCE_BYTES
@@ -21,7 +21,8 @@ MAX_SAMPLES = 1024
 MOST_COUNTED = 10**60
 """Largest number that a reading may be: more bytes than any plan can move, and a float still holds it."""
 
-Reason = Annotated[str, Field(max_length=REASON_CHARS)]
+Reason = Annotated[str, Field(max_length=REASON_CHARS), AfterValidator(printable)]
+"""Why something is as it is: it may quote a candidate, and people read it in terminals."""
 Line = Annotated[int, Field(ge=1, le=10**6)]
 """Of a candidate's source."""
 Index = Annotated[int, Field(ge=0, lt=2**31)]

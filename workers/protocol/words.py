@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from workers.protocol.base import printable
 from workers.protocol.operator import DTYPE_BYTES
 from workers.protocol.plan import Allocate, Argument, Buffer, Bundle, Copy, Fill, Kernel, Launch, Plan, Pointer, View
 from workers.protocol.report import Readings
@@ -138,8 +139,8 @@ def _value(value: bool | int | float | str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text from a candidate without what could steer a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    """Text from a candidate without what could steer a terminal, in one line."""
+    return printable(text).replace("\n", " ")
 
 
 def _bytes(count: int) -> str:

@@ -5,7 +5,7 @@ import sys
 import traceback
 from types import FrameType
 
-from workers.protocol import REASON_CHARS, Outcome, Stage
+from workers.protocol import REASON_CHARS, Outcome, Stage, printable
 
 SOURCE_NAME = "candidate.py"
 """What tracebacks and the compiler call the candidate's source."""
@@ -44,8 +44,7 @@ def raising_line(error: BaseException) -> int | None:
 
 def tidy(text: str) -> str:
     """Cap a text at the length of a reason and take out what would not print."""
-    printable = "".join(character if character.isprintable() or character == "\n" else " " for character in text)
-    return printable[:REASON_CHARS].strip()
+    return printable(text)[:REASON_CHARS].strip()
 
 
 def crash(error: BaseException) -> Refused:

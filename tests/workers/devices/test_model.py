@@ -129,6 +129,20 @@ def test_what_a_kernel_does_on_zeros_alone_is_no_prediction(device):
     assert found.shapes[0].mid_us == device.measure(job_for(lazy, "gram")).shapes[0].mid_us, "not drawn anew"
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        "tl.abs(y_ptr.to(tl.int64) - x_ptr.to(tl.int64)) >= 2147483648",
+        "tl.abs(y_ptr.to(tl.int64) - x_ptr.to(tl.int64)) < 2147483648",
+        "(old == -1) | (old == 0) | (old == 0x3F3F)",
+    ],
+)
+def test_nobody_rests_on_where_memory_lies_or_what_it_holds_before(device, what):
+    old = "    old = tl.load((y_ptr + row * n_cols).to(tl.pointer_type(tl.int16)))\n" if "old" in what else ""
+    rests = changed("    y = e / tl.sum(e, axis=0)\n", f"{old}    y = tl.where({what}, e / tl.sum(e, axis=0), 0.0)\n")
+    assert device.measure(job_for(rests)).outcome == "wrong_result"
+
+
 def test_every_autotune_configuration_is_judged(device):
     variants = traced(AUTOTUNED).variants
     assert len(variants) == 2

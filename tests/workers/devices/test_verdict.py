@@ -7,6 +7,8 @@ from workers.protocol import REASON_CHARS, Outcome, Stage
 def test_a_reason_is_never_longer_than_a_report_may_hold():
     ended = Ended(Stage.CHECK, Outcome.WRONG_RESULT, "x" * (REASON_CHARS + 1), line=3)
     assert len(ended.found["reason"]) == REASON_CHARS
+    steering = Ended(Stage.CHECK, Outcome.WRONG_RESULT, "no \x1b[31m`text`\x07\nat all")
+    assert steering.found["reason"] == str(steering) == "no  [31m`text` \nat all"
     assert (ended.found["outcome"], ended.found["line"]) == (Outcome.WRONG_RESULT, 3)
 
 

@@ -60,11 +60,11 @@ def interpret_body(body: str) -> torch.Tensor:
 
 
 def interpret(
-    source: str, *arguments, grid=(1,), function="kernel", target="sm_90", draws=None, assembly="", **constants
+    source: str, *arguments, grid=(1,), function="kernel", target="sm_90", draws=None, assembly="", times=1, **constants
 ) -> Run:
     """Run `function` of the source; tensors and `Out`s become buffers, numbers scalars, keywords constants.
 
-    With `assembly`, that is what the kernel is taken to be compiled to.
+    With `assembly`, that is what the kernel is taken to be compiled to. With `times`, as many plans are executed.
 
     With `draws`, a list of argument lists, tensors come from there and `arguments` only describe them.
     """
@@ -76,11 +76,11 @@ def interpret(
         source=source if "import triton" in source else HEADER + source,
         target=target,
         input_names=tuple(f"x{index}" for index in range(len(tensors))),
-        plans=(plan,),
-        draws=(len(every),),
+        plans=(plan,) * times,
+        draws=(len(every),) * times,
         kernels={KERNEL: Kernel(language="ptx", assembly=assembly, target=target, num_warps=4)} if assembly else {},
     )
-    result = jail.run(execute, pack(request, parts), LIMITS)
+    result = jail.run(execute, pack(request, parts * times), LIMITS)
     assert result.ending is jail.Ending.RETURNED, result.detail
     reply, blobs = unpack(result.reply, InterpretReply)
     outs = [item for item in arguments if isinstance(item, Out)]

@@ -164,7 +164,7 @@ X = torch.arange(8.0)
         ("y = x[None, :] + x[:, None]", "tl.ravel(y)", (X + X[:, None]).ravel()),
         ("y = tl.join(x, -x)", "tl.ravel(y)", torch.stack([X, -X], 1).ravel()),
         ("a, b = tl.split(tl.reshape(x, (4, 2)))", "a - b", -torch.ones(4)),
-        ("y = tl.cat(x, x, can_reorder=True)", "y", torch.cat([X, X])),
+        ("y = tl.sort(tl.cat(x, x, can_reorder=True))", "y", torch.cat([X, X]).sort().values),
         ("y = tl.interleave(x, -x)", "y", torch.stack([X, -X], 1).ravel()),
         ("y = tl.flip(x, 0)", "y", X.flip(0)),
         ("y = tl.broadcast_to(tl.expand_dims(x, 0), (2, 8))", "tl.ravel(y)", X.repeat(2)),
@@ -266,3 +266,35 @@ def test_libdevice_of_two_and_three_operands():
         2**30,
         0x40400000,
     ]
+
+
+ORDER = """
+@triton.jit
+def kernel(a0, a1, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(a0 + i)
+    tl.store(a1 + i, {})
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "tl.view(x, (N,))",
+        "tl.reshape(x, (N // 2, 2), can_reorder=True).reshape(N)",
+        "tl.ravel(x, can_reorder=True)",
+        "tl.cat(x, x, can_reorder=True).reshape(2, N).min(0)",
+    ],
+)
+def test_who_lets_elements_lie_in_any_order_cannot_rest_on_one(expression):
+    x = torch.arange(64.0)
+    run = interpret(ORDER.format(expression), x, Out((64,)), draws=[[x]] * 4, N=64)
+    found = [tuple(out.tolist()) for (out,) in run.outputs]
+    assert sum(row == tuple(x.tolist()) for row in found) == 2 and len(set(found)) == 3
+
+
+def test_what_is_added_up_in_any_order_is_right():
+    x = torch.arange(64.0)
+    expression = "tl.sum(tl.view(x, (8, 8))) + tl.sum(tl.cat(x, x, can_reorder=True)) + 0 * x"
+    run = interpret(ORDER.format(expression), x, Out((64,)), draws=[[x]] * 4, N=64)
+    assert all((out == 3 * 2016.0).all() for (out,) in run.outputs)

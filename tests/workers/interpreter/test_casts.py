@@ -55,8 +55,9 @@ CARDS = {
 def test_what_an_integer_cannot_hold_is_cast_as_the_instruction_does(what):
     expression, values, source, result, card = CARDS[what]
     x = torch.tensor(values, dtype=source)
-    run = interpret(SOURCE.format(expression=expression), x, Out(x.shape, result), draws=[[x]] * 3, N=2)
-    assert [out.tolist() for (out,) in run.outputs] == [card] * 3
+    draws = [[x], [x[[1, 1]]], [x]]
+    run = interpret(SOURCE.format(expression=expression), x, Out(x.shape, result), draws=draws, N=2)
+    assert [out.tolist() for (out,) in run.outputs] == [card, [card[1]] * 2, card]
     assert elementwise(expression, x, dtype=result).tolist() == card
 
 
@@ -66,6 +67,7 @@ OPEN = {
     "too large": (KNOWN.format("3e9") + ".to(tl.int32)", [0, 0], F32, torch.int32, [2**31 - 1, 2]),
     "too small": (KNOWN.format("-1e6") + ".to(tl.int16)", [0, 0], F32, torch.int16, [-(2**15), 2]),
     "no number": (KNOWN.format("float('nan')") + ".to(tl.int32)", [0, 0], F32, torch.int32, [0, 2]),
+    "never a number": ("(x + " + KNOWN.format("float('nan')") + ").to(tl.int32)", [1, 2], F32, torch.int32, [0, 4]),
     "a NaN's bits": ("(x - x).to(tl.int32, bitcast=True)", [INF, 2.0], F32, torch.int32, [0x7FFFFFFF, 0]),
     "a half NaN's bits": ("(x - x).to(tl.int16, bitcast=True)", [INF, 2.0], F16, torch.int16, [0x7FFF, 0]),
     "a byte NaN's bits": (
@@ -77,6 +79,10 @@ OPEN = {
     "a shift by less than nothing": ("x >> x", [-1, 2], torch.int32, torch.int32, [-1, 0]),
     "a quotient of zero": ("7 // x", [0, 2], torch.int32, torch.int32, [0, 3]),
     "a remainder of zero": ("7 % x", [0, 2], torch.int32, torch.int32, [0, 1]),
+    "a quotient that is too large": ("x // -1", [-(2**31), 2], torch.int32, torch.int32, [-(2**31), -2]),
+    "a remainder of the least": ("x % -1", [-(2**31), 2], torch.int32, torch.int32, [0, 0]),
+    "a bit shifted by one": ("((x > 0) >> (x == 1)).to(tl.int32)", [1, 2], torch.int32, torch.int32, [0, 1]),
+    "bounds turned around": ("tl.clamp(x, x - x + 1.0, 3.0 - x)", [9.0, 1.0], F32, F32, [-0x3F400000, 0x3F800000]),
 }  # fmt: skip
 """Expressions of an undefined element and one that is not, and what they are in every other draw."""
 

@@ -249,3 +249,14 @@ def kernel(a0, a1, a2):
     taken, refused = (interpret(source, x, Out((16,), x.dtype), 11, assembly=text) for text in codes.values())
     assert taken.only.tolist() == [*range(11), 0, 0, 0, 0, 0]
     assert refused.reply.outcome == "not_interpretable" and "moves 2 elements at once" in refused.reply.reason
+
+
+def test_buffers_are_near_each_other_in_every_other_plan():
+    """Who is right only where they are far from each other is wrong."""
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    tl.store(a1, tl.abs(a1.to(tl.int64) - a0.to(tl.int64)) >= 2147483648)
+"""
+    run = interpret(source, torch.zeros(4), Out((1,), torch.int8), times=4)
+    assert [out.item() for (out,) in run.outputs] in ([0, 1, 0, 1], [1, 0, 1, 0])

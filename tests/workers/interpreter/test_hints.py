@@ -30,6 +30,15 @@ REFUSED = {
     "mask = i < tl.multiple_of(a3, 8)\n    place = i": "tl.multiple_of in line 12",
     "mask = tl.max_constancy(i < a3, 4)\n    place = i": "tl.max_constancy in line 12",
     "tl.multiple_of(a3, [16])\n    place = row * a3 + i": "tl.multiple_of in line 12",
+    "h = tl.max_contiguous(tl.multiple_of(i ^ 1, 2), 2)\n    place = h.to(tl.uint32, bitcast=True)": (
+        "tl.max_contiguous in line 12"
+    ),
+    "h = tl.max_contiguous(tl.multiple_of(i ^ 1, 2), 2).to(tl.float32, bitcast=True)\n    "
+    "place = h.to(tl.int32, bitcast=True)": "tl.max_contiguous in line 12",
+    "place = i ^ 1\n    p = a0 + place\n    tl.max_contiguous(place, 4)": "tl.max_contiguous in line 14 does",
+    "p = a0 + (i ^ 1)\n    tl.load(p)\n    tl.multiple_of(p, 64)\n    place = i": "tl.multiple_of in line 14",
+    "p = tl.make_block_ptr(a0, (a3,), (1,), (0,), (16,), (0,))\n    tl.advance(p, (tl.multiple_of(a3, 8),))\n    "
+    "place = i": "tl.multiple_of in line 13",
     "p = tl.make_block_ptr(a0, (tl.multiple_of(a3, 8),), (1,), (0,), (16,), (0,))\n    place = i": "tl.multiple_of",
 }
 """Bodies at a2 = 16 and a3 = 10, and what is said."""
@@ -42,6 +51,10 @@ TAKEN = {
     "place = tl.max_contiguous((i + 6) % 16, 16) * 16": lambda row, i: (i + 6) % 16 * 16,
     "place = tl.max_contiguous(i ^ 1, 2)": lambda row, i: i ^ 1,
     "place = tl.max_constancy(i // 4, 4)": lambda row, i: i // 4,
+    "place = i\n    mask = mask & (place >= 0)\n    place = tl.max_contiguous(place, 16)": lambda row, i: i,
+    "if row == 0:\n        place = i\n    else:\n        place = tl.multiple_of(a3, 2) * 1 + i": (
+        lambda row, i: i + 10 * row
+    ),
 }
 """Bodies that are right although a hint may be false, since nothing is moved together because of it."""
 

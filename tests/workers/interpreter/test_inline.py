@@ -160,3 +160,15 @@ def test_other_vendors_assembly_is_not_known():
 def test_registers_without_a_type_hold_float32_too():
     assert INSTRUCTIONS["tanh.approx.f32"].constraints == ("=f,f", "=r,r")
     assert INSTRUCTIONS["tanh.approx.bf16x2"].constraints == ("=r,r",)
+
+
+def test_a_text_that_is_not_known_steers_no_terminal():
+    source = """
+@triton.jit
+def kernel(a0, a1):
+    text: tl.constexpr = "mov.b32 $0, $1; // \x1b[31mforged\x07"
+    tl.store(a1, tl.inline_asm_elementwise(text, "=f,f", [tl.load(a0)], tl.float32, True, 1))
+"""
+    reply = interpret(source, torch.zeros(1), Out((1,))).reply
+    assert reply.outcome == "not_interpretable" and "[31mforged" in reply.reason
+    assert reply.reason.isprintable()

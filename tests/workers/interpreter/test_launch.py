@@ -1,13 +1,11 @@
 """Programs that take different ways, and what their parameters receive."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
 
 from tests.workers.interpreter.stage import Out, interpret, sample
-from workers.interpreter.launch import _shuffled, _split
+from workers.interpreter.launch import _shuffled, _split, _strides
 from workers.interpreter.memory import Lanes
 
 X = torch.arange(40.0)
@@ -278,8 +276,51 @@ def test_neighbours_stay_together():
     shuffled = _shuffled(100, 8, np.random.default_rng(1))
     assert sorted(shuffled) == list(range(100))
     starts = [number // 8 for number in shuffled]
-    assert sum(one != other for one, other in pairwise(starts)) == 12
     assert starts != sorted(starts)
+    groups = [set(shuffled[first : first + 8].tolist()) for first in range(0, 96, 8)]
+    assert sum(len(group & {number + 1 for number in group}) for group in groups) > 5 * len(groups) // 2
+
+
+@pytest.mark.parametrize("grid", [(40,), (20, 2), (2, 20), (5, 2, 4)])
+def test_any_two_programs_meet_now_and_then(grid):
+    count = int(np.prod(grid))
+    order, met = np.random.default_rng(1), np.zeros((count, count), bool)
+    for _ in range(2000):
+        for group in np.split(_shuffled(count, 4, order, _strides(grid)), range(4, count, 4)):
+            met[np.ix_(group, group)] = True
+    assert met.all()
+
+
+@pytest.mark.parametrize(("grid", "other"), [((16, 2), 1), ((2, 16), 0), ((2, 16, 1), 0), ((4, 2, 4), 1)])
+def test_neighbours_along_some_axis_meet_at_once(grid, other):
+    places = np.stack(np.unravel_index(np.arange(np.prod(grid)), grid), 1)
+    order = np.random.default_rng(2)
+    for _ in range(20):
+        groups = np.split(_shuffled(len(places), 4, order, _strides(grid)), range(4, len(places), 4))
+        pairs = [(one, two) for group in groups for one in places[group] for two in places[group]]
+        apart = [np.flatnonzero(one != two).tolist() for one, two in pairs]
+        if [other] in apart:
+            return
+    raise AssertionError(apart)
+
+
+RACE = """
+@triton.jit
+def kernel(a0, a1, a2, B: tl.constexpr):
+    row, half = tl.program_id(0), tl.program_id(1)
+    wide = tl.load(a0 + row + tl.arange(0, B), tl.arange(0, B) < 0)
+    tl.store(a1 + row, half)
+    tl.store(a2 + row * 2 + half, tl.load(a1 + row))
+"""
+
+
+@pytest.mark.parametrize("width", [8, 1 << 17, 1 << 19])
+def test_programs_meet_others_however_wide_their_blocks_are(width):
+    """By itself each finds what it has stored."""
+    expected = torch.arange(32, dtype=torch.int32).reshape(16, 2) % 2
+    outs = Out((16,), torch.int32), Out((16, 2), torch.int32)
+    runs = [interpret(RACE, torch.arange(8.0) + seed, *outs, grid=(16, 2), B=width) for seed in range(4)]
+    assert not all(torch.equal(run.outputs[0][1], expected) for run in runs)
 
 
 SWAPPING = """

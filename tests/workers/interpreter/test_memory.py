@@ -34,7 +34,9 @@ def test_one_address_reads_every_draw():
 
 def test_draws_find_different_poison():
     memory = Memory(4, [8], ["'x'"])
-    assert [set(memory.bytes_of(draw, 0).tolist()) for draw in range(4)] == [{0xFF}, {0}, {0x3F}, {0xFF}]
+    assert [set(memory.bytes_of(draw, 0).tolist()) for draw in range(3)] == [{0xFF}, {0}, {0x3F}]
+    drawn = {Memory(draws, [8], ["'x'"]).bytes_of(draws - 1, 0).tobytes() for draws in (2, 2, 3, 4, 4)}
+    assert len(drawn) == 5, "nobody knows them all"
     assert set(Memory(1, [8], ["'x'"], {}).bytes_of(0, 0).tolist()) == {0}
 
 
@@ -88,6 +90,18 @@ def test_addresses_look_like_a_cards_and_nobody_knows_them_beforehand():
         aligned = sum(start % ALIGNMENTS[-1] == 0 for start in starts)
         assert 50 < aligned < 150  # chance has it otherwise once in 10**12
     assert len(found) == 9
+
+
+def test_buffers_may_be_as_near_as_an_allocator_lays_them():
+    memory = Memory(1, [5] * 200 + [1 << 30], ["'x'"] * 201, {}, is_near=True)
+    starts = sorted(memory.address(buffer, 0) for buffer in range(201))
+    assert all(
+        1 << 12 <= second - first < 5 << 20 for first, second in itertools.pairwise(starts) if second - first < 1 << 30
+    )
+    assert starts[-1] - starts[0] < 1 << 31
+    assert starts[0] > 0x7F << 40 and starts[0] != min(
+        Memory(1, [5], ["'x'"], {}, is_near=True).address(0, 0) for _ in range(2)
+    )
 
 
 def test_neighbours_are_as_chance_has_it():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from triton import language as tl
 
-from workers.interpreter.undefined import UNDEFINED, Chance, is_beyond, may_be_known
+from workers.interpreter.undefined import UNDEFINED, Chance, is_beyond
 
 DRAWS = np.arange(4)
 
@@ -49,14 +49,63 @@ def test_ends_of_integers_are_within():
     assert is_beyond(far, tl.int64).reshape(-1).tolist() == [True, False, False]
 
 
-def test_what_depends_on_the_inputs_is_not_known_to_a_compiler():
-    single, block = np.zeros((1, 1)), np.zeros((1, 1, 8))
-    assert may_be_known(single, DRAWS) and may_be_known(block, DRAWS)
-    assert not may_be_known(np.zeros((4, 1)), DRAWS) and not may_be_known(np.zeros((4, 1, 8)), DRAWS)
-    assert may_be_known(single, DRAWS[:1]) and not may_be_known(block, DRAWS[:1])
+ONE, BLOCK = (1, 1), (1, 1, 8)
+
+
+@pytest.mark.parametrize("shape", [ONE, BLOCK])
+def test_what_does_not_depend_on_the_inputs_is_known_to_a_compiler(shape):
+    assert chance(1).known(np.ones(shape, bool), DRAWS).all()
+    assert chance(1).known(np.ones((4, *shape[1:]), bool), DRAWS).all(), "not even if it seems to"
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 8)])
+def test_what_depends_on_the_inputs_is_not_known_to_a_compiler(shape):
+    """A NaN in one draw, or in one program."""
+    for place in (0, (slice(None), 0)):
+        undefined = np.zeros(shape, bool)
+        undefined[place] = True
+        assert not chance(1).known(undefined, DRAWS).any()
+
+
+def test_elements_are_known_each_by_itself():
+    undefined = np.zeros((4, 3, 8), bool)
+    undefined[..., 5] = undefined[0, :, 2] = True
+    assert chance(1).known(undefined, DRAWS).any(axis=(0, 1)).tolist() == [False] * 5 + [True] + [False] * 2
+
+
+def test_a_draw_by_itself_is_held_against_those_that_came_by_before():
+    block = np.ones(BLOCK, bool)
+
+    def known(*found: tuple[int, np.ndarray]) -> list[bool]:
+        drawn = chance(1)
+        return [(drawn.begin(), drawn.known(undefined, DRAWS[draw : draw + 1]).any())[1] for draw, undefined in found]
+
+    assert known((0, block), (0, block), (1, block)) == [False, False, True]
+    assert known((0, ~block), (1, block), (2, block)) == [False] * 3
+    assert chance(1).known(np.ones(ONE, bool), DRAWS[:1]).all(), "of scalars it is taken that they do not depend"
+
+
+def test_elements_lie_in_any_order_that_is_the_same_for_equal_sizes():
+    drawn, data = chance(1), np.arange(64).reshape(1, 1, 8, 8)
+    first, second = drawn.shuffle(data, DRAWS), drawn.shuffle(np.ravel(data)[None, None] + 1, DRAWS)
+    assert first.shape == (4, 1, 8, 8) and (np.sort(first.reshape(4, -1)) == np.arange(64)).all()
+    assert (first.reshape(4, -1) + 1 == second[:, 0]).all()
+    assert sum((row == data[0]).all() for row in first) == 2 and len(np.unique(first, axis=0)) == 3
+    assert drawn.shuffle(data[..., :1, :1], DRAWS).shape == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floats_that_are_undefined_are_numbers(dtype):
+    settled = chance(1).settle(np.zeros((1, 1), dtype), np.ones((1, 1), bool), DRAWS)
+    assert settled.dtype == dtype and len(np.unique(settled)) == 3 and (np.abs(settled) <= 2).all()
 
 
 def test_shifts_and_quotients_that_are_undefined():
     right = np.array([0, 31, 32, -1], np.int32)
     assert UNDEFINED["shl"](np.ones(4, np.int32), right).tolist() == [False, False, True, True]
     assert UNDEFINED["srem"](np.ones(4, np.int32), right).tolist() == [True, False, False, False]
+    least = np.full(4, -(2**31), np.int32)
+    assert UNDEFINED["sdiv"](least, right).tolist() == UNDEFINED["srem"](least, right).tolist()
+    assert UNDEFINED["sdiv"](least, right).tolist() == [True, False, False, True]
+    assert UNDEFINED["udiv"](least.view(np.uint32), right.view(np.uint32)).tolist() == [True, False, False, False]
+    assert UNDEFINED["lshr"](np.ones(2, bool), np.array([False, True])).tolist() == [False, True]

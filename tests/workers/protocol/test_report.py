@@ -105,3 +105,11 @@ def test_lines_and_seconds_are_ones_that_can_be(report: TraceReport | Report, to
 def test_no_variant_has_an_index_that_the_archive_cannot_count(index: int) -> None:
     with pytest.raises(ValidationError, match="index"):
         TracedVariant(index=index, outcome=Outcome.CORRECT)
+
+
+@pytest.mark.parametrize("quoted", ["\x1b]0;title\x07", "\u202e", "\x9b2J", "\r"])
+def test_what_a_reason_quotes_steers_no_terminal(quoted: str) -> None:
+    for kind, whole in ((Report, MEASURED), (TraceReport, TRACED)):
+        read = kind.model_validate(whole.model_dump() | {"reason": f"first\n{quoted}end"})
+        assert read.reason.startswith("first\n ") and read.reason.replace("\n", "").isprintable()
+        assert len(read.reason) == len(f"first\n{quoted}end")
