@@ -294,14 +294,12 @@ def test_any_two_programs_meet_now_and_then(grid):
 @pytest.mark.parametrize(("grid", "other"), [((16, 2), 1), ((2, 16), 0), ((2, 16, 1), 0), ((4, 2, 4), 1)])
 def test_neighbours_along_some_axis_meet_at_once(grid, other):
     places = np.stack(np.unravel_index(np.arange(np.prod(grid)), grid), 1)
-    order = np.random.default_rng(2)
+    order, apart = np.random.default_rng(2), []
     for _ in range(20):
         groups = np.split(_shuffled(len(places), 4, order, _strides(grid)), range(4, len(places), 4))
         pairs = [(one, two) for group in groups for one in places[group] for two in places[group]]
-        apart = [np.flatnonzero(one != two).tolist() for one, two in pairs]
-        if [other] in apart:
-            return
-    raise AssertionError(apart)
+        apart += [np.flatnonzero(one != two).tolist() for one, two in pairs]
+    assert [other] in apart
 
 
 RACE = """
