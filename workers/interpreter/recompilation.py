@@ -20,6 +20,7 @@ from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.launch import constant_of
 from workers.interpreter.likeness import are_alike
 from workers.interpreter.record import Generator, Record, write_down
+from workers.interpreter.sites import number
 from workers.interpreter.taking import MODULE_NAME, Taken
 from workers.protocol import Kernel, Launch, Number, Plan, Pointer
 from workers.targets import TARGETS
@@ -79,7 +80,7 @@ def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping
         kernels: What they launch, by digest.
 
     Returns:
-        What the compiler had, by `name_of` a launch.
+        What the compiler had, by `name_of` a launch. Definitions are numbered as it is.
 
     Raises:
         NotInterpretable: If a kernel does not come out as it is.
@@ -96,7 +97,18 @@ def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping
             except NotInterpretable as stopped:
                 stopped.line = stopped.line or launch.line
                 raise
+    for value in taken.namespace.values() if records else ():
+        if isinstance(value, JITFunction) and value.fn in taken.definitions:
+            _number(taken, value)
     return records
+
+
+def _number(taken: Taken, kernel: JITFunction) -> None:
+    """Number what is interpreted as what was compiled, while members of Triton's modules are what they were then."""
+    definition, (compiled,) = taken.definitions[kernel.fn], kernel.parse().body
+    if list(map(ast.dump, compiled.body)) != list(map(ast.dump, definition.body)):
+        raise NotInterpretable(f"Triton's compiler reads another text of '{definition.name}'")
+    number(definition, taken.namespace)
 
 
 def name_of(launch: Launch) -> str:

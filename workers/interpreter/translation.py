@@ -18,7 +18,6 @@ from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.plainness import is_plain_default
 from workers.interpreter.rewriting import DeviceCode, check_results, guided
-from workers.interpreter.sites import number
 from workers.interpreter.taking import MODULE_NAME, Taken
 
 Functions = dict[str, FunctionType]
@@ -39,24 +38,17 @@ def translate_candidate(
         filename: Name its lines carry in tracebacks.
         provided: Names that its functions see in place of Python's own.
         replaced: What they see in place of objects of Triton's, by identity of those.
-        is_recorded: Whether they ask what the compiler had.
-
-    Raises:
-        NotInterpretable: If the compiler reads another text.
+        is_recorded: Whether they are numbered, and ask what the compiler had.
     """
     constants = {name: _plain(value, replaced) for name, value in taken.namespace.items() if name[:2] != "__"}
     device: dict[str, object] = {"__name__": MODULE_NAME, "__builtins__": builtins, **provided, **constants}
     functions: dict[FunctionType, FunctionType] = {}
-    kernels = {value.fn: value for value in taken.namespace.values() if isinstance(value, JITFunction)}
+    kernels = {value.fn for value in taken.namespace.values() if isinstance(value, JITFunction)}
     for original, definition in taken.definitions.items():
         if original not in kernels:
             continue
         made: dict[str, FunctionType] = {}
-        tree = deepcopy(definition)
-        if is_recorded:
-            _require_same(tree, kernels[original])
-            number(tree, taken.namespace)
-        exec(_compile(_rewrite_kernel(tree, is_recorded), filename), device, made)
+        exec(_compile(_rewrite_kernel(deepcopy(definition), is_recorded), filename), device, made)
         functions[original] = made[definition.name]
     for original, function in functions.items():
         function.__defaults__ = original.__defaults__ and tuple(
@@ -160,10 +152,3 @@ def _rewrite_kernel(function: ast.FunctionDef, is_recorded: bool) -> ast.Functio
     if is_recorded:
         guided(function)
     return function
-
-
-def _require_same(definition: ast.FunctionDef, kernel: JITFunction) -> None:
-    """What is numbered here is what the compiler numbers."""
-    (compiled,) = kernel.parse().body
-    if list(map(ast.dump, compiled.body)) != list(map(ast.dump, definition.body)):
-        raise NotInterpretable(f"Triton's compiler reads another text of '{definition.name}'")

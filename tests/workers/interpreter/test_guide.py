@@ -39,6 +39,10 @@ EMULATED = {
         "y = x\n    for j in tl.static_range(2):\n        for k in tl.static_range(3):\n            if j == k:\n"
         "                y += 1\n        if j > 0:\n            y += 10", 12
     ),
+    "what only asserts and prints": (
+        "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
+        "    assert SIZE > 1, 'c'\n    y = x + SIZE", 3
+    ),
     "specialisations of a function": ("y = more(x, SIZE) + more(x, 0) - x + more(pid, None)", 3),
 }  # fmt: skip
 REFUSED = {
@@ -95,7 +99,7 @@ def test_what_the_compiler_reads_in_another_way_is_not(case: str) -> None:
     assert reply.line is not None
 
 
-def test_a_launch_without_a_record_is_refused() -> None:
+def test_without_a_record_nobody_is_held_to_it() -> None:
     kernel = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n"
     assert interpret(kernel, X, Out((1,))).only == 0
     assert interpret_compiled(kernel, X, Out((1,))).only == 0
