@@ -27,6 +27,7 @@ from workers.interpreter.formats import (
 from workers.interpreter.hints import apply
 from workers.interpreter.libdevice import FUNCTIONS, OF_FLOAT_BITS
 from workers.interpreter.products import multiply, unit_work
+from workers.interpreter.singles import require_outside
 from workers.interpreter.undefined import UNDEFINED
 
 
@@ -180,6 +181,7 @@ class Builder(Casts):
 
     def create_get_program_id(self, axis: int) -> Value:
         """The program's place in the grid."""
+        require_outside("the program's place")
         return Value(self.lanes.programs[None, :, axis].astype(np.int32), tl.int32)
 
     def create_get_num_programs(self, axis: int) -> Value:

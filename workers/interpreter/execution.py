@@ -13,12 +13,14 @@ from triton.language.semantic import IncompatibleTypeErrorImpl
 
 from workers.interpreter.builder import Options
 from workers.interpreter.faults import FILENAME, Fault, NotInterpretable, OutOfBounds
+from workers.interpreter.guide import Guide
 from workers.interpreter.instructions import Code, read, require_written
 from workers.interpreter.language import Language, bind
 from workers.interpreter.launch import run_launch, sample_launch
 from workers.interpreter.memory import Memory, Meter
 from workers.interpreter.message import InterpretReply, InterpretRequest, Metered, pack, unpack
-from workers.interpreter.recompilation import recompile
+from workers.interpreter.recompilation import name_of, recompile
+from workers.interpreter.record import Record
 from workers.interpreter.seeming import SeemingMemory
 from workers.interpreter.taking import take_over
 from workers.interpreter.translation import Functions, translate_candidate
@@ -42,11 +44,21 @@ class _Candidate:
         language: The bound front end.
         functions: The candidate's, translated.
         codes: What machine code of its kernels does, by their digests.
+        guide: Holds what runs to what the compiler had.
+        records: That, by `name_of` a launch; nothing if no kernel was compiled anew.
     """
 
     language: Language
     functions: Functions
     codes: Mapping[str, Code]
+    guide: Guide
+    records: Mapping[str, Record]
+
+    def prepare(self, launch: Launch) -> None:
+        """Make ready for a launch."""
+        self.language.builder.widest_bytes = _code(launch, self).widest_bytes
+        if self.records:
+            self.guide.follow(self.records.get(name_of(launch), {}))
 
 
 def execute(request: bytes) -> bytes:
@@ -59,14 +71,15 @@ def execute(request: bytes) -> bytes:
     codes = {digest: read(kernel) for digest, kernel in order.kernels.items()}
     try:
         taken = take_over(order.source)
-        recompile(taken, order.target, order.launched, order.kernels)
+        records = recompile(taken, order.target, order.launched, order.kernels)
         for plan in (plan for plan in order.launched if plan not in order.plans):
             require_written(plan, codes)
+        language, guide = bind(_options(order.target)), Guide()
+        provided = {**language.provided, **guide.provided}
+        functions = translate_candidate(taken, FILENAME, provided, language.replaced, is_recorded=bool(records))
     except Fault as caught:
         return pack(_stopped(caught, InterpretReply()), [])
-    language = bind(_options(order.target))
-    functions = translate_candidate(taken, FILENAME, language.provided, language.replaced)
-    candidate = _Candidate(language, functions, codes)
+    candidate = _Candidate(language, functions, codes, guide, records)
     inputs = len(order.input_names)
     finished: list[Metered] = []
     results: list[bytes] = []
@@ -184,7 +197,7 @@ def _sample(plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot:
                     memory.copy(step.source, step.target)
                 case Launch():
                     memory.meter = Meter()
-                    builder.widest_bytes = _code(step, candidate).widest_bytes
+                    candidate.prepare(step)
                     sample_launch(builder, functions, step, memory, f"{lot} {plan.shape.key} {len(found)}")
                     found.append(_read(memory.meter))
     except (Fault, MemoryError, *KERNEL_ERRORS):
@@ -201,7 +214,7 @@ def _launch(step: Launch, candidate: _Candidate, memory: Memory, draws: int, ord
     builder, code = candidate.language.builder, _code(step, candidate)
     if not code.writes:
         return
-    builder.widest_bytes = code.widest_bytes
+    candidate.prepare(step)
     try:
         run_launch(builder, candidate.functions, step, memory, draws, order)
     except Fault as fault:

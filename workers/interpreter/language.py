@@ -28,6 +28,7 @@ from workers.interpreter.conditions import agreed, bound_there, connect, decide,
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TritonType, constant
 from workers.interpreter.hints import give
+from workers.interpreter.singles import call_elementwise
 from workers.interpreter.translation import library_codes, translate_library
 
 LIBRARIES = (triton.language.standard, triton.language.math, triton.language.random)
@@ -36,6 +37,7 @@ _BINARY = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift",
     "lt", "le", "gt", "ge", "eq", "ne",
 )  # fmt: skip
+_RANGE, _STATIC_RANGE = core.range, core.static_range
 _OPERATORS = {f"__{side}{name}__" for name in _BINARY for side in ("", "r")}
 
 
@@ -91,6 +93,7 @@ def bind(options: Options) -> Language:
     replaced[id(core.range)] = partial(_range, semantic)
     for owner in (core, libdevice, *LIBRARIES):
         replaced |= _bound_builtins(owner, semantic)
+    replaced[id(core.map_elementwise)] = partial(_map_elementwise, semantic)
     _substitute(replaced)
     for library in LIBRARIES:
         functions = translate_library(library, provided)
@@ -170,7 +173,12 @@ def _choose(semantic: TritonSemantic, condition: object, yes: Callable[[], objec
 
 def _annotate(semantic: TritonSemantic, annotation: object, value: object) -> object:
     """`name: annotation = value`."""
-    return core._unwrap_if_constexpr(value) if annotation is core.constexpr else _carry(semantic, value)
+    if core._unwrap_if_constexpr(annotation) is not core.constexpr:
+        return _carry(semantic, value)
+    plain = core._unwrap_if_constexpr(value)
+    if isinstance(plain, tl.tensor):
+        raise NotInterpretable("tl.constexpr is said of a value that is not known while the kernel is compiled")
+    return plain
 
 
 def _same(first: object, second: object) -> bool:
@@ -197,15 +205,16 @@ def _result(value: object) -> object:
 
 
 def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonType]:
-    return _range(semantic, *bounds)
+    return _range(semantic, *bounds[:3])
 
 
-def _range(semantic: TritonSemantic, *bounds: object, step: object = None, **hints: object) -> Iterator[TritonType]:
+def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterator[TritonType]:
     """`range` and `tl.range`: the induction variable is a tensor, as it is in compiled kernels.
 
     Where only the traffic matters, a long loop takes turns that are drawn by lot, each of which counts for several.
     """
-    turns, dtype = _turns(semantic, _bounds(bounds, step))
+    loop = _RANGE(*bounds, **hints)
+    turns, dtype = _turns(semantic, [core._unwrap_if_constexpr(each) for each in (loop.start, loop.end, loop.step)])
     builder: Builder = semantic.builder
     if builder.lot is None:
         for index in turns:
@@ -218,22 +227,21 @@ def _range(semantic: TritonSemantic, *bounds: object, step: object = None, **hin
     builder.memory.meter.weight = before
 
 
-def _turns(semantic: TritonSemantic, numbers: Sequence[TritonType]) -> tuple[Sequence[int], TritonType]:
+def _turns(semantic: TritonSemantic, bounds: Sequence[TritonType]) -> tuple[Sequence[int], TritonType]:
     """Values of an induction variable, and its dtype.
 
     Raises:
         NotInterpretable: If a compiled loop would take other turns: it counts up, as signed numbers of that dtype.
     """
-    start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-    given = [semantic.to_tensor(number) for number in (start, stop, step)]
+    given = [semantic.to_tensor(bound) for bound in bounds]
     dtype = reduce(semantic.integer_promote_impl, (number.dtype for number in given))
-    stride = operator.index(step)
-    if stride <= 0 and isinstance(step, tl.tensor):
+    start, stop, stride = (_extended(number, dtype) for number in given)
+    if stride <= 0 and isinstance(bounds[2], tl.tensor):
         raise NotInterpretable(
             f"a loop's step is {stride} at run time, and compiled loops count up only; make it a tl.constexpr, or "
             "count up and compute the index"
         )
-    turns = range(operator.index(start), operator.index(stop), stride)
+    turns = range(start, stop, stride)
     limit = 1 << (dtype.primitive_bitwidth - 1)
     after = turns[-1] + turns.step if turns else turns.stop
     if not all(-limit <= number < limit for number in (turns.start, turns.stop, after)):
@@ -241,15 +249,16 @@ def _turns(semantic: TritonSemantic, numbers: Sequence[TritonType]) -> tuple[Seq
     return turns, dtype
 
 
-def _static_range(*bounds: object, step: object = None) -> Iterable[int]:
-    return range(*(operator.index(number) for number in _bounds(bounds, step)))
+def _extended(number: TritonType, dtype: TritonType) -> int:
+    """A number of a loop, extended to the loop's type as if it had a sign if that has one."""
+    width = number.dtype.primitive_bitwidth
+    bits: int = operator.index(number) & ((1 << width) - 1)
+    return bits - (1 << width) if dtype.is_int_signed() and bits >> (width - 1) else bits
 
 
-def _bounds(bounds: tuple[object, ...], step: object) -> list[TritonType]:
-    numbers = [core._unwrap_if_constexpr(bound) for bound in bounds if bound is not None]
-    if step is None:
-        return numbers
-    return [0] * (2 - len(numbers)) + numbers + [core._unwrap_if_constexpr(step)]
+def _static_range(*bounds: object, **step: object) -> Iterable[int]:
+    loop = _STATIC_RANGE(*map(tl.constexpr, bounds), **{name: tl.constexpr(value) for name, value in step.items()})
+    return range(*(operator.index(number.value) for number in (loop.start, loop.end, loop.step)))
 
 
 def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
@@ -270,10 +279,12 @@ def _carry(semantic: TritonSemantic, value: object) -> object:
     return semantic.to_tensor(plain, False)
 
 
-def _map_elementwise(function: Callable[..., object], *tensors: object, pack: int = 1, **ignored: object) -> object:
+def _map_elementwise(
+    semantic: TritonSemantic, function: Callable[..., object], *tensors: object, pack: int = 1
+) -> object:
     if core._unwrap_if_constexpr(pack) != 1:
         raise NotInterpretable("the interpreter does not know map_elementwise with pack over 1")
-    return function(*tensors)
+    return call_elementwise(function, semantic.broadcast_tensors(*tensors))
 
 
 def _unknown(name: str) -> Callable[..., NoReturn]:
@@ -308,7 +319,6 @@ def _ignore(*args: object, **kwargs: object) -> None:
 _REPLACED: dict[str, object] = {
     "reduce": reductions.reduce,
     "associative_scan": reductions.scan,
-    "map_elementwise": _map_elementwise,
     "static_range": _static_range,
     "dot_scaled": _unknown("dot_scaled"),
     "condition": _first,

@@ -20,6 +20,8 @@ _BUILTINS = {
     "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "slice",
 }  # fmt: skip
 # Python's own functions that mean the same wherever they are called.
+_COUNTING = {"range", "list"}
+# Those of which only Python's make lists: to the interpreter a list is a tuple, and `range` counts tensors.
 _KERNEL = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.While, ast.Return, ast.Expr, ast.Pass, ast.Assert,
     ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript,
@@ -94,14 +96,17 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
     if shadow is not None:
         said = f"binds '{binds(shadow)}' in a branch or a loop, which stands for something else outside: rename it"
         raise _stopped(function, shadow, said)
-    local, messages = _bound_in(function), _messages(function, namespace)
+    local, messages = _bound_in(function), texts_in(function, namespace)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
     nodes = [node for statement in function.body for node in ast.walk(statement)]
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
     asking = {node.func for node in nodes if isinstance(node, ast.Call) and _asks_for_kind(node, local, namespace)}
+    counting = {node.iter.func for node in nodes if isinstance(node, ast.For) and isinstance(node.iter, ast.Call)}
     for node in (node for node in nodes if node not in asking):
         said = _misuse(node, _KERNEL if is_kernel else _CALCULATION, messages)
         said = said or _objection(node, local, namespace, node in inner)
+        if is_kernel and node not in counting and _lists(node, local, namespace):
+            said = said or f"uses Python's '{ast.unparse(node)}' for something else than a loop"
         if isinstance(node, ast.Name | ast.Attribute) and node not in called and _asserts(node, namespace):
             said = "uses 'static_assert' without calling it"
         if said:
@@ -116,7 +121,7 @@ def _stopped(function: ast.FunctionDef, node: ast.AST, said: str) -> NotInterpre
     return stopped
 
 
-def _messages(function: ast.FunctionDef, namespace: Mapping[str, object]) -> set[ast.AST]:
+def texts_in(function: ast.FunctionDef, namespace: Mapping[str, object]) -> set[ast.AST]:
     """Parts of a function that only make up texts for people."""
     found: list[ast.expr | None] = []
     for node in ast.walk(function):
@@ -187,6 +192,10 @@ def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], 
     if not _is_near(node, namespace):
         return f"uses '{ast.unparse(node)}', which is host code"
     return _unplain(ast.unparse(node), resolve(node, namespace), isinstance(node, ast.Name) and name not in namespace)
+
+
+def _lists(node: ast.AST, local: set[str], namespace: Mapping[str, object]) -> bool:
+    return isinstance(node, ast.Name) and node.id in _COUNTING - local - namespace.keys()
 
 
 def _asserts(callee: ast.expr, namespace: Mapping[str, object]) -> bool:

@@ -6,10 +6,13 @@ means after its text was written, and the compiler with it. Here nothing of it h
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import torch
+from triton.backends.compiler import GPUTarget
 from triton.compiler import code_generator
+from triton.compiler.compiler import ASTSource
 from triton.language import core
 from triton.runtime.jit import JITCallable, JITFunction
 
@@ -17,7 +20,9 @@ from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.hinting import watch_hints
 from workers.interpreter.launch import constant_of
 from workers.interpreter.likeness import are_alike
-from workers.interpreter.taking import Taken
+from workers.interpreter.record import Generator, Record, write_down
+from workers.interpreter.sites import number
+from workers.interpreter.taking import MODULE_NAME, Taken
 from workers.protocol import Kernel, Launch, Number, Plan, Pointer
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
@@ -51,7 +56,22 @@ class _Pointer:
         return self._bytes
 
 
-def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping[str, Kernel]) -> None:
+@dataclass(frozen=True)
+class _Recorded(Compiled):
+    """A compiled kernel, and what the compiler had for it."""
+
+    record: Record
+
+
+class _Recorder(Compiler):
+    def compile(
+        self, source: ASTSource, target: GPUTarget, options: Mapping[str, object], _env_vars: object = None
+    ) -> _Recorded:
+        compiled = super().compile(source, target, options)
+        return _Recorded(compiled.source, compiled.kernel, compiled.digest, Generator.record)
+
+
+def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping[str, Kernel]) -> Mapping[str, Record]:
     """Compile every kernel that the plans launch, and hold it against theirs.
 
     Args:
@@ -60,25 +80,47 @@ def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping
         plans: The plans.
         kernels: What they launch, by digest.
 
+    Returns:
+        What the compiler had, by `name_of` a launch. Definitions are numbered as it is.
+
     Raises:
         NotInterpretable: If a kernel does not come out as it is, or has hints that only the compiler would heed.
     """
-    Compiler(TARGETS[target]).install()
+    _Recorder(TARGETS[target]).install()
+    write_down(MODULE_NAME)
     drive(TARGETS[target])
     watch_names()
     misplaced = watch_hints()
+    records: dict[str, Record] = {}
     for plan in plans:
         for launch in plan.launches:
             try:
-                _hold(taken, launch, plan, kernels[launch.kernel])
+                records[name_of(launch)] = _hold(taken, launch, plan, kernels[launch.kernel])
                 if misplaced:
                     raise NotInterpretable(misplaced[0])
             except NotInterpretable as stopped:
                 stopped.line = stopped.line or launch.line
                 raise
+    for value in taken.namespace.values() if records else ():
+        if isinstance(value, JITFunction) and value.fn in taken.definitions:
+            _number(taken, value)
+    return records
 
 
-def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
+def _number(taken: Taken, kernel: JITFunction) -> None:
+    """Number what is interpreted as what was compiled, while members of Triton's modules are what they were then."""
+    definition, (compiled,) = taken.definitions[kernel.fn], kernel.parse().body
+    if list(map(ast.dump, compiled.body)) != list(map(ast.dump, definition.body)):
+        raise NotInterpretable(f"Triton's compiler reads another text of '{definition.name}'")
+    number(definition, taken.namespace)
+
+
+def name_of(launch: Launch) -> str:
+    """What tells launches apart whose kernels are compiled in another way."""
+    return launch.model_dump_json(exclude={"grid", "line"})
+
+
+def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> Record:
     """Compile a launch's kernel in every way that may have given the expected one, until one does."""
     kernel, failure = _kernel(taken, launch.function), ""
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
@@ -95,12 +137,12 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> None:
                 break
             _require_named(launch, compiled)
             if compiled.digest == launch.kernel:
-                return
+                return compiled.record
             failure = ""
             if compiled.kernel != expected.model_copy(update={"assembly": compiled.kernel.assembly}):
                 break
             if expected.num_ctas > 1 and are_alike(compiled.kernel.assembly, expected.assembly):
-                return
+                return compiled.record
     raise NotInterpretable(failure or _explain(taken, launch))
 
 
@@ -143,7 +185,7 @@ def _told(kind: object) -> object:
     return type(value), repr(value), id(value) if isinstance(value, JITCallable) else 0
 
 
-def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> Compiled:
+def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> _Recorded:
     """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
@@ -152,7 +194,7 @@ def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expe
     }
     options = {"num_warps": warps, **{name: getattr(expected, field) for name, field in _OPTIONS.items()}}
     given = {name: value for name, value in options.items() if name not in kernel.arg_names and value is not None}
-    compiled: Compiled = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
+    compiled: _Recorded = kernel.run(grid=launch.grid, warmup=True, **constants, **passed, **given)
     return compiled
 
 

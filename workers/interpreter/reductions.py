@@ -8,6 +8,7 @@ from triton import language as tl
 
 from workers.interpreter.faults import Array
 from workers.interpreter.formats import TritonType, Value, format_of, round_to
+from workers.interpreter.singles import call_singly
 
 Combine = Callable[..., object]
 """A jit function of two tuples of elements, translated to Python."""
@@ -128,8 +129,8 @@ def _doubling(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, comb
 def _combine(
     left: Sequence[Array], right: Sequence[Array], dtypes: Sequence[TritonType], combine_fn: Combine
 ) -> list[Array]:
-    operands = [_wrap(array, dtype) for side in (left, right) for array, dtype in zip(side, dtypes, strict=True)]
-    results = combine_fn(*operands)
+    operands = [Value(array, dtype) for side in (left, right) for array, dtype in zip(side, dtypes, strict=True)]
+    results = call_singly(combine_fn, operands)
     values = results if isinstance(results, (tuple, tl.tuple)) else (results,)
     return [round_to(value.handle.data, dtype) for value, dtype in zip(values, dtypes, strict=True)]
 

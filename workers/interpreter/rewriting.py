@@ -7,6 +7,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
+from workers.interpreter.sites import LOOP, SITE, bound_in
+
+_HERE, _KEPT = "__here__", "__kept__"
 _NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
 _COMPILERS = (
     ast.Name, ast.Constant, ast.UnaryOp, ast.BoolOp, ast.Compare,
@@ -22,6 +25,12 @@ class DeviceCode(ast.NodeTransformer):
     element by element, lists are tuples, and keyword arguments are evaluated before the others.
     """
 
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Where an expression is numbered, its value is held against the compiler's."""
+        made: ast.AST = super().visit(node)
+        site = getattr(node, SITE, None)
+        return made if site is None or not isinstance(made, ast.expr) else _held(site, made)
+
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         """Numbers become scalars."""
         self.generic_visit(node)
@@ -30,9 +39,14 @@ class DeviceCode(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         """An assignment like any other."""
+        site = vars(node.target).pop(SITE, None)
         read = deepcopy(node.target)
         read.ctx = ast.Load()
-        return self._again(ast.Assign([node.target], ast.BinOp(read, node.op, node.value)), node)
+        made = ast.copy_location(ast.Assign([node.target], ast.BinOp(read, node.op, node.value)), node)
+        self.visit(made)
+        if site is not None:
+            made.value = _held(site, made.value)
+        return made
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         """What is annotated as a compile-time value stays one."""
@@ -49,29 +63,40 @@ class DeviceCode(ast.NodeTransformer):
         node.test = _call("__decide__", node.test, *more)
         return node
 
-    def visit_While(self, node: ast.While) -> ast.While:
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
         """The condition is decided in every turn."""
+        before = _keep(node)
         self.generic_visit(node)
         node.test = _call("__continue__", node.test)
-        return node
+        node.body += _kept(node)
+        return [*before, node]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         """What counts a loop is of no value behind it; and the only bound of a range is evaluated twice."""
+        before = _keep(node)
         if isinstance(node.iter, ast.Call) and node.iter.keywords:
             call = node.iter  # of which the keywords come last, here alone
             parts = [call.func, *call.args, *(item.value for item in call.keywords)]
-            func, *values = [self.visit(part) for part in parts]
+            func, *values = [self._value(part) for part in parts]
             count = len(call.args)
             pairs = zip(call.keywords, values[count:], strict=True)
             node.iter = ast.Call(func, values[:count], [ast.keyword(item.arg, value) for item, value in pairs])
         else:
-            node.iter = self.visit(node.iter)
+            node.iter = self._value(node.iter)
             _evaluate_twice(node.iter)
         node.body = [made for statement in node.body for made in _as_list(self.visit(statement))]
+        node.body += _kept(node)
+        if hasattr(node, LOOP):
+            node.iter = _call("__turns__", _here(), node.iter)
         targets = [item for item in ast.walk(node.target) if isinstance(item, ast.Name)]
         lost: list[ast.stmt] = [ast.Assign([ast.Name(item.id, ast.Store())], ast.Constant(None)) for item in targets]
         lost.append(ast.Delete([ast.Name(item.id, ast.Del()) for item in targets]))
-        return [node, *(ast.copy_location(statement, node) for statement in lost)]
+        return [*before, node, *(ast.copy_location(statement, node) for statement in lost)]
+
+    def _value(self, node: ast.expr) -> ast.expr:
+        made = self.visit(node)
+        assert isinstance(made, ast.expr)
+        return made
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """Both values become scalars where the device chooses."""
@@ -122,9 +147,42 @@ class DeviceCode(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.Expr(_call("__ignore__", node.test, *([node.msg] if node.msg else [])))
 
-    def _again(self, made: ast.stmt, node: ast.stmt) -> ast.AST:
-        rewritten: ast.AST = self.visit(ast.copy_location(made, node))
-        return rewritten
+
+def guided(function: ast.FunctionDef) -> None:
+    """Have a function, whose parts are numbered, know where the record speaks of it."""
+    arguments = ast.Tuple([ast.Name(argument.arg, ast.Load()) for argument in function.args.args], ast.Load())
+    entered = _call("__enter__", ast.Constant(function.name), arguments)
+    function.body.insert(0, ast.copy_location(ast.Assign([ast.Name(_HERE, ast.Store())], entered), function.body[0]))
+
+
+def _here() -> ast.Name:
+    return ast.Name(_HERE, ast.Load())
+
+
+def _held(site: int, value: ast.expr) -> ast.expr:
+    return ast.copy_location(_call("__as__", _here(), ast.Constant(site), value), value)
+
+
+def _keep(loop: ast.For | ast.While) -> list[ast.stmt]:
+    """Before a numbered loop: what names are that it does not carry."""
+    names = bound_in(loop)
+    if not names or not hasattr(loop, LOOP):
+        return []
+    number = getattr(loop, LOOP)
+    said = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+    kept = _call("__keep__", _here(), ast.Constant(number), said, _call("__locals__"))
+    return [ast.copy_location(ast.Assign([ast.Name(f"{_KEPT}{number}", ast.Store())], kept), loop)]
+
+
+def _kept(loop: ast.For | ast.While) -> list[ast.stmt]:
+    """At the end of each of its turns: they are that again."""
+    names = bound_in(loop)
+    if not names or not hasattr(loop, LOOP):
+        return []
+    text = f"{_KEPT}{getattr(loop, LOOP)}"
+    lines = [f"    if {name!r} in {text}: {name} = {text}[{name!r}]" for name in names]
+    made = ast.parse("\n".join([f"if {text}:", *lines])).body
+    return [ast.copy_location(part, loop) for part in made]
 
 
 def check_results(function: ast.FunctionDef) -> None:
@@ -177,8 +235,11 @@ def _evaluate_twice(loop: ast.expr) -> None:
             loop.args = [ast.Subscript(both, ast.Constant(1), ast.Load())]
 
 
-def _as_list(made: ast.AST | list[ast.AST]) -> list[ast.stmt]:
-    return made if isinstance(made, list) else [made]  # type: ignore[return-value, list-item]
+def _as_list(made: object) -> list[ast.stmt]:
+    if isinstance(made, list):
+        return made
+    assert isinstance(made, ast.stmt)
+    return [made]
 
 
 def _later(value: ast.expr) -> ast.Lambda:

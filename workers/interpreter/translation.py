@@ -17,7 +17,7 @@ from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.plainness import is_plain_default
-from workers.interpreter.rewriting import DeviceCode, check_results
+from workers.interpreter.rewriting import DeviceCode, check_results, guided
 from workers.interpreter.taking import MODULE_NAME, Taken
 
 Functions = dict[str, FunctionType]
@@ -25,7 +25,11 @@ Functions = dict[str, FunctionType]
 
 
 def translate_candidate(
-    taken: Taken, filename: str, provided: Mapping[str, object], replaced: Mapping[int, object]
+    taken: Taken,
+    filename: str,
+    provided: Mapping[str, object],
+    replaced: Mapping[int, object],
+    is_recorded: bool = False,
 ) -> Functions:
     """The functions of a candidate's module, ready to be called as kernels.
 
@@ -34,6 +38,7 @@ def translate_candidate(
         filename: Name its lines carry in tracebacks.
         provided: Names that its functions see in place of Python's own.
         replaced: What they see in place of objects of Triton's, by identity of those.
+        is_recorded: Whether they are numbered, and ask what the compiler had.
     """
     constants = {name: _plain(value, replaced) for name, value in taken.namespace.items() if name[:2] != "__"}
     device: dict[str, object] = {"__name__": MODULE_NAME, "__builtins__": builtins, **provided, **constants}
@@ -43,7 +48,7 @@ def translate_candidate(
         if original not in kernels:
             continue
         made: dict[str, FunctionType] = {}
-        exec(_compile(_rewrite_kernel(deepcopy(definition)), filename), device, made)
+        exec(_compile(_rewrite_kernel(deepcopy(definition), is_recorded), filename), device, made)
         functions[original] = made[definition.name]
     for original, function in functions.items():
         function.__defaults__ = original.__defaults__ and tuple(
@@ -139,8 +144,11 @@ def _rewrite(function: ast.FunctionDef) -> ast.FunctionDef:
     return function
 
 
-def _rewrite_kernel(function: ast.FunctionDef) -> ast.FunctionDef:
+def _rewrite_kernel(function: ast.FunctionDef, is_recorded: bool) -> ast.FunctionDef:
     """The same for a candidate's function, whose defaults are set later, as they were when it was defined."""
     check_results(function)
     function.args.defaults = [ast.Constant(None) for _ in function.args.defaults]
-    return _rewrite(function)
+    _rewrite(function)
+    if is_recorded:
+        guided(function)
+    return function

@@ -1,14 +1,21 @@
 """Runs one kernel in the interpreter, inside the real jail, with a plan made by hand."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
+from triton.runtime.jit import MockTensor
 
 from workers import jail
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
 from workers.interpreter.memory import TILE_BYTES
 from workers.interpreter.message import Metered
+from workers.interpreter.taking import take_over
 from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Pointer, Shape, View
+from workers.targets import TARGETS
+from workers.tracer.compiler import Compiler
+from workers.tracer.pretence import drive
+from workers.tracer.rehearsal import rehearse
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 KERNEL = "0" * 64
@@ -59,17 +66,53 @@ def interpret_body(body: str) -> torch.Tensor:
     return interpret(BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3).only
 
 
+def interpret_compiled(source: str, *arguments, **constants) -> Run:
+    """Run `kernel` of the source as on a device: it is compiled, and then held to what the compiler had."""
+    plan = _plan(arguments, (1,), "kernel", constants)
+    kernel = _compiled(HEADER + source, plan)
+    return interpret(source, *arguments, assembly=kernel, **constants)
+
+
+@cache
+def _rehearse() -> None:
+    """Start the assembler that Triton asks for its version, which a jail may not."""
+    rehearse(TARGETS["sm_90"])
+
+
+def _compiled(source: str, plan: Plan) -> Kernel:
+    def compiled(request: bytes) -> bytes:
+        Compiler(TARGETS["sm_90"]).install()
+        drive(TARGETS["sm_90"])
+        (launch,) = plan.launches
+        given = zip(launch.parameters, launch.arguments, strict=True)
+        passed = {
+            name: item.value if isinstance(item, Number) else MockTensor(getattr(torch, item.dtype))
+            for name, item in given
+        }
+        kernel = take_over(source).namespace[launch.function]
+        return kernel.run(grid=(1,), warmup=True, **launch.constants, **passed).kernel.model_dump_json().encode()
+
+    _rehearse()
+    result = jail.run(compiled, b"", LIMITS)
+    assert result.ending is jail.Ending.RETURNED, result.detail
+    return Kernel.model_validate_json(result.reply)
+
+
 def interpret(
     source: str, *arguments, grid=(1,), function="kernel", target="sm_90", draws=None, assembly="", times=1, **constants
 ) -> Run:
     """Run `function` of the source; tensors and `Out`s become buffers, numbers scalars, keywords constants.
 
-    With `assembly`, that is what the kernel is taken to be compiled to. With `times`, as many plans are executed.
+    With `assembly`, that is what the kernel is taken to be compiled to. Where it is a whole `Kernel`, the source must
+    give that when it is compiled. With `times`, as many plans are executed.
 
     With `draws`, a list of argument lists, tensors come from there and `arguments` only describe them.
     """
     tensors = [item for item in arguments if isinstance(item, torch.Tensor)]
-    plan = _plan(arguments, grid, function, constants)
+    is_compiled = isinstance(assembly, Kernel)
+    kernel = assembly if is_compiled else Kernel(language="ptx", assembly=assembly, target=target, num_warps=4)
+    digest = kernel.digest if is_compiled else KERNEL
+    plan = _plan(arguments, grid, function, constants, digest)
     every = draws or [tensors]
     parts = [_bytes(tensor) for draw in every for tensor in draw]
     request = InterpretRequest(
@@ -78,7 +121,8 @@ def interpret(
         input_names=tuple(f"x{index}" for index in range(len(tensors))),
         plans=(plan,) * times,
         draws=(len(every),) * times,
-        kernels={KERNEL: Kernel(language="ptx", assembly=assembly, target=target, num_warps=4)} if assembly else {},
+        launched=(plan,) if is_compiled else (),
+        kernels={digest: kernel} if assembly else {},
     )
     result = jail.run(execute, pack(request, parts * times), LIMITS)
     assert result.ending is jail.Ending.RETURNED, result.detail
@@ -111,7 +155,7 @@ def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> Metered:
     return launch
 
 
-def _plan(arguments, grid, function, constants) -> Plan:
+def _plan(arguments, grid, function, constants, digest=KERNEL) -> Plan:
     buffers, passed, names, outputs = [], [], [], []
     count = 0
     for position, item in enumerate(arguments):
@@ -129,7 +173,7 @@ def _plan(arguments, grid, function, constants) -> Plan:
         else:
             passed.append(Number(type="fp32" if isinstance(item, float) else "i32", value=item))
     launch = Launch(
-        kernel=KERNEL,
+        kernel=digest,
         grid=(*grid, 1, 1)[:3],
         arguments=tuple(passed),
         function=function,

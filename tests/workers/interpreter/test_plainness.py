@@ -35,6 +35,9 @@ NOT_PLAIN = {
     "x = isinstance": "Python's 'isinstance'",
     "x = isinstance(isinstance, tl.tensor_descriptor)": "Python's 'isinstance'",
     "tl = x; x = isinstance(x, tl.tensor_descriptor)": "Python's 'isinstance'",
+    "x = list((1, 2))": "Python's 'list' for something else than a loop",
+    "x = tuple(range(3))": "Python's 'range' for something else than a loop",
+    "f(range)": "Python's 'range' for something else than a loop",
     "x = issubclass(x, tl.tensor_descriptor)": "Python's 'issubclass'",
     "x = tl.core": "'tl.core', which is host code",
     "x = tl.core.inspect.stack()": "'tl.core.inspect.stack', which is host code",
@@ -67,7 +70,7 @@ PLAIN = (
     "x = math.sqrt(2.0) * math.pi", "x = tl.zeros((N,), torch.float32)", "y = max(x, abs(x))",
     "for i in tl.range(0, 3): x += i", "x = isinstance(x, tl.tensor_descriptor)", "x = tl.sum(x) + undefined",
     "tl.static_assert(N == 3, f'{N}')", "assert x, f'{N}'", "tl.device_print(f'{N}', x)", "x = 1 if N is None else 2",
-    "x = 7 % N", "x = x.type.element_ty", "x = tl.math.exp(x)",
+    "x = 7 % N", "for i in range(3): x += i", "x = x.type.element_ty", "x = tl.math.exp(x)",
 )  # fmt: skip
 
 

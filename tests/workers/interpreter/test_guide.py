@@ -1,0 +1,105 @@
+"""The interpreter is held to what the compiler had, and does what that makes of a loop."""
+
+import pytest
+
+from tests.workers.interpreter.stage import BODY, Out, X, interpret, interpret_compiled
+
+LOOP = "n = pid * 0\n    m = n\n    {}:\n        m = n\n        n = n + 1\n    y = x + m"
+EMULATED = {
+    "an alias is not carried": (LOOP.format("for k in range(3)"), 0),
+    "an alias is not carried by while": (LOOP.format("while n < 3"), 0),
+    "a tuple of what is carried is not": (
+        "n = pid * 0\n    t = (n, n)\n    for k in range(3):\n        t = (n, n)\n        n += 1\n    y = x + t[0]", 0
+    ),
+    "an alias is carried by an unrolled loop": (LOOP.format("for k in tl.static_range(3)"), 2),
+    "an alias that a branch of the device's binds is not carried": (
+        LOOP.format("for k in range(3)").replace("m = n\n        n =", "if n < 9:\n            m = n\n        n ="), 0
+    ),
+    "what is bound in both branches of the device's is carried": (
+        "n = pid * 0\n    m = n\n    for k in range(3):\n        if n < 9:\n            m = n + 0\n        else:\n"
+        "            m = n\n        n = n + 1\n    y = x + m", 2
+    ),
+    "the one before is carried": (
+        "n = pid + 1\n    m = pid * 0\n    for k in range(3):\n        m = n\n        n = n + 1\n    y = x + m", 3
+    ),
+    "two that change places": (
+        "m = pid * 0\n    n = pid + 1\n    for k in range(3):\n        m, n = n, m + n\n    y = x + m", 2
+    ),
+    "in every turn of an outer loop": (
+        "n = pid * 0\n    s = n\n    for j in range(2):\n        m = n\n        for k in tl.range(2):\n"
+        "            m = n\n            n += 1\n        s += m\n    y = x + s", 2
+    ),
+    "a compile-time value by another name": ("k: tl.constexpr(tl.constexpr) = -7\n    y = x + k // 2", -4),
+    "turns with an end by name": ("y = x\n    for k in tl.range(2, arg2=5):\n        y += 1", 3),
+    "turns to a byte that has a sign in the loop": (
+        "y = x\n    for k in range(-60, (pid + 200).to(tl.uint8)):\n        y += 1", 4
+    ),
+    "turns to a bit that has a sign in the loop": ("y = x\n    for k in range(-3, pid == 0):\n        y += 1", 2),
+    "branches of unrolled turns": (
+        "y = x\n    for j in tl.static_range(2):\n        for k in tl.static_range(3):\n            if j == k:\n"
+        "                y += 1\n        if j > 0:\n            y += 10", 12
+    ),
+    "what only asserts and prints": (
+        "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
+        "    assert SIZE > 1, 'c'\n    y = x + SIZE", 3
+    ),
+    "specialisations of a function": ("y = more(x, SIZE) + more(x, 0) - x + more(pid, None)", 3),
+}  # fmt: skip
+REFUSED = {
+    "a tuple of other parts": (
+        "y = x\n    t = (pid, None)\n    for k in range(2):\n        if t[0] is None:\n            y += 1\n"
+        "        t = (None, pid + 1)",
+        "has (int32, NoneType None) here, and the interpreter (NoneType None, int32)",
+    ),
+    "a tuple with a part of another sign": (
+        "t = (pid,)\n    for k in range(2):\n        t = (pid.to(tl.uint32),)\n    y = x + t[0]",
+        "has (int32) here, and the interpreter (uint32)",
+    ),
+    "what an annotation binds in a branch": (
+        "z = None\n    if pid >= 0:\n        z: int = 5\n    y = x if z is None else x + 1",
+        "has NoneType None here, and the interpreter int32",
+    ),
+    "numbers of a constant": (
+        "y = x if (T[0] > T[1]) is None else x + 1",
+        "has NotImplementedType NotImplemented here, and the interpreter bool False",
+    ),
+    "a constant that is none": ("k: tl.constexpr = pid < 0\n    y = x if not k else x + 1", "tl.constexpr is said of"),
+}  # fmt: skip
+TABLE = """
+T = tl.constexpr((1, 2.5))
+
+
+@triton.jit
+def more(x, n):
+    if n is None:
+        return x.to(tl.float32)
+    else:
+        for _ in tl.static_range(n):
+            x += 1
+        return x
+"""
+
+
+def run(body: str):
+    return interpret_compiled(TABLE + BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3)
+
+
+@pytest.mark.parametrize("case", EMULATED)
+def test_what_the_compiler_makes_of_it_is_interpreted(case: str) -> None:
+    body, more = EMULATED[case]
+    assert run(body).only.tolist() == [each + more for each in X.tolist()]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_compiler_reads_in_another_way_is_not(case: str) -> None:
+    body, hint = REFUSED[case]
+    reply = run(body).reply
+    assert reply.outcome == "not_interpretable"
+    assert hint in reply.reason
+    assert reply.line is not None
+
+
+def test_without_a_record_nobody_is_held_to_it() -> None:
+    kernel = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n"
+    assert interpret(kernel, X, Out((1,))).only == 0
+    assert interpret_compiled(kernel, X, Out((1,))).only == 0

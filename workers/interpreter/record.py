@@ -1,0 +1,126 @@
+"""The record: what Triton's compiler had for every expression of a kernel while that was compiled anew.
+
+Much of a kernel is decided while it is compiled: which branch of `if` there is, how often `tl.static_range` goes round,
+what a loop carries. Where the interpreter read the text in another way, it would judge another kernel.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from triton.compiler import code_generator
+from triton.language import core
+from triton.runtime.jit import JITCallable
+
+from workers.interpreter.sites import LOOP, SITE, number
+
+Told: TypeAlias = str | tuple["Told", ...]
+"""What a value is: the name of a tensor's type, or a constant."""
+Page = dict[object, object]
+"""By expression, what it is; and by loop, the names that are in it what they were before it, in every turn."""
+Sheet = dict[tuple[object, ...], Page]
+"""Pages of one specialisation of a function, by the turns of loops that the compiler unrolls."""
+Record = dict[tuple[str, Told], Sheet | None]
+"""Sheets by a function's name and what its arguments are. None where that does not tell which one it is."""
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def told(value: object) -> Told:
+    """What a value is, the same for the compiler's and for the interpreter's."""
+    if isinstance(value, core.tensor):
+        name: str = value.type.name
+        return name
+    if isinstance(value, core.constexpr):
+        is_tensor = isinstance(value.value, core.base_value) and not isinstance(value.value, core.tuple)
+        return ("a constant", told(value.value)) if is_tensor else told(value.value)
+    if isinstance(value, core.tuple | tuple):
+        return ("a tuple", *map(told, value))
+    if isinstance(value, _PLAIN):
+        return (type(value).__name__, repr(value))
+    if isinstance(value, JITCallable):
+        return ("a function", value.fn.__name__)
+    if isinstance(value, core.base_value):
+        return str(value.type)
+    if callable(value) and hasattr(value, "__name__"):
+        return ("a function", value.__name__)
+    return (type(value).__name__, "" if isinstance(value, Iterator) else str(value))
+
+
+def in_words(what: object) -> str:
+    """The same for a reason."""
+    if isinstance(what, tuple) and what[:1] == ("a tuple",):
+        return f"({', '.join(map(in_words, what[1:]))})"
+    return " ".join(map(in_words, what)) if isinstance(what, tuple) else str(what)
+
+
+class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
+    """Triton's own, which writes down what it has for the candidate's functions.
+
+    Attributes:
+        module_name: Whose functions are written down.
+        record: Of the kernel that is being compiled.
+    """
+
+    module_name = ""
+    record: Record = {}
+
+    def __init__(self, *given: object, **named: object) -> None:
+        super().__init__(*given, **named)
+        if self.is_kernel:
+            Generator.record = {}
+        self._sheet: Sheet = {}
+        self._turns: tuple[object, ...] = ()
+        self._bodies: dict[int, ast.For] = {}
+        self._function: ast.FunctionDef | None = None
+        self._key: tuple[str, Told] = ("", ())
+
+    def visit(self, node: ast.AST | None) -> object:
+        """Write down what an expression is. What was tried out first is written over."""
+        if isinstance(node, ast.FunctionDef) and self.jit_fn.fn.__module__ == self.module_name:
+            self._visit_function(node)
+            return None
+        found: object = super().visit(node)
+        site = getattr(node, SITE, None)
+        if site is not None:
+            self._page()[site] = told(found)
+        return found
+
+    def _visit_function(self, node: ast.FunctionDef) -> None:
+        """Number what is to be written down, and file it."""
+        number(node, self.jit_fn.fn.__globals__)
+        self._bodies = {id(loop.body): loop for loop in ast.walk(node) if isinstance(loop, ast.For)}
+        self._function = node
+        super().visit(node)
+        known = self.record.setdefault(self._key, self._sheet)
+        if known != self._sheet:
+            self.record[self._key] = None
+
+    def visit_compound_statement(self, stmts: Sequence[ast.stmt]) -> None:
+        """Know the arguments, and which turn of an unrolled loop it is."""
+        if self._function is not None and stmts is self._function.body:
+            arguments = [self.lscope[argument.arg] for argument in self._function.args.args]
+            self._key = (self._function.name, tuple(map(told, arguments)))
+        loop, outer = self._bodies.get(id(stmts)), self._turns
+        turn = self.lscope.get(loop.target.id) if loop is not None and isinstance(loop.target, ast.Name) else None
+        if isinstance(turn, core.constexpr):
+            self._turns = (*outer, turn.value)
+        super().visit_compound_statement(stmts)
+        self._turns = outer
+
+    def _find_carries(self, node: ast.stmt, liveins: Mapping[str, object], *more: object, **named: object) -> object:
+        """Write down which names a loop does not carry from turn to turn."""
+        carries = super()._find_carries(node, liveins, *more, **named)
+        loop = getattr(node, LOOP, None)
+        if loop is not None:
+            self._page()[LOOP, loop] = frozenset(liveins).difference(carries[0])
+        return carries
+
+    def _page(self) -> Page:
+        return self._sheet.setdefault(self._turns, {})
+
+
+def write_down(module_name: str) -> None:
+    """Have the compiler write down what it has for the functions of a module, from now on."""
+    Generator.module_name = module_name
+    code_generator.CodeGenerator = Generator
