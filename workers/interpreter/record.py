@@ -29,8 +29,7 @@ _PLAIN = (bool, int, float, str, type(None))
 def told(value: object) -> Told:
     """What a value is, the same for the compiler's and for the interpreter's."""
     if isinstance(value, core.tensor):
-        name: str = value.type.name
-        return name
+        return _without_const(value.type.name)
     if isinstance(value, core.constexpr):
         is_tensor = isinstance(value.value, core.base_value) and not isinstance(value.value, core.tuple)
         return ("a constant", told(value.value)) if is_tensor else told(value.value)
@@ -44,7 +43,12 @@ def told(value: object) -> Told:
         return str(value.type)
     if callable(value) and hasattr(value, "__name__"):
         return ("a function", value.__name__)
-    return (type(value).__name__, "" if isinstance(value, Iterator) else str(value))
+    return (type(value).__name__, "" if isinstance(value, Iterator) else _without_const(str(value)))
+
+
+def _without_const(name: str) -> str:
+    """`tl.const` of a parameter forbids stores to it, and the plan does not tell of it."""
+    return name.replace("const_pointer<", "pointer<")
 
 
 def in_words(what: object) -> str:

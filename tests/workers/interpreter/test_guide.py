@@ -103,3 +103,8 @@ def test_without_a_record_nobody_is_held_to_it() -> None:
     kernel = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n"
     assert interpret(kernel, X, Out((1,))).only == 0
     assert interpret_compiled(kernel, X, Out((1,))).only == 0
+
+
+def test_a_parameter_that_nobody_stores_to_is_like_any_other() -> None:
+    kernel = "@triton.jit\ndef kernel(a0: tl.const, a1):\n    i = tl.arange(0, 4)\n    x = a0\n    x += i\n"
+    assert interpret_compiled(f"{kernel}    tl.store(a1 + i, tl.load(x))\n", X, Out((4,))).only.equal(X)
