@@ -354,8 +354,8 @@ def check_clocks(order: Round, timed: Timed) -> float:
     if min(timed.clocks_mhz) <= 0 or timed.timer_us <= 0:
         raise CardFailed("the card's clock and its timer stand still")
     sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
-    if max(sampled_us, timed.timer_us) > timed.wall_us:
-        longest_us = max(sampled_us, timed.timer_us)
+    longest_us = max(sampled_us, timed.timer_us)
+    if longest_us > timed.wall_us:
         raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
     if abs(timed.events_us - timed.timer_us) > CLOCKS_WITHIN * timed.timer_us + CLOCKS_US:
         raise CardFailed(

@@ -13,7 +13,7 @@ from workers.interpreter.faults import Array
 from workers.interpreter.memory import TILE_BYTES, Memory
 from workers.protocol import DTYPE_BYTES, View
 
-WIDEST = 8
+WIDEST = max(DTYPE_BYTES.values())
 """Bytes of the largest element."""
 
 

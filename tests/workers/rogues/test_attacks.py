@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.finalists import load_rogues as load_finalists
 from tests.gpu.rogues import load_rogues
 from tests.workers.rogues import without
 from tests.workers.test_tracing import EXPECTED
 from workers.assembler.ptx.lint import RULES
 from workers.checks import CHECKS
 from workers.devices.examination import OUTCOMES
+from workers.devices.finals import FAR_INDICES
 from workers.protocol import Outcome
 from workers.tracing.claims import CLAIMS
 
@@ -54,9 +56,8 @@ FAR = frozenset({Outcome.WRONG_RESULT, Outcome.DEVICE_FAULT})
 def outcomes_of(rogue: str) -> frozenset[Outcome]:
     kind, name = rogue.split("/")
     if kind == "final":
-        caught = re.search(r"^caught by: (.+)$", (ROGUES / f"{rogue}.py").read_text(), re.MULTILINE)
-        assert caught is not None, rogue
-        return FAR if caught[1] == "far_indices" else frozenset({OUTCOMES[caught[1]]})
+        caught_by = next(each.expected for each in load_finalists() if each.name == f"rogue/{name}")
+        return FAR if caught_by == FAR_INDICES else frozenset({OUTCOMES[caught_by]})
     return frozenset({EXPECTED[name][0]}) if kind == "host" else load_rogues()[name].outcomes
 
 
