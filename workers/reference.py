@@ -31,6 +31,7 @@ _PRODUCTS = """
 mm bmm addmm baddbmm mv dot convolution avg_pool2d avg_pool3d max_pool2d_with_indices max_pool3d_with_indices
 _adaptive_avg_pool2d _adaptive_avg_pool3d
 """
+_CAST = "aten._to_copy.default"
 _CONVOLUTION, _TRANSPOSED = "convolution", 6
 """The operation, and which of its arguments says whether it is transposed."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
@@ -106,7 +107,7 @@ def evaluate(
         values: list[Result] = []
         spent = _spent_after(graph)
         for index, node in enumerate(graph.nodes):
-            result = _call(node, given, values, double)
+            result = _call(node, given, values, double, copy=copy)
             values.append(result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index)))
             for used in spent.get(index, ()):
                 values[used] = None
@@ -187,7 +188,7 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool) -> Result:
+def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], double: bool, *, copy: bool) -> Result:
     operation = _operation(node.op)
     args = [_resolve(value, given, values, double) for value in node.args]
     kwargs = {name: _resolve(value, given, values, double) for name, value in node.kwargs.items()}
@@ -195,10 +196,17 @@ def _call(node: Node, given: Sequence[torch.Tensor], values: Sequence[Result], d
         kwargs["memory_format"] = getattr(torch, str(kwargs["memory_format"]))
     if given and _is_factory(operation):
         kwargs["device"] = given[0].device
+    if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
+        return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return _multiply(args, kwargs)
     result: Result = operation(*args, **kwargs)
     return result
+
+
+def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    """Whether a cast is to the dtype that a tensor has: in float64 most are, where inputs of 5 GB take 18 already."""
+    return kwargs.keys() == {"dtype"} and kwargs["dtype"] is _tensor(args[0]).dtype
 
 
 def is_finite(*tensors: torch.Tensor) -> bool:

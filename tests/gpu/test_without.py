@@ -18,7 +18,12 @@ from workers.devices import CudaDevice
 from workers.devices.crew import CardFailed
 from workers.protocol import MEASURED_DEADLINE_S, Device, MeasureJob, Outcome, Report
 
-LINES = without.CHECKS | without.MORE_CHECKS
+LINES = {
+    name: frozenset(lines | {"bias"} if "error_ratio" in lines else lines)
+    for name, lines in (without.CHECKS | without.MORE_CHECKS).items()
+}
+"""The checks that stop a rogue. Errors beyond all bounds may have something in common, too: on a card, which judges at
+more shapes than `model` and where memory outlives a call, that shows of some by itself."""
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(len(LINES) * MEASURED_DEADLINE_S)]
 LATER = {Outcome.CORRECT, Outcome.NONDETERMINISTIC, Outcome.BELOW_FLOOR}
 """What becomes of it then: it gets through, or what is no check of the table finds it."""
@@ -102,7 +107,7 @@ def test_without_the_checks_nothing_is_found(name: str, judges: Judges) -> None:
     stopped = judges.ask(name, frozenset())
     assert stopped.outcome in load_rogues()[name].outcomes, stopped.reason
     assert stopped.controls["idle"] == 1.0, "the control was refused by the whole table"
-    report = judges.ask(name, frozenset(LINES[name]))
+    report = judges.ask(name, LINES[name])
     assert report.outcome in LATER, report.reason
     assert report.controls == stopped.controls
     assert [check.name for check in report.checks if check.verdict == "failed"] == []

@@ -55,6 +55,20 @@ def test_wide_inputs_are_not_copied_where_nothing_works_in_place():
     assert live.most == 2 * given.nbytes
 
 
+def test_casts_to_what_a_tensor_is_are_not_copied_where_nothing_works_in_place():
+    given = torch.randn(4096, dtype=torch.float64)
+    with LiveBytes(given) as live:
+        evaluate(graph(cast(X, "float32"), Node(op="aten.tanh.default", args=(NodeRef(node=0),))), [given], double=True)
+    assert live.most == 2 * given.nbytes
+
+
+def test_what_is_worked_on_in_place_behind_a_cast_stays_apart_from_what_was_cast():
+    add = Node(op="aten.add_.Tensor", args=(NodeRef(node=0), 1.0))
+    total = Node(op="aten.add.Tensor", args=(X, NodeRef(node=1)))
+    (value,) = evaluate(graph(cast(X, "float32"), add, total), [THIRD], double=True)
+    assert value.tolist() == [3.0, 5.0, 9.0, 11.0]
+
+
 def test_integer_values_stay_exact():
     traced = graph(cast(X, "int64"), dtypes=("int64",))
     (whole,) = evaluate(traced, [torch.tensor([1.9, -1.9, 3.0, 0.0])], double=True)
