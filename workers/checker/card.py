@@ -27,9 +27,10 @@ from workers.support import (
     zone_seed,
 )
 
-SHARE = 0.65
-"""Share of the card's memory that the checker may take: what is right for an output of 1.9 * 10**9 float32 takes twelve
-times its bytes to work out, 90 GB, beside two runs in 30 GB. It is given back before baselines need it."""
+SHARE = 0.7
+"""Share of the card's memory that the checker may take, answers and all: what is right for an output of 1.9 * 10**9
+float32 takes twelve times its bytes to work out, 90 GB, beside two runs in 30 GB. It is given back before baselines
+need it."""
 MEASURES = 5
 """Figures that `workers.checker.kernels.measure` writes for each row."""
 _ALIGNMENT = 16

@@ -19,9 +19,10 @@ from workers.orders import Attend, Broken, Examined, Opened, Order, Refused, Rep
 from workers.support import SupportKernel
 from workers.turns import Turns
 
-MEMORY_SHARE = 0.45
-"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 7 GB where every output is of
-16 bits, for a sample lasts 100 us whatever the shape: five races fit on 80 GB, and with 0.3 they did not."""
+MEMORY_SHARE = 0.55
+"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 9 GB where every output is of
+16 bits, for a sample lasts 100 us whatever the shape. Five races fit on 80 GB; with 0.45 they did not, and an eighth of
+the answers, worked out again for every candidate, took two thirds of the time of all looks at rounds."""
 
 ROOM_SHARE = 0.75
 """Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and what is
