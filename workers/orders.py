@@ -292,10 +292,10 @@ class Timed(Wire):
     """Microseconds a call, in the order of the round's samples."""
     wall_us: float
     """The whole round by the host's clock."""
-    events_us: float
-    """From the start of the first sample to the start of the last one, by events."""
-    timer_us: float
-    """The same by the card's timer, read by kernels of ours."""
+    starts_us: tuple[float, ...]
+    """When samples began, from the first one on, by events; in the same order."""
+    holds_us: tuple[float, ...]
+    """When the card was held no longer before them, from the first one on, by its timer, which kernels of ours read."""
     seals: tuple[int, ...]
     """What everything that a sample may write to added up to when it was over (`workers.support.Support.sum_up`), in
     the same order; zero for those of our own pacer."""

@@ -18,12 +18,13 @@ from workers.devices import CudaDevice
 from workers.devices.crew import CardFailed
 from workers.protocol import MEASURED_DEADLINE_S, Device, MeasureJob, Outcome, Report
 
+VALUES = frozenset({"special_values", "error_ratio", "bias"})
+"""The checks of values. Which of them stops a rogue turns on shapes and draws: on a card, which judges at more shapes
+than `model` and where memory outlives a call, whoever is stopped by one may be by the others."""
 LINES = {
-    name: frozenset(lines | {"bias"} if "error_ratio" in lines else lines)
+    name: frozenset(lines | VALUES if lines & VALUES else lines)
     for name, lines in (without.CHECKS | without.MORE_CHECKS).items()
 }
-"""The checks that stop a rogue. Errors beyond all bounds may have something in common, too: on a card, which judges at
-more shapes than `model` and where memory outlives a call, that shows of some by itself."""
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(len(LINES) * MEASURED_DEADLINE_S)]
 LATER = {Outcome.CORRECT, Outcome.NONDETERMINISTIC, Outcome.BELOW_FLOOR}
 """What becomes of it then: it gets through, or what is no check of the table finds it."""

@@ -52,8 +52,8 @@ REPLIES = (
         samples_us=(1.5, 2.5),
         wall_us=9.0,
         seals=(-(2**63), 2**63 - 1),
-        events_us=5.0,
-        timer_us=5.5,
+        starts_us=(0.0, 5.0),
+        holds_us=(0.0, 5.5),
         clocks_mhz=(1980.0, 0.0),
     ),
     Examined(

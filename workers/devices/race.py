@@ -6,6 +6,7 @@ from itertools import chain
 from math import ceil, exp, inf, log
 from random import Random
 
+from workers.devices.clocks import check_clocks, counts_of, punctual
 from workers.devices.crew import CardFailed
 from workers.devices.trial import Trial
 from workers.devices.verdict import Ended
@@ -56,8 +57,6 @@ STEADY_WITHIN = 0.03
 """How far apart the SM clocks of a pair's two samples may be for it to count (evaluation protocol 3.3, step 5)."""
 MOST_UNSTEADY = 64
 """Pairs of a race that may not count; a clock that moves more often than that says nothing of either side."""
-CLOCKS_WITHIN, CLOCKS_US = 0.01, 20.0
-"""How far events and the card's timer may be apart over a round: a share, and the ends of two holds."""
 FLOOR_SHARE = 0.95
 """Share of the floor below which a time is not believed (evaluation protocol 3.3, step 7)."""
 HOPELESS = 1.5
@@ -122,10 +121,14 @@ class Pair:
     pacer_us: float
     candidate_mhz: float
     pacer_mhz: float
+    is_punctual: bool = True
+    """Whether both began when the card was held no longer."""
 
     @property
     def is_steady(self) -> bool:
-        """Whether both were taken at one clock."""
+        """Whether both were taken at one clock, and nobody had to wait for the host."""
+        if not self.is_punctual:
+            return False
         slower, faster = sorted((self.candidate_mhz, self.pacer_mhz))
         return faster - slower <= STEADY_WITHIN * faster
 
@@ -180,7 +183,8 @@ class Track:
                 steady += [pair for pair in found if pair.is_steady]
                 unsteady += sum(not pair.is_steady for pair in found)
                 if unsteady > MOST_UNSTEADY:
-                    raise CardFailed(f"the card's clock moved by more than {STEADY_WITHIN:.0%} within {unsteady} pairs")
+                    moved = f"the card's clock moved by more than {STEADY_WITHIN:.0%}"
+                    raise CardFailed(f"within {unsteady} pairs {moved}, or the card had to wait for the host")
             race = race_of(shape, steady[WARM_PAIRS:], calls, self._host_factor)
             if suffices(race):
                 break
@@ -237,7 +241,7 @@ class Track:
         order = Round(plans=self._plans, slots=used, samples=samples, seed=self._seed, strangers=self._strangers)
         self._trial.crew.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
         reply = self._trial.crew.replay(TimeRound(), ROUND_S, Stage.TIME)
-        if not isinstance(reply, Timed) or {len(reply.samples_us), len(reply.clocks_mhz)} != {len(samples)}:
+        if not isinstance(reply, Timed) or counts_of(reply) != {len(samples)}:
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in Side}
         self._host_factor = min(self._host_factor, check_clocks(order, reply))
@@ -245,12 +249,16 @@ class Track:
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
             self._blame(order, examined.pacer)
-        told: dict[Side, list[tuple[float, float]]] = {side: [] for side in Side}
-        for sample, time_us, clock_mhz in zip(samples, reply.samples_us, reply.clocks_mhz, strict=True):
+        told: dict[Side, list[tuple[float, float, bool]]] = {side: [] for side in Side}
+        figures = zip(reply.samples_us, reply.clocks_mhz, punctual(reply), strict=True)
+        for sample, each in zip(samples, figures, strict=True):
             if len(sample.slots) == calls:  # What a feint takes counts for nothing.
-                told[sample.side].append((time_us, clock_mhz))
+                told[sample.side].append(each)
         both = zip(told[Side.CANDIDATE], told[Side.PACER], strict=True)
-        return [Pair(mine_us, its_us, my_mhz, its_mhz) for (mine_us, my_mhz), (its_us, its_mhz) in both]
+        return [
+            Pair(mine_us, its_us, my_mhz, its_mhz, mine_is and its_is)
+            for (mine_us, my_mhz, mine_is), (its_us, its_mhz, its_is) in both
+        ]
 
     def _blame(self, order: Round, wrong: str) -> None:
         """Say whose fault it is that the pacer's runs, which are right alone, are wrong beside the candidate.
@@ -337,32 +345,6 @@ def _series(
         called = calls if number < pairs else random.randrange(1, calls)
         streams = tuple(first + place for place in places)
         yield Sample(side=side, slots=tuple(mine[:called]), decoys=tuple(mine[called:]), streams=streams)
-
-
-def check_clocks(order: Round, timed: Timed) -> float:
-    """Hold three clocks against each other over a round: that of events, the card's timer, and the host's.
-
-    Events and timer measure the same stretch, from the first sample to the last one. The host's clock begins before it
-    and ends after it, and a host may be kept waiting: how much longer is told, for controls to judge.
-
-    Returns:
-        The round by the host's clock over the round by the timer, which leaves out one of its samples.
-
-    Raises:
-        CardFailed: If they disagree.
-    """
-    if min(timed.clocks_mhz) <= 0 or timed.timer_us <= 0:
-        raise CardFailed("the card's clock and its timer stand still")
-    sampled_us = sum(us * len(sample.slots) for sample, us in zip(order.samples, timed.samples_us, strict=True))
-    longest_us = max(sampled_us, timed.timer_us)
-    if longest_us > timed.wall_us:
-        raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
-    if abs(timed.events_us - timed.timer_us) > CLOCKS_WITHIN * timed.timer_us + CLOCKS_US:
-        raise CardFailed(
-            f"events say {timed.events_us:.0f} us of what took {timed.timer_us:.0f} us by the card's timer"
-        )
-    count = len(order.samples)
-    return timed.wall_us * (count - 1) / (count * timed.timer_us)
 
 
 def check_cycles(race: Race) -> None:

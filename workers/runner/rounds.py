@@ -118,8 +118,8 @@ class Rounds:
         return Timed(
             samples_us=tuple(samples_us),
             wall_us=wall_us,
-            events_us=driver.elapsed_us(events[0][0], events[-1][0]),
-            timer_us=(delays[-1].ended_ns - delays[0].ended_ns) / 1e3,
+            starts_us=tuple(driver.elapsed_us(events[0][0], start) for start, _ in events),
+            holds_us=tuple((delay.ended_ns - delays[0].ended_ns) / 1e3 for delay in delays),
             seals=seals,
             clocks_mhz=tuple(delay.clock_mhz for delay in delays),
         )

@@ -20,6 +20,7 @@ DECIDING = (
     "assembler/ptx/ptxas.py",
     "checker/repetition.py",
     "checks",
+    "devices/clocks.py",
     "devices/controls.py",
     "devices/cuda.py",
     "devices/examination.py",
