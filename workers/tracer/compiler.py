@@ -20,6 +20,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 
 from workers.protocol import Kernel, Outcome, Stage
 from workers.targets import Target
+from workers.tracer import libdevice
 from workers.tracer.refusal import SOURCE_NAME, Refused, describe
 
 ENTRY = "kernel"
@@ -67,6 +68,7 @@ class Compiler:
     def install(self) -> None:
         """Take the place of `triton.compile` for every launch from now on."""
         triton.compiler.compile = self.compile
+        libdevice.install()
 
     def compile(
         self, source: ASTSource, target: GPUTarget, options: Mapping[str, object], _env_vars: object = None

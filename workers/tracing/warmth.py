@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workers import jail
 from workers.protocol import Policy
 from workers.targets import TARGETS
+from workers.tracer.libdevice import excerpt
 from workers.tracer.recorder import Recorder
 from workers.tracer.rehearsal import rehearse
 
@@ -26,6 +27,7 @@ def warm() -> None:
     jail.probe()
     for name in _TARGETS:
         rehearse(TARGETS[name])
+    excerpt()
     _record()
     gc.collect()
     gc.freeze()

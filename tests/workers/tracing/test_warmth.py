@@ -5,6 +5,7 @@ import torch
 from tests.workers.tracer.jobs import candidate, in_jail, job
 from workers import tracer
 from workers.protocol import Outcome
+from workers.tracer.libdevice import excerpt
 from workers.tracer.reply import Reply
 from workers.tracing.warmth import warm
 
@@ -14,6 +15,7 @@ def test_a_warm_process_computes_on_one_thread_and_shares_what_it_has():
     warm()
     assert torch.get_num_threads() == 1
     assert gc.get_freeze_count() > 0
+    assert excerpt.cache_info().currsize == 1
 
 
 def test_a_fork_of_it_finds_all_it_needs_though_it_may_start_nothing():
