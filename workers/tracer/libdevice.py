@@ -1,8 +1,8 @@
 """An excerpt of libdevice: what most kernels call of it, linked in a fraction of the time that the whole takes.
 
 Triton reads all of libdevice, half a megabyte, for every kernel that calls one of its functions, and links what is
-called: nearly half of the time that compiling a kernel of rmsnorm takes. The excerpt has the same
-functions, as LLVM's text.
+called: nearly half of the time that compiling a kernel of rmsnorm takes. The excerpt has the same functions, as LLVM's
+text.
 """
 
 import os
