@@ -14,7 +14,7 @@ from triton.language import core
 from triton.runtime.jit import JITCallable
 
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.scopes import binds, objection_to_parameters, shadowed
+from workers.interpreter.scopes import named, objection_to_parameters, shadowed
 
 _BUILTINS = {
     "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "slice",
@@ -94,7 +94,10 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
         raise _stopped(function, function, said)
     shadow = shadowed(function, namespace, is_kernel)
     if shadow is not None:
-        said = f"binds '{binds(shadow)}' in a branch or a loop, which stands for something else outside: rename it"
+        said = (
+            f"uses '{named(shadow)}' where it may not be bound yet, and stands for something else outside: bind it "
+            "before in the same block, or rename it"
+        )
         raise _stopped(function, shadow, said)
     local, messages = _bound_in(function), texts_in(function, namespace)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}

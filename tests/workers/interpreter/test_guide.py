@@ -43,6 +43,10 @@ EMULATED = {
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
         "    assert SIZE > 1, 'c'\n    y = x + SIZE", 3
     ),
+    "names of the module's functions in branches and loops": (
+        "y = x\n    for more in range(3):\n        T = more + 1\n        if T > 1:\n            max = T\n"
+        "            y += max", 5
+    ),
     "specialisations of a function": ("y = more(x, SIZE) + more(x, 0) - x + more(pid, None)", 3),
 }  # fmt: skip
 REFUSED = {

@@ -61,7 +61,7 @@ NOT_PLAIN = {
     "x = tl.core.builtins.copyright": "'tl.core.builtins.copyright', which is host code",
     "tl.static_assert(True, tl.atomic_add(x, 1))": "in the text of an assertion",
     "x = f(tl.static_assert)": "'static_assert' without calling it",
-    "if x: N = 3": "binds 'N' in a branch or a loop, which stands for something else outside: rename it",
+    "if x: N = N + 3": "uses 'N' where it may not be bound yet, and stands for something else outside: bind it before",
 }
 
 PLAIN = (
