@@ -66,6 +66,7 @@ def bind(options: Options) -> Language:
     """Bind `triton.language` to a new builder. The process cannot compile kernels afterwards."""
     builder = Builder(options)
     semantic = TritonSemantic(builder)
+    plain_range = partial(_plain_range, semantic)
     provided = {
         "__carry__": partial(_carry, semantic),
         "__annotated__": partial(_annotate, semantic),
@@ -82,7 +83,8 @@ def bind(options: Options) -> Language:
         "__both__": partial(connect, "logical_and", False),
         "__either__": partial(connect, "logical_or", True),
         "__not__": negate,
-        "range": partial(_plain_range, semantic),
+        "__bound__": partial(_only_bound, plain_range),
+        "range": plain_range,
         "min": partial(_fold, "minimum", min),
         "max": partial(_fold, "maximum", max),
         "print": _ignore,
@@ -206,6 +208,12 @@ def _result(value: object) -> object:
 
 def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonType]:
     return _range(semantic, *bounds[:3])
+
+
+def _only_bound(plain_range: object, counting: object, bound: Callable[[], object]) -> object:
+    """The bound of a loop by the name `range`, which a module may give to `tl.range`, too."""
+    first = bound()
+    return bound() if counting is plain_range else first
 
 
 def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterator[TritonType]:

@@ -228,11 +228,12 @@ def _binding(statement: ast.stmt, changing: set[str]) -> Iterator[ast.expr]:
 
 
 def _evaluate_twice(loop: ast.expr) -> None:
-    """`range(x)` evaluates what it is called with twice while it is compiled, and takes the second."""
+    """Python's `range(x)` evaluates what it is called with twice while it is compiled, and takes the second."""
     match loop:
-        case ast.Call(func=ast.Name(id="range"), args=[bound]) if any(isinstance(x, ast.Call) for x in ast.walk(bound)):
-            both = ast.Tuple([bound, deepcopy(bound)], ast.Load())
-            loop.args = [ast.Subscript(both, ast.Constant(1), ast.Load())]
+        case ast.Call(func=ast.Name(id="range") as counting, args=[bound]) if any(
+            isinstance(part, ast.Call) for part in ast.walk(bound)
+        ):
+            loop.args = [_call("__bound__", counting, _later(bound))]
 
 
 def _as_list(made: object) -> list[ast.stmt]:

@@ -103,6 +103,13 @@ def test_what_the_compiler_reads_in_another_way_is_not(case: str) -> None:
     assert reply.line is not None
 
 
+def test_what_a_module_calls_range_evaluates_its_bound_as_the_compiler_does() -> None:
+    body = "tl.store(a1, 0.0)\n    y = x\n    for k in range(tl.atomic_add(a1, 2.0).to(tl.int32) + 1):\n        y += 1"
+    assert run(body).only.tolist() == [3, 4, 5, 6]
+    renamed = interpret_compiled("range = tl.range\n" + BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3)
+    assert renamed.only.tolist() == [1, 2, 3, 4]
+
+
 def test_without_a_record_nobody_is_held_to_it() -> None:
     kernel = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n"
     assert interpret(kernel, X, Out((1,))).only == 0
