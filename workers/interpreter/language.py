@@ -66,28 +66,13 @@ def bind(options: Options) -> Language:
     """Bind `triton.language` to a new builder. The process cannot compile kernels afterwards."""
     builder = Builder(options)
     semantic = TritonSemantic(builder)
-    plain_range = partial(_plain_range, semantic)
     provided = {
+        **_PROVIDED,
         "__carry__": partial(_carry, semantic),
         "__annotated__": partial(_annotate, semantic),
         "__choose__": partial(_choose, semantic),
-        "__locals__": locals,
-        "__same__": _same,
-        "__value__": _value,
-        "__apply__": _apply,
-        "__result__": _result,
-        "__ignore__": _ignore,
-        "__decide__": decide,
-        "__there__": bound_there,
         "__continue__": partial(go_on, builder),
-        "__both__": partial(connect, "logical_and", False),
-        "__either__": partial(connect, "logical_or", True),
-        "__not__": negate,
-        "__bound__": partial(_only_bound, plain_range),
-        "range": plain_range,
-        "min": partial(_fold, "minimum", min),
-        "max": partial(_fold, "maximum", max),
-        "print": _ignore,
+        "range": partial(_plain_range, semantic),
     }
     for kind in (core.dtype, core.block_type, core.pointer_type):
         kind.to_ir = lambda self, builder: self
@@ -210,10 +195,10 @@ def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonTy
     return _range(semantic, *bounds[:3])
 
 
-def _only_bound(plain_range: object, counting: object, bound: Callable[[], object]) -> object:
+def _only_bound(counting: object, bound: Callable[[], object]) -> object:
     """The bound of a loop by the name `range`, which a module may give to `tl.range`, too."""
     first = bound()
-    return bound() if counting is plain_range else first
+    return bound() if getattr(counting, "func", None) is _plain_range else first
 
 
 def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterator[TritonType]:
@@ -334,3 +319,21 @@ _REPLACED: dict[str, object] = {
     **dict.fromkeys(("static_assert", "static_print", "device_print", "device_assert"), _ignore),
 }
 """Members of `triton.language.core` that need more than our builder."""
+_PROVIDED: dict[str, object] = {
+    "__locals__": locals,
+    "__same__": _same,
+    "__value__": _value,
+    "__apply__": _apply,
+    "__result__": _result,
+    "__ignore__": _ignore,
+    "__decide__": decide,
+    "__there__": bound_there,
+    "__both__": partial(connect, "logical_and", False),
+    "__either__": partial(connect, "logical_or", True),
+    "__not__": negate,
+    "__bound__": _only_bound,
+    "min": partial(_fold, "minimum", min),
+    "max": partial(_fold, "maximum", max),
+    "print": _ignore,
+}
+"""What translated functions see in place of Python's own and needs no builder."""

@@ -80,9 +80,12 @@ def take_over(source: str) -> Taken:
 
 
 def _require_single(known: JITCallable, value: JITCallable) -> None:
-    """Triton's compiler knows functions by their names alone."""
-    if known is not value:
-        raise NotInterpretable(f"two kernels are functions called '{value.fn.__name__}': give each one of its own")
+    """Triton's compiler knows functions by their names alone. One may be made a kernel of several times."""
+    if known.fn is not value.fn:
+        raise NotInterpretable(
+            f"two functions that the compiler reads are called '{value.fn.__name__}', and it knows them by their names "
+            "alone: give each a name of its own"
+        )
 
 
 def _require_plain_defaults(value: JITCallable, taken: Taken) -> None:

@@ -96,10 +96,16 @@ def test_functions_have_names_of_their_own():
     plain = FUNCTION.format(default="")
     take_over(plain + plain)
     take_over(plain + "same = part\n")
-    with pytest.raises(NotInterpretable, match="two kernels are functions called 'part'"):
+    with pytest.raises(NotInterpretable, match="two functions that the compiler reads are called 'part'"):
         take_over(plain + "first = part\n" + plain)
-    with pytest.raises(NotInterpretable, match="two kernels are functions called 'part'"):
-        take_over(plain.replace("@triton.jit\n", "") + "one = triton.jit(part)\ntwo = triton.jit(part)\n")
+
+
+def test_a_function_may_be_made_a_kernel_of_several_times():
+    plain = FUNCTION.format(default="").replace("@triton.jit\n", "") + "one = triton.jit(part)\n"
+    taken = take_over(plain + "two = triton.jit(part)\n")
+    one, two = taken.namespace["one"], taken.namespace["two"]
+    assert isinstance(one, JITFunction) and isinstance(two, JITFunction)
+    assert one is not two and one.fn is two.fn
 
 
 def test_defaults_do_not_change():
