@@ -5,7 +5,7 @@ Kernels are no host code. Whatever tells by whom it is read, or changes what oth
 
 import ast
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 import torch
@@ -103,9 +103,9 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
     nodes = [node for statement in function.body for node in ast.walk(statement)]
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
-    asking = {node.func for node in nodes if isinstance(node, ast.Call) and _asks_for_kind(node, local, namespace)}
+    admitted = {*_kinds_asked_for(nodes, local, namespace), *_annotations(nodes, local, namespace)}
     counting = {node.iter.func for node in nodes if isinstance(node, ast.For) and isinstance(node.iter, ast.Call)}
-    for node in (node for node in nodes if node not in asking):
+    for node in (node for node in nodes if node not in admitted):
         said = _misuse(node, _KERNEL if is_kernel else _CALCULATION, messages)
         said = said or _objection(node, local, namespace, node in inner)
         if is_kernel and node not in counting and _lists(node, local, namespace):
@@ -169,13 +169,23 @@ def _is_single(expression: ast.expr) -> bool:
     return isinstance(expression, ast.Constant) and isinstance(expression.value, bool | None)
 
 
-def _asks_for_kind(call: ast.Call, local: set[str], namespace: Mapping[str, object]) -> bool:
-    """Whether a call is Python's `isinstance` of something and a kind that a kernel may ask for."""
-    match call:
-        case ast.Call(func=ast.Name("isinstance"), args=[_, kind], keywords=[]):
-            is_own = "isinstance" in local or "isinstance" in namespace or _root(kind) in local
-            return not is_own and any(resolve(kind, namespace) is asked for asked in _ASKED)
-    return False
+def _kinds_asked_for(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
+    """Python's `isinstance`, where it asks whether something is of a kind that a kernel may ask for."""
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name("isinstance") as asking, args=[_, kind], keywords=[]):
+                is_own = "isinstance" in local or "isinstance" in namespace or _root(kind) in local
+                if not is_own and any(resolve(kind, namespace) is asked for asked in _ASKED):
+                    yield asking
+
+
+def _annotations(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
+    """`torch.Tensor` as an annotation, which means nothing to the compiler."""
+    for node in nodes:
+        match node:
+            case ast.AnnAssign(annotation=ast.Attribute(value=owner, attr="Tensor") as kind):
+                if _root(owner) not in local and resolve(owner, namespace) is torch:
+                    yield kind
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:

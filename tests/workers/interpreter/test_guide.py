@@ -39,6 +39,7 @@ EMULATED = {
         "y = x\n    for j in tl.static_range(2):\n        for k in tl.static_range(3):\n            if j == k:\n"
         "                y += 1\n        if j > 0:\n            y += 10", 12
     ),
+    "annotations for people": ("s: torch.Tensor = x + 1\n    y: tl.tensor = s", 1),
     "what only asserts and prints": (
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
         "    assert SIZE > 1, 'c'\n    y = x + SIZE", 3

@@ -56,6 +56,11 @@ NOT_PLAIN = {
     "x = [i for i in (1, 2) if i]": "'listcomp'",
     "x = (lambda y: y)(x)": "'lambda'",
     "x = {1: 2}": "'dict'",
+    "x = torch.Tensor(x)": "'torch.Tensor', which is host code",
+    "x: torch.Tensor(x) = x": "'torch.Tensor', which is host code",
+    "x: torch.Tensor.sum = x": "'torch.Tensor.sum', which is host code",
+    "x = isinstance(x, torch.Tensor)": "Python's 'isinstance'",
+    "torch = x; x: torch.Tensor = x": "uses 'Tensor'",
     "x = triton.language.core.builtins": "which is host code",
     "x = tl.core.builtins.__debug__": "uses '__debug__'",
     "x = tl.core.builtins.copyright": "'tl.core.builtins.copyright', which is host code",
@@ -70,7 +75,8 @@ PLAIN = (
     "x = math.sqrt(2.0) * math.pi", "x = tl.zeros((N,), torch.float32)", "y = max(x, abs(x))",
     "for i in tl.range(0, 3): x += i", "x = isinstance(x, tl.tensor_descriptor)", "x = tl.sum(x) + undefined",
     "tl.static_assert(N == 3, f'{N}')", "assert x, f'{N}'", "tl.device_print(f'{N}', x)", "x = 1 if N is None else 2",
-    "x = 7 % N", "for i in range(3): x += i", "x = x.type.element_ty", "x = tl.math.exp(x)",
+    "x = 7 % N", "x: torch.Tensor = tl.load(x)", "for i in range(3): x += i", "x = x.type.element_ty",
+    "x = tl.math.exp(x)",
 )  # fmt: skip
 
 
