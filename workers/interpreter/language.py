@@ -158,11 +158,19 @@ def _choose(semantic: TritonSemantic, condition: object, yes: Callable[[], objec
     return _carry(semantic, value) if isinstance(core._unwrap_if_constexpr(condition), tl.tensor) else value
 
 
-def _annotate(semantic: TritonSemantic, annotation: object, value: object) -> object:
-    """`name: annotation = value`."""
+def _annotate(semantic: TritonSemantic, annotation: object, value: Callable[[], object]) -> object:
+    """`name: annotation = value`. The compiler evaluates the value twice and takes the second, unless it is constant.
+
+    What that moves is counted once, as of equal loads one is left in the end.
+    """
+    first = value()
     if core._unwrap_if_constexpr(annotation) is not core.constexpr:
-        return _carry(semantic, value)
-    plain = core._unwrap_if_constexpr(value)
+        meter = semantic.builder.memory.meter
+        before, meter.weight = meter.weight, 0
+        second = _carry(semantic, value())
+        meter.weight = before
+        return second
+    plain = core._unwrap_if_constexpr(first)
     if isinstance(plain, tl.tensor):
         raise NotInterpretable("tl.constexpr is said of a value that is not known while the kernel is compiled")
     return plain

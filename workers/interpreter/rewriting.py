@@ -52,7 +52,8 @@ class DeviceCode(ast.NodeTransformer):
         """What is annotated as a compile-time value stays one."""
         assert node.value is not None
         self.generic_visit(node)
-        return ast.copy_location(ast.Assign([node.target], _call("__annotated__", node.annotation, node.value)), node)
+        value = _call("__annotated__", node.annotation, _later(node.value))
+        return ast.copy_location(ast.Assign([node.target], value), node)
 
     def visit_If(self, node: ast.If) -> ast.If:
         """A condition that the device decides may not bind what only the compiler knows."""

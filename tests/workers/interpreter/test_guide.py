@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workers.interpreter.stage import BODY, Out, X, interpret, interpret_compiled
+from tests.workers.interpreter.stage import BODY, Out, X, interpret, interpret_compiled, sample
 
 LOOP = "n = pid * 0\n    m = n\n    {}:\n        m = n\n        n = n + 1\n    y = x + m"
 EMULATED = {
@@ -109,6 +109,15 @@ def test_what_a_module_calls_range_evaluates_its_bound_as_the_compiler_does() ->
     assert run(body).only.tolist() == [3, 4, 5, 6]
     renamed = interpret_compiled("range = tl.range\n" + BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3)
     assert renamed.only.tolist() == [1, 2, 3, 4]
+
+
+def test_what_is_annotated_is_evaluated_as_often_as_by_the_compiler() -> None:
+    body = "tl.store(a1, 0.0)\n    y: {} = x + tl.atomic_add(a1, 1.0)"
+    assert run(body.format("torch.Tensor")).only.tolist() == [1, 2, 3, 4]
+    assert run(body.format("torch.Tensor").replace(": torch.Tensor", "")).only.tolist() == X.tolist()
+    kernel = "@triton.jit\ndef kernel(a0, a1):\n    y{} = tl.load(a0)\n    tl.store(a1, y)\n"
+    moved = [sample(kernel.format(said), X, Out((4,))).moved_bytes for said in ("", ": tl.tensor")]
+    assert moved == [8, 8]
 
 
 def test_without_a_record_nobody_is_held_to_it() -> None:
