@@ -262,6 +262,11 @@ def _static_range(*bounds: object, **step: object) -> Iterable[int]:
     return range(*(operator.index(number.value) for number in (loop.start, loop.end, loop.step)))
 
 
+def _is_lost(counting: object) -> bool:
+    """Whether what counts a loop is of no value behind it: it is the device's."""
+    return not isinstance(counting, range)
+
+
 def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
     """Python's `min` and `max` inside a kernel."""
     numbers = [core._unwrap_if_constexpr(value) for value in values]
@@ -340,6 +345,7 @@ _PROVIDED: dict[str, object] = {
     "__either__": partial(connect, "logical_or", True),
     "__not__": negate,
     "__bound__": _only_bound,
+    "__lost__": _is_lost,
     "min": partial(_fold, "minimum", min),
     "max": partial(_fold, "maximum", max),
     "print": _ignore,

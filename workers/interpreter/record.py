@@ -12,7 +12,7 @@ from triton.compiler import code_generator
 from triton.language import core
 from triton.runtime.jit import JITCallable
 
-from workers.interpreter.sites import LOOP, SITE, number
+from workers.interpreter.sites import LOOP, READ, SITE, number
 
 Told: TypeAlias = str | tuple["Told", ...]
 """What a value is: the name of a tensor's type, or a constant."""
@@ -84,6 +84,9 @@ class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
         if isinstance(node, ast.FunctionDef) and self.jit_fn.fn.__module__ == self.module_name:
             self._visit_function(node)
             return None
+        if isinstance(node, ast.AugAssign) and hasattr(node, READ) and isinstance(node.target, ast.Name):
+            # Of numbers that are added to only the type is seen afterwards.
+            self._page()[getattr(node, READ)] = told(self.dereference_name(node.target.id))
         found: object = super().visit(node)
         site = getattr(node, SITE, None)
         if site is not None:

@@ -7,6 +7,8 @@ from workers.interpreter.plainness import texts_in
 
 SITE = "site"
 """The attribute of an expression that says which one it is, or of a name that `+=` binds."""
+READ = "read"
+"""The same of an assignment such as `+=`, for the name as it was before."""
 LOOP = "loop"
 """The same of a loop."""
 
@@ -32,6 +34,7 @@ def number(function: ast.FunctionDef, namespace: Mapping[str, object]) -> None:
             setattr(node, LOOP, place)
         elif isinstance(node, ast.AugAssign):
             setattr(node.target, SITE, place)
+            setattr(node, READ, ~place)
         elif node not in left_out and _counts(node, bound, unsteady):
             setattr(node, SITE, place)
 

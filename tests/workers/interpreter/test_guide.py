@@ -39,6 +39,13 @@ EMULATED = {
         "y = x\n    for j in tl.static_range(2):\n        for k in tl.static_range(3):\n            if j == k:\n"
         "                y += 1\n        if j > 0:\n            y += 10", 12
     ),
+    "the counter of an unrolled loop behind it": (
+        "for s in tl.static_range(3):\n        s\n    y = x + s\n    s += 5\n    y += s", 9
+    ),
+    "a counter that is what it was": (
+        "for s in tl.static_range(4):\n        s\n    y = x\n    for k in range(3):\n        y += s\n"
+        "        for s in tl.static_range(2):\n            s\n    y += s", 12
+    ),
     "annotations for people": ("s: torch.Tensor = x + 1\n    y: tl.tensor = s", 1),
     "what only asserts and prints": (
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
@@ -67,6 +74,11 @@ REFUSED = {
     "numbers of a constant": (
         "y = x if (T[0] > T[1]) is None else x + 1",
         "has NotImplementedType NotImplemented here, and the interpreter bool False",
+    ),
+    "a counter that a branch of the device's changes": (
+        "for s in tl.static_range(4):\n        s\n    if pid >= 0:\n        for s in tl.static_range(2):\n"
+        "            s\n    s += 1\n    y = x + s",
+        "has int 3 here, and the interpreter int 1",
     ),
     "a constant that is none": ("k: tl.constexpr = pid < 0\n    y = x if not k else x + 1", "tl.constexpr is said of"),
 }  # fmt: skip
