@@ -17,7 +17,8 @@ from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.scopes import named, objection_to_parameters, shadowed
 
 _BUILTINS = {
-    "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "slice",
+    "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "pow",
+    "divmod", "slice",
 }  # fmt: skip
 # Python's own functions that mean the same wherever they are called.
 _COUNTING = {"range", "list"}
@@ -29,9 +30,9 @@ _KERNEL = (
     ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
 # What kernels are made of, and the interpreter does as Triton's compiler does.
-_ASKED = (core.tensor_descriptor, core.tensor_descriptor_base)
-# Kinds that a kernel may ask for: descriptors come from one function, and are nothing else to either. Whether something
-# is a tensor or a constant the two see differently.
+_ASKED = (core.tensor, core.tensor_descriptor, core.tensor_descriptor_base)
+# Kinds that a kernel may ask for: what the answer is the interpreter is held to. Constants are not, as the compiler
+# takes them out before it asks, and says that nothing is one.
 _CALCULATION = (
     *_KERNEL, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg, ast.Break, ast.Continue, ast.Raise, ast.Dict,
     ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.comprehension, ast.NamedExpr,

@@ -27,7 +27,7 @@ MODULE_NAME = "candidate"
 
 _CALLS = (
     tl.constexpr, triton.cdiv, tl.cdiv, triton.next_power_of_2, torch.finfo, torch.iinfo,
-    float, int, bool, min, max, abs, len, tuple,
+    float, int, bool, min, max, abs, len, tuple, round, sum, pow, divmod,
     *(value for name, value in vars(math).items() if not name.startswith("_") and callable(value)),
 )  # fmt: skip
 # What the value of a constant may call.

@@ -46,6 +46,10 @@ EMULATED = {
         "for s in tl.static_range(4):\n        s\n    y = x\n    for k in range(3):\n        y += s\n"
         "        for s in tl.static_range(2):\n            s\n    y += s", 12
     ),
+    "whether something is a tensor": (
+        "y = x\n    for s in tl.static_range(2):\n        y += 1 if isinstance(s, tl.tensor) else 10\n"
+        "    y += 100 if isinstance(pid, tl.tensor) else 1", 120
+    ),
     "annotations for people": ("s: torch.Tensor = x + 1\n    y: tl.tensor = s", 1),
     "what only asserts and prints": (
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"

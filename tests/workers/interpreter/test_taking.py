@@ -18,6 +18,7 @@ def test_imports_constants_and_functions_are_taken_over():
     taken = take(
         "try:\n    from triton.language.extra import libdevice\nexcept ImportError:\n    libdevice = None\n"
         "SIZE: int = 2 * math.prod((4, 8))\nSCALE = tl.constexpr(SIZE / 2)\nMOST = torch.finfo(torch.half).max\n"
+        "ORDER: tl.constexpr = tl.constexpr(sum((1, round(2.2), pow(2, 3))) + sum(divmod(7, 2)))\n"
         "TABLE = {'a': [1, 2]}\n"
         "@triton.autotune([triton.Config({})], key=[])\n@triton.jit(do_not_specialize=['n'])\n"
         "def kernel(x, n, BLOCK: tl.constexpr = SIZE):\n    pass\n"
@@ -25,7 +26,7 @@ def test_imports_constants_and_functions_are_taken_over():
         "wrapped = triton.heuristics({'N': lambda args: 1})(triton.jit(helper))\n"
     )
     assert (taken.namespace["SIZE"], taken.namespace["SCALE"].value) == (64, 32.0)
-    assert taken.namespace["MOST"] == 65504.0
+    assert (taken.namespace["MOST"], taken.namespace["ORDER"].value) == (65504.0, 15)
     kernel, wrapped = taken.namespace["kernel"], taken.namespace["wrapped"]
     assert type(kernel) is type(wrapped) is JITFunction and kernel.do_not_specialize == ["n"]
     assert [each.name for each in taken.definitions.values()] == ["kernel", "helper"]
