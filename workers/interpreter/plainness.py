@@ -14,7 +14,7 @@ from triton.language import core
 from triton.runtime.jit import JITCallable
 
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.scopes import named, objection_to_parameters, shadowed
+from workers.interpreter.scopes import leaked, named, objection_to_parameters, shadowed
 
 _BUILTINS = {
     "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "pow",
@@ -26,7 +26,8 @@ _COUNTING = {"range", "list"}
 _KERNEL = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.While, ast.Return, ast.Expr, ast.Pass, ast.Assert,
     ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript,
-    ast.Starred, ast.Name, ast.List, ast.Tuple, ast.Slice, ast.keyword, ast.JoinedStr, ast.FormattedValue,
+    ast.Starred, ast.Name, ast.List, ast.Tuple, ast.ListComp, ast.comprehension, ast.Slice, ast.keyword,
+    ast.JoinedStr, ast.FormattedValue,
     ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
 # What kernels are made of, and the interpreter does as Triton's compiler does.
@@ -35,7 +36,7 @@ _ASKED = (core.tensor, core.tensor_descriptor, core.tensor_descriptor_base)
 # takes them out before it asks, and says that nothing is one.
 _CALCULATION = (
     *_KERNEL, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg, ast.Break, ast.Continue, ast.Raise, ast.Dict,
-    ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.comprehension, ast.NamedExpr,
+    ast.GeneratorExp, ast.DictComp, ast.NamedExpr,
 )  # fmt: skip
 # What functions are made of that Python runs at compile time, once in the compiler and once here.
 _MESSENGERS = (core.static_assert, core.static_print, core.device_assert, core.device_print, print)
@@ -100,6 +101,8 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
             "before in the same block, or rename it"
         )
         raise _stopped(function, shadow, said)
+    if is_kernel:
+        _require_plain_lists(function)
     local, messages = _bound_in(function), texts_in(function, namespace)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
     nodes = [node for statement in function.body for node in ast.walk(statement)]
@@ -123,6 +126,19 @@ def _stopped(function: ast.FunctionDef, node: ast.AST, said: str) -> NotInterpre
     )
     stopped.line = getattr(node, "lineno", function.lineno)
     return stopped
+
+
+def _require_plain_lists(function: ast.FunctionDef) -> None:
+    """Hold comprehensions of a kernel against what the compiler knows, which skips their conditions without a word."""
+    for node in ast.walk(function):
+        match node:
+            case ast.ListComp(generators=[ast.comprehension(target=ast.Name(), ifs=[], is_async=0)]):
+                pass
+            case ast.ListComp():
+                raise _stopped(function, node, "makes a list of more than one 'for' with one name and no condition")
+    if (leak := leaked(function)) is not None:
+        said = "has a list in a list" if isinstance(leak, ast.ListComp) else f"uses '{named(leak)}', a list's counter"
+        raise _stopped(function, leak, f"{said}: write the parts one by one, or rename the counter")
 
 
 def texts_in(function: ast.FunctionDef, namespace: Mapping[str, object]) -> set[ast.AST]:

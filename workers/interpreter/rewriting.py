@@ -138,6 +138,15 @@ class DeviceCode(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.Tuple(node.elts, node.ctx)
 
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        """A tuple of parts, each made of one of another tuple's."""
+        self.generic_visit(node)
+        (loop,) = node.generators
+        assert isinstance(loop.target, ast.Name)
+        counter = ast.arguments([], [ast.arg(loop.target.id)], None, [], [], None, [])
+        here = _here() if hasattr(node, LOOP) else ast.Constant(None)
+        return _call("__parts__", here, loop.iter, ast.Lambda(counter, node.elt))
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """Keyword arguments are evaluated first."""
         parts = [*node.args, *(item.value for item in node.keywords)]

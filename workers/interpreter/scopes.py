@@ -92,6 +92,29 @@ def _assigned(statement: ast.stmt) -> set[ast.Name]:
     return set()
 
 
+def leaked(function: ast.FunctionDef) -> ast.AST | None:
+    """Where a name is used that a list's comprehension counts with, other than in what such lists are made of.
+
+    The compiler binds it for all that follows, and Python for the comprehension alone.
+    """
+    nodes = list(ast.walk(function))
+    lists = [node for node in nodes if isinstance(node, ast.ListComp)]
+    for made in lists:
+        inner = (part for part in ast.walk(made.elt) if isinstance(part, ast.ListComp))
+        counter = made.generators[0].target
+        own = {part for each in lists for part in _counted(each, named(counter))}
+        used = (node for node in nodes if named(node) == named(counter) and node not in own)
+        if (found := next(inner, None) or next(used, None)) is not None:
+            return found
+    return None
+
+
+def _counted(made: ast.ListComp, name: str) -> set[ast.AST]:
+    """All of a comprehension that is in its counter's scope, if that has this name."""
+    counter = made.generators[0].target
+    return {counter, *ast.walk(made.elt)} if named(counter) == name else set()
+
+
 def named(node: ast.AST) -> str:
     """The name that a node reads or binds; empty if it does neither."""
     return node.id if isinstance(node, ast.Name) else _binds(node)

@@ -50,6 +50,14 @@ EMULATED = {
         "y = x\n    for s in tl.static_range(2):\n        y += 1 if isinstance(s, tl.tensor) else 10\n"
         "    y += 100 if isinstance(pid, tl.tensor) else 1", 120
     ),
+    "lists of tuples' parts": (
+        "u, v = [part + 1 for part in (x, x * 0)]\n    t = (u, v)\n    for k in range(2):\n"
+        "        t = [part * 2 for part in t]\n    y = t[0] - 3 * x + t[1]", 8
+    ),
+    "lists of constants, part by part": (
+        "y = x\n    for s in tl.static_range(2):\n        t = [x * 0 + (n + s if n > s else 0) for n in (1, 2)]\n"
+        "        y += t[0] + 10 * t[1]", 51
+    ),
     "annotations for people": ("s: torch.Tensor = x + 1\n    y: tl.tensor = s", 1),
     "what only asserts and prints": (
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
