@@ -215,8 +215,10 @@ def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], 
         return ""
     root, name = _root(node), node.attr if isinstance(node, ast.Attribute) else node.id
     is_member = isinstance(node, ast.Attribute) and (root in local or root not in namespace)
-    if name.startswith("__") or (is_member and name not in _MEMBERS):
+    if name.startswith("__"):
         return f"uses '{name}'"
+    if is_member and name not in _MEMBERS:
+        return f"uses '{name}', which is no member that kernels may ask for; write tuples in place of structures"
     if is_owner or root in local or not isinstance(node.ctx, ast.Load):
         return ""
     if not _is_near(node, namespace):

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.workers.interpreter.stage import BODY, Out, X, interpret, interpret_compiled, sample
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.guide import parts
 
 LOOP = "n = pid * 0\n    m = n\n    {}:\n        m = n\n        n = n + 1\n    y = x + m"
 EMULATED = {
@@ -153,3 +155,9 @@ def test_without_a_record_nobody_is_held_to_it() -> None:
 def test_a_parameter_that_nobody_stores_to_is_like_any_other() -> None:
     kernel = "@triton.jit\ndef kernel(a0: tl.const, a1):\n    i = tl.arange(0, 4)\n    x = a0\n    x += i\n"
     assert interpret_compiled(f"{kernel}    tl.store(a1 + i, tl.load(x))\n", X, Out((4,))).only.equal(X)
+
+
+def test_parts_are_those_of_a_tuple() -> None:
+    assert parts(None, (1, 2), str) == ("1", "2")
+    with pytest.raises(NotInterpretable, match="something else than a tuple"):
+        parts(None, [1, 2], str)

@@ -45,8 +45,11 @@ FOUND = {
     "functions run at compile time": ("r = tl.full((), half(7), tl.int32)", 3),
 }  # fmt: skip
 REFUSED = {
-    "a counter behind its loop": ("for i in range(n):\n    pass\nr = i", "'i'"),
-    "a counter that was bound before": ("i = 1\nfor i in range(0):\n    pass\nr = i", "'i'"),
+    "a counter behind its loop": ("for i in range(n):\n    pass\nr = i", "'i' has no value here"),
+    "a counter behind its loop, where it may not be needed": (
+        "for i in range(n):\n    pass\nr = i if n > 0 else n", "'i' has no value here"
+    ),
+    "a counter that was bound before": ("i = 1\nfor i in range(0):\n    pass\nr = i", "'i' has no value"),
     "what a branch makes of None": ("m = None\nif n > 0:\n    m = 1\nr = 2", "'m' is no tensor"),
     "what a branch makes of a dtype": ("m = tl.int32\nif n > 0:\n    m = tl.int8\nr = 2", "'m' is no tensor"),
     "what a branch of the compiler's makes of None": (
