@@ -47,7 +47,7 @@ class Taken:
 
     Attributes:
         namespace: The module's globals, with functions as Triton's compiler sees them.
-        definitions: Where each of its functions is defined.
+        definitions: How each of its functions is defined, without what host code decorates it with.
         left_out: Names that are bound by what is not taken over, with the first such line.
     """
 
@@ -112,10 +112,10 @@ def _take(statement: ast.stmt, filename: str, taken: Taken) -> set[str]:
     for name, value in list(bound.items()):
         if name.startswith("__") or not is_constant(value):
             del bound[name]
-        elif isinstance(statement, ast.FunctionDef):
+        elif isinstance(prepared, ast.FunctionDef):
             function = value.fn if isinstance(value, JITCallable) else value
             assert isinstance(function, FunctionType)
-            taken.definitions[function] = statement
+            taken.definitions[function] = prepared
     taken.namespace.update(bound)
     return set(bound)
 
@@ -223,7 +223,8 @@ def _bare(function: ast.FunctionDef, namespace: Mapping[str, object]) -> ast.Fun
     arguments.defaults = [_default(value, namespace) for value in arguments.defaults]
     arguments.kw_defaults = [value and _default(value, namespace) for value in arguments.kw_defaults]
     decorators = [decorator for each in function.decorator_list for decorator in _decorator(each, namespace)]
-    return ast.FunctionDef(function.name, arguments, function.body, decorators, lineno=function.lineno)
+    bare = ast.FunctionDef(function.name, arguments, function.body, decorators)
+    return ast.copy_location(bare, function)
 
 
 def _default(value: ast.expr, namespace: Mapping[str, object]) -> ast.expr:

@@ -90,6 +90,14 @@ def test_a_kernel_that_is_not_plain_stops_it_with_its_line():
     assert stopped.value.line == 7
 
 
+@pytest.mark.parametrize("given", ["lambda getattr: 1", "[1 for getattr in (1, 2) if 1]"])
+def test_names_of_decorators_are_no_names_of_the_kernel(given: str):
+    kernel = f"@triton.heuristics({{'n': {given}}})\n@triton.jit\ndef kernel(x, n):\n"
+    assert "kernel" in take(kernel + "    tl.store(x, n)\n").namespace
+    with pytest.raises(NotInterpretable, match="Python's 'getattr'"):
+        take(kernel + "    tl.store(x, getattr(x, 'value', 0))\n")
+
+
 FUNCTION = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef part(x{default}):\n    return x\n"
 
 
