@@ -1,6 +1,7 @@
 """Execution of plans: allocate, fill, copy and launch, step by step. Runs inside the jail."""
 
 import hashlib
+import re
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
@@ -229,7 +230,13 @@ def _launch(step: Launch, candidate: _Candidate, memory: Memory, draws: int, ord
 
 
 def _explain(error: BaseException) -> str:
-    if isinstance(error, NameError) and not isinstance(error, UnboundLocalError):
+    unbound = re.match(r"cannot access (local|free) variable ('\w+')", str(error))
+    if unbound is not None and isinstance(error, NameError):
+        return (
+            f"{unbound[2]} has no value here: what counts a loop has none behind it, nor has what only a branch "
+            "binds that is not taken; bind it before"
+        )
+    if isinstance(error, NameError):
         return f"'{error.name}' is made by host code, and the interpreter runs kernels only; make it a constant"
     text = (str(error) or getattr(error, "message", "")).splitlines()
     return f"the interpreter stopped with {type(error).__name__}: {text[0] if text else ''}"

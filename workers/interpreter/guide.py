@@ -1,6 +1,6 @@
 """The guide: holds the interpreter to what Triton's compiler had, expression by expression."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
 from triton.language import core
 
@@ -38,6 +38,7 @@ class Guide:
         self._record: Record = {}
         self.provided: Mapping[str, object] = {
             "__enter__": self._enter, "__as__": as_compiled, "__turns__": turns, "__keep__": keep,
+            "__parts__": parts,
         }  # fmt: skip
 
     def follow(self, record: Record) -> None:
@@ -83,6 +84,25 @@ def turns(here: Here, loop: Iterable[object]) -> Iterator[object]:
         yield number
     if here.turns != outer:
         here.turn_to(outer)
+
+
+def parts(here: Here | None, values: object, part: Callable[[object], object]) -> tuple[object, ...]:
+    """What a list's comprehension makes of a tuple. Each part has a page of its own.
+
+    Raises:
+        NotInterpretable: If it is no tuple.
+    """
+    if not isinstance(values, tuple | core.tuple):
+        raise NotInterpretable("a list is made of something else than a tuple")
+    if here is None:
+        return tuple(map(part, values))
+    made = []
+    outer = here.turns
+    for place, value in enumerate(values):
+        here.turn_to((*outer, place))
+        made.append(part(value))
+    here.turn_to(outer)
+    return tuple(made)
 
 
 def keep(here: Here, loop: int, names: Collection[str], scope: Mapping[str, object]) -> Mapping[str, object]:

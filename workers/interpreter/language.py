@@ -67,25 +67,12 @@ def bind(options: Options) -> Language:
     builder = Builder(options)
     semantic = TritonSemantic(builder)
     provided = {
+        **_PROVIDED,
         "__carry__": partial(_carry, semantic),
         "__annotated__": partial(_annotate, semantic),
         "__choose__": partial(_choose, semantic),
-        "__locals__": locals,
-        "__same__": _same,
-        "__value__": _value,
-        "__apply__": _apply,
-        "__result__": _result,
-        "__ignore__": _ignore,
-        "__decide__": decide,
-        "__there__": bound_there,
         "__continue__": partial(go_on, builder),
-        "__both__": partial(connect, "logical_and", False),
-        "__either__": partial(connect, "logical_or", True),
-        "__not__": negate,
         "range": partial(_plain_range, semantic),
-        "min": partial(_fold, "minimum", min),
-        "max": partial(_fold, "maximum", max),
-        "print": _ignore,
     }
     for kind in (core.dtype, core.block_type, core.pointer_type):
         kind.to_ir = lambda self, builder: self
@@ -171,11 +158,19 @@ def _choose(semantic: TritonSemantic, condition: object, yes: Callable[[], objec
     return _carry(semantic, value) if isinstance(core._unwrap_if_constexpr(condition), tl.tensor) else value
 
 
-def _annotate(semantic: TritonSemantic, annotation: object, value: object) -> object:
-    """`name: annotation = value`."""
+def _annotate(semantic: TritonSemantic, annotation: object, value: Callable[[], object]) -> object:
+    """`name: annotation = value`. The compiler evaluates the value twice and takes the second, unless it is constant.
+
+    What that moves is counted once, as of equal loads one is left in the end.
+    """
+    first = value()
     if core._unwrap_if_constexpr(annotation) is not core.constexpr:
-        return _carry(semantic, value)
-    plain = core._unwrap_if_constexpr(value)
+        meter = semantic.builder.memory.meter
+        before, meter.weight = meter.weight, 0
+        second = _carry(semantic, value())
+        meter.weight = before
+        return second
+    plain = core._unwrap_if_constexpr(first)
     if isinstance(plain, tl.tensor):
         raise NotInterpretable("tl.constexpr is said of a value that is not known while the kernel is compiled")
     return plain
@@ -206,6 +201,12 @@ def _result(value: object) -> object:
 
 def _plain_range(semantic: TritonSemantic, *bounds: object) -> Iterator[TritonType]:
     return _range(semantic, *bounds[:3])
+
+
+def _only_bound(counting: object, bound: Callable[[], object]) -> object:
+    """The bound of a loop by the name `range`, which a module may give to `tl.range`, too."""
+    first = bound()
+    return bound() if getattr(counting, "func", None) is _plain_range else first
 
 
 def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterator[TritonType]:
@@ -259,6 +260,11 @@ def _extended(number: TritonType, dtype: TritonType) -> int:
 def _static_range(*bounds: object, **step: object) -> Iterable[int]:
     loop = _STATIC_RANGE(*map(tl.constexpr, bounds), **{name: tl.constexpr(value) for name, value in step.items()})
     return range(*(operator.index(number.value) for number in (loop.start, loop.end, loop.step)))
+
+
+def _is_lost(counting: object) -> bool:
+    """Whether what counts a loop is of no value behind it: it is the device's."""
+    return not isinstance(counting, range)
 
 
 def _fold(name: str, plain: Callable[..., object], *values: object) -> object:
@@ -326,3 +332,22 @@ _REPLACED: dict[str, object] = {
     **dict.fromkeys(("static_assert", "static_print", "device_print", "device_assert"), _ignore),
 }
 """Members of `triton.language.core` that need more than our builder."""
+_PROVIDED: dict[str, object] = {
+    "__locals__": locals,
+    "__same__": _same,
+    "__value__": _value,
+    "__apply__": _apply,
+    "__result__": _result,
+    "__ignore__": _ignore,
+    "__decide__": decide,
+    "__there__": bound_there,
+    "__both__": partial(connect, "logical_and", False),
+    "__either__": partial(connect, "logical_or", True),
+    "__not__": negate,
+    "__bound__": _only_bound,
+    "__lost__": _is_lost,
+    "min": partial(_fold, "minimum", min),
+    "max": partial(_fold, "maximum", max),
+    "print": _ignore,
+}
+"""What translated functions see in place of Python's own and needs no builder."""

@@ -5,7 +5,7 @@ Kernels are no host code. Whatever tells by whom it is read, or changes what oth
 
 import ast
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 import torch
@@ -14,10 +14,11 @@ from triton.language import core
 from triton.runtime.jit import JITCallable
 
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.scopes import binds, objection_to_parameters, shadowed
+from workers.interpreter.scopes import leaked, named, objection_to_parameters, shadowed
 
 _BUILTINS = {
-    "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "slice",
+    "range", "min", "max", "abs", "len", "float", "int", "bool", "tuple", "list", "print", "round", "sum", "pow",
+    "divmod", "slice",
 }  # fmt: skip
 # Python's own functions that mean the same wherever they are called.
 _COUNTING = {"range", "list"}
@@ -25,16 +26,17 @@ _COUNTING = {"range", "list"}
 _KERNEL = (
     ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.For, ast.While, ast.Return, ast.Expr, ast.Pass, ast.Assert,
     ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.Constant, ast.Attribute, ast.Subscript,
-    ast.Starred, ast.Name, ast.List, ast.Tuple, ast.Slice, ast.keyword, ast.JoinedStr, ast.FormattedValue,
+    ast.Starred, ast.Name, ast.List, ast.Tuple, ast.ListComp, ast.comprehension, ast.Slice, ast.keyword,
+    ast.JoinedStr, ast.FormattedValue,
     ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
 # What kernels are made of, and the interpreter does as Triton's compiler does.
-_ASKED = (core.tensor_descriptor, core.tensor_descriptor_base)
-# Kinds that a kernel may ask for: descriptors come from one function, and are nothing else to either. Whether something
-# is a tensor or a constant the two see differently.
+_ASKED = (core.tensor, core.tensor_descriptor, core.tensor_descriptor_base)
+# Kinds that a kernel may ask for: what the answer is the interpreter is held to. Constants are not, as the compiler
+# takes them out before it asks, and says that nothing is one.
 _CALCULATION = (
     *_KERNEL, ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg, ast.Break, ast.Continue, ast.Raise, ast.Dict,
-    ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.comprehension, ast.NamedExpr,
+    ast.GeneratorExp, ast.DictComp, ast.NamedExpr,
 )  # fmt: skip
 # What functions are made of that Python runs at compile time, once in the compiler and once here.
 _MESSENGERS = (core.static_assert, core.static_print, core.device_assert, core.device_print, print)
@@ -94,15 +96,20 @@ def require_plain(function: ast.FunctionDef, namespace: Mapping[str, object], is
         raise _stopped(function, function, said)
     shadow = shadowed(function, namespace, is_kernel)
     if shadow is not None:
-        said = f"binds '{binds(shadow)}' in a branch or a loop, which stands for something else outside: rename it"
+        said = (
+            f"uses '{named(shadow)}' where it may not be bound yet, and stands for something else outside: bind it "
+            "before in the same block, or rename it"
+        )
         raise _stopped(function, shadow, said)
+    if is_kernel:
+        _require_plain_lists(function)
     local, messages = _bound_in(function), texts_in(function, namespace)
     inner = {node.value for node in ast.walk(function) if isinstance(node, ast.Attribute)}
     nodes = [node for statement in function.body for node in ast.walk(statement)]
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
-    asking = {node.func for node in nodes if isinstance(node, ast.Call) and _asks_for_kind(node, local, namespace)}
+    admitted = {*_kinds_asked_for(nodes, local, namespace), *_annotations(nodes, local, namespace)}
     counting = {node.iter.func for node in nodes if isinstance(node, ast.For) and isinstance(node.iter, ast.Call)}
-    for node in (node for node in nodes if node not in asking):
+    for node in (node for node in nodes if node not in admitted):
         said = _misuse(node, _KERNEL if is_kernel else _CALCULATION, messages)
         said = said or _objection(node, local, namespace, node in inner)
         if is_kernel and node not in counting and _lists(node, local, namespace):
@@ -119,6 +126,19 @@ def _stopped(function: ast.FunctionDef, node: ast.AST, said: str) -> NotInterpre
     )
     stopped.line = getattr(node, "lineno", function.lineno)
     return stopped
+
+
+def _require_plain_lists(function: ast.FunctionDef) -> None:
+    """Hold comprehensions of a kernel against what the compiler knows, which skips their conditions without a word."""
+    for node in ast.walk(function):
+        match node:
+            case ast.ListComp(generators=[ast.comprehension(target=ast.Name(), ifs=[], is_async=0)]):
+                pass
+            case ast.ListComp():
+                raise _stopped(function, node, "makes a list of more than one 'for' with one name and no condition")
+    if (leak := leaked(function)) is not None:
+        said = "has a list in a list" if isinstance(leak, ast.ListComp) else f"uses '{named(leak)}', a list's counter"
+        raise _stopped(function, leak, f"{said}: write the parts one by one, or rename the counter")
 
 
 def texts_in(function: ast.FunctionDef, namespace: Mapping[str, object]) -> set[ast.AST]:
@@ -166,13 +186,23 @@ def _is_single(expression: ast.expr) -> bool:
     return isinstance(expression, ast.Constant) and isinstance(expression.value, bool | None)
 
 
-def _asks_for_kind(call: ast.Call, local: set[str], namespace: Mapping[str, object]) -> bool:
-    """Whether a call is Python's `isinstance` of something and a kind that a kernel may ask for."""
-    match call:
-        case ast.Call(func=ast.Name("isinstance"), args=[_, kind], keywords=[]):
-            is_own = "isinstance" in local or "isinstance" in namespace or _root(kind) in local
-            return not is_own and any(resolve(kind, namespace) is asked for asked in _ASKED)
-    return False
+def _kinds_asked_for(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
+    """Python's `isinstance`, where it asks whether something is of a kind that a kernel may ask for."""
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name("isinstance") as asking, args=[_, kind], keywords=[]):
+                is_own = "isinstance" in local or "isinstance" in namespace or _root(kind) in local
+                if not is_own and any(resolve(kind, namespace) is asked for asked in _ASKED):
+                    yield asking
+
+
+def _annotations(nodes: Sequence[ast.AST], local: set[str], namespace: Mapping[str, object]) -> Iterator[ast.AST]:
+    """`torch.Tensor` as an annotation, which means nothing to the compiler."""
+    for node in nodes:
+        match node:
+            case ast.AnnAssign(annotation=ast.Attribute(value=owner, attr="Tensor") as kind):
+                if _root(owner) not in local and resolve(owner, namespace) is torch:
+                    yield kind
 
 
 def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], is_owner: bool) -> str:
@@ -185,8 +215,10 @@ def _objection(node: ast.AST, local: set[str], namespace: Mapping[str, object], 
         return ""
     root, name = _root(node), node.attr if isinstance(node, ast.Attribute) else node.id
     is_member = isinstance(node, ast.Attribute) and (root in local or root not in namespace)
-    if name.startswith("__") or (is_member and name not in _MEMBERS):
+    if name.startswith("__"):
         return f"uses '{name}'"
+    if is_member and name not in _MEMBERS:
+        return f"uses '{name}', which is no member that kernels may ask for; write tuples in place of structures"
     if is_owner or root in local or not isinstance(node.ctx, ast.Load):
         return ""
     if not _is_near(node, namespace):

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 
 import torch
 from triton.backends.compiler import GPUTarget
@@ -200,6 +201,11 @@ def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expe
 
 def _kernel(taken: Taken, name: str) -> JITFunction:
     kernel = taken.namespace.get(name.rpartition(".")[2])
+    if isinstance(kernel, FunctionType):
+        raise NotInterpretable(
+            f"the launched kernel '{name}' is a plain function without the host code that decorates it; write "
+            "`@triton.jit` right above it, and `@triton.autotune(...)` above that, to have it interpreted"
+        )
     if not isinstance(kernel, JITFunction):
         raise NotInterpretable(
             f"the launched kernel '{name}' is no function at the top level of the module; define it there to have it "

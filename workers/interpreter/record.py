@@ -6,13 +6,14 @@ what a loop carries. Where the interpreter read the text in another way, it woul
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import TypeAlias
 
 from triton.compiler import code_generator
 from triton.language import core
 from triton.runtime.jit import JITCallable
 
-from workers.interpreter.sites import LOOP, SITE, number
+from workers.interpreter.sites import LOOP, READ, SITE, number
 
 Told: TypeAlias = str | tuple["Told", ...]
 """What a value is: the name of a tensor's type, or a constant."""
@@ -76,6 +77,7 @@ class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
         self._sheet: Sheet = {}
         self._turns: tuple[object, ...] = ()
         self._bodies: dict[int, ast.For] = {}
+        self._parts: dict[int, Iterator[int]] = {}
         self._function: ast.FunctionDef | None = None
         self._key: tuple[str, Told] = ("", ())
 
@@ -84,10 +86,19 @@ class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
         if isinstance(node, ast.FunctionDef) and self.jit_fn.fn.__module__ == self.module_name:
             self._visit_function(node)
             return None
+        if isinstance(node, ast.AugAssign) and hasattr(node, READ) and isinstance(node.target, ast.Name):
+            # Of numbers that are added to only the type is seen afterwards.
+            self._page()[getattr(node, READ)] = told(self.dereference_name(node.target.id))
+        outer = self._turns
+        if isinstance(node, ast.ListComp):
+            self._parts[id(node.elt)] = count()
+        elif node is not None and id(node) in self._parts:
+            self._turns = (*outer, next(self._parts[id(node)]))
         found: object = super().visit(node)
         site = getattr(node, SITE, None)
         if site is not None:
             self._page()[site] = told(found)
+        self._turns = outer
         return found
 
     def _visit_function(self, node: ast.FunctionDef) -> None:

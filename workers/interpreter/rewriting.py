@@ -7,9 +7,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
-from workers.interpreter.sites import LOOP, SITE, bound_in
+from workers.interpreter.sites import LOOP, READ, SITE, bound_in
 
-_HERE, _KEPT = "__here__", "__kept__"
+_HERE, _KEPT, _COUNTING = "__here__", "__kept__", "__counting__"
 _NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
 _COMPILERS = (
     ast.Name, ast.Constant, ast.UnaryOp, ast.BoolOp, ast.Compare,
@@ -24,6 +24,8 @@ class DeviceCode(ast.NodeTransformer):
     Assignments turn numbers into scalars, conditions are decided for all lanes at once, `and`, `or` and `not` work
     element by element, lists are tuples, and keyword arguments are evaluated before the others.
     """
+
+    _loops = 0
 
     def visit(self, node: ast.AST) -> ast.AST:
         """Where an expression is numbered, its value is held against the compiler's."""
@@ -42,6 +44,8 @@ class DeviceCode(ast.NodeTransformer):
         site = vars(node.target).pop(SITE, None)
         read = deepcopy(node.target)
         read.ctx = ast.Load()
+        if hasattr(node, READ):
+            setattr(read, SITE, getattr(node, READ))
         made = ast.copy_location(ast.Assign([node.target], ast.BinOp(read, node.op, node.value)), node)
         self.visit(made)
         if site is not None:
@@ -52,7 +56,8 @@ class DeviceCode(ast.NodeTransformer):
         """What is annotated as a compile-time value stays one."""
         assert node.value is not None
         self.generic_visit(node)
-        return ast.copy_location(ast.Assign([node.target], _call("__annotated__", node.annotation, node.value)), node)
+        value = _call("__annotated__", node.annotation, _later(node.value))
+        return ast.copy_location(ast.Assign([node.target], value), node)
 
     def visit_If(self, node: ast.If) -> ast.If:
         """A condition that the device decides may not bind what only the compiler knows."""
@@ -72,7 +77,7 @@ class DeviceCode(ast.NodeTransformer):
         return [*before, node]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
-        """What counts a loop is of no value behind it; and the only bound of a range is evaluated twice."""
+        """What counts a loop on the device is of no value behind it; the only bound of a range is evaluated twice."""
         before = _keep(node)
         if isinstance(node.iter, ast.Call) and node.iter.keywords:
             call = node.iter  # of which the keywords come last, here alone
@@ -86,12 +91,13 @@ class DeviceCode(ast.NodeTransformer):
             _evaluate_twice(node.iter)
         node.body = [made for statement in node.body for made in _as_list(self.visit(statement))]
         node.body += _kept(node)
+        self._loops += 1
+        counting = f"{_COUNTING}{self._loops}"
+        before.append(ast.copy_location(ast.Assign([ast.Name(counting, ast.Store())], node.iter), node))
+        node.iter = ast.Name(counting, ast.Load())
         if hasattr(node, LOOP):
             node.iter = _call("__turns__", _here(), node.iter)
-        targets = [item for item in ast.walk(node.target) if isinstance(item, ast.Name)]
-        lost: list[ast.stmt] = [ast.Assign([ast.Name(item.id, ast.Store())], ast.Constant(None)) for item in targets]
-        lost.append(ast.Delete([ast.Name(item.id, ast.Del()) for item in targets]))
-        return [*before, node, *(ast.copy_location(statement, node) for statement in lost)]
+        return [*before, node, ast.copy_location(_lost(node.target, counting), node)]
 
     def _value(self, node: ast.expr) -> ast.expr:
         made = self.visit(node)
@@ -132,6 +138,15 @@ class DeviceCode(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.Tuple(node.elts, node.ctx)
 
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        """A tuple of parts, each made of one of another tuple's."""
+        self.generic_visit(node)
+        (loop,) = node.generators
+        assert isinstance(loop.target, ast.Name)
+        counter = ast.arguments([], [ast.arg(loop.target.id)], None, [], [], None, [])
+        here = _here() if hasattr(node, LOOP) else ast.Constant(None)
+        return _call("__parts__", here, loop.iter, ast.Lambda(counter, node.elt))
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """Keyword arguments are evaluated first."""
         parts = [*node.args, *(item.value for item in node.keywords)]
@@ -146,6 +161,14 @@ class DeviceCode(ast.NodeTransformer):
         """What is asserted is evaluated, and that is all."""
         self.generic_visit(node)
         return ast.Expr(_call("__ignore__", node.test, *([node.msg] if node.msg else [])))
+
+
+def _lost(target: ast.expr, counting: str) -> ast.If:
+    """Behind a loop: what counted it is gone, unless the compiler unrolled it."""
+    names = [item.id for item in ast.walk(target) if isinstance(item, ast.Name)]
+    nothing = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in names]
+    gone = ast.Delete([ast.Name(name, ast.Del()) for name in names])
+    return ast.If(_call("__lost__", ast.Name(counting, ast.Load())), [*nothing, gone], [])
 
 
 def guided(function: ast.FunctionDef) -> None:
@@ -228,11 +251,12 @@ def _binding(statement: ast.stmt, changing: set[str]) -> Iterator[ast.expr]:
 
 
 def _evaluate_twice(loop: ast.expr) -> None:
-    """`range(x)` evaluates what it is called with twice while it is compiled, and takes the second."""
+    """Python's `range(x)` evaluates what it is called with twice while it is compiled, and takes the second."""
     match loop:
-        case ast.Call(func=ast.Name(id="range"), args=[bound]) if any(isinstance(x, ast.Call) for x in ast.walk(bound)):
-            both = ast.Tuple([bound, deepcopy(bound)], ast.Load())
-            loop.args = [ast.Subscript(both, ast.Constant(1), ast.Load())]
+        case ast.Call(func=ast.Name(id="range") as counting, args=[bound]) if any(
+            isinstance(part, ast.Call) for part in ast.walk(bound)
+        ):
+            loop.args = [_call("__bound__", counting, _later(bound))]
 
 
 def _as_list(made: object) -> list[ast.stmt]:

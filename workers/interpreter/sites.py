@@ -7,8 +7,10 @@ from workers.interpreter.plainness import texts_in
 
 SITE = "site"
 """The attribute of an expression that says which one it is, or of a name that `+=` binds."""
+READ = "read"
+"""The same of an assignment such as `+=`, for the name as it was before."""
 LOOP = "loop"
-"""The same of a loop."""
+"""The same of a loop, or a list's comprehension."""
 
 _COMPUTING = (ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.UnaryOp)
 
@@ -28,10 +30,11 @@ def number(function: ast.FunctionDef, namespace: Mapping[str, object]) -> None:
     bound = {*map(_stored, nodes), *(argument.arg for argument in function.args.args)}
     unsteady = {name for statement in function.body for name in _unsteady(statement)}
     for place, node in enumerate(nodes):
-        if isinstance(node, ast.For | ast.While):
+        if isinstance(node, ast.For | ast.While | ast.ListComp):
             setattr(node, LOOP, place)
         elif isinstance(node, ast.AugAssign):
             setattr(node.target, SITE, place)
+            setattr(node, READ, ~place)
         elif node not in left_out and _counts(node, bound, unsteady):
             setattr(node, SITE, place)
 

@@ -27,7 +27,7 @@ MODULE_NAME = "candidate"
 
 _CALLS = (
     tl.constexpr, triton.cdiv, tl.cdiv, triton.next_power_of_2, torch.finfo, torch.iinfo,
-    float, int, bool, min, max, abs, len, tuple,
+    float, int, bool, min, max, abs, len, tuple, round, sum, pow, divmod,
     *(value for name, value in vars(math).items() if not name.startswith("_") and callable(value)),
 )  # fmt: skip
 # What the value of a constant may call.
@@ -47,7 +47,7 @@ class Taken:
 
     Attributes:
         namespace: The module's globals, with functions as Triton's compiler sees them.
-        definitions: Where each of its functions is defined.
+        definitions: How each of its functions is defined, without what host code decorates it with.
         left_out: Names that are bound by what is not taken over, with the first such line.
     """
 
@@ -80,9 +80,12 @@ def take_over(source: str) -> Taken:
 
 
 def _require_single(known: JITCallable, value: JITCallable) -> None:
-    """Triton's compiler knows functions by their names alone."""
-    if known is not value:
-        raise NotInterpretable(f"two kernels are functions called '{value.fn.__name__}': give each one of its own")
+    """Triton's compiler knows functions by their names alone. One may be made a kernel of several times."""
+    if known.fn is not value.fn:
+        raise NotInterpretable(
+            f"two functions that the compiler reads are called '{value.fn.__name__}', and it knows them by their names "
+            "alone: give each a name of its own"
+        )
 
 
 def _require_plain_defaults(value: JITCallable, taken: Taken) -> None:
@@ -109,10 +112,10 @@ def _take(statement: ast.stmt, filename: str, taken: Taken) -> set[str]:
     for name, value in list(bound.items()):
         if name.startswith("__") or not is_constant(value):
             del bound[name]
-        elif isinstance(statement, ast.FunctionDef):
+        elif isinstance(prepared, ast.FunctionDef):
             function = value.fn if isinstance(value, JITCallable) else value
             assert isinstance(function, FunctionType)
-            taken.definitions[function] = statement
+            taken.definitions[function] = prepared
     taken.namespace.update(bound)
     return set(bound)
 
@@ -220,7 +223,8 @@ def _bare(function: ast.FunctionDef, namespace: Mapping[str, object]) -> ast.Fun
     arguments.defaults = [_default(value, namespace) for value in arguments.defaults]
     arguments.kw_defaults = [value and _default(value, namespace) for value in arguments.kw_defaults]
     decorators = [decorator for each in function.decorator_list for decorator in _decorator(each, namespace)]
-    return ast.FunctionDef(function.name, arguments, function.body, decorators, lineno=function.lineno)
+    bare = ast.FunctionDef(function.name, arguments, function.body, decorators)
+    return ast.copy_location(bare, function)
 
 
 def _default(value: ast.expr, namespace: Mapping[str, object]) -> ast.expr:

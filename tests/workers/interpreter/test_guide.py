@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.workers.interpreter.stage import BODY, Out, X, interpret, interpret_compiled
+from tests.workers.interpreter.stage import BODY, Out, X, interpret, interpret_compiled, sample
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.guide import parts
 
 LOOP = "n = pid * 0\n    m = n\n    {}:\n        m = n\n        n = n + 1\n    y = x + m"
 EMULATED = {
@@ -39,9 +41,33 @@ EMULATED = {
         "y = x\n    for j in tl.static_range(2):\n        for k in tl.static_range(3):\n            if j == k:\n"
         "                y += 1\n        if j > 0:\n            y += 10", 12
     ),
+    "the counter of an unrolled loop behind it": (
+        "for s in tl.static_range(3):\n        s\n    y = x + s\n    s += 5\n    y += s", 9
+    ),
+    "a counter that is what it was": (
+        "for s in tl.static_range(4):\n        s\n    y = x\n    for k in range(3):\n        y += s\n"
+        "        for s in tl.static_range(2):\n            s\n    y += s", 12
+    ),
+    "whether something is a tensor": (
+        "y = x\n    for s in tl.static_range(2):\n        y += 1 if isinstance(s, tl.tensor) else 10\n"
+        "    y += 100 if isinstance(pid, tl.tensor) else 1", 120
+    ),
+    "lists of tuples' parts": (
+        "u, v = [part + 1 for part in (x, x * 0)]\n    t = (u, v)\n    for k in range(2):\n"
+        "        t = [part * 2 for part in t]\n    y = t[0] - 3 * x + t[1]", 8
+    ),
+    "lists of constants, part by part": (
+        "y = x\n    for s in tl.static_range(2):\n        t = [x * 0 + (n + s if n > s else 0) for n in (1, 2)]\n"
+        "        y += t[0] + 10 * t[1]", 51
+    ),
+    "annotations for people": ("s: torch.Tensor = x + 1\n    y: tl.tensor = s", 1),
     "what only asserts and prints": (
         "tl.static_assert(SIZE == 3 or FLAG == 2, 'a')\n    tl.static_print(SIZE + 1)\n    print('b', x + 1)\n"
         "    assert SIZE > 1, 'c'\n    y = x + SIZE", 3
+    ),
+    "names of the module's functions in branches and loops": (
+        "y = x\n    for more in range(3):\n        T = more + 1\n        if T > 1:\n            max = T\n"
+        "            y += max", 5
     ),
     "specialisations of a function": ("y = more(x, SIZE) + more(x, 0) - x + more(pid, None)", 3),
 }  # fmt: skip
@@ -62,6 +88,11 @@ REFUSED = {
     "numbers of a constant": (
         "y = x if (T[0] > T[1]) is None else x + 1",
         "has NotImplementedType NotImplemented here, and the interpreter bool False",
+    ),
+    "a counter that a branch of the device's changes": (
+        "for s in tl.static_range(4):\n        s\n    if pid >= 0:\n        for s in tl.static_range(2):\n"
+        "            s\n    s += 1\n    y = x + s",
+        "has int 3 here, and the interpreter int 1",
     ),
     "a constant that is none": ("k: tl.constexpr = pid < 0\n    y = x if not k else x + 1", "tl.constexpr is said of"),
 }  # fmt: skip
@@ -99,6 +130,22 @@ def test_what_the_compiler_reads_in_another_way_is_not(case: str) -> None:
     assert reply.line is not None
 
 
+def test_what_a_module_calls_range_evaluates_its_bound_as_the_compiler_does() -> None:
+    body = "tl.store(a1, 0.0)\n    y = x\n    for k in range(tl.atomic_add(a1, 2.0).to(tl.int32) + 1):\n        y += 1"
+    assert run(body).only.tolist() == [3, 4, 5, 6]
+    renamed = interpret_compiled("range = tl.range\n" + BODY.format(body), X, Out((4,)), FLAG=True, SIZE=3)
+    assert renamed.only.tolist() == [1, 2, 3, 4]
+
+
+def test_what_is_annotated_is_evaluated_as_often_as_by_the_compiler() -> None:
+    body = "tl.store(a1, 0.0)\n    y: {} = x + tl.atomic_add(a1, 1.0)"
+    assert run(body.format("torch.Tensor")).only.tolist() == [1, 2, 3, 4]
+    assert run(body.format("torch.Tensor").replace(": torch.Tensor", "")).only.tolist() == X.tolist()
+    kernel = "@triton.jit\ndef kernel(a0, a1):\n    y{} = tl.load(a0)\n    tl.store(a1, y)\n"
+    moved = [sample(kernel.format(said), X, Out((4,))).moved_bytes for said in ("", ": tl.tensor")]
+    assert moved == [8, 8]
+
+
 def test_without_a_record_nobody_is_held_to_it() -> None:
     kernel = "@triton.jit\ndef kernel(a0, a1):\n    tl.store(a1, tl.load(a0))\n"
     assert interpret(kernel, X, Out((1,))).only == 0
@@ -108,3 +155,9 @@ def test_without_a_record_nobody_is_held_to_it() -> None:
 def test_a_parameter_that_nobody_stores_to_is_like_any_other() -> None:
     kernel = "@triton.jit\ndef kernel(a0: tl.const, a1):\n    i = tl.arange(0, 4)\n    x = a0\n    x += i\n"
     assert interpret_compiled(f"{kernel}    tl.store(a1 + i, tl.load(x))\n", X, Out((4,))).only.equal(X)
+
+
+def test_parts_are_those_of_a_tuple() -> None:
+    assert parts(None, (1, 2), str) == ("1", "2")
+    with pytest.raises(NotInterpretable, match="something else than a tuple"):
+        parts(None, [1, 2], str)

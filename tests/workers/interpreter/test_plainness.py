@@ -24,11 +24,12 @@ NOT_PLAIN = {
     "x[0] = 3": "assigns to a part",
     "x = tl.static_range.__name__": "uses '__name__'",
     "x = __decide__(x)": "uses '__decide__'",
-    "x = x.handle": "uses 'handle'",
+    "x = x.handle": "uses 'handle', which is no member that kernels may ask for; write tuples in place of structures",
     "x = getattr(x, 'value', 0)": "Python's 'getattr'",
     "x = hasattr(x, 'value')": "Python's 'hasattr'",
     "x = isinstance(x, tl.constexpr)": "Python's 'isinstance'",
-    "x = isinstance(x, tl.tensor)": "Python's 'isinstance'",
+    "x = isinstance(x, tl.tensor.dtype)": "Python's 'isinstance'",
+    "x = isinstance(x, int)": "Python's 'isinstance'",
     "x = isinstance(x, (tl.tensor_descriptor, tl.tensor))": "Python's 'isinstance'",
     "x = isinstance(x, type(x))": "Python's 'isinstance'",
     "x = isinstance(tl.tensor_descriptor, x)": "Python's 'isinstance'",
@@ -53,24 +54,40 @@ NOT_PLAIN = {
     "for i in range(3): x += i\n    else: x = 0": "'else' behind a loop",
     "while x > 0: x -= 1\n    else: x = 0": "'else' behind a loop",
     "x: tl.tensor": "without a value",
-    "x = [i for i in (1, 2) if i]": "'listcomp'",
+    "x = [i for i in (1, 2) if i]": "more than one 'for' with one name and no condition",
+    "x = [i for i, j in ((1, 2), x)]": "more than one 'for' with one name and no condition",
+    "x = [i for i in (1, 2) for j in (1, 2)]": "more than one 'for' with one name and no condition",
+    "x = [[j for j in (1, i)] for i in (1, 2)]": "a list in a list",
+    "x = [i for i in (1, 2)] + i": "uses 'i', a list's counter",
+    "i = x; x = [x + i for i in (1, 2)]": "uses 'i', a list's counter",
+    "z = x; y = [z for z in (z, z)]": "uses 'z', a list's counter",
+    "y = [N for N in (x, x)]": "stands for something else outside",
+    "y = [i.handle for i in (x, x)]": "uses 'handle'",
+    "y = (i for i in (x, x))": "'generatorexp'",
     "x = (lambda y: y)(x)": "'lambda'",
     "x = {1: 2}": "'dict'",
+    "x = torch.Tensor(x)": "'torch.Tensor', which is host code",
+    "x: torch.Tensor(x) = x": "'torch.Tensor', which is host code",
+    "x: torch.Tensor.sum = x": "'torch.Tensor.sum', which is host code",
+    "x = isinstance(x, torch.Tensor)": "Python's 'isinstance'",
+    "torch = x; x: torch.Tensor = x": "uses 'Tensor'",
     "x = triton.language.core.builtins": "which is host code",
     "x = tl.core.builtins.__debug__": "uses '__debug__'",
     "x = tl.core.builtins.copyright": "'tl.core.builtins.copyright', which is host code",
     "tl.static_assert(True, tl.atomic_add(x, 1))": "in the text of an assertion",
     "x = f(tl.static_assert)": "'static_assert' without calling it",
-    "if x: N = 3": "binds 'N' in a branch or a loop, which stands for something else outside: rename it",
+    "if x: N = N + 3": "uses 'N' where it may not be bound yet, and stands for something else outside: bind it before",
 }
 
 PLAIN = (
     "x = tl.load(x, mask=x < N)", "x = x.to(tl.float32).dtype.primitive_bitwidth", "x = libdevice.exp(x)",
     "x = tl.maximum(x, x, propagate_nan=tl.PropagateNan.ALL)", "x = tl.cdiv(x, triton.next_power_of_2(N))",
+    "x = isinstance(x, tl.tensor)", "y, z = [i + 1 for i in (x, N)]; x = [i for i in (y, z)]",
     "x = math.sqrt(2.0) * math.pi", "x = tl.zeros((N,), torch.float32)", "y = max(x, abs(x))",
     "for i in tl.range(0, 3): x += i", "x = isinstance(x, tl.tensor_descriptor)", "x = tl.sum(x) + undefined",
     "tl.static_assert(N == 3, f'{N}')", "assert x, f'{N}'", "tl.device_print(f'{N}', x)", "x = 1 if N is None else 2",
-    "x = 7 % N", "for i in range(3): x += i", "x = x.type.element_ty", "x = tl.math.exp(x)",
+    "x = 7 % N", "x: torch.Tensor = tl.load(x)", "for i in range(3): x += i", "x = x.type.element_ty",
+    "x = tl.math.exp(x)",
 )  # fmt: skip
 
 
@@ -100,7 +117,8 @@ COMPUTED = {
 
 
 def test_what_python_runs_at_compile_time_may_say_more():
-    for body in ("return [y for y in x if y]", "return (lambda y, *z: y)(x)", "assert x, f'{x}'"):
+    more = ("return [y for y in x if y]", "return (lambda y, *z: y)(x)", "assert x, f'{x}'", "return pow(x, 3)")
+    for body in more:
         require_plain(function(body), NAMESPACE, is_kernel=False)
     for body, said in COMPUTED.items():
         with pytest.raises(NotInterpretable, match=said):

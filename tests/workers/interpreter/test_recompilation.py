@@ -48,6 +48,11 @@ def test_what_nobody_changed_compiles_to_the_plans_kernels(source: str):
     assert outcome(job_for(source)) == ""
 
 
+def test_a_kernel_that_host_code_decorates_is_told_what_to_write():
+    made = "\n\ndef made(function):\n    return triton.jit(function)\n\n\n@made\n"
+    assert "write `@triton.jit` right above it" in outcome(job_for(PLAIN.replace("@triton.jit\n", made)))
+
+
 @pytest.mark.parametrize("given", ["num_warps=8", "maxnreg=64", "num_stages=1"])
 def test_options_of_a_launch_are_those_of_the_plans_kernels(given: str):
     assert outcome(job_for(PLAIN.replace("BLOCK=", f"{given}, BLOCK="))) == ""

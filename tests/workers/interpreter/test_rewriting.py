@@ -24,6 +24,8 @@ FOUND = {
     "without a call nothing changes": ("r = pair(n, b=K)", 33),
     "the only bound of a range is evaluated twice": ("r = 0\nfor i in range(tl.atomic_add(a1, 2) + 1):\n    r += 1", 3),
     "two bounds are evaluated once": ("r = 0\nfor i in range(0, tl.atomic_add(a1, 2) + 1):\n    r += 1", 1),
+    "an unrolled loop's counter stays": ("for i in tl.static_range(6):\n    n += i\nr = i", 5),
+    "without a turn it is what it was": ("i = 1\nfor i in tl.static_range(0):\n    pass\nr = i", 1),
     "loops' hints come last": ("r = 0\nfor i in tl.range(0, n, num_stages=K):\n    r += i", 3),
     "branches may assign tensors": ("r = n + 0\nt = (n, n)\nif n > 0:\n    r = n + 1\n    t = (r, n)\nr += t[0]", 8),
     "branches of the compiler may assign anything": ("m = None\nif K > 0:\n    m = 5\nr = m", 5),
@@ -43,8 +45,11 @@ FOUND = {
     "functions run at compile time": ("r = tl.full((), half(7), tl.int32)", 3),
 }  # fmt: skip
 REFUSED = {
-    "a counter behind its loop": ("for i in range(n):\n    pass\nr = i", "'i'"),
-    "a counter that was bound before": ("i = 1\nfor i in tl.static_range(0):\n    pass\nr = i", "'i'"),
+    "a counter behind its loop": ("for i in range(n):\n    pass\nr = i", "'i' has no value here"),
+    "a counter behind its loop, where it may not be needed": (
+        "for i in range(n):\n    pass\nr = i if n > 0 else n", "'i' has no value here"
+    ),
+    "a counter that was bound before": ("i = 1\nfor i in range(0):\n    pass\nr = i", "'i' has no value"),
     "what a branch makes of None": ("m = None\nif n > 0:\n    m = 1\nr = 2", "'m' is no tensor"),
     "what a branch makes of a dtype": ("m = tl.int32\nif n > 0:\n    m = tl.int8\nr = 2", "'m' is no tensor"),
     "what a branch of the compiler's makes of None": (

@@ -18,6 +18,7 @@ def test_imports_constants_and_functions_are_taken_over():
     taken = take(
         "try:\n    from triton.language.extra import libdevice\nexcept ImportError:\n    libdevice = None\n"
         "SIZE: int = 2 * math.prod((4, 8))\nSCALE = tl.constexpr(SIZE / 2)\nMOST = torch.finfo(torch.half).max\n"
+        "ORDER: tl.constexpr = tl.constexpr(sum((1, round(2.2), pow(2, 3))) + sum(divmod(7, 2)))\n"
         "TABLE = {'a': [1, 2]}\n"
         "@triton.autotune([triton.Config({})], key=[])\n@triton.jit(do_not_specialize=['n'])\n"
         "def kernel(x, n, BLOCK: tl.constexpr = SIZE):\n    pass\n"
@@ -25,7 +26,7 @@ def test_imports_constants_and_functions_are_taken_over():
         "wrapped = triton.heuristics({'N': lambda args: 1})(triton.jit(helper))\n"
     )
     assert (taken.namespace["SIZE"], taken.namespace["SCALE"].value) == (64, 32.0)
-    assert taken.namespace["MOST"] == 65504.0
+    assert (taken.namespace["MOST"], taken.namespace["ORDER"].value) == (65504.0, 15)
     kernel, wrapped = taken.namespace["kernel"], taken.namespace["wrapped"]
     assert type(kernel) is type(wrapped) is JITFunction and kernel.do_not_specialize == ["n"]
     assert [each.name for each in taken.definitions.values()] == ["kernel", "helper"]
@@ -89,6 +90,14 @@ def test_a_kernel_that_is_not_plain_stops_it_with_its_line():
     assert stopped.value.line == 7
 
 
+@pytest.mark.parametrize("given", ["lambda getattr: 1", "[1 for getattr in (1, 2) if 1]"])
+def test_names_of_decorators_are_no_names_of_the_kernel(given: str):
+    kernel = f"@triton.heuristics({{'n': {given}}})\n@triton.jit\ndef kernel(x, n):\n"
+    assert "kernel" in take(kernel + "    tl.store(x, n)\n").namespace
+    with pytest.raises(NotInterpretable, match="Python's 'getattr'"):
+        take(kernel + "    tl.store(x, getattr(x, 'value', 0))\n")
+
+
 FUNCTION = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef part(x{default}):\n    return x\n"
 
 
@@ -96,10 +105,16 @@ def test_functions_have_names_of_their_own():
     plain = FUNCTION.format(default="")
     take_over(plain + plain)
     take_over(plain + "same = part\n")
-    with pytest.raises(NotInterpretable, match="two kernels are functions called 'part'"):
+    with pytest.raises(NotInterpretable, match="two functions that the compiler reads are called 'part'"):
         take_over(plain + "first = part\n" + plain)
-    with pytest.raises(NotInterpretable, match="two kernels are functions called 'part'"):
-        take_over(plain.replace("@triton.jit\n", "") + "one = triton.jit(part)\ntwo = triton.jit(part)\n")
+
+
+def test_a_function_may_be_made_a_kernel_of_several_times():
+    plain = FUNCTION.format(default="").replace("@triton.jit\n", "") + "one = triton.jit(part)\n"
+    taken = take_over(plain + "two = triton.jit(part)\n")
+    one, two = taken.namespace["one"], taken.namespace["two"]
+    assert isinstance(one, JITFunction) and isinstance(two, JITFunction)
+    assert one is not two and one.fn is two.fn
 
 
 def test_defaults_do_not_change():
