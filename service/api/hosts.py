@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from archive.records import Host
 from service.api.schemas import Resource
 from service.hiring.hosts import Application
-from workers.protocol import Device
+from workers.protocol import PROTOCOL_VERSION, Device
 from workers.queue import WorkerStatus
 from workers.targets import TARGETS
 
@@ -68,7 +68,7 @@ class JoinRequest(BaseModel):
             "examples": [
                 {
                     "name": "rig-3",
-                    "protocol_versions": [2],
+                    "protocol_versions": [PROTOCOL_VERSION],
                     "target": "sm_90",
                     "device": None,
                     "versions": {"triton": "3.7.1"},

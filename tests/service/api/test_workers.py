@@ -9,10 +9,17 @@ import redis
 
 from archive.records import HostState
 from service.api.hosts import Worker
+from workers.protocol import PROTOCOL_VERSION
 from workers.queue import Lessee
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-RIG = {"name": "rig-3", "protocol_versions": [1, 2], "target": "sm_90", "versions": {"triton": "3.7.1"}, "cores": 8}
+RIG = {
+    "name": "rig-3",
+    "protocol_versions": [1, PROTOCOL_VERSION],
+    "target": "sm_90",
+    "versions": {"triton": "3.7.1"},
+    "cores": 8,
+}
 NOBODY = "0190a000-0000-7000-8000-000000000000"
 
 
@@ -34,7 +41,7 @@ async def test_a_worker_joins_and_gets_a_user_of_its_own(client: httpx.AsyncClie
     answer = await client.post("/workers/join", json=RIG)
     joined = answer.json()
     assert (answer.status_code, answer.headers["cache-control"]) == (201, "no-store")
-    assert joined["protocol_version"] == 2 and joined["ca"] is None
+    assert joined["protocol_version"] == PROTOCOL_VERSION and joined["ca"] is None
     address = service.redis_url.rpartition("@")[2]
     assert joined["redis_url"] == f"redis://{address}"
     with redis.Redis.from_url(

@@ -412,8 +412,8 @@ async def test_who_speaks_no_version_of_ours_is_told_what_to_install(
     with pytest.raises(Conflict, match=f"install a newer kernelreef {advice}") as refused:
         await guest.hosts.join(application(protocol_versions=offered), None)
     assert refused.value.field == "protocol_versions"
-    both = await guest.hosts.join(application(protocol_versions=(1, 2)), None)
-    assert both.host.protocol_version == 2
+    both = await guest.hosts.join(application(protocol_versions=(1, PROTOCOL_VERSION)), None)
+    assert both.host.protocol_version == PROTOCOL_VERSION
 
 
 async def test_a_host_that_joined_under_another_protocol_is_let_go_and_told_why(

@@ -12,7 +12,7 @@ import redis
 from service.embedded import EmbeddedServer
 from tests.workers.queue.samples import DEVICE, measure_job, report_on, trace_job
 from workers.errors import QueueUnavailable
-from workers.protocol import TraceReport
+from workers.protocol import PROTOCOL_VERSION, TraceReport
 from workers.queue import Dispatcher, Lessee
 
 
@@ -178,7 +178,7 @@ async def test_a_report_of_another_protocol_is_told_of_but_not_taken(dispatcher:
         client.sadd("reef:workers", "w")
         client.xadd("reef:reports:w", {"report": told.model_dump_json()})
     [delivery] = await dispatcher.collect(block_ms=0)
-    assert "it follows protocol 1, and here protocol 2 is followed" in delivery.unread
+    assert f"it follows protocol 1, and here protocol {PROTOCOL_VERSION} is followed" in delivery.unread
     assert (delivery.report.job, delivery.report.outcome.value) == ("job-1", "worker_lost")
 
 
