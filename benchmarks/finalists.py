@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import Allowance, Figures, Row, device_of
-from service.judging.finals import HOURS, INTERPRETED_SHAPES, OUT_OF_RANGE, RANDOM_SHAPES
+from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES, look_far
 from service.judging.jobs import FINAL_TRACE_S
 from service.operators.shapes import far_shape, random_shapes
 from tests.gpu.benches import TRACE, Served, answers, cores, measuring
@@ -80,8 +80,8 @@ def trace_job(finalist: Finalist, device: Device, shapes: Sequence[Shape]) -> Tr
 def shapes_for(operator: str, device: Device, count: int) -> tuple[Shape, ...]:
     """An operator's shapes, and random ones from a fresh secret; on a card the one with indices beyond 2^31, too."""
     contract = operators()[operator]
-    far = far_shape(contract) if device.measures else None
     fixed = shapes_of(contract)
+    far, _ = _far(operator, device)
     known = [shape.key for shape in fixed]
     drawn = random_shapes(contract, secrets.randbits(64), count, known, small=not device.measures)
     return (*fixed, *drawn, *([far] if far else []))
@@ -101,19 +101,17 @@ def final_job(finalist: Finalist, traced: TraceReport, device: Device) -> FinalJ
         bundle=bundle,
         operator=operators()[finalist.operator],
         graphs=traced.graphs,
-        unreached=_unreached(finalist, device),
+        unreached=_far(finalist.operator, device)[1],
         device=device,
         source=None if device.measures else finalist.source,
         deadline_s=MEASURED_DEADLINE_S,
     )
 
 
-def _unreached(finalist: Finalist, device: Device) -> str:
-    """Why no shape has indices beyond 2^31; empty where one has."""
-    far = far_shape(operators()[finalist.operator])
-    if far is None:
-        return OUT_OF_RANGE
-    return "" if device.measures else HOURS.format(far.key)
+def _far(operator: str, device: Device) -> tuple[Shape | None, str]:
+    """The shape with indices beyond 2^31; None and the reason where there is none."""
+    contract = operators()[operator]
+    return look_far(contract, device, [shape.dims for shape in shapes_of(contract)])
 
 
 def row_of(finalist: Finalist, traced: Answer, examined: Answer | None, wall_s: float) -> Row:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from workers.protocol import PROTOCOL_VERSION
+
 SEARCH = "0199a2af-3d10-7c55-9b1e-52f0c1d2e3f4"
 CANDIDATE = "0199a2b0-7c1e-7d3f-8a45-6b7c8d9e0f12"
 BUNDLE = "5f2c" * 16
@@ -23,7 +25,7 @@ _ELITE: dict[str, JsonValue] = {
     "speedup": {"low": 1.31, "mid": 1.31, "high": 1.31},
     "revision": 3,
     "placed_at": AT,
-    "protocol_version": 2,
+    "protocol_version": PROTOCOL_VERSION,
     "outdated": False,
 }
 _SUMMARY: dict[str, JsonValue] = {

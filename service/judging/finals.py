@@ -192,13 +192,23 @@ def _drawn(case: Case) -> list[Shape]:
 
 
 def _far(case: Case) -> tuple[Shape | None, str]:
-    """The shape with indices beyond 2^31 that a finalist is traced for; None and the reason where there is none."""
-    far = far_shape(case.operator)
+    return look_far(case.operator, case.device, [shape["dims"] for shape in case.search.shapes])
+
+
+def look_far(operator: Operator, device: Device, known: Iterable[dict[str, int]]) -> tuple[Shape | None, str]:
+    """The shape with indices beyond 2^31 that a finalist is traced for; None and the reason where there is none.
+
+    Args:
+        operator: Gives the ranges.
+        device: What the finalist is examined on.
+        known: Dimensions of the shapes that it was judged at.
+    """
+    far = far_shape(operator)
     if far is None:
         return None, OUT_OF_RANGE
-    if any(case.operator.is_far(shape["dims"]) for shape in case.search.shapes):
+    if any(map(operator.is_far, known)):
         return None, MET_BEFORE
-    return (far, "") if case.device.measures else (None, HOURS.format(far.key))
+    return (far, "") if device.measures else (None, HOURS.format(far.key))
 
 
 def _is_same(bundle: Bundle, case: Case) -> bool:

@@ -40,7 +40,8 @@ def check_clocks(order: Round, timed: Timed) -> float:
     longest_us = max(sampled_us, timer_us)
     if longest_us > timed.wall_us:
         raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
-    starts_us, holds_us = (_stretch(begun_us, punctual(timed)) for begun_us in (timed.starts_us, timed.holds_us))
+    counts = punctual(timed)
+    starts_us, holds_us = (_stretch(begun_us, counts) for begun_us in (timed.starts_us, timed.holds_us))
     if abs(starts_us - holds_us) > CLOCKS_WITHIN * holds_us + CLOCKS_US:
         raise CardFailed(f"events say {starts_us:.0f} us of what took {holds_us:.0f} us by the card's timer")
     count = len(order.samples)

@@ -75,6 +75,7 @@ class Crew:
 
     Attributes:
         opened: What the runner at work said of the card.
+        memory_bytes: This crew's part of the card's memory.
         turns: On the card, with whoever else uses it.
         spent_s: Seconds that were waited for turns and answers, by kind of order.
     """
@@ -101,7 +102,7 @@ class Crew:
             stack.callback(self._end_children)
             _greeting(self._checker)
             self.opened = _greeting(self._runner)
-            self._memory_bytes = min(memory_bytes, self.opened.memory_bytes) // sharers
+            self.memory_bytes = min(memory_bytes, self.opened.memory_bytes) // sharers
             self.turns = Turns(self.opened.address)
             stack.callback(self.turns.close)
             self._claim(self._usual_bytes)
@@ -137,11 +138,6 @@ class Crew:
         """Size of the runner's arena."""
         return self.opened.arena_bytes
 
-    @property
-    def memory_bytes(self) -> int:
-        """This crew's part of the card's memory."""
-        return self._memory_bytes
-
     def provide(self, needed_bytes: int) -> None:
         """Have a runner for a job, and an arena that is large enough, by another runner if need be.
 
@@ -154,7 +150,7 @@ class Crew:
             Ended: If it is more than this card has for an arena.
             CardFailed: If the card or a process that uses it failed; `NoMemory` if others hold too much of it.
         """
-        largest = self._memory_bytes // LARGEST_SHARE
+        largest = self.memory_bytes // LARGEST_SHARE
         if needed_bytes > largest:
             reason = f"two runs of it take {needed_bytes / 1e9:.1f} GB, and {largest / 1e9:.1f} is the most here"
             raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, reason)
@@ -258,7 +254,7 @@ class Crew:
     @property
     def _usual_bytes(self) -> int:
         """A multiple of what arenas are multiples of, so that one that was claimed is known as usual."""
-        return self._memory_bytes // ARENA_SHARE // ALIGNMENT * ALIGNMENT
+        return self.memory_bytes // ARENA_SHARE // ALIGNMENT * ALIGNMENT
 
     def _replace_runner(self, arena_bytes: int | None = None) -> None:
         """Have the spare take over for one that was ended, with as large an arena if nothing else is said."""

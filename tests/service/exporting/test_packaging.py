@@ -138,7 +138,7 @@ def alone(script: str, packed: Parts, folder: Path) -> str:
 
 
 def test_gradients_pass_through_the_operator_compiled_or_not(tmp_path: Path) -> None:
-    alone(ALONE, parts(refusals=()), tmp_path)
+    assert alone(ALONE, parts(refusals=()), tmp_path) == ""
 
 
 ASKED = """

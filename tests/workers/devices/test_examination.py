@@ -170,11 +170,11 @@ def test_what_cannot_fit_is_not_tried(far: Far) -> None:
     graph = far.examination.job.graphs[0]
     needed = room_for(far.bundle, runs=1) + judging_bytes(OPERATOR, graph)
     assert judging_bytes(OPERATOR, graph) == SIZE + 8 * SIZE // 2 * 2
-    far.examination.setting.crew.memory_bytes = needed - 1  # type: ignore[misc]
+    far.examination.setting.crew.memory_bytes = needed - 1
     far.run()
     assert far.result.verdict == "skipped" and "with a reference in float64" in far.result.detail
     assert far.provided == []
-    far.examination.setting.crew.memory_bytes = needed  # type: ignore[misc]
+    far.examination.setting.crew.memory_bytes = needed
     far.run()
     assert far.result.verdict == "passed"
 

@@ -11,12 +11,12 @@ from tests.gpu.judging import trace_job
 from tests.gpu.rogues import MOST_GAIN, load_rogues, sure_gain
 from tests.workers.protocol.documents import bundle
 from tests.workers.protocol.test_report import CONFIRMED
+from tests.workers.rogues.modelled import DEVICE, model_job
 from workers import tracing
 from workers.devices import open_device
-from workers.protocol import Device, MeasureJob, Outcome, Samples, ShapeResult, Stage
+from workers.protocol import Outcome, Samples, ShapeResult, Stage
 
 ROGUES = load_rogues()
-DEVICE = Device.parse("model:sm_90")
 DEADLINE_S = 60.0
 """For the interpreter: enough for all but the endless one, which is to run into it."""
 DEVICE_OUTCOMES = {
@@ -104,20 +104,8 @@ def test_the_model_device_finds_out_what_it_can(name, model, graphs):
     rogue, operator = ROGUES[name], operators()[ROGUES[name].operator]
     report = traced(rogue, shapes_of(operator))
     assert report.outcome is Outcome.CORRECT, report.reason
-    judged = model.measure(
-        MeasureJob(
-            id=name,
-            search="rogues",
-            candidate=name,
-            variant=0,
-            bundle=report.variants[0].bundle,
-            operator=operator,
-            graphs=graphs[rogue.operator],
-            device=DEVICE,
-            source=rogue.source,
-            deadline_s=DEADLINE_S,
-        )
-    )
+    job = model_job(operator, rogue.source, report, graphs[rogue.operator])
+    judged = model.measure(job.model_copy(update={"deadline_s": DEADLINE_S}))
     assert judged.outcome in rogue.on_model, judged.reason
     assert judged.stage in (Stage.CHECK, None)
 

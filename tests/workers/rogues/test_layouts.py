@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from service.operators.shapes import all_shapes
+from tests.workers.rogues.modelled import DEVICE, model_job
 from workers import tracing
 from workers.devices import ModelDevice
 from workers.gate import admit
-from workers.protocol import Device, MeasureJob, Operator, Outcome, Report, TraceJob, TraceReport
+from workers.protocol import Operator, Outcome, Report, TraceJob, TraceReport
 from workers.protocol.plan import Pointer
 
-DEVICE = Device.parse("model:sm_90")
 PAGE = Path(__file__).parents[3] / "docs" / "operators.md"
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 DOUBLE = """@triton.jit
@@ -197,19 +197,7 @@ def judged(layout: str, source: str) -> Report | TraceReport:
     report = traced(OPERATORS[layout], source)
     if report.outcome is not Outcome.CORRECT:
         return report
-    return ModelDevice(DEVICE, "tester").measure(
-        MeasureJob(
-            id="j",
-            search="s",
-            candidate="c",
-            variant=0,
-            bundle=report.variants[0].bundle,
-            operator=OPERATORS[layout],
-            graphs=graphs(layout),
-            device=DEVICE,
-            source=source,
-        )
-    )
+    return ModelDevice(DEVICE, "tester").measure(model_job(OPERATORS[layout], source, report, graphs(layout)))
 
 
 def named(table):

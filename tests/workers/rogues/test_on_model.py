@@ -2,13 +2,13 @@
 
 import pytest
 
+from tests.workers.rogues.modelled import DEVICE, model_job
 from tests.workers.test_tracing import EXPECTED, ROGUES
 from tests.workers.tracer.jobs import job
 from workers import tracing
 from workers.devices import ModelDevice
-from workers.protocol import Device, MeasureJob, Outcome, Report
+from workers.protocol import Outcome, Report
 
-DEVICE = Device.parse("model:sm_90")
 OTHER_TEXT = {"changes_its_kernel", "hides_behind_a_name", "passes_a_tagged_text", "shows_another_constant"}
 """Those whose text says something else than their machine code."""
 WRONG = {"knows_its_address", "says_two_things"}
@@ -19,20 +19,7 @@ def judged(source: str) -> Report:
     asked = job(source)
     report = tracing.trace(asked, "tester")
     graphs = tracing.trace(asked.model_copy(update={"source": None}), "tester").graphs
-    assert report.variants[0].bundle is not None, report.reason
-    return ModelDevice(DEVICE, "tester").measure(
-        MeasureJob(
-            id="j",
-            search="s",
-            candidate="c",
-            variant=0,
-            bundle=report.variants[0].bundle,
-            operator=asked.operator,
-            graphs=graphs,
-            device=DEVICE,
-            source=source,
-        )
-    )
+    return ModelDevice(DEVICE, "tester").measure(model_job(asked.operator, source, report, graphs))
 
 
 @pytest.mark.parametrize("name", [name for name, (outcome, *_) in EXPECTED.items() if outcome is Outcome.CORRECT])

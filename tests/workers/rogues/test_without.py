@@ -11,6 +11,7 @@ from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.judging import trace_job
 from tests.gpu.rogues import load_rogues
 from tests.workers.rogues import without
+from tests.workers.rogues.modelled import DEVICE, model_job
 from tests.workers.test_tracing import EXPECTED
 from tests.workers.tracer.jobs import job
 from workers import tracer, tracing
@@ -19,13 +20,12 @@ from workers.assembler.ptx.lint import RULES
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.checks import CHECKS
 from workers.devices import ModelDevice
-from workers.protocol import Device, Graph, Kernel, MeasureJob, Operator, Outcome, Report, Shape, TraceReport
+from workers.protocol import Graph, Kernel, MeasureJob, Operator, Outcome, Report, Shape, TraceReport
 from workers.targets import TARGETS
 from workers.tracer.source import ALLOWED_IMPORTS
 from workers.tracing.claims import CLAIMS
 
 HOST = Path(__file__).parent / "host"
-DEVICE = Device.parse("model:sm_90")
 FEW = 4
 """The smallest shapes of an operator, on which rogues of the device are judged here."""
 DRAWN_AGAIN = 12
@@ -90,18 +90,7 @@ def measured(name: str) -> MeasureJob:
     count = without.SHAPES.get(name, FEW)
     asked = trace_job(name, rogue.operator, rogue.source).model_copy(update={"shapes": smallest(operator, count)})
     report = tracing.trace(asked, "tester")
-    assert report.variants and report.variants[0].bundle is not None, report.reason
-    return MeasureJob(
-        id=name,
-        search="rogues",
-        candidate=name,
-        variant=0,
-        bundle=report.variants[0].bundle,
-        operator=operator,
-        graphs=graphs(rogue.operator, count),
-        device=DEVICE,
-        source=rogue.source,
-    )
+    return model_job(operator, rogue.source, report, graphs(rogue.operator, count))
 
 
 def smallest(operator: Operator, count: int) -> tuple[Shape, ...]:
