@@ -13,21 +13,21 @@ class ArchiveError(Exception):
     """Root of the room's errors."""
 
 
-class NotFound(ArchiveError):
+class RecordNotFound(ArchiveError):
     """The archive holds no such thing."""
 
 
-class Conflict(ArchiveError):
+class RecordConflict(ArchiveError):
     """The state of a thing does not allow the change asked for."""
 
 
-class Unkept(ArchiveError):
+class Unstorable(ArchiveError):
     """A value that the database can neither hold nor look for: NUL, half a character, a number of too many bits."""
 
 
-class Unreadable(ArchiveError):
+class UnreadableDump(ArchiveError):
     """A file that should hold an archive does not, or not all of it."""
 
 
-class Unavailable(ArchiveError):
+class DatabaseUnavailable(ArchiveError):
     """The database did not answer; the same call may succeed later."""

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from archive.records import Axis
+from archive.records import AxisRecord
 
 
 class Grid:
     """Cells over a search's axes, numbered row-major: the last axis varies fastest."""
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
+    def __init__(self, axes: Sequence[AxisRecord]) -> None:
         """Lay out the cells.
 
         Raises:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from archive.records import Progress
+from archive.records import ProgressRecord
 
 PROPOSED = "proposed"
 """Event: an emitter proposed a candidate, duplicates included."""
@@ -17,7 +17,7 @@ CORRECT = "correct"
 
 
 @dataclass(frozen=True)
-class Filled:
+class GridTotals:
     """The filled cells of one grid: how many, the sum of their objectives and the largest (None if there are none)."""
 
     elites: int
@@ -26,7 +26,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Tally:
+class EventCount:
     """How often something happened to an emitter's candidates: `PROPOSED`, `SCREENED`, `PROMOTED`, or an outcome."""
 
     emitter: str
@@ -34,7 +34,7 @@ class Tally:
     count: int
 
 
-def summarise(cells: int, filled: Filled, tallies: Iterable[Tally]) -> Progress:
+def summarise(cells: int, filled: GridTotals, tallies: Iterable[EventCount]) -> ProgressRecord:
     """Where a search stands.
 
     Args:
@@ -56,7 +56,7 @@ def summarise(cells: int, filled: Filled, tallies: Iterable[Tally]) -> Progress:
             outcomes[tally.event] += tally.count
             emitter["judged"] += tally.count
             emitter["correct"] += tally.count if tally.event == CORRECT else 0
-    return Progress(
+    return ProgressRecord(
         evaluations=outcomes.total(),
         correct=outcomes[CORRECT],
         elites=filled.elites,

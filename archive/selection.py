@@ -3,20 +3,20 @@
 import random
 from collections.abc import Collection, Mapping, Sequence
 
-from archive.policies import POLICIES, Choice, Held, Surroundings
-from archive.records import Pin
+from archive.policies import POLICIES, CellContext, Held, ParentChoice
+from archive.records import PinRecord
 
 SHARES: Mapping[str, float] = {"curious": 0.5, "uniform": 0.5}
 """How often `select` asks which policy. Our choice: every cell keeps half of its uniform chance."""
 
-NOTHING_KNOWN = Surroundings()
+NOTHING_KNOWN = CellContext()
 
 PINNED_SHARE = 0.5
 """How often `select` takes a pinned elite where there are some. Our choice: what people point at gets half of the
 search, and the rest of the archive stays in play."""
 
 
-def preferred(elites: Sequence[Held], pins: Collection[Pin]) -> list[Held]:
+def preferred(elites: Sequence[Held], pins: Collection[PinRecord]) -> list[Held]:
     """The elites that people pinned: holders of pinned cells, and pinned candidates wherever they hold one."""
     cells = {pin.cell for pin in pins if pin.cell is not None}
     candidates = {pin.candidate for pin in pins if pin.candidate is not None}
@@ -26,10 +26,10 @@ def preferred(elites: Sequence[Held], pins: Collection[Pin]) -> list[Held]:
 def select(
     elites: Sequence[Held],
     rng: random.Random,
-    around: Surroundings = NOTHING_KNOWN,
+    around: CellContext = NOTHING_KNOWN,
     pinned: Sequence[Held] = (),
     shares: Mapping[str, float] = SHARES,
-) -> Choice[Held] | None:
+) -> ParentChoice[Held] | None:
     """A parent: often a pinned one, else what a policy chooses that is drawn by its share.
 
     None while no cell is filled.
@@ -37,6 +37,6 @@ def select(
     if not elites:
         return None
     if pinned and rng.random() < PINNED_SHARE:
-        return Choice(rng.choice(pinned))
+        return ParentChoice(rng.choice(pinned))
     (name,) = rng.choices(list(shares), list(shares.values()))
     return POLICIES[name].choose(elites, around, rng)

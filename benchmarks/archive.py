@@ -24,20 +24,20 @@ from typing import Any
 from sqlalchemy import insert, make_url, text, update
 from uuid6 import uuid7
 
-from archive.columns import now
+from archive.column_types import now
 from archive.descriptors import DESCRIPTORS, coordinates
 from archive.grid import Grid
-from archive.policies import Surroundings
+from archive.policies import CellContext
 from archive.records import (
     CandidateState,
+    CandidateVerdict,
     NewCandidate,
     NewReport,
     NewSearch,
     NewVariant,
     Offer,
     Placement,
-    Traced,
-    Verdict,
+    TraceOutcome,
 )
 from archive.selection import select
 from archive.store import Store, migrate
@@ -67,7 +67,7 @@ REPORT = '{"checks": "' + "correct on one more shape; " * 80 + '"}'
 """As long as a report, 2 kB."""
 
 
-class Growth:
+class GrowingSearch:
     """One search that grows. Kernels, cells and objectives are drawn; everything else is what the service would do."""
 
     def __init__(self, store: Store, seed: int) -> None:
@@ -106,7 +106,7 @@ class Growth:
     async def trace(self, candidate: str) -> None:
         """Store a candidate's variant with a bundle of its own."""
         variant = NewVariant(0, {}, bundle=f"b{candidate}", document=BUNDLE, readings=({"registers": 40},))
-        await self.store.candidates.save_trace(candidate, Traced(None, "", None, {"compile": 0.3}, (variant,)))
+        await self.store.candidates.save_trace(candidate, TraceOutcome(None, "", None, {"compile": 0.3}, (variant,)))
 
     async def judge(self, candidate: str) -> None:
         """Give a candidate its verdict."""
@@ -168,13 +168,13 @@ class Growth:
         for id in fresh:
             await batch.save_report(self._report(id))
             batch.offer(self._offered(id))
-            batch.judge(Verdict(id, "correct", "", None, self.rng.random()))
+            batch.judge(CandidateVerdict(id, "correct", "", None, self.rng.random()))
         await batch.flush()
 
     async def select(self) -> None:
         """Choose a parent: read the grid and its visits, draw one."""
         elites = await self.store.elites.holders(self.search, DEVICE, 1)
-        select(elites, self.rng, Surroundings({holder.cell: holder.visits for holder in elites}))
+        select(elites, self.rng, CellContext({holder.cell: holder.visits for holder in elites}))
 
     async def grow(self, size: int, database: Database) -> None:
         """Bring the search to that many judged candidates, each with a variant and a placement, in bulk."""
@@ -287,7 +287,7 @@ async def run(url: str, sizes: Sequence[int], seed: int) -> list[dict[str, Any]]
     """Measure at each size; rows."""
     await migrate(url)
     store = await Store.open(url)
-    growth = Growth(store, seed)
+    growth = GrowingSearch(store, seed)
     database = Database.open(url)
     await growth.begin()
     await growth.grow(1, database)

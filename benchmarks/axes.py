@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from archive.census import Counting, Spread
+from archive.axis_statistics import BinSpread, GridCounter
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS, Descriptor, coordinates
 from archive.grid import Grid
 from benchmarks.record import RESULTS, write
-from benchmarks.recorded_space import Kernel, Space, load
+from benchmarks.recorded_space import RecordedKernel, RecordedSpace, load
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures" / "axes"
 ROW, TOP, LEFT, COLUMN, BAR = 26, 74, 190, 112, 60
@@ -28,22 +28,22 @@ SHOWN = 12
 Row = dict[str, Any]
 
 
-def correct(space: Space) -> list[Kernel]:
+def correct(space: RecordedSpace) -> list[RecordedKernel]:
     """One kernel a bundle, of those that were correct."""
     return list({kernel.bundle: kernel for kernel in space.kernels if kernel.objective is not None}.values())
 
 
-def spread(kernels: Sequence[Kernel], axes: Sequence[str]) -> Spread:
+def spread(kernels: Sequence[RecordedKernel], axes: Sequence[str]) -> BinSpread:
     """How kernels spread over the cells of these axes."""
-    counting = Counting([DESCRIPTORS[name].axis for name in axes])
+    counting = GridCounter([DESCRIPTORS[name].axis for name in axes])
     for kernel in kernels:
         counting.add(coordinates(kernel.readings))
     return counting.census().cells
 
 
-def by_descriptor(operator: str, kernels: Sequence[Kernel]) -> list[Row]:
+def by_descriptor(operator: str, kernels: Sequence[RecordedKernel]) -> list[Row]:
     """A row a descriptor: what it tells, and the other that tells most of the same."""
-    counting = Counting([DESCRIPTORS[name].axis for name in DEFAULT_AXES])
+    counting = GridCounter([DESCRIPTORS[name].axis for name in DEFAULT_AXES])
     for kernel in kernels:
         counting.add(coordinates(kernel.readings))
     census = counting.census()
@@ -68,7 +68,7 @@ def by_descriptor(operator: str, kernels: Sequence[Kernel]) -> list[Row]:
     return rows
 
 
-def combined(found: Mapping[str, Sequence[Kernel]]) -> list[Row]:
+def combined(found: Mapping[str, Sequence[RecordedKernel]]) -> list[Row]:
     """What every three descriptors tell together: means over operators, the most effective cells first."""
     rows = []
     for axes in combinations(DESCRIPTORS, 3):
@@ -85,7 +85,7 @@ def combined(found: Mapping[str, Sequence[Kernel]]) -> list[Row]:
     return sorted(rows, key=lambda row: -row["effective"])
 
 
-def picture(descriptor: Descriptor, found: Mapping[str, Sequence[Kernel]]) -> str:
+def picture(descriptor: Descriptor, found: Mapping[str, Sequence[RecordedKernel]]) -> str:
     """A table of the bins: how many of each operator's kernels lie there, and the best objective among them."""
     width, height = LEFT + COLUMN * len(found) + 20, TOP + ROW * len(descriptor.labels) + 34
     unit = f", {descriptor.unit}" if descriptor.unit else ""

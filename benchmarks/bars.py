@@ -10,7 +10,7 @@ FASTER, SLOWER, SHARE = "#0b6e4f", "#c1121f", "#1d4e89"
 
 
 @dataclass(frozen=True)
-class Bar:
+class RatioBar:
     """One row.
 
     Attributes:
@@ -30,7 +30,7 @@ class Bar:
     share: float | None
 
 
-def draw(title: str, bars: Sequence[Bar]) -> str:
+def draw(title: str, bars: Sequence[RatioBar]) -> str:
     """All bars under each other; a line marks a ratio of one, and rows that are not faster for sure are red."""
     longest = max(1.0, *(bar.high for bar in bars))
     fullest = max(1.0, *(bar.share or 0.0 for bar in bars))

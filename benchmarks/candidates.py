@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from archive.records import Candidate, SearchState
+from archive.records import CandidateRecord, SearchState
 from benchmarks.record import write
 from service.coordinator import Coordinator
+from service.requests import SearchRequest
 from service.settings import Settings
-from service.steering.requests import SearchRequest
 from workers.protocol import Report
 
 STAGES = ("trace", "compile", "assemble", "jail", "interpret", "check", "predict")
@@ -59,7 +59,7 @@ async def run(operator: str, evaluations: int, workers: int, seed: int) -> dict[
     }
 
 
-async def _stages(coordinator: Coordinator, candidate: Candidate) -> dict[str, float]:
+async def _stages(coordinator: Coordinator, candidate: CandidateRecord) -> dict[str, float]:
     seconds = dict(candidate.stages_s)
     for document in await coordinator.store.reports.of_candidate(candidate.id):
         for stage, spent in Report.model_validate_json(document).stages_s.items():

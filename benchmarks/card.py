@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import correlation
-from benchmarks.figures import Allowance, Figures, Row, device_of, share_of
+from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of, share_of
 from tests.gpu.benches import Served, Team, measuring
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest, honest_kernels
 from tests.gpu.judging import Kernel, Traces, measure_job, trace_all, trace_by_operator
 from tests.gpu.rogues import Rogue, load_rogues
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Outcome, Report, Seat, ShapeResult, TracedVariant
+from workers.protocol import MEASURED_DEADLINE_S, Answer, CardShare, Device, Outcome, Report, ShapeResult, TracedVariant
 
 PARTS = ("judgements", "throughput", "correlation")
 REASON_CHARS = 300
@@ -38,7 +38,7 @@ NO_KERNEL = frozenset({Outcome.COMPILE_ERROR, Outcome.TRACE_TIMEOUT})
 
 
 @dataclass(frozen=True)
-class Place:
+class MeasurementSetup:
     """Where to measure, and how.
 
     Attributes:
@@ -58,12 +58,12 @@ class Place:
     related: bool = False
 
 
-def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: float) -> None:
+def judge(kernels: Sequence[Kernel], place: MeasurementSetup, figures: FigureRows, limit_s: float) -> None:
     """Judge kernels, an operator's one after the other; a row a variant, also where we failed or time was over.
 
     While some are judged others are traced, as where a search works.
     """
-    traces, allowance, told = Traces(), Allowance(limit_s), threading.Lock()
+    traces, allowance, told = Traces(), TimeAllowance(limit_s), threading.Lock()
     team = Team(place.command, MEASURED_DEADLINE_S)
 
     def work(group: Sequence[Kernel]) -> None:
@@ -80,7 +80,9 @@ def judge(kernels: Sequence[Kernel], place: Place, figures: Figures, limit_s: fl
     figures.conclude(counts=_counts(figures.rows), benches=place.benches)
 
 
-def _rows(kernel: Kernel, traces: Traces, place: Place, team: Team, allowance: Allowance) -> Iterator[Row]:
+def _rows(
+    kernel: Kernel, traces: Traces, place: MeasurementSetup, team: Team, allowance: TimeAllowance
+) -> Iterator[Row]:
     variants = list(traces.variants(kernel.name))
     if allowance.spent or not variants or not traces.knows(kernel.operator):
         yield {**_start(kernel), **_unjudged(kernel, traces, allowance.spent)}
@@ -153,7 +155,7 @@ def over_pacer(item: ShapeResult) -> Row | None:
     }
 
 
-def join(figures: Figures, paths: Iterable[Path], kinds: Sequence[str]) -> None:
+def join(figures: FigureRows, paths: Iterable[Path], kinds: Sequence[str]) -> None:
     """Join the judgements in files; of a kernel that was judged again the last ones count."""
     for path in paths:
         rows = [row for row in figures.adopt(path)["rows"] if row["kind"] in kinds]
@@ -171,7 +173,7 @@ def _counts(rows: Iterable[Mapping[str, Any]]) -> Row:
     return {kind: dict(found) for kind, found in counts.items()}
 
 
-def throughput(judged: Sequence[Mapping[str, Any]], figures: Figures) -> None:
+def throughput(judged: Sequence[Mapping[str, Any]], figures: FigureRows) -> None:
     """Seconds by stage and candidates an hour, by operator and over all, out of judgements.
 
     Plans are ready: tracing is not in it. Nor are baselines, which are measured once for an operator and remembered.
@@ -205,7 +207,7 @@ def _quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def against_itself(name: str, repeats: int, place: Place, figures: Figures, limit_s: float) -> None:
+def against_itself(name: str, repeats: int, place: MeasurementSetup, figures: FigureRows, limit_s: float) -> None:
     """Race an operator's seed against itself: intervals should hold 1, and 95 % of them should."""
     seed = Honest(f"{name}/seed", name, operators()[name].seeds[0])
     traces = trace_all([seed], place.device.target, place.processes)
@@ -213,7 +215,7 @@ def against_itself(name: str, repeats: int, place: Place, figures: Figures, limi
     if variant is None or not traces.knows(name):
         figures.add({"operator": name, "outcome": "not_judged"}, f"{name}: the seed was not traced")
         return
-    allowance, ratios, failed = Allowance(limit_s), defaultdict(list), 0
+    allowance, ratios, failed = TimeAllowance(limit_s), defaultdict(list), 0
     job = measure_job(seed, variant, traces, place.device)
     with Served(place.command, MEASURED_DEADLINE_S) as bench:
         for _ in range(repeats):
@@ -252,25 +254,27 @@ def main() -> None:
     """Make the figures that are asked for."""
     options = _options()
     if options.rows:
-        join(Figures(options.out, "card_judgements"), options.rows, options.kinds)
+        join(FigureRows(options.out, "card_judgements"), options.rows, options.kinds)
         return
-    seat = Seat(options.card, options.benches)
+    seat = CardShare(options.card, options.benches)
     command = measuring(options.device, seat, options.data)
-    place = Place(options.device, command, options.benches, options.processes, options.repeat, options.related)
+    place = MeasurementSetup(
+        options.device, command, options.benches, options.processes, options.repeat, options.related
+    )
     first, step = options.share
     names = set(sorted(options.operators.split(",") if options.operators else operators())[first::step])
     judged: Sequence[Mapping[str, Any]] = ()
     if "judgements" in options.parts:
-        figures = Figures(options.out, "card_judgements", options.card)
+        figures = FigureRows(options.out, "card_judgements", options.card)
         judge(_kernels(names, options.kinds, options.only), place, figures, options.judgements_s)
         judged = figures.rows
     if "throughput" in options.parts:
-        figures = Figures(options.out, "card_throughput", options.card)
+        figures = FigureRows(options.out, "card_throughput", options.card)
         throughput(judged, figures)
         for name in options.against_itself.split(","):
             against_itself(name, options.repeats, place, figures, options.throughput_s)
     if "correlation" in options.parts:
-        figures = Figures(options.out, "correlation", options.card)
+        figures = FigureRows(options.out, "correlation", options.card)
         kernels = correlation.populations(options.correlated.split(","), options.count)
         correlation.correlate(figures, place.device, kernels, place.command, options.correlation_s, options.processes)
 

@@ -24,11 +24,11 @@ from typing import Any
 from archive.errors import ArchiveError
 from archive.records import CandidateState, SearchState
 from archive.store import Store, migrate
-from benchmarks.hosts import Network, Postgres, Process, RedisServer
+from benchmarks.cluster import NetworkNamespaces, PostgresServer, RedisServer, RestartableProcess
 from benchmarks.record import write
-from benchmarks.stand_in import outcome_of, spec
-from service.judging.finals import FINALISTS, finalists
-from service.judging.jobs import FINAL
+from benchmarks.stub_worker import outcome_of, spec
+from service.evaluation.finalists import FINALISTS, finalists
+from service.evaluation.jobs import FINAL
 from service.operators.sources import digest
 from workers.protocol import Outcome, Report
 
@@ -60,14 +60,14 @@ sys.exit(1)
 """
 
 
-class Scene:
+class ChaosCluster:
     """Everything that runs."""
 
     def __init__(self, folder: Path, *, worker_hosts: int = len(WORKER_HOSTS), pause_ms: float = 0) -> None:
         self.folder = folder
-        self.network = Network((*COORDINATORS, *WORKER_HOSTS[:worker_hosts]))
+        self.network = NetworkNamespaces((*COORDINATORS, *WORKER_HOSTS[:worker_hosts]))
         self.redis = RedisServer(folder / "redis", self.network.address)
-        self.postgres = Postgres(folder / "postgres", self.network.address)
+        self.postgres = PostgresServer(folder / "postgres", self.network.address)
         self.notes = folder / "jobs"
         self.notes.touch()
         self.coordinators = {host: self._coordinator(place, host) for place, host in enumerate(COORDINATORS)}
@@ -108,7 +108,7 @@ class Scene:
         """How often each job was done."""
         return Counter(self.notes.read_text().split())
 
-    def _coordinator(self, place: int, host: str) -> Process:
+    def _coordinator(self, place: int, host: str) -> RestartableProcess:
         environment = {
             "REEF_DATABASE_URL": self.postgres.url,
             "REEF_REDIS_URL": self.redis.url,
@@ -117,24 +117,24 @@ class Scene:
         }
         reef = (sys.executable, "-c", "from service.cli import main; main()")
         command = [*reef, "serve", "--host", "127.0.0.1", "--port", str(self._port(place))]
-        return Process([*self.network.on(host), *command], self.folder / f"{host}.log", environment)
+        return RestartableProcess([*self.network.on(host), *command], self.folder / f"{host}.log", environment)
 
-    def _worker(self, host: str, name: str, pause_ms: float) -> Process:
-        command = [sys.executable, "-m", "benchmarks.stand_in", self.redis.url, name, str(self.notes), str(pause_ms)]
-        return Process([*self.network.on(host), *command], self.folder / f"{name}.log")
+    def _worker(self, host: str, name: str, pause_ms: float) -> RestartableProcess:
+        command = [sys.executable, "-m", "benchmarks.stub_worker", self.redis.url, name, str(self.notes), str(pause_ms)]
+        return RestartableProcess([*self.network.on(host), *command], self.folder / f"{name}.log")
 
     def _port(self, place: int) -> int:
         return PORT if self.network.real else PORT + 1 + place
 
 
-class Chaos:
+class FaultInjector:
     """Breaks a scene, one thing after the other.
 
     Attributes:
         done: How often each thing was done.
     """
 
-    def __init__(self, scene: Scene, rng: random.Random, pause_s: tuple[float, float]) -> None:
+    def __init__(self, scene: ChaosCluster, rng: random.Random, pause_s: tuple[float, float]) -> None:
         self._scene = scene
         self._rng = rng
         self._pause_s = pause_s
@@ -188,7 +188,9 @@ class Chaos:
             self._scene.network.mend(host)
         return "cables pulled"
 
-    async def _restart(self, process: Process, away_s: float, meanwhile: Callable[[], None] | None = None) -> None:
+    async def _restart(
+        self, process: RestartableProcess, away_s: float, meanwhile: Callable[[], None] | None = None
+    ) -> None:
         await asyncio.to_thread(process.kill)
         if meanwhile is not None:
             meanwhile()
@@ -198,7 +200,7 @@ class Chaos:
             process.start()
 
 
-async def hand_over_s(scene: Scene, store: Store, name: str, budget: int = BUDGET) -> float:
+async def hand_over_s(scene: ChaosCluster, store: Store, name: str, budget: int = BUDGET) -> float:
     """Kill the coordinator that runs a search; seconds until another one has a further candidate of it judged."""
     (search,) = scene.submit(COORDINATORS[0], [name], budget)
     before = await _holder(store, search)
@@ -282,7 +284,7 @@ async def run(
     with tempfile.TemporaryDirectory(prefix="reef-chaos-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        scene = Scene(folder)
+        scene = ChaosCluster(folder)
         try:
             return await _run(scene, jobs, seed, pause_s, limit_s, hand_overs)
         except subprocess.CalledProcessError:
@@ -298,7 +300,7 @@ async def run(
 
 
 async def _run(
-    scene: Scene, jobs: int, seed: int, pause_s: tuple[float, float], limit_s: float, hand_overs: int
+    scene: ChaosCluster, jobs: int, seed: int, pause_s: tuple[float, float], limit_s: float, hand_overs: int
 ) -> dict[str, Any]:
     store = await scene.open()
     took_s = [round(await hand_over_s(scene, store, f"handed{number}"), 2) for number in range(hand_overs)]
@@ -309,7 +311,7 @@ async def _run(
     before = scene.executions().keys()
     began = time.monotonic()
     searches = scene.submit(COORDINATORS[0], names[::2], budget) + scene.submit(COORDINATORS[1], names[1::2], budget)
-    chaos = Chaos(scene, random.Random(seed), pause_s)
+    chaos = FaultInjector(scene, random.Random(seed), pause_s)
     breaking = asyncio.create_task(chaos.run())
     try:
         states = await finish(store, searches, limit_s)

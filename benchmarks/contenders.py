@@ -10,20 +10,20 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from math import log2
 
-from archive.policies import Surroundings
-from archive.records import Holder
+from archive.policies import CellContext
+from archive.records import SelectableElite
 from archive.selection import SHARES, select
-from benchmarks.recorded_space import JOINT, Kernel, Space
-from service.emitters.bandit import Account, draw
-from service.proposing.ledger import WINDOW
-from service.proposing.screening import BLIND_SHARE, SEEN, STARTS, TAKEN
-from service.proposing.worth import Features, Model, features
+from benchmarks.recorded_space import JOINT, RecordedKernel, RecordedSpace
+from service.emitters.bandit import ArmStats, draw
+from service.generation.emitter_stats import WINDOW
+from service.generation.screening import BLIND_SHARE, SEEN, STARTS, TAKEN
+from service.generation.surrogate import Features, Surrogate, features
 
 PATIENCE = 20
 """Failures in a row after which hill climbing starts anew."""
 
 
-Made = tuple[Kernel, str, Kernel, int | None]
+Made = tuple[RecordedKernel, str, RecordedKernel, int | None]
 """A kernel, the move that leads there, from where, and the cell that was aimed at."""
 
 
@@ -35,39 +35,39 @@ class Contender(ABC):
         seed: Of its chance.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: RecordedSpace, seed: int) -> None:
         self.space = space
         self.rng = random.Random(f"{type(self).__name__} {seed}")
 
     @abstractmethod
-    def ask(self) -> Kernel:
+    def ask(self) -> RecordedKernel:
         """The next kernel to judge; may be one that was judged before."""
 
     @abstractmethod
-    def tell(self, kernel: Kernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """What came of it: its objective and readings may be looked at from now on."""
 
 
 class BestOfN(Contender):
     """Draws from the whole space and keeps the best."""
 
-    def ask(self) -> Kernel:
+    def ask(self) -> RecordedKernel:
         """Any kernel."""
         return self.space.draw(self.rng)
 
-    def tell(self, kernel: Kernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """It learns nothing."""
 
 
 class HillClimbing(Contender):
     """Moves from the best so far; after `PATIENCE` failures in a row it starts anew anywhere."""
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: RecordedSpace, seed: int) -> None:
         super().__init__(space, seed)
-        self._at: Kernel = space.seed
+        self._at: RecordedKernel = space.seed
         self._failures = 0
 
-    def ask(self) -> Kernel:
+    def ask(self) -> RecordedKernel:
         """A neighbour, or a new start."""
         if self._failures >= PATIENCE:
             self._failures = 0
@@ -78,13 +78,13 @@ class HillClimbing(Contender):
         self._failures += 1
         return found or self.space.draw(self.rng)
 
-    def tell(self, kernel: Kernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """Go there if it is better."""
         if (kernel.objective or 0.0) > (self._at.objective or 0.0):
             self._at, self._failures = kernel, 0
 
 
-class Ours(Contender):
+class KernelreefSearch(Contender):
     """The service's loop: a grid of elites, policies that choose parents, a bandit over moves, a screen before judging.
 
     Args:
@@ -99,7 +99,7 @@ class Ours(Contender):
 
     def __init__(
         self,
-        space: Space,
+        space: RecordedSpace,
         seed: int,
         *,
         bandit: bool = True,
@@ -111,9 +111,9 @@ class Ours(Contender):
         self._screened = screened
         self._seen: deque[tuple[Features, float | None]] = deque(maxlen=SEEN)
         self._gone: set[tuple[int, str | int]] = set()
-        self._tunings: dict[int, list[Kernel]] = {}
+        self._tunings: dict[int, list[RecordedKernel]] = {}
         self._shares = shares
-        self._elites: dict[int, Kernel] = {}
+        self._elites: dict[int, RecordedKernel] = {}
         self._visits: dict[int, int] = {}
         self._accounts: dict[str, deque[float | None]] = {move: deque(maxlen=WINDOW) for move in self.moves}
         self._move = ""
@@ -123,7 +123,7 @@ class Ours(Contender):
         self.hits = 0
         self.screened_out = 0
 
-    def ask(self) -> Kernel:
+    def ask(self) -> RecordedKernel:
         """The seed first; then the way that the screen hopes most of, or a proposal."""
         if not self._elites:
             return self.space.seed
@@ -136,7 +136,7 @@ class Ours(Contender):
         self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
         return kernel
 
-    def tell(self, kernel: Kernel) -> None:
+    def tell(self, kernel: RecordedKernel) -> None:
         """Offer it to its cell; account for the move."""
         if kernel.number in self._judged:
             return
@@ -155,9 +155,9 @@ class Ours(Contender):
             self._accounts[self._move].append((kernel.objective or 0.0) - held if won else None)
 
     def _propose(self) -> Made | None:
-        around = Surroundings(self._visits, self.space.grid)
+        around = CellContext(self._visits, self.space.grid)
         holders = [
-            Holder(cell, str(kernel.number), 0, "", kernel.objective or 0.0, self._visits.get(cell, 0))
+            SelectableElite(cell, str(kernel.number), 0, "", kernel.objective or 0.0, self._visits.get(cell, 0))
             for cell, kernel in sorted(self._elites.items())
         ]
         choice = select(holders, self.rng, around, shares=self._shares)
@@ -177,7 +177,7 @@ class Ours(Contender):
         accounts = {}
         for move, seen in self._accounts.items():
             gains = [item for item in seen if item is not None]
-            accounts[move] = Account(len(seen), float(len(seen)), len(gains), sum(gains))
+            accounts[move] = ArmStats(len(seen), float(len(seen)), len(gains), sum(gains))
         return draw(accounts, self.moves, self.rng)
 
     def _best_way(self) -> Made | None:
@@ -185,7 +185,7 @@ class Ours(Contender):
 
         A rule's way is told by the numbers of its parent, as in the service: which numbers it leads to is chance.
         """
-        model = Model(list(self._seen))
+        model = Surrogate(list(self._seen))
         if not model.is_ready:
             return None
         starts = sorted(self._elites.values(), key=lambda kernel: (-(kernel.objective or 0.0), kernel.number))
@@ -203,7 +203,7 @@ class Ours(Contender):
                 return kernel, move, start, None
         return None
 
-    def _ways(self, start: Kernel) -> Iterator[tuple[Kernel, str | int, Features]]:
+    def _ways(self, start: RecordedKernel) -> Iterator[tuple[RecordedKernel, str | int, Features]]:
         """Kernels and templates that are one move away, with what is known of them before that."""
         if start.number not in self._tunings:
             self._tunings[start.number] = self.space.tunings(start)
@@ -219,7 +219,7 @@ def _features(path: str, parameters: Mapping[str, int]) -> Features:
     return features(parameters, sorted(set(path.split(JOINT))))
 
 
-def embed(space: Space) -> list[list[float]]:
+def embed(space: RecordedSpace) -> list[list[float]]:
     """Every kernel as a vector, for those that search vectors: its rules, and the logarithms of its parameters."""
     rules = sorted({rule for kernel in space.kernels for rule in kernel.path.split(JOINT)})
     names = sorted({name for kernel in space.kernels for name in kernel.parameters})

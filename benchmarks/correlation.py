@@ -22,7 +22,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Allowance, Figures, Row, device_of
+from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of
 from service.emitters.rules import RULES
 from service.emitters.tune import write
 from service.operators.sources import digest
@@ -32,7 +32,16 @@ from tests.gpu.honest import Honest, honest_kernels, tunings
 from tests.gpu.judging import Traces, measure_job, trace_all
 from workers.landscape import read
 from workers.predict import predict_us
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, Report, Seat, ShapeResult, ShapeRole, TracedVariant
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Answer,
+    CardShare,
+    Device,
+    Report,
+    ShapeResult,
+    ShapeRole,
+    TracedVariant,
+)
 from workers.targets import TARGETS
 
 OPERATORS = "rmsnorm,softmax,layernorm,swiglu"
@@ -173,7 +182,7 @@ def _summary_of(operator: str, shape: str, rows: Sequence[Mapping[str, Any]]) ->
 
 
 def correlate(
-    figures: Figures,
+    figures: FigureRows,
     device: Device,
     kernels: Sequence[Honest],
     command: Sequence[str],
@@ -194,7 +203,7 @@ def correlate(
     print(f"traced {len(traces.reports)} of {len(kernels)}", flush=True)
     predicted = dict(predictions(kernels, traces, device, processes))
     print(f"predicted {len(predicted)}", flush=True)
-    allowance, tried = Allowance(limit_s), 0
+    allowance, tried = TimeAllowance(limit_s), 0
     with Served(command, MEASURED_DEADLINE_S) as bench:
         for kernel in kernels:
             variant = next(traces.variants(kernel.name), None)
@@ -237,7 +246,7 @@ def judged(path: Path, names: Sequence[str]) -> dict[Honest, Sequence[ShapeResul
     }
 
 
-def correlate_recorded(figures: Figures, device: Device, kernels: Mapping[Honest, Sequence[ShapeResult]]) -> None:
+def correlate_recorded(figures: FigureRows, device: Device, kernels: Mapping[Honest, Sequence[ShapeResult]]) -> None:
     """Trace and predict kernels whose times are known."""
     traces = trace_all(kernels, device.target)
     predicted = dict(predictions(list(kernels), traces, device, None))
@@ -274,16 +283,16 @@ def main() -> None:
     names = chosen.operators.split(",")
     if chosen.landscape is not None:
         kernels = recorded(chosen.landscape, names, chosen.count)
-        figures = Figures(chosen.out, "correlation_recorded", chosen.card)
+        figures = FigureRows(chosen.out, "correlation_recorded", chosen.card)
         correlate_recorded(figures, Device.parse(chosen.landscape.name), kernels)
         return
     if chosen.judged is not None:
-        figures = Figures(chosen.out, "correlation_judged", chosen.card)
+        figures = FigureRows(chosen.out, "correlation_judged", chosen.card)
         correlate_recorded(figures, Device.parse("h200"), judged(chosen.judged, names))
         return
     device = chosen.device or device_of(chosen.card)
-    figures = Figures(chosen.out, "correlation", chosen.card)
-    command = measuring(device, Seat(chosen.card), chosen.data)
+    figures = FigureRows(chosen.out, "correlation", chosen.card)
+    command = measuring(device, CardShare(chosen.card), chosen.data)
     made = populations(names, chosen.count)
     correlate(figures, device, made, command, chosen.limit_s, chosen.processes)
 

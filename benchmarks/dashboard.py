@@ -29,7 +29,7 @@ import uvicorn
 from starlette.requests import Request
 from uuid6 import uuid7
 
-from archive.columns import now
+from archive.column_types import now
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from archive.records import NewSearch, Offer, SearchState
@@ -38,7 +38,7 @@ from archive.store.milestones import is_milestone
 from benchmarks.record import write
 from service.app import create_app
 from service.coordinator import Coordinator
-from service.dashboard.rendering import Frame
+from service.dashboard.rendering import PageFrame
 from service.dashboard.searches import search_live
 from service.events import ElitePromoted
 from service.operators.catalogue import load_catalogue
@@ -68,7 +68,7 @@ CHROMIUM = "/usr/bin/chromium"
 
 
 @dataclass(frozen=True)
-class Large:
+class LargeSearch:
     """A large search, and one of its candidates."""
 
     search: str
@@ -177,7 +177,7 @@ def _fill(path: Path, search: str, candidates: int, cells: int, spread: int) -> 
                 database.execute("INSERT INTO tallies VALUES (?, '', ?, ?, ?)", (search, emitter, event, times))
 
 
-def _pages(large: Large) -> dict[str, str]:
+def _pages(large: LargeSearch) -> dict[str, str]:
     """Every page, by name."""
     search = f"/searches/{large.search}"
     side = f"{large.search}@{DEVICE}"
@@ -199,7 +199,7 @@ def _pages(large: Large) -> dict[str, str]:
     }
 
 
-async def measure_pages(client: httpx.AsyncClient, large: Large) -> AsyncIterator[dict[str, Any]]:
+async def measure_pages(client: httpx.AsyncClient, large: LargeSearch) -> AsyncIterator[dict[str, Any]]:
     """Time and size of every page. What is sent is compressed, which is part of its time."""
     for name, path in _pages(large).items():
         times_ms, worked_ms, size, packed = [], [], 0, 0
@@ -222,7 +222,7 @@ async def measure_pages(client: httpx.AsyncClient, large: Large) -> AsyncIterato
 
 
 @dataclass
-class Storm:
+class PromotionLoad:
     """Cells that change hands at a steady rate.
 
     Attributes:
@@ -239,7 +239,7 @@ class Storm:
         """Speedup that an offer brings."""
         return self.least + number / 100
 
-    async def blow(self, large: Large) -> None:
+    async def blow(self, large: LargeSearch) -> None:
         """Win a cell again and again, each time with a better kernel, and say so."""
         store, events = large.coordinator.store, large.coordinator.events
         began, number = time.perf_counter(), 0
@@ -275,7 +275,7 @@ class Storm:
         }
 
 
-async def measure_storm(large: Large) -> dict[str, Any]:
+async def measure_storm(large: LargeSearch) -> dict[str, Any]:
     """Follow a search's updates with several watchers while cells change hands."""
     search = await large.coordinator.store.searches.get(large.search)
     request = Request({"type": "http", "query_string": b"", "headers": []})
@@ -283,7 +283,7 @@ async def measure_storm(large: Large) -> dict[str, Any]:
     sizes: list[int] = []
 
     async def follow(mine: list[tuple[float, str]]) -> None:
-        async for update in search_live(search, large.coordinator, Frame(scopes=frozenset({"read"})), request):
+        async for update in search_live(search, large.coordinator, PageFrame(scopes=frozenset({"read"})), request):
             sizes.append(len(json.dumps(update.data)))
             if update.event == "part" and update.data["name"] == "standing":
                 best = re.search(r"\u2248(\d+\.\d\d)\u00d7</a>", update.data["inside"])
@@ -292,7 +292,7 @@ async def measure_storm(large: Large) -> dict[str, Any]:
     following = [asyncio.create_task(follow(mine)) for mine in shown]
     await asyncio.sleep(2)
     sizes.clear()
-    storm, busy = Storm(least=20.0), time.process_time()
+    storm, busy = PromotionLoad(least=20.0), time.process_time()
     await storm.blow(large)
     worked = time.process_time() - busy
     sent = sum(sizes)
@@ -305,7 +305,7 @@ async def measure_storm(large: Large) -> dict[str, Any]:
     )
 
 
-async def measure_storm_in_browser(page: Any, large: Large) -> dict[str, Any]:
+async def measure_storm_in_browser(page: Any, large: LargeSearch) -> dict[str, Any]:
     """The same as a page in Chromium shows it."""
     await page.evaluate(
         """() => {
@@ -317,7 +317,7 @@ async def measure_storm_in_browser(page: Any, large: Large) -> dict[str, Any]:
             new MutationObserver(note).observe(document.getElementById("standing"), { childList: true });
         }"""
     )
-    storm = Storm(least=3.0)
+    storm = PromotionLoad(least=3.0)
     await storm.blow(large)
     drawn = [(at, text) for at, text in await page.evaluate("window.drawn")]
     long_tasks = await page.evaluate("window.longest")
@@ -326,7 +326,7 @@ async def measure_storm_in_browser(page: Any, large: Large) -> dict[str, Any]:
     )
 
 
-def _offer(large: Large, number: int, gain: float) -> Offer:
+def _offer(large: LargeSearch, number: int, gain: float) -> Offer:
     return Offer(
         search=large.search,
         device=DEVICE,
@@ -345,7 +345,7 @@ def _offer(large: Large, number: int, gain: float) -> Offer:
     )
 
 
-async def measure_browser(app: Any, large: Large) -> AsyncIterator[dict[str, Any]]:
+async def measure_browser(app: Any, large: LargeSearch) -> AsyncIterator[dict[str, Any]]:
     """Milliseconds until pages can be used, and until they are live, in Chromium; then a storm seen in it."""
     from playwright.async_api import async_playwright  # noqa: PLC0415
 
@@ -401,7 +401,7 @@ async def run(candidates: int, cells: int, browser: bool, keep: Callable[[dict[s
         )
         app = create_app(Settings(data_dir=folder, local_workers=0))
         async with app.router.lifespan_context(app):
-            large = Large(search, candidate, app.state.coordinator)
+            large = LargeSearch(search, candidate, app.state.coordinator)
             client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
             async with client:
                 async for row in measure_pages(client, large):

@@ -18,26 +18,26 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.figures import Allowance, Figures, Row, device_of
+from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest
 from tests.gpu.judging import measure_job, trace_all
 from tests.gpu.runner.card import on_card
-from workers.checker import compile_checker
-from workers.checker.answers import Near
-from workers.checker.card import CudaCard
 from workers.checks import CHECKS
+from workers.device_kernels import SupportKernel, compile_support, content_jobs, zone_seed
 from workers.devices import DEVICES
 from workers.devices.base import DeviceBench
-from workers.devices.crew import ARENA_SHARE
+from workers.devices.card_processes import ARENA_SHARE
 from workers.driver import address_of
 from workers.errors import WorkerError
-from workers.placement import SMALL_ZONE_BYTES
-from workers.protocol import Device, MeasureJob, Operator, Outcome, Seat, Shape
+from workers.gpu_lock import GpuLock
+from workers.memory_layout import SMALL_ZONE_BYTES
+from workers.oracle import compile_checker
+from workers.oracle.answers import FloatAnswer
+from workers.oracle.card import CudaOracleCard
+from workers.protocol import CardShare, Device, MeasureJob, Operator, Outcome, Shape
 from workers.runner.arena import Arena
-from workers.support import SupportKernel, compile_support, content_jobs, zone_seed
 from workers.targets import TARGETS
-from workers.turns import Turns
 
 PARTS = ("kernels", "orders", "checks")
 TURNS = 20
@@ -56,11 +56,11 @@ def kernel_times_us(
     index: int, kernels: Mapping[str, SupportKernel], operator: Operator, shape: Shape, arena_bytes: int
 ) -> dict[str, Row]:
     """Microseconds of the defences of one call, and of the two that come once a candidate. Opens the card."""
-    with closing(Turns(address_of(index))) as turns, turns.alone():
-        return _kernel_times_us(CudaCard(index, kernels), operator, shape, arena_bytes)
+    with closing(GpuLock(address_of(index))) as turns, turns.alone():
+        return _kernel_times_us(CudaOracleCard(index, kernels), operator, shape, arena_bytes)
 
 
-def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_bytes: int) -> dict[str, Row]:
+def _kernel_times_us(card: CudaOracleCard, operator: Operator, shape: Shape, arena_bytes: int) -> dict[str, Row]:
     arena = Arena.allocate(arena_bytes)
     card._arena, support, stream = arena, card._support, torch.cuda.current_stream().cuda_stream
     inputs = [
@@ -76,7 +76,7 @@ def _kernel_times_us(card: CudaCard, operator: Operator, shape: Shape, arena_byt
     rows = prod(output.shape) // columns
     ones = torch.ones(rows, device=card.device)
     values = torch.zeros((rows, columns), device=card.device)
-    answer = Near(
+    answer = FloatAnswer(
         (output.dtype, output.shape), values, ones, ones, ones, 0.0, torch.stack([ones, ones]), 1.0, widened=False
     )
     seed64 = zone_seed(SEED)
@@ -106,7 +106,7 @@ def _times_us(work: Callable[[], object]) -> list[float]:
     return [1e3 * start.elapsed_time(stop) for start, stop in events[WARM:]]
 
 
-def judge(bench: DeviceBench, job: MeasureJob, turns: int, allowance: Allowance) -> tuple[list[float], list[Row]]:
+def judge(bench: DeviceBench, job: MeasureJob, turns: int, allowance: TimeAllowance) -> tuple[list[float], list[Row]]:
     """Judge a candidate again and again; seconds each, and of which stage. The first time, with controls, is left out.
 
     Raises:
@@ -126,7 +126,7 @@ def judge(bench: DeviceBench, job: MeasureJob, turns: int, allowance: Allowance)
     return seconds, stages
 
 
-def orders(bench: DeviceBench, job: MeasureJob, allowance: Allowance) -> Row:
+def orders(bench: DeviceBench, job: MeasureJob, allowance: TimeAllowance) -> Row:
     """Seconds of a candidate by order, and by stage."""
     judge(bench, job, WARM, allowance)
     before = bench.spent_s
@@ -142,10 +142,10 @@ def _pace(seconds: Sequence[float]) -> Row:
     return {"seconds": spread_of(seconds), "an_hour": 3600 / statistics.fmean(seconds)}
 
 
-def without(job: MeasureJob, left_out: str | None, card: int, allowance: Allowance) -> Row:
+def without(job: MeasureJob, left_out: str | None, card: int, allowance: TimeAllowance) -> Row:
     """A candidate before a judge that lacks a check; all are there if None."""
     checks = {name: check for name, check in CHECKS.items() if name != left_out}
-    bench = DEVICES[job.device.kind](job.device, "defences", Seat(card), None, checks)
+    bench = DEVICES[job.device.kind](job.device, "defences", CardShare(card), None, checks)
     try:
         judge(bench, job, WARM, allowance)
         seconds, _ = judge(bench, job, TURNS, allowance)
@@ -167,8 +167,8 @@ def main() -> None:
     options.add_argument("--device", type=Device.parse, help="instead of the card's; `model:sm_90` tries the script")
     chosen = options.parse_args()
     device = chosen.device or device_of(chosen.card)
-    allowance = Allowance(60 * chosen.minutes)
-    figures = Figures(chosen.out, "defences", chosen.card)
+    allowance = TimeAllowance(60 * chosen.minutes)
+    figures = FigureRows(chosen.out, "defences", chosen.card)
     sheet = TARGETS[device.target]
     names = chosen.operators.split(",")
     if "kernels" in chosen.parts and device.measures:
@@ -184,7 +184,7 @@ def main() -> None:
         seed = Honest(f"{name}/seed", name, operators()[name].seeds[0])
         job = measure_job(seed, next(traces.variants(seed.name)), traces, device)
         if "orders" in chosen.parts and not allowance.spent:
-            bench = DEVICES[device.kind](device, "defences", Seat(chosen.card), None, CHECKS)
+            bench = DEVICES[device.kind](device, "defences", CardShare(chosen.card), None, CHECKS)
             try:
                 row = {"part": "orders", "operator": name, **orders(bench, job, allowance)}
             finally:

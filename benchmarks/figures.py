@@ -16,7 +16,7 @@ from workers.protocol import Device
 Row = dict[str, Any]
 
 
-class Figures:
+class FigureRows:
     """Rows of one file, which is written anew with every row, so that an end at any time loses nothing.
 
     Attributes:
@@ -60,7 +60,7 @@ class Figures:
         fresh.replace(self._path)
 
 
-class Allowance:
+class TimeAllowance:
     """Seconds that a part may take; `spent` says whether they are over."""
 
     def __init__(self, limit_s: float) -> None:
@@ -90,7 +90,7 @@ def read_lines(path: Path) -> list[Row]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-class Lines:
+class LineLog:
     """The file of lines; every line is there as soon as it is known.
 
     Attributes:

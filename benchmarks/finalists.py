@@ -18,14 +18,24 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.figures import Allowance, Figures, Row, device_of
-from service.judging.finals import INTERPRETED_SHAPES, RANDOM_SHAPES, look_far
-from service.judging.jobs import FINAL_TRACE_S
+from benchmarks.figures import FigureRows, Row, TimeAllowance, device_of
+from service.evaluation.finalists import INTERPRETED_SHAPES, RANDOM_SHAPES, look_far
+from service.evaluation.jobs import FINAL_TRACE_S
 from service.operators.shapes import far_shape, random_shapes
 from tests.gpu.benches import TRACE, Served, answers, cores, measuring
 from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import honest_kernels
-from workers.protocol import MEASURED_DEADLINE_S, Answer, Device, FinalJob, Report, Seat, Shape, TraceJob, TraceReport
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Answer,
+    CardShare,
+    Device,
+    FinalJob,
+    Report,
+    Shape,
+    TraceJob,
+    TraceReport,
+)
 
 ROGUES = Path(__file__).parents[1] / "tests" / "workers" / "rogues" / "final"
 SPARE_CORES = 2
@@ -36,7 +46,7 @@ _FIELD = re.compile(r"^(operator|caught by): (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Finalist:
+class FinalistCase:
     """One kernel to examine; `expected` is `correct`, or the check that fails."""
 
     name: str
@@ -45,24 +55,24 @@ class Finalist:
     expected: str
 
 
-def load_rogues() -> Iterator[Finalist]:
+def load_rogues() -> Iterator[FinalistCase]:
     """Kernels that pass every ordinary check."""
     for path in sorted(ROGUES.glob("*.py")):
         source = path.read_text()
         said = dict(_FIELD.findall(source))
-        yield Finalist(f"rogue/{path.stem}", said["operator"], source, said["caught by"])
+        yield FinalistCase(f"rogue/{path.stem}", said["operator"], source, said["caught by"])
 
 
-def load_honest(rewrites: int) -> Iterator[Finalist]:
+def load_honest(rewrites: int) -> Iterator[FinalistCase]:
     """Every seed, and some of the rewritings."""
     kernels = honest_kernels()
     rewritten = [name for name in kernels if "/rewrite/" in name]
     step = max(1, len(rewritten) // max(1, rewrites))
     for name in [*(name for name in kernels if name.endswith("/seed")), *rewritten[::step][:rewrites]]:
-        yield Finalist(name, kernels[name].operator, kernels[name].source, "correct")
+        yield FinalistCase(name, kernels[name].operator, kernels[name].source, "correct")
 
 
-def trace_job(finalist: Finalist, device: Device, shapes: Sequence[Shape]) -> TraceJob:
+def trace_job(finalist: FinalistCase, device: Device, shapes: Sequence[Shape]) -> TraceJob:
     """Trace a kernel for its operator's shapes and for random ones, with the reference."""
     return TraceJob(
         id=finalist.name,
@@ -87,7 +97,7 @@ def shapes_for(operator: str, device: Device, count: int) -> tuple[Shape, ...]:
     return (*fixed, *drawn, *([far] if far else []))
 
 
-def final_job(finalist: Finalist, traced: TraceReport, device: Device) -> FinalJob | None:
+def final_job(finalist: FinalistCase, traced: TraceReport, device: Device) -> FinalJob | None:
     """Examine the first variant of what was traced; None if there is none."""
     bundle = traced.variants[0].bundle if traced.variants else None
     if bundle is None or not traced.graphs:
@@ -114,7 +124,7 @@ def _far(operator: str, device: Device) -> tuple[Shape | None, str]:
     return look_far(contract, device, [shape.dims for shape in shapes_of(contract)])
 
 
-def row_of(finalist: Finalist, traced: Answer, examined: Answer | None, wall_s: float) -> Row:
+def row_of(finalist: FinalistCase, traced: Answer, examined: Answer | None, wall_s: float) -> Row:
     """What came of one kernel."""
     row: Row = {"kernel": finalist.name, "operator": finalist.operator, "expected": finalist.expected, "wall_s": wall_s}
     trace_s = traced.stages_s if isinstance(traced, TraceReport) else {}
@@ -138,14 +148,19 @@ def row_of(finalist: Finalist, traced: Answer, examined: Answer | None, wall_s: 
 
 
 def examine(
-    finalists: Sequence[Finalist], device: Device, card: int, count: int, figures: Figures, allowance: Allowance
+    finalists: Sequence[FinalistCase],
+    device: Device,
+    card: int,
+    count: int,
+    figures: FigureRows,
+    allowance: TimeAllowance,
 ) -> None:
     """Trace all, several at once, and examine one after the other as they come. `count` is of random shapes."""
     by_name = {finalist.name: finalist for finalist in finalists}
     shapes = {name: shapes_for(name, device, count) for name in {finalist.operator for finalist in finalists}}
     jobs = {finalist.name: trace_job(finalist, device, shapes[finalist.operator]) for finalist in finalists}
     tracing = answers(jobs, TRACE, max(1, cores() - SPARE_CORES))
-    with Served(measuring(device, Seat(card)), MEASURED_DEADLINE_S) as bench, closing(tracing):
+    with Served(measuring(device, CardShare(card)), MEASURED_DEADLINE_S) as bench, closing(tracing):
         for name, traced in tracing:
             if allowance.spent:
                 break
@@ -176,8 +191,8 @@ def main() -> None:
     finalists = [item for item in (*load_rogues(), *load_honest(chosen.rewrites)) if chosen.only in item.name]
     if chosen.far:
         finalists = [item for item in finalists if far_shape(operators()[item.operator]) is not None]
-    figures = Figures(chosen.out, "finalists_far" if chosen.far else "finalists", chosen.card)
-    examine(finalists, device, chosen.card, count, figures, Allowance(60 * chosen.minutes))
+    figures = FigureRows(chosen.out, "finalists_far" if chosen.far else "finalists", chosen.card)
+    examine(finalists, device, chosen.card, count, figures, TimeAllowance(60 * chosen.minutes))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.archive import run
-from benchmarks.hosts import Postgres
+from benchmarks.cluster import PostgresServer
 from benchmarks.record import write
 
 
@@ -21,7 +21,7 @@ async def grow(folder: Path, sizes: list[int], database: str) -> list[dict[str, 
     """Rows of one database, one a size and call."""
     if database == "sqlite":
         return await run(f"sqlite+aiosqlite:///{folder / 'archive.db'}", sizes, 0)
-    server = Postgres(folder / "postgres", "127.0.0.1")
+    server = PostgresServer(folder / "postgres", "127.0.0.1")
     server.start()
     try:
         return await run(server.url, sizes, 0)

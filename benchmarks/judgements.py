@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.record import write
-from service.judging.single import Judge
+from service.evaluation.single import Judge
 from service.operators.catalogue import load_catalogue
 from tests.gpu.rogues import load_rogues
-from tests.workers.test_tracing import EXPECTED
+from tests.workers.test_trace_job import EXPECTED
 from tests.workers.tracer.jobs import candidate, operator
 from workers.protocol import Device, Operator, Outcome
 
@@ -27,7 +27,7 @@ DEVICE = Device.parse("model:sm_90")
 
 
 @dataclass(frozen=True)
-class Item:
+class ExpectedVerdict:
     """A candidate, and the outcomes of which any is right; None where any is."""
 
     name: str
@@ -35,7 +35,7 @@ class Item:
     expected: frozenset[Outcome] | None
 
 
-async def judge_all(spec: Operator, items: Iterable[Item]) -> list[dict[str, Any]]:
+async def judge_all(spec: Operator, items: Iterable[ExpectedVerdict]) -> list[dict[str, Any]]:
     """Judge candidates of one operator, one after another on warm benches; rows with seconds by stage."""
     rows = []
     async with Judge(spec, DEVICE) as judge:
@@ -60,12 +60,12 @@ async def judge_all(spec: Operator, items: Iterable[Item]) -> list[dict[str, Any
     return rows
 
 
-def host_rogues() -> Iterator[Item]:
+def host_rogues() -> Iterator[ExpectedVerdict]:
     """Candidates whose host code is broken or hostile; they compute, or pretend to, the tests' operator `scale`."""
     for path in sorted((ROGUES / "host").glob("*.py")):
         outcome = EXPECTED[path.stem][0]
         expected = None if outcome is Outcome.CORRECT else frozenset({outcome})
-        yield Item(f"host/{path.stem}", path.read_text(), expected)
+        yield ExpectedVerdict(f"host/{path.stem}", path.read_text(), expected)
 
 
 async def main() -> None:
@@ -73,8 +73,10 @@ async def main() -> None:
     rows = []
     for name, spec in load_catalogue().items():
         rogues = [rogue for rogue in load_rogues().values() if rogue.operator == name]
-        seed = Item(f"{name} seed", spec.seeds[0], frozenset({Outcome.CORRECT}))
-        rows += await judge_all(spec, [seed, *(Item(f"device/{r.name}", r.source, r.on_model) for r in rogues)])
+        seed = ExpectedVerdict(f"{name} seed", spec.seeds[0], frozenset({Outcome.CORRECT}))
+        rows += await judge_all(
+            spec, [seed, *(ExpectedVerdict(f"device/{r.name}", r.source, r.on_model) for r in rogues)]
+        )
     scale = operator(seeds=[candidate()], ranges={"M": [1, 64], "N": [1, 128]})
     rows += await judge_all(scale, host_rogues())
     outcomes = sorted({row["outcome"] for row in rows})

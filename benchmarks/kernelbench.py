@@ -20,29 +20,29 @@ from typing import Any
 
 from benchmarks import kernelbench_search
 from benchmarks.record import RESULTS, write
-from service.cli.imported import problem_files, read_problem
-from service.errors import BadInput, ServiceError
-from service.judging.jobs import DRAFT_S
-from service.judging.single import Judge
+from service.cli.import_ import problem_files, read_problem
+from service.errors import InvalidInput, ServiceError
+from service.evaluation.jobs import DRAFT_S
+from service.evaluation.single import Judge
 from service.operators.kernelbench import name_of_problem, operator_of_problem
 from service.operators.shapes import all_shapes
-from workers import jail, tracing
+from workers import sandbox, trace_job
 from workers.kernelbench import inspect
-from workers.protocol import Device, Gate, Graph, Operator, Outcome, TraceJob
-from workers.protocol.kernelbench import Question
+from workers.protocol import Device, Graph, MutationReport, Operator, Outcome, TraceJob
+from workers.protocol.kernelbench import ProblemQuestion
+from workers.trace_job.admission import admission
 from workers.tracer import reference
-from workers.tracing.admission import admission
 
 HERE = "kernelbench"
 DEVICE = Device.parse("model:sm_90")
 STAGES = ("import", "export", "seed", "gate", "published", "model")
-LIMITS = jail.Limits(wall_s=240.0, cpu_s=30.0)
+LIMITS = sandbox.SandboxLimits(wall_s=240.0, cpu_s=30.0)
 """What one export may use. It takes a second or two of a processor; others may be using it."""
 
 Row = dict[str, Any]
 
 
-class Problem:
+class ProblemRun:
     """One problem on its way through the stages; `row` says what came of it so far."""
 
     def __init__(self, path: Path, row: Row) -> None:
@@ -72,7 +72,7 @@ class Problem:
                 if stage in ("gate", "published") and not self._graphs:
                     self._export()
                 self.row |= work[stage]()
-            except BadInput as error:
+            except InvalidInput as error:
                 self.row["reason"] = error.detail
             except ServiceError as error:
                 self.row[f"{stage}_failed"] = error.detail
@@ -83,7 +83,7 @@ class Problem:
         return self._spec
 
     def _import(self) -> Row:
-        found = inspect(Question(source=self._source))
+        found = inspect(ProblemQuestion(source=self._source))
         self._spec = operator_of_problem(self._name, self._source, found)
         dims = {"dims": found.dims, "ranges": found.ranges, "notes": found.notes}
         return {"imported": True, "operator": self._name, **dims}
@@ -92,17 +92,17 @@ class Problem:
         said = exported(self._operator())
         self._graphs = tuple(Graph.model_validate(graph) for graph in said.get("graphs", ()))
         if not self._graphs:
-            raise BadInput(f"the reference does not export: {said.get('reason')}")
+            raise InvalidInput(f"the reference does not export: {said.get('reason')}")
         return {"exported": True, "operations": len(self._graphs[0].nodes)}
 
     def _seed(self) -> Row:
         job = job_for(self._operator()).model_copy(update={"drafts": True, "deadline_s": 4 * DRAFT_S})
-        report = tracing.trace(job, HERE)
+        report = trace_job.trace(job, HERE)
         self._draft = report.draft
         return {"seed": bool(report.draft), "no_seed": "" if report.draft else report.reason}
 
     def _published(self) -> Row:
-        published = inspect(Question(source=self._source, published=True))
+        published = inspect(ProblemQuestion(source=self._source, published=True))
         spec = operator_of_problem(self._name, self._source, published)
         return {"gate_as_published": shown(admission(spec, self._graphs))}
 
@@ -127,14 +127,14 @@ def job_for(spec: Operator) -> TraceJob:
 
 def exported(spec: Operator) -> Row:
     """What the reference's export says, without the gate behind it."""
-    result = jail.run(reference.export, job_for(spec).model_dump_json().encode(), LIMITS)
-    if result.ending is not jail.Ending.RETURNED:
+    result = sandbox.run(reference.export, job_for(spec).model_dump_json().encode(), LIMITS)
+    if result.ending is not sandbox.SandboxEnding.RETURNED:
         return {"reason": (result.detail.splitlines() or [result.ending])[-1]}
     said: Row = json.loads(result.reply)
     return said
 
 
-def shown(gate: Gate) -> Row:
+def shown(gate: MutationReport) -> Row:
     """A gate's verdict, in short."""
     found = Counter((entry.kind, entry.verdict) for entry in gate.entries)
     return {
@@ -189,7 +189,7 @@ def tabulate(problems: Sequence[Path], stages: Sequence[str], result: Path) -> d
     rows = known_rows(result)
     with result.with_suffix(".jsonl").open("a") as lines:
         for path in problems:
-            problem = Problem(path, rows.get(key_of(path), {}))
+            problem = ProblemRun(path, rows.get(key_of(path), {}))
             problem.go(stages)
             if rows.get(key_of(path)) != problem.row:
                 rows[key_of(path)] = problem.row
@@ -216,7 +216,7 @@ def main() -> None:
     if options.choose:
         kernelbench_search.CHOSEN.write_text("".join(f"{key}\n" for key in kernelbench_search.draw(problems)))
         return
-    tracing.warm()
+    trace_job.warm()
     only = re.compile(options.only)
     tried = [path for path in problems if only.search(key_of(path))]
     rows = tabulate(tried, options.stages.split(","), options.out)

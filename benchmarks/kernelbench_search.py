@@ -25,17 +25,17 @@ from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 
-from benchmarks.compared import best
-from benchmarks.figures import Figures, Lines, Row, read_lines
+from benchmarks.comparison_report import best
+from benchmarks.figures import FigureRows, LineLog, Row, read_lines
 from benchmarks.record import RESULTS
-from benchmarks.searches import Notes, lane_options, left_of, search_all, terms_of
-from benchmarks.suites import Entry
-from service.cli.imported import read_problem
-from service.errors import BadInput
-from service.hiring.kernelbench import Importer
+from benchmarks.searches import RowLog, lane_options, left_of, search_all, terms_of
+from benchmarks.suites import SuiteEntry
+from service.analysis.kernelbench import ProblemResult, fast_shares
+from service.cli.import_ import read_problem
+from service.errors import InvalidInput
+from service.fleet.kernelbench import KernelbenchImporter
 from service.operators.catalogue import load_operator
 from service.operators.kernelbench import files_of_operator, name_of_problem
-from service.telling.kernelbench import Result, fast_shares
 from workers.protocol import Outcome, Ratio
 
 CHOSEN = Path(__file__).parent / "kernelbench_chosen.txt"
@@ -58,15 +58,15 @@ def draw(problems: Sequence[Path]) -> list[str]:
 
 async def prepare(root: Path, chosen: Iterable[str], folder: Path) -> None:
     """Make a folder for each problem that becomes an operator, and a line for each that says what came of it."""
-    with closing(Lines(folder / PREPARED)) as lines:
+    with closing(LineLog(folder / PREPARED)) as lines:
         known = {row["problem"] for row in lines.rows}
-        async with Importer(target=TARGET) as importer:
+        async with KernelbenchImporter(target=TARGET) as importer:
             for key in (key for key in chosen if key not in known):
                 name = name_of_problem((root / key).resolve())
                 row: Row = {"problem": key, "operator": name, "seed": False, "reason": ""}
                 try:
                     imported = await importer.operator(name, read_problem(root / key))
-                except BadInput as error:
+                except InvalidInput as error:
                     lines.add({**row, "reason": error.detail})
                     continue
                 (folder / name).mkdir(parents=True, exist_ok=True)
@@ -78,14 +78,14 @@ async def prepare(root: Path, chosen: Iterable[str], folder: Path) -> None:
                 print(key, row["reason"] or "has a seed", flush=True)
 
 
-def entries_of(prepared: Sequence[Row], folder: Path) -> list[Entry]:
+def entries_of(prepared: Sequence[Row], folder: Path) -> list[SuiteEntry]:
     """What can be searched for, of each level in turn: time may end before all have been."""
     levels: dict[str, list[Path]] = {}
     for row in prepared:
         levels.setdefault(row["problem"].partition("/")[0], []).append(folder / row["operator"])
     seeded = {folder / row["operator"] for row in prepared if row["seed"]}
     homes = [home for turn in zip_longest(*levels.values()) for home in turn if home in seeded]
-    return [Entry(home.name, load_operator(home).shapes[0].dims, home=home) for home in homes]
+    return [SuiteEntry(home.name, load_operator(home).shapes[0].dims, home=home) for home in homes]
 
 
 def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row]]:
@@ -94,7 +94,7 @@ def joined(prepared: Sequence[Row], lines: Iterable[Row]) -> tuple[Row, list[Row
     told = ({name: row[name] for name in ("problem", "operator", "seed", "reason")} for row in prepared)
     rows = [{**found.get(row["operator"], {}), **row, "reason": _reason(row, found)} for row in told]
     results = [
-        Result(
+        ProblemResult(
             row["operator"],
             judged=_judged(row),
             reason=row["reason"],
@@ -139,17 +139,17 @@ def main() -> None:
         _conclude(options, prepared, [row for path in options.lines for row in read_lines(path)])
         return
     terms, (first, step) = terms_of(options), options.share
-    with closing(Lines(options.out / f"{NAME}.jsonl")) as lines:
+    with closing(LineLog(options.out / f"{NAME}.jsonl")) as lines:
         mine = entries_of(prepared, options.folder)[first::step]
         left = left_of(mine, lines, measured=False)
-        asyncio.run(search_all(options, terms, left, Notes(lines, terms.device)))
+        asyncio.run(search_all(options, terms, left, RowLog(lines, terms.device)))
         rows = list(lines.rows)
     _conclude(options, prepared, rows)
 
 
 def _conclude(options: argparse.Namespace, prepared: Sequence[Row], lines: Sequence[Row]) -> None:
     told, rows = joined(prepared, lines)
-    figures = Figures(options.out, NAME, options.card if options.lines else 0)
+    figures = FigureRows(options.out, NAME, options.card if options.lines else 0)
     figures.rows[:] = rows
     figures.conclude(summary=told)
     print(json.dumps({name: count for name, count in told.items() if isinstance(count, int)}))

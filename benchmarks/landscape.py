@@ -22,10 +22,10 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.figures import Allowance
-from benchmarks.measurer import Station
+from benchmarks.figures import TimeAllowance
+from benchmarks.measurer import MeasurerSlot
 from benchmarks.record import machine, versions
-from benchmarks.space import Point, Written, points, written
+from benchmarks.space import ParameterPoint, RenderedPoint, points, written
 from service.operators.shapes import boundary_shapes
 from tests.gpu.benches import TRACE, Team, cores
 from tests.gpu.contracts import operators
@@ -37,10 +37,10 @@ from workers.landscape import (
     Line,
     RecordedBundle,
     RecordedSource,
+    RecordedTemplate,
+    RecordedTime,
     RecordedVariant,
-    Session,
-    Template,
-    Timed,
+    RecordingSession,
     contract_digest,
     pack,
     read,
@@ -49,14 +49,14 @@ from workers.landscape import (
 from workers.protocol import (
     PROTOCOL_VERSION,
     Bundle,
+    CardShare,
     Device,
-    Failure,
+    ExecutorFailure,
     Graph,
     MeasureJob,
     Outcome,
     Readings,
     Report,
-    Seat,
     Shape,
     TracedVariant,
     TraceJob,
@@ -84,7 +84,7 @@ def shapes_for(name: str) -> tuple[Shape, ...]:
 
 
 @dataclass
-class File:
+class OperatorRecording:
     """One operator's recording: what is in its file, and what its kernels are judged by.
 
     Attributes:
@@ -115,7 +115,7 @@ class File:
             text = self.path.read_text()
             self.path.write_text(text[: text.rfind("\n") + 1])
             self.known = read(self.path)
-        session = Session(
+        session = RecordingSession(
             operator=self.operator,
             contract=contract_digest(operators()[self.operator]),
             device=device,
@@ -149,14 +149,14 @@ def trace_job(id: str, operator: str, source: str | None, target: str) -> TraceJ
     )
 
 
-class Tracers:
+class TracerPool:
     """Benches that trace, as many as there are threads; each thread has its own."""
 
     def __init__(self, processes: int) -> None:
         self._team = Team(TRACE)
         self._pool = ThreadPoolExecutor(processes)
 
-    def start(self, job: TraceJob) -> "Future[TraceReport | Failure]":
+    def start(self, job: TraceJob) -> "Future[TraceReport | ExecutorFailure]":
         """Begin a trace."""
         return self._pool.submit(self._trace, job)
 
@@ -165,14 +165,14 @@ class Tracers:
         self._pool.shutdown(cancel_futures=True)
         self._team.close()
 
-    def _trace(self, job: TraceJob) -> TraceReport | Failure:
+    def _trace(self, job: TraceJob) -> TraceReport | ExecutorFailure:
         answer = self._team.ask(job)
-        if isinstance(answer, TraceReport | Failure):
+        if isinstance(answer, TraceReport | ExecutorFailure):
             return answer
-        return Failure(error=f"a trace was answered by '{answer.kind}'", transient=True)
+        return ExecutorFailure(error=f"a trace was answered by '{answer.kind}'", transient=True)
 
 
-class Recording:
+class LandscapeRecording:
     """All operators' recordings under way.
 
     Args:
@@ -182,13 +182,15 @@ class Recording:
         count: Bundles wanted of each operator.
     """
 
-    def __init__(self, files: Sequence[File], stations: Sequence[Station], tracers: Tracers, count: int) -> None:
+    def __init__(
+        self, files: Sequence[OperatorRecording], stations: Sequence[MeasurerSlot], tracers: TracerPool, count: int
+    ) -> None:
         self._files = {file.operator: file for file in files}
         self._stations = stations
         self._device = stations[0].device
         self._tracers = tracers
         self._count = count
-        self._tracing: dict[Future[TraceReport | Failure], Written] = {}
+        self._tracing: dict[Future[TraceReport | ExecutorFailure], RenderedPoint] = {}
         self._ready: deque[tuple[MeasureJob, TracedVariant]] = deque()
         self.counts: Counter[str] = Counter()
         for file in files:
@@ -208,14 +210,14 @@ class Recording:
         }
         for (name, kind), future in jobs.items():
             report = future.result()
-            if isinstance(report, Failure) or report.outcome is not Outcome.CORRECT:
+            if isinstance(report, ExecutorFailure) or report.outcome is not Outcome.CORRECT:
                 raise WorkerError(f"the {kind} of {name} cannot be had: {report}"[:500])
             if kind == "reference":
                 self._files[name].graphs = report.graphs
             else:
                 self._files[name].pacer = report.variants[0].bundle
 
-    def run(self, supply: Iterator[Written], processes: int, allowance: Allowance) -> None:
+    def run(self, supply: Iterator[RenderedPoint], processes: int, allowance: TimeAllowance) -> None:
         """Record until there is nothing left or the time is over."""
         said_at = time.monotonic()
         dry = False
@@ -240,7 +242,7 @@ class Recording:
         """Bundles that the stations know of."""
         return sum(station.waiting for station in self._stations)
 
-    def wanted(self, written: Written) -> bool:
+    def wanted(self, written: RenderedPoint) -> bool:
         """Whether a source is to be recorded still; one whose verdict got lost is."""
         file = self._files[written.point.operator]
         known, found = file.known, file.known.sources.get(written.digest)
@@ -248,19 +250,19 @@ class Recording:
             return len(known.bundles) + len(file.underway) < self._count
         return any(variant.bundle and variant.bundle not in known.bundles for variant in found.variants)
 
-    def _trace(self, written: Written) -> None:
+    def _trace(self, written: RenderedPoint) -> None:
         self.counts["begun"] += 1
         name = written.point.operator
         job = trace_job(f"{name}/{written.digest[:16]}", name, written.source, self._device.target)
         self._tracing[self._tracers.start(job)] = written
 
-    def _take_trace(self, written: Written, report: TraceReport | Failure) -> None:
+    def _take_trace(self, written: RenderedPoint, report: TraceReport | ExecutorFailure) -> None:
         file, template = self._files[written.point.operator], written.point.template
-        if isinstance(report, Failure):
+        if isinstance(report, ExecutorFailure):
             self.counts["machine failed"] += 1
             return
         if template.id not in file.known.templates:
-            file.add(Template(id=template.id, path=template.path, source=template.source))
+            file.add(RecordedTemplate(id=template.id, path=template.path, source=template.source))
         self.counts["traced"] += 1
         self.counts[f"traced {report.outcome}"] += 1
         file.add(
@@ -279,7 +281,7 @@ class Recording:
         for variant in report.variants:
             self._order(file, written, variant)
 
-    def _order(self, file: File, written: Written, variant: TracedVariant) -> None:
+    def _order(self, file: OperatorRecording, written: RenderedPoint, variant: TracedVariant) -> None:
         if variant.bundle is None or file.pacer is None:
             return
         identity = variant.bundle.identity
@@ -318,7 +320,7 @@ class Recording:
             for job, variant, answer, seconds in station.collect(0.0 if self._tracing else LOOK_S):
                 file = self._files[job.operator.name]
                 file.underway.discard(job.bundle.identity)
-                if isinstance(answer, Failure):
+                if isinstance(answer, ExecutorFailure):
                     self.counts["machine failed"] += 1
                     print(f"{job.id}: {answer.error}", flush=True)
                 else:
@@ -357,7 +359,7 @@ def bundle_line(job: MeasureJob, variant: TracedVariant, report: Report, seconds
         reason=report.reason[:REASON_CHARS],
         stage=report.stage,
         times={
-            item.shape: Timed(
+            item.shape: RecordedTime(
                 pacer_us=round(base, 4),
                 low=round(item.low_us / base, 5),
                 mid=round(item.mid_us / base, 5),
@@ -377,10 +379,12 @@ def _brief(readings: Readings) -> Readings:
     return readings.model_copy(update={"programs_per_sm": round(readings.programs_per_sm, 5), "occupancy": occupancy})
 
 
-def supplied(spaces: dict[str, "Future[list[Point]]"], target: str, pool: ProcessPoolExecutor) -> Iterator[Written]:
+def supplied(
+    spaces: dict[str, "Future[list[ParameterPoint]]"], target: str, pool: ProcessPoolExecutor
+) -> Iterator[RenderedPoint]:
     """Sources to record, one of each operator in turn, written by other processes a little ahead; empties `spaces`."""
-    queues: dict[str, deque[Point]] = {}
-    ahead: deque[Future[Written]] = deque()
+    queues: dict[str, deque[ParameterPoint]] = {}
+    ahead: deque[Future[RenderedPoint]] = deque()
     while spaces or queues or ahead:
         for name in [name for name, space in spaces.items() if space.done() or not queues]:
             queues[name] = deque(spaces.pop(name).result())
@@ -392,7 +396,7 @@ def supplied(spaces: dict[str, "Future[list[Point]]"], target: str, pool: Proces
             yield ahead.popleft().result()
 
 
-def space_of(name: str, target: str, first: int = 0, step: int = 1) -> list[Point]:
+def space_of(name: str, target: str, first: int = 0, step: int = 1) -> list[ParameterPoint]:
     """All points of an operator's space, or every so many of them; takes seconds."""
     return list(points(operators()[name], target))[first::step]
 
@@ -412,7 +416,7 @@ def surveyed() -> tuple[Device, list[int]]:
 def main() -> None:
     """Record, and compress what was recorded."""
     options = _options()
-    allowance = Allowance(60 * options.minutes)
+    allowance = TimeAllowance(60 * options.minutes)
     names = options.operators.split(",")
     unknown = set(names) - operators().keys()
     if unknown:
@@ -420,15 +424,15 @@ def main() -> None:
     device, numbers = (options.device, [0]) if options.device else surveyed()
     processes = options.processes or max(1, cores() - SPARE_CORES * len(numbers))
     options.out.mkdir(parents=True, exist_ok=True)
-    files = [File(name, options.out / f"{name}.jsonl") for name in names]
+    files = [OperatorRecording(name, options.out / f"{name}.jsonl") for name in names]
     with ExitStack() as stack:
         writers = ProcessPoolExecutor(max(1, min(6, cores() // 2)), get_context("spawn"))
         stack.callback(writers.shutdown, cancel_futures=True)
         spaces = {name: writers.submit(space_of, name, device.target) for name in names}
-        tracers = Tracers(processes)
+        tracers = TracerPool(processes)
         stack.callback(tracers.close)
-        stations = [stack.enter_context(Station(device, Seat(number))) for number in numbers]
-        recording = Recording(files, stations, tracers, options.count)
+        stations = [stack.enter_context(MeasurerSlot(device, CardShare(number))) for number in numbers]
+        recording = LandscapeRecording(files, stations, tracers, options.count)
         recording.prepare()
         supply = supplied(spaces, device.target, writers)
         recording.run(filter(recording.wanted, supply), processes, allowance)

@@ -27,14 +27,14 @@ from typing import Any
 import anyio.lowlevel
 from uuid6 import uuid7
 
-from archive.records import Axis, NewSearch
+from archive.records import AxisRecord, NewSearch
 from archive.store import Store, migrate
 from benchmarks.record import write
 from service.app import create_app
-from service.asking.exchanges import Asking
-from service.llm import Answer, BudgetSpent, Prompt, Purpose
+from service.llm import BudgetExhausted, LlmAnswer, LlmPrompt, Purpose
+from service.llm_gateway.gateway import LlmGateway
+from service.requests import LlmSettings
 from service.settings import Settings
-from service.steering.requests import LlmTerms
 
 SAMPLE_S = 0.01
 PROMPT_BYTES = 20_000
@@ -125,21 +125,21 @@ async def new_search(store: Store, calls: int) -> str:
             operator_name="rmsnorm",
             devices=("model:sm_90",),
             emitters=("llm",),
-            axes=(Axis("num_warps", 6),),
+            axes=(AxisRecord("num_warps", 6),),
             axes_version=1,
             budget=1000,
             seed=0,
             shapes=(),
-            llm=LlmTerms(backends=("slow",), calls=calls).model_dump(mode="json"),
+            llm=LlmSettings(backends=("slow",), calls=calls).model_dump(mode="json"),
         )
     )
     return search.id
 
 
-async def ask(asking: Asking, search: str, ordinal: int) -> Answer:
+async def ask(asking: LlmGateway, search: str, ordinal: int) -> LlmAnswer:
     """One prompt of one proposal."""
     purpose = Purpose(search, ordinal, 0, "improve", "improve@1", {}, (), None)
-    return await asking(Prompt("You write kernels.", f"{ordinal} " + "x" * PROMPT_BYTES, 8192), purpose)
+    return await asking(LlmPrompt("You write kernels.", f"{ordinal} " + "x" * PROMPT_BYTES, 8192), purpose)
 
 
 async def measure(folder: Path, port: int, requests: int, calls: int, seconds: float) -> dict[str, Any]:
@@ -152,7 +152,7 @@ async def measure(folder: Path, port: int, requests: int, calls: int, seconds: f
     await migrate(url)
     store = await Store.open(url)
     create_app(Settings(data_dir=folder))
-    search, asking = await new_search(store, calls), Asking(store, folder)
+    search, asking = await new_search(store, calls), LlmGateway(store, folder)
     # What a service that has answered a request has loaded: else the first call imports for half a second.
     await anyio.lowlevel.checkpoint()
     async with sampled() as idle:
@@ -174,8 +174,8 @@ async def measure(folder: Path, port: int, requests: int, calls: int, seconds: f
         "requests": requests,
         "model_s": seconds,
         "calls_allowed": calls,
-        "answered": sum(isinstance(result, Answer) for result in results),
-        "refused": sum(isinstance(result, BudgetSpent) for result in results),
+        "answered": sum(isinstance(result, LlmAnswer) for result in results),
+        "refused": sum(isinstance(result, BudgetExhausted) for result in results),
         "calls_charged": purse.calls,
         "tokens_charged": purse.tokens,
         "usd_charged": round(purse.usd, 6),

@@ -32,20 +32,20 @@ from uuid6 import uuid7
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.records import NewCandidate, NewSearch, SearchState
 from archive.store import Store, migrate
-from benchmarks.hosts import Postgres, Process, RedisServer, free_port
+from benchmarks.cluster import PostgresServer, RedisServer, RestartableProcess, free_port
 from benchmarks.queue import job
 from benchmarks.record import write
-from benchmarks.stand_in import DEVICE, SEED, TARGET, answer, spec
-from service.events import Events
-from service.judging.jobs import trace_key
+from benchmarks.stub_worker import DEVICE, SEED, TARGET, answer, spec
+from service.evaluation.jobs import trace_key
+from service.events import EventBus
 from service.metrics import METRICS
 from service.operators.catalogue import parse_operator
 from service.operators.shapes import all_shapes
 from service.operators.sources import digest
-from service.searching.evolution import Evolution
-from service.searching.flow import Limits
+from service.scheduler.backpressure import CandidateLimits
+from service.scheduler.evolution import Evolution
 from workers.protocol import Operator
-from workers.queue import Dispatcher, Lease, Lessee
+from workers.queue import Dispatcher, Lease, LeaseClient
 
 PARTS = ("ingest", "collect", "pages", "steady")
 KINDS = ("PostgreSQL", "SQLite")
@@ -61,7 +61,7 @@ FAILED = -1.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Wide:
+class WideSearch:
     """A search with many candidates."""
 
     search: str
@@ -69,7 +69,7 @@ class Wide:
     shapes: tuple[dict[str, Any], ...]
 
 
-async def prepare(store: Store, name: str, budget: int) -> Wide:
+async def prepare(store: Store, name: str, budget: int) -> WideSearch:
     """Store a search whose reference is known, paused so that nothing but what we give it is proposed."""
     operator = parse_operator(spec(name))
     await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
@@ -79,10 +79,10 @@ async def prepare(store: Store, name: str, budget: int) -> Wide:
     await store.searches.create(new)
     await store.searches.set_graphs(id, [{"shape": shape, **_EMPTY_GRAPH} for shape in shapes])
     await store.searches.set_state(id, SearchState.PAUSED)
-    return Wide(id, operator, shapes)
+    return WideSearch(id, operator, shapes)
 
 
-async def propose(store: Store, wide: Wide, ordinal: int) -> None:
+async def propose(store: Store, wide: WideSearch, ordinal: int) -> None:
     """Store a candidate; number 0 is the seed."""
     source = SEED if ordinal == 0 else SEED.replace("double_kernel", f"double_kernel_{ordinal}")
     key = trace_key(digest(source), wide.operator.digest, wide.shapes, TARGET)
@@ -100,7 +100,7 @@ _EMPTY_GRAPH: dict[str, Any] = {
 
 def answer_all(url: str, workers: int) -> int:
     """Answer every job that is queued, as so many workers in turn; returns how many there were."""
-    crew = [Lessee(url, f"w{number}", target=TARGET, device=DEVICE) for number in range(workers)]
+    crew = [LeaseClient(url, f"w{number}", target=TARGET, device=DEVICE) for number in range(workers)]
     done = 0
     while (lease := crew[done % workers].lease(block_ms=0)) is not None:
         worker = crew[done % workers]
@@ -113,7 +113,7 @@ async def ingest(database: str, redis_url: str, candidates: int, kind: str) -> l
     """Rows: reports applied a second, trace and measure reports apart."""
     await migrate(database)
     store, dispatcher = await Store.open(database), Dispatcher(redis_url)
-    evolution = Evolution(store, dispatcher, Events(), limits=Limits(1, 1, 1))
+    evolution = Evolution(store, dispatcher, EventBus(), limits=CandidateLimits(1, 1, 1))
     wide = await prepare(store, "ingested", candidates)
     await propose(store, wide, 0)
     rows = []
@@ -165,7 +165,7 @@ def crowd(url: str, workers: int, job_s: float) -> None:
     threading.stack_size(256 * 1024)
 
     def work(number: int) -> None:
-        lessee = Lessee(url, f"w{number}", target=TARGET, device=DEVICE, lease_ms=60_000)
+        lessee = LeaseClient(url, f"w{number}", target=TARGET, device=DEVICE, lease_ms=60_000)
         rng = random.Random(number)
         while True:
             lease = lessee.lease(block_ms=5_000)
@@ -179,7 +179,7 @@ def crowd(url: str, workers: int, job_s: float) -> None:
     threading.Event().wait()
 
 
-class Reader:
+class HttpReader:
     """A client with one connection, as cheap as one can be: what it takes itself is taken from whom it measures."""
 
     def __init__(self, address: str) -> None:
@@ -221,7 +221,7 @@ PAGES = ("", "/archive", "/progress", "/candidates")
 
 async def read(address: str, searches: Sequence[str], until: float, every_s: float) -> dict[str, list[float]]:
     """Be one reader; milliseconds of each request by page, `FAILED` for one that was not answered well."""
-    rng, reader = random.Random(), Reader(address)
+    rng, reader = random.Random(), HttpReader(address)
     spent_ms: dict[str, list[float]] = {page: [] for page in PAGES}
     await asyncio.sleep(rng.uniform(0, every_s))
     while time.monotonic() < until:
@@ -271,7 +271,7 @@ def _cpu_s(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def _first(lessee: Lessee) -> Lease:
+def _first(lessee: LeaseClient) -> Lease:
     while True:
         lease = lessee.lease(5_000)
         if lease is not None:
@@ -280,7 +280,7 @@ def _first(lessee: Lessee) -> Lease:
 
 async def first_jobs(url: str, redis_url: str, count: int) -> dict[str, Any]:
     """Row: milliseconds from asking for a search to a waiting worker's having its first job."""
-    lessee = Lessee(redis_url, "first", target=TARGET)
+    lessee = LeaseClient(redis_url, "first", target=TARGET)
     waits_ms = []
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         for number in range(count):
@@ -302,7 +302,7 @@ async def first_jobs(url: str, redis_url: str, count: int) -> dict[str, Any]:
     }
 
 
-def coordinator(folder: Path, database: str, redis_url: str) -> tuple[Process, str]:
+def coordinator(folder: Path, database: str, redis_url: str) -> tuple[RestartableProcess, str]:
     """A coordinator as it is served, not started yet, and its address."""
     folder.mkdir(parents=True)
     port = free_port("127.0.0.1")
@@ -316,14 +316,14 @@ def coordinator(folder: Path, database: str, redis_url: str) -> tuple[Process, s
         "REEF_IN_FLIGHT": str(WORKERS),
     }
     reef = [sys.executable, "-c", "from service.cli import main; main()", "serve", "--port", str(port)]
-    return Process(reef, folder / "served.log", environment), f"http://127.0.0.1:{port}"
+    return RestartableProcess(reef, folder / "served.log", environment), f"http://127.0.0.1:{port}"
 
 
 async def fill(database: str, redis_url: str, candidates: int) -> tuple[str, int]:
     """A search all of whose candidates are judged, and how many cells they hold."""
     await migrate(database)
     store, dispatcher = await Store.open(database), Dispatcher(redis_url)
-    evolution = Evolution(store, dispatcher, Events(), limits=Limits(1, 1, 1))
+    evolution = Evolution(store, dispatcher, EventBus(), limits=CandidateLimits(1, 1, 1))
     wide = await prepare(store, "filled", candidates)
     for ordinals in (range(1), range(1, candidates)):
         for ordinal in ordinals:
@@ -353,7 +353,7 @@ async def pages(folder: Path, kind: str, database: str, redis_url: str) -> list[
         idle_s, began = _cpu_s(served.pid), time.monotonic()
         await asyncio.sleep(10.0)
         idle = (_cpu_s(served.pid) - idle_s) / (time.monotonic() - began)
-        asking = [Reader(address) for _ in range(4)]
+        asking = [HttpReader(address) for _ in range(4)]
         for page in PAGES:
             path = f"/api/v1/searches/{search}{page}"
             row = {"what": "page", "database": kind, "page": page or "/", "candidates": PAGE_CANDIDATES, "cells": cells}
@@ -372,11 +372,11 @@ async def pages(folder: Path, kind: str, database: str, redis_url: str) -> list[
         served.kill()
 
 
-async def _ask(asking: Sequence[Reader], path: str, requests: int, first: int = 0) -> None:
+async def _ask(asking: Sequence[HttpReader], path: str, requests: int, first: int = 0) -> None:
     """Have a few readers ask for a page so many times."""
     numbers = iter(range(first, first + requests))
 
-    async def go(reader: Reader) -> None:
+    async def go(reader: HttpReader) -> None:
         for number in numbers:
             assert await reader.get(path.format(number)), path
 
@@ -386,7 +386,9 @@ async def _ask(asking: Sequence[Reader], path: str, requests: int, first: int = 
 async def steady(folder: Path, kind: str, database: str, redis_url: str, seconds: float) -> list[dict[str, Any]]:
     """Rows of a served coordinator under load."""
     served, address = coordinator(folder / f"served-{kind}", database, redis_url)
-    workers = Process([sys.executable, "-m", "benchmarks.load", "--crowd", redis_url], folder / f"crowd-{kind}.log")
+    workers = RestartableProcess(
+        [sys.executable, "-m", "benchmarks.load", "--crowd", redis_url], folder / f"crowd-{kind}.log"
+    )
     served.start()
     try:
         await _answers(address)
@@ -445,12 +447,12 @@ async def _memory(pid: int, seconds: float) -> list[float]:
     return sizes
 
 
-class Servers:
+class ServerPool:
     """Databases and queues, a new one for each that is asked for, gone at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._servers: list[Process] = []
+        self._servers: list[RestartableProcess] = []
 
     def redis(self, what: str) -> str:
         """The address of a queue."""
@@ -461,7 +463,7 @@ class Servers:
         """The address of a database."""
         if kind == "SQLite":
             return f"sqlite+aiosqlite:///{self._folder}/{what}.db"
-        server = Postgres(self._folder / f"postgres-{what}", "127.0.0.1")
+        server = PostgresServer(self._folder / f"postgres-{what}", "127.0.0.1")
         return self._start(server, server.url)
 
     def kill(self) -> None:
@@ -481,7 +483,7 @@ async def run(candidates: int, seconds: float, parts: Collection[str], kinds: Co
     with tempfile.TemporaryDirectory(prefix="reef-load-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
-        servers = Servers(folder)
+        servers = ServerPool(folder)
         try:
             if "collect" in parts:
                 rows.append(await collected(servers.redis("collect"), candidates))

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from workers.devices import open_device
 from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
-from workers.protocol import FIRST_CARD, Device, Failure, MeasureJob, Report, Seat, TracedVariant
+from workers.protocol import FIRST_CARD, CardShare, Device, ExecutorFailure, MeasureJob, Report, TracedVariant
 
 AHEAD = 32
 """Jobs that the process knows besides the one it does: a kernel may take seconds to assemble, and others go first.
@@ -36,7 +36,7 @@ SILENT_S = 60.0
 class Measurer:
     """The process as its owner sees it. Answers come in any order."""
 
-    def __init__(self, device: Device, seat: Seat, *, briefly: bool = True) -> None:
+    def __init__(self, device: Device, seat: CardShare, *, briefly: bool = True) -> None:
         """Start it, in the environment that the device needs.
 
         Args:
@@ -79,7 +79,7 @@ class Measurer:
         self.waiting += 1
         self._link.send(job)
 
-    def poll(self, timeout_s: float) -> tuple[str, Report | Failure, float] | None:
+    def poll(self, timeout_s: float) -> tuple[str, Report | ExecutorFailure, float] | None:
         """A job's id, its answer and the seconds from its begin to that, if there is one in time.
 
         Raises:
@@ -102,7 +102,7 @@ class Measurer:
         self._process.join()
 
 
-class Station:
+class MeasurerSlot:
     """A place at a card: a measurer that is replaced when it is gone or silent, and what it was told of.
 
     Args:
@@ -116,7 +116,7 @@ class Station:
         latest: Operator of the job that was sent last.
     """
 
-    def __init__(self, device: Device, seat: Seat = FIRST_CARD, *, briefly: bool = True) -> None:
+    def __init__(self, device: Device, seat: CardShare = FIRST_CARD, *, briefly: bool = True) -> None:
         self.device = device
         self._hire = partial(Measurer, device, seat, briefly=briefly)
         self._measurer = self._hire()
@@ -126,7 +126,7 @@ class Station:
         self._spent_before: Counter[str] = Counter()
         self._answered_at = time.monotonic()
 
-    def __enter__(self) -> "Station":
+    def __enter__(self) -> "MeasurerSlot":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -156,7 +156,9 @@ class Station:
         with suppress(OSError):  # Whoever collects finds it gone.
             self._measurer.send(job)
 
-    def collect(self, timeout_s: float) -> Iterator[tuple[MeasureJob, TracedVariant, Report | Failure, float | None]]:
+    def collect(
+        self, timeout_s: float
+    ) -> Iterator[tuple[MeasureJob, TracedVariant, Report | ExecutorFailure, float | None]]:
         """Jobs that were answered, what they asked about, the answers, and the seconds that each took.
 
         Seconds are the measurer's own, from when it begins a job until it has the answer, however late that is
@@ -173,7 +175,7 @@ class Station:
         if lost:
             yield (*self._replace(lost), None)
 
-    def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, Failure]:
+    def _replace(self, reason: str) -> tuple[MeasureJob, TracedVariant, ExecutorFailure]:
         """Start another measurer, which does all jobs but the one that the last one was at."""
         self._measurer.close()
         self._spent_before = self.spent_s
@@ -183,10 +185,10 @@ class Station:
         for waiting, _ in self._sent.values():
             self._measurer.send(waiting)
         self._answered_at = time.monotonic()
-        return job, variant, Failure(error=f"a measurer was replaced: {reason}", transient=True)
+        return job, variant, ExecutorFailure(error=f"a measurer was replaced: {reason}", transient=True)
 
 
-def _work(link: Connection, device: Device, seat: Seat, briefly: bool) -> None:
+def _work(link: Connection, device: Device, seat: CardShare, briefly: bool) -> None:
     """What the process does until nobody listens any more."""
     try:
         bench = open_device(device, "landscape", seat)
@@ -211,9 +213,9 @@ def _work(link: Connection, device: Device, seat: Seat, briefly: bool) -> None:
             begun = time.perf_counter()
             try:
                 measure = bench.measure_briefly if briefly and isinstance(bench, CudaDevice) else bench.measure
-                answer: Report | Failure = measure(job)
+                answer: Report | ExecutorFailure = measure(job)
             except WorkerError as error:
-                answer = Failure(error=f"{type(error).__name__}: {error}", transient=True)
+                answer = ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=True)
             link.send((job.id, answer, time.perf_counter() - begun, bench.spent_s))
             idle_since = time.monotonic()
     except (EOFError, OSError):

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.figures import Figures, Row, device_of
+from benchmarks.figures import FigureRows, Row, device_of
 from benchmarks.record import RESULTS
 from workers.protocol import Device
 
@@ -56,7 +56,7 @@ def steps_of(device: Device, evaluations: int, seconds: int) -> Iterator[tuple[s
     yield "benchmark", f"python {PACKAGE}/benchmark.py", (*PYTHON, f"{PACKAGE}/benchmark.py")
 
 
-class Way:
+class NewcomerRun:
     """The folder of a newcomer.
 
     Args:
@@ -123,10 +123,10 @@ def main() -> None:
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--device", type=Device.parse, help="instead of the card's, such as model:sm_90")
     chosen = options.parse_args()
-    figures = Figures(chosen.out, "newcomer", chosen.card)
+    figures = FigureRows(chosen.out, "newcomer", chosen.card)
     device = chosen.device or device_of(chosen.card)
     with tempfile.TemporaryDirectory() as folder:
-        way = Way(Path(folder), chosen.card)
+        way = NewcomerRun(Path(folder), chosen.card)
         way.write_definition()
         typed = "reef operators seed ./relu2_gate > relu2_gate/seed.py"
         row, seed = way.take("seed", typed, (*REEF, "operators", "seed", "./relu2_gate"))

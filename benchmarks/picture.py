@@ -11,7 +11,7 @@ from rich.console import Console
 
 from archive.store import Store
 from service.api.schemas import Archive
-from service.cli.pictures import elite_table, heat_map
+from service.cli.heat_map import elite_table, heat_map
 from service.settings import Settings
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

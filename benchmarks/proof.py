@@ -20,12 +20,12 @@ from typing import Any
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
-from benchmarks.contenders import BestOfN, Contender, HillClimbing, Ours
+from benchmarks.contenders import BestOfN, Contender, HillClimbing, KernelreefSearch
 from benchmarks.curves import draw
 from benchmarks.efforts import NEVER, efforts, evaluations_to
-from benchmarks.peers import OpenEvolve, Ribs, installed
+from benchmarks.other_searches import OpenEvolveSearch, PyribsSearch, installed
 from benchmarks.record import RESULTS, write
-from benchmarks.recorded_space import Kernel, Space, load
+from benchmarks.recorded_space import RecordedKernel, RecordedSpace, load
 
 ASKS_AN_EVALUATION = 40
 """A contender that keeps asking for what was judged before has nothing new to say."""
@@ -35,26 +35,26 @@ DIGITS = 5
 BASIS = "best of N"
 Row = dict[str, Any]
 
-CONTENDERS: dict[str, Callable[[Space, int], Contender]] = {
-    "ours": Ours,
-    "ours, screening on": partial(Ours, screened=True),
-    "ours, screening on, bandit off": partial(Ours, screened=True, bandit=False),
-    "ours, bandit off": partial(Ours, bandit=False),
-    "ours, optimistic and uniform": partial(Ours, shares={"optimistic": 0.5, "uniform": 0.5}),
-    "ours, optimistic alone": partial(Ours, shares={"optimistic": 1.0}),
-    "ours, target cell alone": partial(Ours, shares={"target_cell": 1.0}),
+CONTENDERS: dict[str, Callable[[RecordedSpace, int], Contender]] = {
+    "ours": KernelreefSearch,
+    "ours, screening on": partial(KernelreefSearch, screened=True),
+    "ours, screening on, bandit off": partial(KernelreefSearch, screened=True, bandit=False),
+    "ours, bandit off": partial(KernelreefSearch, bandit=False),
+    "ours, optimistic and uniform": partial(KernelreefSearch, shares={"optimistic": 0.5, "uniform": 0.5}),
+    "ours, optimistic alone": partial(KernelreefSearch, shares={"optimistic": 1.0}),
+    "ours, target cell alone": partial(KernelreefSearch, shares={"target_cell": 1.0}),
     BASIS: BestOfN,
     "hill climbing": HillClimbing,
-    "pyribs": Ribs,
-    "OpenEvolve": OpenEvolve,
+    "pyribs": PyribsSearch,
+    "OpenEvolve": OpenEvolveSearch,
 }
 """Who competes, by name."""
 NEEDS = {"pyribs": "ribs", "OpenEvolve": "openevolve"}
 
 
-def compete(contender: Contender, evaluations: int) -> tuple[list[Kernel], list[float]]:
+def compete(contender: Contender, evaluations: int) -> tuple[list[RecordedKernel], list[float]]:
     """Let a contender search; the kernels it had judged, and the best objective after each."""
-    judged: dict[int, Kernel] = {}
+    judged: dict[int, RecordedKernel] = {}
     curve: list[float] = []
     for _ in range(ASKS_AN_EVALUATION * evaluations):
         kernel = contender.ask()
@@ -67,7 +67,7 @@ def compete(contender: Contender, evaluations: int) -> tuple[list[Kernel], list[
     return list(judged.values()), curve
 
 
-def qd_score(space: Space, judged: Iterable[Kernel]) -> tuple[float, float]:
+def qd_score(space: RecordedSpace, judged: Iterable[RecordedKernel]) -> tuple[float, float]:
     """Sum of the best objectives of the filled cells, and the share of cells that are filled."""
     held: dict[int, float] = {}
     for kernel in judged:
@@ -76,7 +76,7 @@ def qd_score(space: Space, judged: Iterable[Kernel]) -> tuple[float, float]:
     return sum(held.values()), len(held) / space.grid.cells
 
 
-def portfolio_gain(judged: Iterable[Kernel]) -> float | None:
+def portfolio_gain(judged: Iterable[RecordedKernel]) -> float | None:
     """What a dispatcher that takes the fastest elite of each shape gains over the single best kernel."""
     correct = [kernel for kernel in judged if kernel.speedups]
     if not correct:
@@ -86,7 +86,7 @@ def portfolio_gain(judged: Iterable[Kernel]) -> float | None:
     return _mean([max(kernel.speedups[shape] for kernel in correct) for shape in shapes]) / single
 
 
-def run(space: Space, name: str, seed: int, evaluations: int) -> Row:
+def run(space: RecordedSpace, name: str, seed: int, evaluations: int) -> Row:
     """One contender in one space with one seed."""
     contender = CONTENDERS[name](space, seed)
     judged, curve = compete(contender, evaluations)
@@ -105,7 +105,7 @@ def run(space: Space, name: str, seed: int, evaluations: int) -> Row:
         "portfolio_gain": portfolio_gain(judged),
         "curve": [round(best, DIGITS) for best in curve],
     }
-    if isinstance(contender, Ours):
+    if isinstance(contender, KernelreefSearch):
         row |= {"aimed": contender.aimed, "hits": contender.hits, "screened_out": contender.screened_out}
     return row
 
@@ -149,7 +149,7 @@ def _summary(operator: str, name: str, group: Sequence[Row], level: float | None
     }
 
 
-def spaces(folder: Path, axes: Sequence[str]) -> dict[str, Space]:
+def spaces(folder: Path, axes: Sequence[str]) -> dict[str, RecordedSpace]:
     """Every landscape of a folder, by operator."""
     grid = Grid([DESCRIPTORS[name].axis for name in axes])
     paths = sorted({*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")}, reverse=True)

@@ -14,10 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from archive.grid import Grid
-from archive.records import Axis
+from archive.records import AxisRecord
 
 FIXTURE = Path(__file__).parents[1] / "tests" / "archive" / "pyribs.json"
-AXES = (Axis("programs_per_sm", 4), Axis("num_warps", 3), Axis("registers", 2))
+AXES = (AxisRecord("programs_per_sm", 4), AxisRecord("num_warps", 3), AxisRecord("registers", 2))
 OFFERS = 150
 LEFT_EMPTY = 3
 """Cells at the end of the grid that nobody is offered for, so that coverage stays below 1."""

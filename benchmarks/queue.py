@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.record import write
 from service.embedded import EmbeddedServer
 from workers.protocol import Operator, Outcome, Shape, TraceJob, TraceReport
-from workers.queue import Dispatcher, Lessee
+from workers.queue import Dispatcher, LeaseClient
 
 OPERATOR = Operator.model_validate(
     {
@@ -36,7 +36,7 @@ OPERATOR = Operator.model_validate(
 
 def work(url: str, worker: str) -> None:
     """Report on every job at once, until terminated."""
-    lessee = Lessee(url, worker, target="sm_90")
+    lessee = LeaseClient(url, worker, target="sm_90")
     while True:
         lease = lessee.lease(block_ms=1_000)
         if lease is not None and isinstance(lease.job, TraceJob):

@@ -22,7 +22,7 @@ JOINT = " + "
 
 
 @dataclass(frozen=True)
-class Kernel:
+class RecordedKernel:
     """One recorded source.
 
     Attributes:
@@ -48,7 +48,7 @@ class Kernel:
     readings: Mapping[str, object]
 
 
-class Space:
+class RecordedSpace:
     """What was recorded of one operator.
 
     Attributes:
@@ -68,7 +68,7 @@ class Space:
         self._weights = {s.key: s.weight for s in session.shapes if s.role is ShapeRole.BENCHMARK}
         self._first = next(shape for shape in session.shapes if shape.role is ShapeRole.BENCHMARK)
         self._seed_us = _seed_us(landscape, self._weights)
-        self.kernels: list[Kernel] = []
+        self.kernels: list[RecordedKernel] = []
         points = set()
         for source in landscape.sources.values():
             point = (source.template, *sorted(source.parameters.items()))
@@ -80,7 +80,7 @@ class Space:
                 continue
             best = max((b for b in bundles if b is not None), key=self._objective_or_zero, default=None)
             self.kernels.append(self._kernel(source.template, source.parameters, best))
-        self._by_template: dict[str, list[Kernel]] = {}
+        self._by_template: dict[str, list[RecordedKernel]] = {}
         for kernel in self.kernels:
             self._by_template.setdefault(kernel.template, []).append(kernel)
 
@@ -90,7 +90,7 @@ class Space:
         return max(kernel.objective for kernel in self.kernels if kernel.objective is not None)
 
     @cached_property
-    def seed(self) -> Kernel:
+    def seed(self) -> RecordedKernel:
         """The first seed as it stands."""
         return next(kernel for kernel in self.kernels if kernel.path == "seed" and kernel.objective is not None)
 
@@ -100,32 +100,32 @@ class Space:
         paths = {id: frozenset(self.templates[id].path.split(JOINT)) for id in self._by_template}
         return {one: [two for two in paths if len(paths[one] ^ paths[two]) == 1] for one in paths}
 
-    def draw(self, rng: random.Random) -> Kernel:
+    def draw(self, rng: random.Random) -> RecordedKernel:
         """Any kernel."""
         return rng.choice(self.kernels)
 
-    def tune(self, kernel: Kernel, rng: random.Random) -> Kernel | None:
+    def tune(self, kernel: RecordedKernel, rng: random.Random) -> RecordedKernel | None:
         """Other values of its parameters; None if its template has no other kernel."""
         return _any(self.tunings(kernel), rng)
 
-    def rewrite(self, kernel: Kernel, rng: random.Random) -> Kernel | None:
+    def rewrite(self, kernel: RecordedKernel, rng: random.Random) -> RecordedKernel | None:
         """Another template beside its own, with values as near as was recorded; None if there is none."""
         beside = self._beside[kernel.template]
         return _any(self.rewritings(kernel, rng.choice(beside)), rng) if beside else None
 
-    def cross(self, kernel: Kernel, other: Kernel, rng: random.Random) -> Kernel | None:
+    def cross(self, kernel: RecordedKernel, other: RecordedKernel, rng: random.Random) -> RecordedKernel | None:
         """The template of one with values near the other's."""
         return _any(_near([near for near in self._by_template[kernel.template] if near is not kernel], other), rng)
 
-    def tunings(self, kernel: Kernel) -> list[Kernel]:
+    def tunings(self, kernel: RecordedKernel) -> list[RecordedKernel]:
         """All that `tune` may lead to."""
         return _near([other for other in self._by_template[kernel.template] if other is not kernel], kernel)
 
-    def rewritings(self, kernel: Kernel, template: str) -> list[Kernel]:
+    def rewritings(self, kernel: RecordedKernel, template: str) -> list[RecordedKernel]:
         """All that `rewrite` may lead to in a template beside a kernel's own."""
         return _near(self._by_template[template], kernel)
 
-    def beside(self, kernel: Kernel) -> Sequence[str]:
+    def beside(self, kernel: RecordedKernel) -> Sequence[str]:
         """Templates that one rule more or less leads to."""
         return self._beside[kernel.template]
 
@@ -140,7 +140,7 @@ class Space:
             sum(w * log(self._seed_us[key] / bundle.times[key].high) for key, w in self._weights.items()) / total
         )
 
-    def _kernel(self, template: str, parameters: Mapping[str, int], bundle: RecordedBundle | None) -> Kernel:
+    def _kernel(self, template: str, parameters: Mapping[str, int], bundle: RecordedBundle | None) -> RecordedKernel:
         objective = None if bundle is None else self._objective(bundle)
         readings = {} if bundle is None else bundle.readings[self._first.key].model_dump(mode="json")
         speedups = (
@@ -148,7 +148,7 @@ class Space:
             if bundle is None or objective is None
             else {key: self._seed_us[key] / bundle.times[key].mid for key in self._weights}
         )
-        return Kernel(
+        return RecordedKernel(
             number=len(self.kernels),
             template=template,
             path=self.templates[template].path,
@@ -161,13 +161,13 @@ class Space:
         )
 
 
-def load(path: Path, grid: Grid) -> Space:
+def load(path: Path, grid: Grid) -> RecordedSpace:
     """Read a landscape's file as a space.
 
     Raises:
         ToolMissing: If it is none.
     """
-    return Space(read(path), grid)
+    return RecordedSpace(read(path), grid)
 
 
 def _seed_us(landscape: Landscape, weights: Mapping[str, float]) -> dict[str, float]:
@@ -181,12 +181,12 @@ def _seed_us(landscape: Landscape, weights: Mapping[str, float]) -> dict[str, fl
     raise ValueError("the seed itself was not recorded: record longer")
 
 
-def _near(others: Sequence[Kernel], kernel: Kernel) -> list[Kernel]:
+def _near(others: Sequence[RecordedKernel], kernel: RecordedKernel) -> list[RecordedKernel]:
     """Those nearest to a kernel's values."""
     return sorted(others, key=lambda other: (distance(other.parameters, kernel.parameters), other.number))[:NEAREST]
 
 
-def _any(found: Sequence[Kernel], rng: random.Random) -> Kernel | None:
+def _any(found: Sequence[RecordedKernel], rng: random.Random) -> RecordedKernel | None:
     return rng.choice(found) if found else None
 
 

@@ -38,20 +38,20 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from archive.records import Search, SearchState
-from benchmarks.compared import NOT_REACHED, conclude, lines_of
-from benchmarks.comparing import REASON_CHARS, Compare, compared, figures_of
-from benchmarks.figures import Figures, Lines, Row, device_of, share_of
+from archive.records import SearchRecord, SearchState
+from benchmarks.baseline_comparison import REASON_CHARS, Compare, compared, figures_of
+from benchmarks.comparison_report import NOT_REACHED, conclude, lines_of
+from benchmarks.figures import FigureRows, LineLog, Row, device_of, share_of
 from benchmarks.record import RESULTS
-from benchmarks.suites import SUITES, Entry, Rates, suite
+from benchmarks.suites import SUITES, CardRates, SuiteEntry, suite
+from service.analysis.kernelbench import speedups_of
 from service.coordinator import Coordinator
 from service.errors import Conflict, ServiceError
-from service.judging.reports import reports_on
+from service.evaluation.reports import reports_on
 from service.logs import configure
 from service.metrics import METRICS
+from service.requests import SearchRequest
 from service.settings import Settings, usable_cores
-from service.steering.requests import SearchRequest
-from service.telling.kernelbench import speedups_of
 from workers.baselines import BaselineProcess
 from workers.protocol import Bundle, Device, Ratio
 
@@ -66,7 +66,7 @@ ENDED = (SearchState.DONE, SearchState.FAILED, SearchState.STOPPED)
 
 
 @dataclass(frozen=True)
-class Terms:
+class SearchTerms:
     """How rows are searched for.
 
     Attributes:
@@ -104,7 +104,7 @@ def seconds_for(left_s: float, rows: int, around_s: float, most_s: float) -> flo
     return SHORTEST_S if left_s >= around_s + SHORTEST_S else 0.0
 
 
-class Notes:
+class RowLog:
     """What becomes of rows: lines of a file, and words for whoever waits.
 
     Args:
@@ -112,10 +112,10 @@ class Notes:
         device: Where rows are searched for.
     """
 
-    def __init__(self, lines: Lines, device: Device) -> None:
+    def __init__(self, lines: LineLog, device: Device) -> None:
         self._lines, self._device = lines, device
 
-    def __call__(self, entry: Entry, row: Row) -> None:
+    def __call__(self, entry: SuiteEntry, row: Row) -> None:
         """Note what is known of a row."""
         head = {"kind": "row", "row": entry.key, "operator": entry.operator, "shape": entry.shape}
         self._lines.add({**head, "device": self._device.name, **row})
@@ -123,7 +123,7 @@ class Notes:
         print(entry.key, json.dumps(shown), flush=True)
 
 
-class Lane:
+class CardQueue:
     """Rows one after the other on one card.
 
     Args:
@@ -133,13 +133,15 @@ class Lane:
         compare: Compares what was found, when its search has ended; None where nothing is compared.
     """
 
-    def __init__(self, coordinator: Coordinator, terms: Terms, note: Notes, compare: Compare | None = None) -> None:
+    def __init__(
+        self, coordinator: Coordinator, terms: SearchTerms, note: RowLog, compare: Compare | None = None
+    ) -> None:
         self._coordinator, self._terms, self._note, self._compare = coordinator, terms, note, compare
         self._around_s: list[float] = []
 
-    async def run(self, entries: Sequence[Entry]) -> None:
+    async def run(self, entries: Sequence[SuiteEntry]) -> None:
         """Search for all, as long as there is time; the next one's reference is ready when its turn comes."""
-        ahead: Search | None = None
+        ahead: SearchRecord | None = None
         for number, (entry, upcoming) in enumerate(zip_longest(entries, entries[1:])):
             # Not the median: a few rows that took long would keep all others from being begun.
             around_s = min(self._around_s, default=AROUND_S)
@@ -165,7 +167,7 @@ class Lane:
                 self._note(entry, {**row, **await compared(self._compare, entry, search.graphs, best)})
             self._around_s.append(time.monotonic() - started - row["search_s"])
 
-    async def _waiting(self, entry: Entry) -> Search:
+    async def _waiting(self, entry: SuiteEntry) -> SearchRecord:
         """A search that exports its reference, and then waits for its turn."""
         terms = self._terms
         # What is compared in the end need not be made ready before the first kernel is judged.
@@ -179,7 +181,7 @@ class Lane:
         )
         return await self._coordinator.pause((await self._coordinator.submit(request)).id)
 
-    async def _ready(self, search: Search) -> Search:
+    async def _ready(self, search: SearchRecord) -> SearchRecord:
         """Let a search go on until its seeds are judged; it is stopped if that takes too long."""
         limit = min(time.monotonic() + self._terms.ready_s, self._terms.until)
         search = await self._coordinator.store.searches.get(search.id)
@@ -190,7 +192,9 @@ class Lane:
             search = await self._coordinator.store.searches.get(search.id)
         return search
 
-    async def _row(self, entry: Entry, search: Search, seconds: float, ready: Row) -> tuple[Row, Bundle | None]:
+    async def _row(
+        self, entry: SuiteEntry, search: SearchRecord, seconds: float, ready: Row
+    ) -> tuple[Row, Bundle | None]:
         """Search for one entry; what is known of it, and the best kernel's bundle."""
         running, before = time.monotonic(), spent()
         while search.state is SearchState.RUNNING and time.monotonic() - running < seconds:
@@ -208,7 +212,7 @@ class Lane:
         self._note(entry, row)
         return row, best
 
-    async def _found(self, search: Search) -> tuple[Row, Bundle | None]:
+    async def _found(self, search: SearchRecord) -> tuple[Row, Bundle | None]:
         """What a search came to, and the best kernel's bundle if it found a correct one."""
         store, device = self._coordinator.store, self._terms.device.name
         progress = await store.elites.progress(search.id, device, 240)
@@ -259,7 +263,7 @@ def spent_since(before: Mapping[str, float]) -> dict[str, float]:
     return {name: round(total - before.get(name, 0.0), 2) for name, total in spent().items()}
 
 
-def measured_rates(card: int) -> tuple[Rates, Row]:
+def measured_rates(card: int) -> tuple[CardRates, Row]:
     """What a card manages, as floors take it and as it was measured; by a process that ends before anything else.
 
     Raises:
@@ -270,10 +274,10 @@ def measured_rates(card: int) -> tuple[Rates, Row]:
     if ended.returncode != 0:
         raise SystemExit(f"the card's rates cannot be measured: {ended.stderr[-500:]}")
     said: Row = json.loads(ended.stdout.splitlines()[-1])
-    return Rates(max(said["copied_bytes_per_s"], said["read_bytes_per_s"]), said["matrix_flops_per_s"]), said
+    return CardRates(max(said["copied_bytes_per_s"], said["read_bytes_per_s"]), said["matrix_flops_per_s"]), said
 
 
-def left_of(entries: Sequence[Entry], lines: Lines, *, measured: bool) -> list[Entry]:
+def left_of(entries: Sequence[SuiteEntry], lines: LineLog, *, measured: bool) -> list[SuiteEntry]:
     """Rows that have no figures yet."""
     rows = [row for row in lines.rows if row["kind"] == "row"]
     done = {row["row"] for row in rows if (row.get("reef_us") if measured else row.get("objective"))}
@@ -281,7 +285,11 @@ def left_of(entries: Sequence[Entry], lines: Lines, *, measured: bool) -> list[E
 
 
 async def search_all(
-    options: argparse.Namespace, terms: Terms, entries: Sequence[Entry], note: Notes, compare: Compare | None = None
+    options: argparse.Namespace,
+    terms: SearchTerms,
+    entries: Sequence[SuiteEntry],
+    note: RowLog,
+    compare: Compare | None = None,
 ) -> None:
     """Search for rows on one card; what was found is compared if there is something that compares."""
     with tempfile.TemporaryDirectory() as folder:
@@ -292,7 +300,7 @@ async def search_all(
         configure(settings)
         coordinator = await Coordinator.open(settings)
         try:
-            await Lane(coordinator, terms, note, compare).run(entries)
+            await CardQueue(coordinator, terms, note, compare).run(entries)
         finally:
             await coordinator.close()
             log = Path(folder) / "workers.log"
@@ -300,7 +308,7 @@ async def search_all(
                 (options.out / "workers.log").write_text(log.read_text(errors="replace")[-LOG_CHARS:])
 
 
-def terms_of(options: argparse.Namespace) -> Terms:
+def terms_of(options: argparse.Namespace) -> SearchTerms:
     """What a command line says about searches; whatever comes after sees its card alone, as the first one.
 
     Workers take the first card of a class.
@@ -312,7 +320,7 @@ def terms_of(options: argparse.Namespace) -> Terms:
     device = options.device or device_of(options.card)
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=str(options.card))
     emitters = tuple(options.emitters.split(","))
-    return Terms(device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, until)
+    return SearchTerms(device, options.evaluations, options.seconds, options.ready_s, options.seed, emitters, until)
 
 
 def main() -> None:
@@ -325,21 +333,21 @@ def main() -> None:
     every = [entry for name in options.suite for entry in suite(name)]
     entries = [entry for entry in every if re.search(options.only, entry.key)][first::step]
     path = options.out / f"{'-'.join(options.suite)}.jsonl"
-    with closing(Lines(path)) as lines, closing(BaselineProcess(0)) as process:
+    with closing(LineLog(path)) as lines, closing(BaselineProcess(0)) as process:
         compare = None
         if terms.device.measures:
             rates, said = measured_rates(0)
             lines.add({"kind": "rates", "card": options.card, **said})
             compare = partial(figures_of, device=terms.device, rates=rates, process=process)
         left = left_of(entries, lines, measured=terms.device.measures)
-        asyncio.run(search_all(options, terms, left, Notes(lines, terms.device), compare))
+        asyncio.run(search_all(options, terms, left, RowLog(lines, terms.device), compare))
     _conclude(options, [path])
 
 
 def _conclude(options: argparse.Namespace, paths: Sequence[Path], card: int = 0) -> None:
     """Say what follows from files of lines, suite by suite."""
     for name in options.suite:
-        order, figures = [entry.key for entry in suite(name)], Figures(options.out, name, card)
+        order, figures = [entry.key for entry in suite(name)], FigureRows(options.out, name, card)
         lines = [line for path in paths for line in lines_of(path, figures)]
         mine = [line for line in lines if line["kind"] != "row" or line["row"] in order]
         conclude(mine, order, name, figures, options.out)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from service.emitters.parameters import Parameter
+from service.emitters.parameters import TunableParameter
 from service.emitters.rules import RULES
 from service.emitters.tune import read, write
 from service.operators.sources import normalise
-from workers.landscape import Template, text_digest
+from workers.landscape import RecordedTemplate, text_digest
 from workers.protocol import Operator
 
 DEPTH = 2
@@ -36,34 +36,34 @@ POINTS_A_TEMPLATE = 256
 
 
 @dataclass(frozen=True)
-class Point:
+class ParameterPoint:
     """One source: a template with values for some of its parameters; the others are as they stand in the template."""
 
     operator: str
-    template: Template
+    template: RecordedTemplate
     values: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Written:
+class RenderedPoint:
     """A point's text and its digest, with the values of all parameters."""
 
-    point: Point
+    point: ParameterPoint
     source: str
     digest: str
     parameters: Mapping[str, int]
 
 
-def templates(operator: Operator, target: str) -> list[Template]:
+def templates(operator: Operator, target: str) -> list[RecordedTemplate]:
     """The seeds, and what up to `DEPTH` rules make of them, no two with the same structure; the shortest ways first."""
-    found: dict[str, Template] = {}
+    found: dict[str, RecordedTemplate] = {}
     front = [("seed" if index == 0 else f"seed {index}", seed) for index, seed in enumerate(operator.seeds)]
     for depth in range(DEPTH + 1):
         fresh = []
         for path, source in front:
             shape = _structure(source, target)
             if shape not in found:
-                found[shape] = Template(id=text_digest(shape)[:12], path=path, source=source)
+                found[shape] = RecordedTemplate(id=text_digest(shape)[:12], path=path, source=source)
                 fresh.append((path, source))
         front = [
             (f"{path} + {name}", changed)
@@ -74,7 +74,7 @@ def templates(operator: Operator, target: str) -> list[Template]:
     return list(found.values())
 
 
-def ladder(parameter: Parameter) -> Sequence[int]:
+def ladder(parameter: TunableParameter) -> Sequence[int]:
     """Values of a parameter that are recorded; its own is always among them."""
     known = next((values for end, values in WORTHWHILE.items() if parameter.name.split(".")[-1].startswith(end)), None)
     if known is None:
@@ -83,21 +83,23 @@ def ladder(parameter: Parameter) -> Sequence[int]:
     return sorted({value for value in known if value in parameter.ladder} | set(own))
 
 
-def points(operator: Operator, target: str) -> Iterator[Point]:
+def points(operator: Operator, target: str) -> Iterator[ParameterPoint]:
     """The whole space: every template as it is first, then all their other points, mixed. Some have equal texts."""
     found = templates(operator, target)
-    mixed = [Point(operator.name, template, values) for template in found for values in _grid(template, target)]
+    mixed = [
+        ParameterPoint(operator.name, template, values) for template in found for values in _grid(template, target)
+    ]
     random.Random(f"points of {operator.name}").shuffle(mixed)
-    yield from (Point(operator.name, template, {}) for template in found)
+    yield from (ParameterPoint(operator.name, template, {}) for template in found)
     yield from mixed
 
 
-def written(point: Point, target: str) -> Written:
+def written(point: ParameterPoint, target: str) -> RenderedPoint:
     """Write a point down, in some ten milliseconds. A template as it is keeps its text, and is looked up by it."""
     found = read(point.template.source, target)
     own = {item.name: item.value for item in found if item.value is not None}
     source = write(point.template.source, target, point.values) if point.values else point.template.source
-    return Written(point, source, text_digest(source), {**own, **point.values})
+    return RenderedPoint(point, source, text_digest(source), {**own, **point.values})
 
 
 def _structure(source: str, target: str) -> str:
@@ -105,7 +107,7 @@ def _structure(source: str, target: str) -> str:
     return normalise(write(source, target, {item.name: item.ladder[0] for item in read(source, target)}))
 
 
-def _grid(template: Template, target: str) -> list[dict[str, int]]:
+def _grid(template: RecordedTemplate, target: str) -> list[dict[str, int]]:
     """Points of one template: all of them, or as many drawn."""
     names = [(item.name, ladder(item)) for item in read(template.source, target)]
     if prod(len(values) for _, values in names) <= POINTS_A_TEMPLATE:

@@ -15,7 +15,7 @@ from workers.protocol import DTYPE_BYTES, Operator, View
 
 
 @dataclass(frozen=True)
-class Entry:
+class SuiteEntry:
     """One row: an operator at one shape.
 
     Attributes:
@@ -48,12 +48,12 @@ class Entry:
         return {**spec, "shapes": [{"dims": dict(self.dims), "weight": 1.0}]}
 
 
-def _rows(operator: str, *shapes: Mapping[str, int]) -> list[Entry]:
-    return [Entry(operator, shape) for shape in shapes]
+def _rows(operator: str, *shapes: Mapping[str, int]) -> list[SuiteEntry]:
+    return [SuiteEntry(operator, shape) for shape in shapes]
 
 
-def _matmul(size: int) -> Entry:
-    return Entry("matmul", {"M": size, "K": size, "N": size}, 2.0 * size**3)
+def _matmul(size: int) -> SuiteEntry:
+    return SuiteEntry("matmul", {"M": size, "K": size, "N": size}, 2.0 * size**3)
 
 
 _WIDE = ({"M": 8192, "N": 8192}, {"M": 4096, "N": 4096}, {"M": 1024, "N": 32768})
@@ -67,25 +67,25 @@ ANCHOR = (
     *_rows("gelu", {"M": 8192, "N": 14336}),
     *_rows("rope", {"B": 4, "H": 32, "T": 4096, "D": 128}),
     *_rows("quantize_fp8", {"M": 4096, "N": 8192}),
-    Entry("w4a16_matmul", {"M": 16, "G": 32, "N": 4096}, 2.0 * 16 * 4096 * 4096),
+    SuiteEntry("w4a16_matmul", {"M": 16, "G": 32, "N": 4096}, 2.0 * 16 * 4096 * 4096),
     _matmul(4096),
     _matmul(8192),
-    Entry("gate_up_swiglu", {"M": 4096, "K": 4096, "N": 14336}, 4.0 * 4096 * 4096 * 14336),
+    SuiteEntry("gate_up_swiglu", {"M": 4096, "K": 4096, "N": 14336}, 4.0 * 4096 * 4096 * 14336),
     *_rows("lm_head_sparse", {"B": 32, "T": 512, "K": 768, "V": 30522}),
     # Of a row's 4096 scores half are needed, in two products of 128 each.
-    Entry("attention", {"B": 4, "H": 32, "T": 4096, "D": 128}, 4.0 * 4 * 32 * 128 * (4096 * 4097 / 2)),
+    SuiteEntry("attention", {"B": 4, "H": 32, "T": 4096, "D": 128}, 4.0 * 4 * 32 * 128 * (4096 * 4097 / 2)),
 )
 """23 rows."""
 
 
-def rest() -> tuple[Entry, ...]:
+def rest() -> tuple[SuiteEntry, ...]:
     """Operators of the catalogue that the anchor suite leaves out, each at its first benchmark shape."""
     anchored = {entry.operator for entry in ANCHOR}
     left = (operator for name, operator in load_catalogue().items() if name not in anchored)
-    return tuple(Entry(operator.name, operator.shapes[0].dims) for operator in left)
+    return tuple(SuiteEntry(operator.name, operator.shapes[0].dims) for operator in left)
 
 
-def suite(name: str) -> tuple[Entry, ...]:
+def suite(name: str) -> tuple[SuiteEntry, ...]:
     """A suite's rows by its name.
 
     Raises:
@@ -98,7 +98,7 @@ SUITES = ("anchor", "catalogue")
 
 
 @dataclass(frozen=True)
-class Rates:
+class CardRates:
     """What the card of a run managed: bytes read or copied a second, and dense bfloat16 operations a second."""
 
     bytes_per_s: float
@@ -111,6 +111,6 @@ def moved_bytes(operator: Operator, dims: dict[str, int], results: Iterable[View
     return operator.input_bytes(dims) + written
 
 
-def floor_us(moved: int, flops: float, rates: Rates) -> float:
+def floor_us(moved: int, flops: float, rates: CardRates) -> float:
     """The least time of a row, microseconds: that of its bytes or that of its operations, whichever is longer."""
     return max(moved / rates.bytes_per_s, flops / rates.flops_per_s) * 1e6

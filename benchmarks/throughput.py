@@ -40,10 +40,10 @@ from threading import Thread
 from typing import Any
 
 from benchmarks.card import over_pacer
-from benchmarks.figures import Allowance, Figures, Lines, Row, device_of, read_lines, share_of
-from benchmarks.landscape import LOOK_S, SAID_S, SPARE_CORES, Tracers, space_of, supplied
-from benchmarks.measurer import Station
-from benchmarks.space import Written
+from benchmarks.figures import FigureRows, LineLog, Row, TimeAllowance, device_of, read_lines, share_of
+from benchmarks.landscape import LOOK_S, SAID_S, SPARE_CORES, TracerPool, space_of, supplied
+from benchmarks.measurer import MeasurerSlot
+from benchmarks.space import RenderedPoint
 from service.operators.shapes import all_shapes
 from tests.gpu.benches import cores
 from tests.gpu.contracts import SHAPES_SEED, operators
@@ -51,14 +51,14 @@ from workers.devices.cuda import PAIRS
 from workers.errors import WorkerError
 from workers.protocol import (
     BenchmarkShape,
+    CardShare,
     Device,
-    Failure,
+    ExecutorFailure,
     Graph,
     MeasureJob,
     Operator,
     Outcome,
     Report,
-    Seat,
     TracedVariant,
     TraceJob,
     TraceReport,
@@ -105,7 +105,7 @@ def contract(name: str) -> Operator:
 
 
 @dataclass
-class Contest:
+class OperatorCase:
     """One operator: what its candidates are judged by.
 
     Attributes:
@@ -131,7 +131,7 @@ class Contest:
             **({} if source else {"deadline_s": EXPORT_S}),
         )
 
-    def prepare(self, tracers: Tracers, target: str) -> None:
+    def prepare(self, tracers: TracerPool, target: str) -> None:
         """Export the reference and trace the pacer.
 
         Raises:
@@ -142,13 +142,13 @@ class Contest:
             for name, source in (("reference", None), ("pacer", self.operator.seeds[0]))
         ]
         for report in (future.result() for future in asked):
-            if isinstance(report, Failure) or report.outcome is not Outcome.CORRECT:
+            if isinstance(report, ExecutorFailure) or report.outcome is not Outcome.CORRECT:
                 raise WorkerError(f"{self.operator.name} cannot be judged: {report}"[:500])
             self.graphs = report.graphs or self.graphs
             self.pacer = report.variants[0] if report.variants else self.pacer
 
 
-class Gauge:
+class CardUtilisation:
     """How busy the card is, in per cent of the time, by its own counters; nothing where there is no `nvidia-smi`."""
 
     def __init__(self, card: int) -> None:
@@ -186,7 +186,7 @@ def processor_ticks() -> tuple[int, int]:
 
 
 @dataclass
-class Stretch:
+class Phase:
     """One phase of one operator under way.
 
     Attributes:
@@ -203,8 +203,8 @@ class Stretch:
     """
 
     phase: str
-    contest: Contest
-    allowance: Allowance
+    contest: OperatorCase
+    allowance: TimeAllowance
     processes: int
     benches: int = 1
     started: float = field(default_factory=time.monotonic)
@@ -230,7 +230,7 @@ class Stretch:
         }
 
 
-class Flow:
+class Pipeline:
     """Sources in, verdicts out.
 
     Args:
@@ -242,19 +242,24 @@ class Flow:
     """
 
     def __init__(
-        self, stations: Sequence[Station], tracers: Tracers, lines: Lines, figures: Figures, gauge: Gauge
+        self,
+        stations: Sequence[MeasurerSlot],
+        tracers: TracerPool,
+        lines: LineLog,
+        figures: FigureRows,
+        gauge: CardUtilisation,
     ) -> None:
         self._stations, self._tracers = stations, tracers
         self._device = stations[0].device
         self._lines, self._figures, self._gauge = lines, figures, gauge
-        self._tracing: dict[Future[TraceReport | Failure], tuple[Written, float]] = {}
+        self._tracing: dict[Future[TraceReport | ExecutorFailure], tuple[RenderedPoint, float]] = {}
         self._ready: dict[str, deque[Pending]] = defaultdict(deque)
         self._begun: dict[str, float] = {}
         self._known = {row["bundle"] for row in lines.rows if row["kind"] == "verdict"}
         # What `trace` traced and nobody measured is traced again: plans are not kept from run to run.
         self._texts = {row["digest"] for row in lines.rows if row["kind"] == "trace" and row["phase"] != "trace"}
 
-    def run(self, stretch: Stretch, supply: Iterator[Written]) -> None:
+    def run(self, stretch: Phase, supply: Iterator[RenderedPoint]) -> None:
         """Do a phase until its time is over or there is nothing left; then finish what is under way."""
         self._gauge.taken()
         stretch.spent = self._spent
@@ -271,18 +276,18 @@ class Flow:
                 said = time.monotonic()
                 self._note(stretch)
         seconds, stretch.over = self._run(stretch), True
-        drain = Allowance(DRAIN_S)
+        drain = TimeAllowance(DRAIN_S)
         while (self._tracing or self._waiting) and not drain.spent:
             self._turn(stretch, feeding=False)
         self._note(stretch, seconds)
 
-    def warm(self, contest: Contest) -> None:
+    def warm(self, contest: OperatorCase) -> None:
         """Have every bench judge the pacer once, before any clock runs: it works out the references, which it keeps."""
         if contest.pacer is not None:
             for number, station in enumerate(self._stations):
                 job = self._job(contest, contest.operator.seeds[0], contest.pacer, f"{number:016x}")
                 station.send(job, contest.pacer)
-        patience = Allowance(DRAIN_S * len(self._stations))
+        patience = TimeAllowance(DRAIN_S * len(self._stations))
         while self._waiting and not patience.spent:
             for station in self._stations:
                 deque(station.collect(LOOK_S), maxlen=0)
@@ -292,15 +297,15 @@ class Flow:
         """Whether something was sent that has no verdict yet."""
         return any(station.waiting for station in self._stations)
 
-    def _wants(self, stretch: Stretch) -> bool:
+    def _wants(self, stretch: Phase) -> bool:
         full = stretch.phase == "both" and len(self._ready[stretch.name]) >= BACKLOG
         return len(self._tracing) <= stretch.processes and not full
 
-    def _idle(self, stretch: Stretch) -> bool:
+    def _idle(self, stretch: Phase) -> bool:
         waiting = stretch.phase != "trace" and self._ready[stretch.name]
         return not self._tracing and not self._waiting and not waiting
 
-    def _begin(self, stretch: Stretch, written: Written | None) -> bool:
+    def _begin(self, stretch: Phase, written: RenderedPoint | None) -> bool:
         """Begin a trace; whether there was something to trace."""
         if written is None:
             return False
@@ -309,7 +314,7 @@ class Flow:
         self._tracing[self._tracers.start(job)] = written, time.monotonic()
         return True
 
-    def _turn(self, stretch: Stretch, *, feeding: bool) -> None:
+    def _turn(self, stretch: Phase, *, feeding: bool) -> None:
         ready, at_work = self._ready[stretch.name], self._stations[: stretch.benches]
         while feeding and ready and (station := min(at_work, key=lambda each: each.waiting)).has_room:
             station.send(*ready.popleft())
@@ -322,9 +327,11 @@ class Flow:
             for job, _, answer, seconds in station.collect(0.0 if self._tracing else LOOK_S / len(self._stations)):
                 self._lines.add(self._verdict(stretch, job, answer, seconds))
 
-    def _take(self, stretch: Stretch, written: Written, begun: float, report: TraceReport | Failure) -> None:
+    def _take(
+        self, stretch: Phase, written: RenderedPoint, begun: float, report: TraceReport | ExecutorFailure
+    ) -> None:
         row: Row = {**_head("trace", stretch), "digest": written.digest}
-        if isinstance(report, Failure):
+        if isinstance(report, ExecutorFailure):
             self._lines.add({**row, "outcome": "failure", "reason": report.error[:REASON_CHARS]})
             return
         row |= {"outcome": report.outcome.value, "seconds": sum(report.stages_s.values()), "bundles": 0}
@@ -337,7 +344,7 @@ class Flow:
                 self._ready[stretch.name].append((job, variant))
         self._lines.add(row)
 
-    def _job(self, contest: Contest, source: str, variant: TracedVariant, identity: str) -> MeasureJob:
+    def _job(self, contest: OperatorCase, source: str, variant: TracedVariant, identity: str) -> MeasureJob:
         device, pacer = self._device, contest.pacer and contest.pacer.bundle
         paced = device.measures and pacer is not None and pacer.identity != identity
         return MeasureJob(
@@ -354,11 +361,11 @@ class Flow:
             related=False,
         )
 
-    def _verdict(self, stretch: Stretch, job: MeasureJob, answer: Report | Failure, seconds: float | None) -> Row:
+    def _verdict(self, stretch: Phase, job: MeasureJob, answer: Report | ExecutorFailure, seconds: float | None) -> Row:
         row: Row = {**_head("verdict", stretch), "bundle": job.bundle.identity, "seconds": seconds}
         row["late"] = stretch.over
         row["latency_s"] = time.monotonic() - self._begun[job.id] if stretch.phase == "both" else None
-        if isinstance(answer, Failure):
+        if isinstance(answer, ExecutorFailure):
             return {**row, "outcome": "failure", "reason": answer.error[:REASON_CHARS]}
         ratios = [over_pacer(item) for item in answer.shapes]
         return {
@@ -377,11 +384,11 @@ class Flow:
         """Seconds that benches waited for their crews so far, by order."""
         return sum((station.spent_s for station in self._stations), Counter())
 
-    def _run(self, stretch: Stretch) -> Row:
+    def _run(self, stretch: Phase) -> Row:
         """What is known of a phase as a whole."""
         return {**stretch.row(), "orders_s": dict(self._spent - stretch.spent)}
 
-    def _note(self, stretch: Stretch, row: Row | None = None) -> None:
+    def _note(self, stretch: Phase, row: Row | None = None) -> None:
         """Write down how far it is, and what follows from all lines."""
         stretch.seen += self._gauge.taken()
         self._lines.add(row or self._run(stretch))
@@ -391,7 +398,7 @@ class Flow:
         print(json.dumps({name: latest.get(name) for name in ("phase", "operator", "judged", "an_hour")}), flush=True)
 
 
-def _head(kind: str, stretch: Stretch) -> Row:
+def _head(kind: str, stretch: Phase) -> Row:
     """What every line begins with."""
     return {
         "kind": kind,
@@ -505,7 +512,7 @@ def main() -> None:
     if options.distinct:
         print(distinct([json.loads(path.read_text()) for path in options.distinct]))
         return
-    figures = Figures(options.out, "throughput", options.card)
+    figures = FigureRows(options.out, "throughput", options.card)
     if options.lines:
         rows = [row for path in options.lines for row in read_lines(path)]
         figures.rows += summarise(rows)
@@ -514,33 +521,33 @@ def main() -> None:
     device = options.device or device_of(options.card)
     names = options.operators.split(",")
     with ExitStack() as stack:
-        lines = stack.enter_context(closing(Lines(options.out / "throughput.jsonl")))
+        lines = stack.enter_context(closing(LineLog(options.out / "throughput.jsonl")))
         writers = ProcessPoolExecutor(max(1, min(len(names), cores() // 4)), get_context("spawn"))
         stack.callback(writers.shutdown, cancel_futures=True)
         spaces = {name: writers.submit(space_of, name, device.target, *options.share) for name in names}
         supplies = {name: supplied({name: space}, device.target, writers) for name, space in spaces.items()}
-        tracers = stack.enter_context(closing(Tracers(options.processes or cores())))
-        seat = Seat(options.card, options.benches)
+        tracers = stack.enter_context(closing(TracerPool(options.processes or cores())))
+        seat = CardShare(options.card, options.benches)
         # One takes as long as the other to import torch and open the card, and references are exported meanwhile.
         hiring = stack.enter_context(ThreadPoolExecutor(options.benches))
         hired = [
-            hiring.submit(lambda: stack.enter_context(Station(device, seat, briefly=False)))
+            hiring.submit(lambda: stack.enter_context(MeasurerSlot(device, seat, briefly=False)))
             for _ in range(options.benches)
         ]
-        contests = [Contest(contract(name)) for name in names]
+        contests = [OperatorCase(contract(name)) for name in names]
         for contest in contests:
             contest.prepare(tracers, device.target)
         stations = [each.result() for each in hired]
-        gauge = stack.enter_context(closing(Gauge(options.card)))
-        flow = Flow(stations, tracers, lines, figures, gauge)
+        gauge = stack.enter_context(closing(CardUtilisation(options.card)))
+        flow = Pipeline(stations, tracers, lines, figures, gauge)
         for contest in contests:
             flow.warm(contest)
         for phase, minutes, benches in options.phases:
             processes = options.processes or max(1, cores() - (SPARE_CORES if phase == "both" else 0))
             for contest in contests:
-                allowance = Allowance(60 * minutes / len(contests))
+                allowance = TimeAllowance(60 * minutes / len(contests))
                 flow.run(
-                    Stretch(phase, contest, allowance, processes, benches or options.benches),
+                    Phase(phase, contest, allowance, processes, benches or options.benches),
                     supplies[contest.operator.name],
                 )
 

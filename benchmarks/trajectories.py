@@ -22,16 +22,16 @@ from typing import Any
 from sqlalchemy import insert, update
 from uuid6 import uuid7
 
-from archive.columns import now
-from archive.records import Axis, CandidateState, NewSearch, NewVariant, SearchState, Traced
+from archive.column_types import now
+from archive.records import AxisRecord, CandidateState, NewSearch, NewVariant, SearchState, TraceOutcome
 from archive.store import Store, migrate
 from archive.store.engine import Database
 from archive.tables import candidates, counters, reports, variants
 from benchmarks.record import write
-from service.learning.knowledge import distil
+from service.analysis.trajectories import trajectories
+from service.knowledge.distillation import distil
 from service.operators.catalogue import load_catalogue
 from service.operators.shapes import all_shapes
-from service.telling.trajectories import trajectories
 from workers.protocol import Device, Outcome, Provenance, Readings, Report, ShapeResult, ShapeRole
 
 DEVICE = "model:sm_90"
@@ -53,7 +53,16 @@ async def grow(url: str, size: int) -> str:
     shapes = tuple(shape.model_dump(mode="json") for shape in SHAPES)
     await store.searches.create(
         NewSearch(
-            search, OPERATOR.digest, OPERATOR.name, (DEVICE,), ("tune",), (Axis("num_warps", 6),), 1, 2**40, 0, shapes
+            search,
+            OPERATOR.digest,
+            OPERATOR.name,
+            (DEVICE,),
+            ("tune",),
+            (AxisRecord("num_warps", 6),),
+            1,
+            2**40,
+            0,
+            shapes,
         )
     )
     ids = [str(uuid7()) for _ in range(size)]
@@ -89,7 +98,7 @@ async def _bundles(store: Store, first: str) -> None:
                 readings=(readings,) * len(SHAPES),
             )
         )
-    await store.candidates.save_trace(first, Traced(None, "", None, {}, tuple(found)))
+    await store.candidates.save_trace(first, TraceOutcome(None, "", None, {}, tuple(found)))
 
 
 def _readings(number: int) -> Readings:

@@ -12,27 +12,27 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 import service
-from archive.errors import Conflict
+from archive.errors import RecordConflict
 from archive.store import Store
-from service.api.crowding import Crowding
-from service.api.document import describe
-from service.api.forgery import ForgeryGuard
-from service.api.gate import Gate
-from service.api.heads import server_options
-from service.api.keeping import Keeping
-from service.api.limits import Bodies, HeaderLimit
-from service.api.lingering import Lingering
+from service.api.audit_middleware import AuditRecorder
+from service.api.auth import AuthMiddleware
+from service.api.concurrency import ReaderLimit
+from service.api.csrf import CsrfGuard
+from service.api.header_timeout import server_options
+from service.api.idempotency import IdempotencyMiddleware
+from service.api.limits import BodyLimit, HeaderLimit
+from service.api.openapi import describe
 from service.api.problems import install
-from service.api.recording import Recorder
-from service.api.replies import Once
+from service.api.response_cache import ResponseCache
 from service.api.routing import routes
+from service.api.session_expiry import SessionExpiry
 from service.coordinator import Coordinator
 from service.dashboard import install_pages
-from service.errors import BadInput
-from service.events import Events
+from service.errors import InvalidInput
+from service.events import EventBus
+from service.security.access_policy import AccessPolicy, LoginPolicy, doors_for
 from service.security.authentication import FIRST_TOKEN, issue, utc_now
 from service.security.certificates import certified
-from service.security.doors import Doors, Login, doors_for
 from service.security.scopes import EVERY_SCOPE, Scope
 from service.settings import Settings
 
@@ -46,7 +46,7 @@ MAX_HEAD_BYTES = 32 * 2**10
 """Of a request's head that the server holds before it gives up; above what `HeaderLimit` answers with a problem."""
 
 
-class Api(FastAPI):
+class ReefApp(FastAPI):
     """FastAPI whose document also says what problems look like and what each route asks of its caller."""
 
     def openapi(self) -> dict[str, Any]:
@@ -74,14 +74,14 @@ async def running(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
         await coordinator.close()
 
 
-def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
+def create_app(settings: Settings, doors: AccessPolicy | None = None) -> FastAPI:
     """The service as an ASGI app, for a server that runs its lifespan.
 
     Args:
         settings: What the coordinator needs.
         doors: What it asks of those who come; nothing but the right host name if left out, for use within a program.
     """
-    app = Api(
+    app = ReefApp(
         title="Kernelreef",
         description=service.__doc__ or "",
         version="1",
@@ -90,14 +90,14 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
         redoc_url=None,
         middleware=[
             Middleware(HeaderLimit),
-            Middleware(Recorder),
-            Middleware(Gate, doors=doors or Doors()),
-            Middleware(Keeping),
-            Middleware(Crowding),
-            Middleware(Lingering),
-            Middleware(Bodies, most_bytes=MAX_BODY_BYTES, longest_s=BODY_S),
-            Middleware(ForgeryGuard),
-            Middleware(Once),
+            Middleware(AuditRecorder),
+            Middleware(AuthMiddleware, doors=doors or AccessPolicy()),
+            Middleware(ResponseCache),
+            Middleware(ReaderLimit),
+            Middleware(SessionExpiry),
+            Middleware(BodyLimit, most_bytes=MAX_BODY_BYTES, longest_s=BODY_S),
+            Middleware(CsrfGuard),
+            Middleware(IdempotencyMiddleware),
         ],
     )
     install(app)
@@ -106,10 +106,10 @@ def create_app(settings: Settings, doors: Doors | None = None) -> FastAPI:
     return app
 
 
-class Server(uvicorn.Server):
+class ReefServer(uvicorn.Server):
     """A server that ends event streams before it waits for open connections: they never end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+    def __init__(self, config: uvicorn.Config, events: EventBus) -> None:
         """Prepare to serve an app whose streams `events` feeds."""
         super().__init__(config)
         self._events = events
@@ -148,13 +148,13 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
     )
     with listen(host, port) as listening:
         async with running(app, settings):
-            if doors.login is Login.ALWAYS:
+            if doors.login is LoginPolicy.ALWAYS:
                 await require_admin(app.state.coordinator.store, announce)
             # The server sends itself the signal again when it has stopped; it must not end us before we are closed.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: None)
             settle_memory()
-            await Server(config, app.state.coordinator.events).serve([listening])
+            await ReefServer(config, app.state.coordinator.events).serve([listening])
 
 
 def settle_memory() -> None:
@@ -181,7 +181,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise BadInput(f"cannot listen on {host}, port {port}: {error.strerror}", "host") from error
+        raise InvalidInput(f"cannot listen on {host}, port {port}: {error.strerror}", "host") from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -195,7 +195,7 @@ def tls_files(settings: Settings) -> dict[str, Any]:
     certificate, key = settings.tls_certificate, settings.tls_key
     if certificate is None:
         if key is not None:
-            raise BadInput("there is a key and no certificate; set REEF_TLS_CERTIFICATE too", "REEF_TLS_KEY")
+            raise InvalidInput("there is a key and no certificate; set REEF_TLS_CERTIFICATE too", "REEF_TLS_KEY")
         return {}
     certified(certificate, key)
     return {"ssl_certfile": certificate, "ssl_keyfile": key}
@@ -211,10 +211,10 @@ async def require_admin(store: Store, announce: Callable[[str], None]) -> None:
         return
     try:
         _, text = await issue(store, "first", EVERY_SCOPE, id=FIRST_TOKEN)
-    except Conflict as error:
+    except RecordConflict as error:
         # Either it was revoked or has expired, or another service made it just now.
         if not await store.tokens.usable(Scope.ADMIN, utc_now()):
             detail = "no token is left that may administer; make one on this machine: reef token create --scope admin"
-            raise BadInput(detail, "host") from error
+            raise InvalidInput(detail, "host") from error
         return
     announce(text)

@@ -13,38 +13,38 @@ from typing import Any, Self
 from uuid6 import uuid7
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
-from archive.errors import Conflict as ArchiveConflict
-from archive.errors import NotFound as Gone
-from archive.records import NewSearch, Search, SearchState
+from archive.errors import RecordConflict as ArchiveConflict
+from archive.errors import RecordNotFound as Gone
+from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
-from service.asking.exchanges import Asking
 from service.embedded import EmbeddedServer
 from service.emitters import EMITTERS
 from service.emitters.llm.strategies import STRATEGIES
-from service.errors import BadInput, Conflict, NotFound
-from service.events import Events, SearchChanged
-from service.hiring.devices import require_judgeable
-from service.hiring.hosts import Hosts, address_for_hosts
-from service.hiring.pool import WorkerPool
-from service.hiring.served import Served
-from service.hiring.vacancies import waits_for
-from service.learning.listening import Learning
-from service.looks import Looks
+from service.errors import Conflict, InvalidInput, NotFound
+from service.events import EventBus, SearchChanged
+from service.fleet.capabilities import Capabilities
+from service.fleet.devices import require_judgeable
+from service.fleet.missing_workers import waits_for
+from service.fleet.pool import WorkerPool
+from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
+from service.knowledge.background import KnowledgeLearner
+from service.llm_gateway.gateway import LlmGateway
 from service.metrics import METRICS
-from service.opening import open_archive
+from service.open_archive import open_archive
 from service.operators.catalogue import load_catalogue, parse_operator
 from service.operators.naming import find_operator
 from service.operators.shapes import all_shapes
-from service.searching.evolution import ACTIVE, OPEN, Evolution
-from service.searching.flow import Limits
-from service.searching.relay import Relay
-from service.searching.tenure import Holdings
+from service.requests import SearchRequest
+from service.scheduler.backpressure import CandidateLimits
+from service.scheduler.event_bus import RedisBus
+from service.scheduler.evolution import ACTIVE, OPEN, Evolution
+from service.scheduler.leases import SearchLeases
 from service.security.authentication import Authentication
 from service.security.certificates import certified
 from service.settings import Settings
-from service.steering.requests import SearchRequest
+from service.single_flight import SingleFlight
 from workers.protocol import Device, Operator
-from workers.queue import Dispatcher, Porter, QueueUnavailable, WorkerStatus
+from workers.queue import Dispatcher, LeaseBroker, QueueUnavailable, WorkerStatus
 
 HELD_OUT_BITS = 63
 """Bits of the seed that held-out shapes are drawn from: secret, so that no author of a candidate can know them."""
@@ -60,27 +60,27 @@ class Coordinator:
     def __init__(self, settings: Settings, store: Store, dispatcher: Dispatcher, pool: WorkerPool) -> None:
         self.settings = settings
         self.store = store
-        self.events = Events(observe=METRICS.published)
+        self.events = EventBus(observe=METRICS.published)
         self._dispatcher = dispatcher
         self._pool = pool
         self._catalogue = load_catalogue()
-        self.asking = Asking(store, settings.data_dir)
+        self.asking = LlmGateway(store, settings.data_dir)
         self.authentication = Authentication(store)
-        self.versions = Looks(store.views.versions)
-        self.served = Served(store, dispatcher)
+        self.versions = SingleFlight(store.views.versions)
+        self.served = Capabilities(store, dispatcher)
         self.waits_for = functools.partial(waits_for, self.served, dispatcher)
-        limits = Limits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
+        limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
             dispatcher,
             self.events,
             limits=limits,
-            holdings=Holdings(store, alone=settings.alone),
+            holdings=SearchLeases(store, alone=settings.alone),
             workers_for=self._require_workers,
             ask=self.asking,
         )
-        porter = Porter(dispatcher.redis_url)
-        self.hosts = Hosts(store, dispatcher, porter, self._evolution.vetting, self.events)
+        porter = LeaseBroker(dispatcher.redis_url)
+        self.hosts = RemoteWorkers(store, dispatcher, porter, self._evolution.vetting, self.events)
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
@@ -108,14 +108,14 @@ class Coordinator:
             coordinator = cls(settings, store, dispatcher, pool)
             stack.push_async_callback(coordinator.asking.close)
             await coordinator._go_on()
-            relay = Relay(redis_url, coordinator.events)
+            relay = RedisBus(redis_url, coordinator.events)
             await relay.start()
             stack.push_async_callback(relay.close)
             coordinator._evolution.start()
             stack.push_async_callback(coordinator._evolution.stop)
             coordinator.hosts.start()
             stack.push_async_callback(coordinator.hosts.stop)
-            learning = Learning(store, coordinator.events)
+            learning = KnowledgeLearner(store, coordinator.events)
             learning.start()
             stack.push_async_callback(learning.stop)
             coordinator._resources = stack.pop_all()
@@ -142,7 +142,7 @@ class Coordinator:
         """Stop everything; open searches go on at the next start."""
         await self._resources.aclose()
 
-    async def submit(self, request: SearchRequest, id: str | None = None, *, owner: str = "") -> Search:
+    async def submit(self, request: SearchRequest, id: str | None = None, *, owner: str = "") -> SearchRecord:
         """Store a search and start it.
 
         Args:
@@ -185,14 +185,14 @@ class Coordinator:
         await self._evolution.holdings.take(search.id)  # The next tick takes it up, a tenth of a second from now.
         return search
 
-    async def _create(self, new: NewSearch) -> Search:
+    async def _create(self, new: NewSearch) -> SearchRecord:
         try:
             return await self.store.searches.create(new)
         except ArchiveConflict:
             # Made before by a request that is sent again because its answer was lost.
             return await self._find(new.id)
 
-    async def pause(self, search_id: str) -> Search:
+    async def pause(self, search_id: str) -> SearchRecord:
         """Propose nothing more; what is in flight still counts.
 
         Raises:
@@ -201,7 +201,7 @@ class Coordinator:
         """
         return await self._move(search_id, SearchState.PAUSED, ACTIVE)
 
-    async def resume(self, search_id: str) -> Search:
+    async def resume(self, search_id: str) -> SearchRecord:
         """Go on with a paused search.
 
         Raises:
@@ -212,7 +212,7 @@ class Coordinator:
         state = SearchState.RUNNING if prepared else SearchState.PREPARING
         return await self._move(search_id, state, (SearchState.PAUSED,))
 
-    async def stop(self, search_id: str) -> Search:
+    async def stop(self, search_id: str) -> SearchRecord:
         """End a search for good; what it found stays.
 
         Raises:
@@ -256,7 +256,7 @@ class Coordinator:
         try:
             return await find_operator(self.store, self._catalogue, request.operator)
         except NotFound as error:
-            raise BadInput(
+            raise InvalidInput(
                 f"'{request.operator}' was not handed in, and is not one of: {', '.join(self._catalogue)}", "operator"
             ) from error
 
@@ -269,7 +269,7 @@ class Coordinator:
         if request.llm is None:
             asking = [name for name in request.emitters if EMITTERS[name].asks]
             if asking:
-                raise BadInput(f"the emitter '{asking[0]}' asks models; say here which, as in docs/llm.md", "llm")
+                raise InvalidInput(f"the emitter '{asking[0]}' asks models; say here which, as in docs/llm.md", "llm")
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")
@@ -286,17 +286,17 @@ class Coordinator:
             for mark in await self.store.tenures.marks():
                 await self._dispatcher.cancel(mark.id)
 
-    async def _require_workers(self, search: Search) -> None:
+    async def _require_workers(self, search: SearchRecord) -> None:
         for name in search.devices:
             await self._pool.require(name)
 
-    async def _find(self, search_id: str) -> Search:
+    async def _find(self, search_id: str) -> SearchRecord:
         try:
             return await self.store.searches.get(search_id)
         except Gone as error:
             raise NotFound(f"there is no search {search_id}") from error
 
-    async def _move(self, search_id: str, state: SearchState, only_from: tuple[SearchState, ...]) -> Search:
+    async def _move(self, search_id: str, state: SearchState, only_from: tuple[SearchState, ...]) -> SearchRecord:
         search = await self._find(search_id)
         try:
             search = await self.store.searches.set_state(search_id, state, only_from=only_from)
@@ -306,7 +306,7 @@ class Coordinator:
         return search
 
 
-async def _prepared(store: Store, search: Search) -> bool:
+async def _prepared(store: Store, search: SearchRecord) -> bool:
     """Whether a search has its reference, and as many verdicts as its operator has seeds."""
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
     return bool(search.graphs) and (await store.candidates.count(search.id)).judged >= len(seeds)
@@ -326,13 +326,13 @@ def _seeded(operator: Operator) -> Operator:
     """
     if not operator.seeds:
         reason = f"'{operator.name}' has no seed kernel to start from; `reef operators seed` writes one for many"
-        raise BadInput(reason, "operator.seeds")
+        raise InvalidInput(reason, "operator.seeds")
     return operator
 
 
 def _known(name: str, table: Collection[str], field: str) -> None:
     if name not in table:
-        raise BadInput(f"'{name}' is not one of: {', '.join(table)}", field)
+        raise InvalidInput(f"'{name}' is not one of: {', '.join(table)}", field)
 
 
 def _devices(names: tuple[str, ...]) -> list[Device]:
@@ -343,10 +343,10 @@ def _devices(names: tuple[str, ...]) -> list[Device]:
     try:
         devices = [Device.parse(name) for name in names]
     except ValueError as error:
-        raise BadInput(str(error), "devices") from error
+        raise InvalidInput(str(error), "devices") from error
     targets = {device.traced_at for device in devices}
     if len(targets) != 1:
-        raise BadInput(f"one search compiles for one target, these need {', '.join(sorted(targets))}", "devices")
+        raise InvalidInput(f"one search compiles for one target, these need {', '.join(sorted(targets))}", "devices")
     for device in devices:
         require_judgeable(device, "devices")
     return devices

@@ -24,7 +24,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from service.errors import BadInput, Conflict, Unavailable
+from service.errors import Conflict, InvalidInput, Unavailable
 from service.tasks import end, finish
 
 START_S = 30.0
@@ -283,7 +283,7 @@ async def _locked(path: Path) -> int:
         await asyncio.sleep(POLL_S)
 
 
-class _Front:
+class _TlsProxy:
     """Speaks TLS on a port of every interface, before a server that does not."""
 
     def __init__(self, port: int, tls: ssl.SSLContext) -> None:
@@ -305,7 +305,7 @@ class _Front:
                 self._serve, port=self._port, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_S
             )
         except OSError as error:
-            raise BadInput(f"cannot listen on port {self._port}: {error.strerror}", "worker_redis_url") from error
+            raise InvalidInput(f"cannot listen on port {self._port}: {error.strerror}", "worker_redis_url") from error
         try:
             yield
         finally:
@@ -343,15 +343,15 @@ async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> 
             await sink.drain()
 
 
-def _places(address: str, tls: ssl.SSLContext | None) -> tuple[int | None, _Front | None]:
+def _places(address: str, tls: ssl.SSLContext | None) -> tuple[int | None, _TlsProxy | None]:
     """The server's own port, if it is given, and what speaks TLS before it, if that is asked for."""
     parts = urlsplit(address)
     port = parts.port or REDIS_PORT
     if parts.scheme == "rediss" and tls is not None:
-        return None, _Front(port, tls)
+        return None, _TlsProxy(port, tls)
     if parts.scheme == "redis" and parts.hostname in LOOPBACK:
         return port, None
-    raise BadInput(
+    raise InvalidInput(
         "the embedded server is reached from other machines by TLS alone: give REEF_TLS_CERTIFICATE and an address that"
         " begins with rediss://, or REEF_REDIS_URL of a server of your own",
         "worker_redis_url",

@@ -25,7 +25,7 @@ class ServiceError(Exception):
         self.field = field
 
 
-class BadInput(ServiceError):
+class InvalidInput(ServiceError):
     """What was sent cannot be right."""
 
     status = 422
@@ -60,7 +60,7 @@ class Forbidden(ServiceError):
     title = "Forbidden"
 
 
-class TooMany(ServiceError):
+class RateLimited(ServiceError):
     """Too many requests of one caller; after `retry_after_s` seconds the next will be taken."""
 
     status = 429

@@ -87,17 +87,17 @@ class WorkerChanged:
 
 
 @dataclass(frozen=True)
-class Reread:
+class StreamReset:
     """Events before this point are not to be had: read the state, then follow what comes."""
 
     kind: ClassVar[str] = "stream.reread"
 
 
-Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | Reread
+Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | StreamReset
 
 
 @dataclass(frozen=True)
-class Announcement:
+class PublishedEvent:
     """An event as watchers get it. `id` resumes a watch, at every coordinator with the same queue; `at` is UTC."""
 
     id: str
@@ -111,20 +111,20 @@ class _Watcher:
     def __init__(self, search: str | None, backlog: int) -> None:
         self._search = search
         self._backlog = backlog
-        self._unread: deque[Announcement] = deque()
+        self._unread: deque[PublishedEvent] = deque()
         self._arrived = asyncio.Event()
         self._closed = False
 
     def wants(self, event: Event) -> bool:
         """Whether an event belongs to the search that is watched; all do if none is named."""
-        return self._search is None or isinstance(event, Reread) or event.search == self._search
+        return self._search is None or isinstance(event, StreamReset) or event.search == self._search
 
-    def put(self, announcement: Announcement) -> None:
+    def put(self, announcement: PublishedEvent) -> None:
         if not self.wants(announcement.event):
             return
         if len(self._unread) >= self._backlog:
             self._unread.clear()
-            announcement = Announcement(announcement.id, announcement.at, Reread())
+            announcement = PublishedEvent(announcement.id, announcement.at, StreamReset())
         self._unread.append(announcement)
         self._arrived.set()
 
@@ -132,7 +132,7 @@ class _Watcher:
         self._closed = True
         self._arrived.set()
 
-    async def take(self) -> Announcement | None:
+    async def take(self) -> PublishedEvent | None:
         """The next announcement; None once closed and read to the end."""
         while not self._unread and not self._closed:
             self._arrived.clear()
@@ -140,7 +140,7 @@ class _Watcher:
         return self._unread.popleft() if self._unread else None
 
 
-class Events:
+class EventBus:
     """The bus of one coordinator. Everything here runs on one event loop."""
 
     def __init__(
@@ -148,7 +148,7 @@ class Events:
     ) -> None:
         """Open the bus; `observe` sees each event that is published here, once."""
         self._observe = observe
-        self._history: deque[Announcement] = deque(maxlen=history)
+        self._history: deque[PublishedEvent] = deque(maxlen=history)
         self._backlog = backlog
         self._watchers: set[_Watcher] = set()
         self._life = secrets.token_hex(4)
@@ -179,18 +179,18 @@ class Events:
         """Send what is published from now on another way, which brings it back to `deliver`; None for none."""
         self._way = way
 
-    def deliver(self, announcement: Announcement) -> None:
+    def deliver(self, announcement: PublishedEvent) -> None:
         """Put an announcement before every watcher, and into history."""
         self._history.append(announcement)
         for watcher in self._watchers:
             watcher.put(announcement)
 
-    async def subscribe(self, search: str | None = None, *, after: str | None = None) -> AsyncIterator[Announcement]:
+    async def subscribe(self, search: str | None = None, *, after: str | None = None) -> AsyncIterator[PublishedEvent]:
         """Follow one search, or all.
 
         Args:
             search: Id of the search; None for every search.
-            after: Id of the last announcement seen. Where it is not in the history, the watch starts with `Reread`.
+            after: Id of the last announcement seen. Where it is not in the history, the watch starts with `StreamReset`.
 
         Yields:
             Announcements in order, until the bus is closed.
@@ -213,14 +213,14 @@ class Events:
         for watcher in self._watchers:
             watcher.close()
 
-    def _announce(self, number: int, event: Event) -> Announcement:
-        return Announcement(f"{self._life}-{number}", datetime.now(UTC), event)
+    def _announce(self, number: int, event: Event) -> PublishedEvent:
+        return PublishedEvent(f"{self._life}-{number}", datetime.now(UTC), event)
 
-    def _since(self, after: str | None) -> list[Announcement]:
-        """What was published after an id, or one `Reread` where that cannot be told."""
+    def _since(self, after: str | None) -> list[PublishedEvent]:
+        """What was published after an id, or one `StreamReset` where that cannot be told."""
         kept = list(self._history)
         for position, announcement in enumerate(kept):
             if announcement.id == after:
                 return kept[position + 1 :]
         last = kept[-1].id if kept else f"{self._life}-{self._count}"
-        return [Announcement(last, datetime.now(UTC), Reread())]
+        return [PublishedEvent(last, datetime.now(UTC), StreamReset())]

@@ -4,16 +4,16 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from benchmarks.space import Written, points, written
+from benchmarks.space import RenderedPoint, points, written
 from tests.gpu.contracts import operators
 from workers.landscape import (
     Landscape,
     RecordedBundle,
     RecordedSource,
+    RecordedTemplate,
+    RecordedTime,
     RecordedVariant,
-    Session,
-    Template,
-    Timed,
+    RecordingSession,
     contract_digest,
     write_line,
 )
@@ -37,7 +37,7 @@ def imagine(
     """
     operator = operators()[name]
     shapes = tuple(Shape(dims=item.dims, weight=item.weight) for item in operator.shapes)
-    session = Session(
+    session = RecordingSession(
         operator=name,
         contract=contract_digest(operator),
         device=Device.parse(device),
@@ -46,7 +46,7 @@ def imagine(
         versions={"triton": "0.0"},
     )
     found = Landscape()
-    lines: list[Session | Template | RecordedSource | RecordedBundle] = [session]
+    lines: list[RecordingSession | RecordedTemplate | RecordedSource | RecordedBundle] = [session]
     for index, point in enumerate(islice(points(operator, "sm_90"), count)):
         text = written(point, "sm_90")
         lines += [point.template, *_told(text, index, shapes, slowest)]
@@ -59,7 +59,7 @@ def imagine(
 
 
 def _told(
-    text: Written, index: int, shapes: tuple[Shape, ...], slowest: float
+    text: RenderedPoint, index: int, shapes: tuple[Shape, ...], slowest: float
 ) -> list[RecordedSource | RecordedBundle]:
     template, parameters = text.point.template.id, dict(text.parameters)
     if index % FAILING == FAILING - 1:
@@ -81,7 +81,8 @@ def _told(
     )
     ratio = 1.0 if index == 0 else round(rng.uniform(0.6, slowest), 4)
     times = {
-        shape.key: Timed(pacer_us=20.0, low=ratio * 0.99, mid=ratio, high=ratio * 1.01, pairs=4) for shape in shapes
+        shape.key: RecordedTime(pacer_us=20.0, low=ratio * 0.99, mid=ratio, high=ratio * 1.01, pairs=4)
+        for shape in shapes
     }
     variant = RecordedVariant(index=0, bundle=text.digest)
     return [

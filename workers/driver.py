@@ -53,7 +53,7 @@ class DriverError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Card:
+class DriverCard:
     """A card that was opened.
 
     Attributes:
@@ -80,7 +80,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Function:
+class DriverFunction:
     """A kernel on the card.
 
     Attributes:
@@ -108,7 +108,7 @@ def address_of(index: int) -> str:
     return _address(_found(index))
 
 
-def open_card(index: int) -> Card:
+def open_card(index: int) -> DriverCard:
     """Make a card's primary context current in this thread.
 
     Raises:
@@ -139,7 +139,7 @@ def _address(device: Handle) -> str:
     return _text(_done(_cuda.cuDeviceGetPCIBusId(ADDRESS_BYTES, device)))
 
 
-def current_card() -> Card:
+def current_card() -> DriverCard:
     """The card that is open in this thread.
 
     Raises:
@@ -153,7 +153,7 @@ def current_card() -> Card:
         which = getattr(_cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(_done(_cuda.cuDeviceGetAttribute(which, device)))
 
-    return Card(
+    return DriverCard(
         index=int(device),
         name=_text(_done(_cuda.cuDeviceGetName(128, device))),
         address=_address(device),
@@ -232,7 +232,7 @@ def set_bytes(stream: int, pointer: int, value: int, size: int) -> None:
     _done(_cuda.cuMemsetD8Async(pointer, value, size, stream))
 
 
-def load_function(code: bytes, entry: str, shared_bytes: int) -> Function:
+def load_function(code: bytes, entry: str, shared_bytes: int) -> DriverFunction:
     """Load machine code and find its entry, which may then take `shared_bytes` of shared memory at a launch.
 
     Raises:
@@ -246,15 +246,15 @@ def load_function(code: bytes, entry: str, shared_bytes: int) -> Function:
         _done(_cuda.cuFuncSetAttribute(handle, limit, shared_bytes))
     names = ("SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
     asked = (getattr(attributes, f"CU_FUNC_ATTRIBUTE_{name}") for name in names)
-    return Function(handle, module, *(int(_done(_cuda.cuFuncGetAttribute(each, handle))) for each in asked))
+    return DriverFunction(handle, module, *(int(_done(_cuda.cuFuncGetAttribute(each, handle))) for each in asked))
 
 
-def unload(function: Function) -> None:
+def unload(function: DriverFunction) -> None:
     """Take a kernel off the card, with its module."""
     _done(_cuda.cuModuleUnload(function.module))
 
 
-class Parameters:
+class LaunchParameters:
     """What a launch passes, laid out as the driver takes it: `address` points to the address of every parameter.
 
     Args:
@@ -268,7 +268,7 @@ class Parameters:
         self.address = ctypes.addressof(self._addresses)
 
 
-def make_launcher(function: Function, grid: tuple[int, int, int], threads: int, shared_bytes: int) -> Launcher:
+def make_launcher(function: DriverFunction, grid: tuple[int, int, int], threads: int, shared_bytes: int) -> Launcher:
     """An ordinary launch, ready to be enqueued many times."""
     launch, handle = _cuda.cuLaunchKernel, function.handle
     x, y, z = grid
@@ -280,7 +280,7 @@ def make_launcher(function: Function, grid: tuple[int, int, int], threads: int, 
 
 
 def make_cluster_launcher(
-    function: Function, grid: tuple[int, int, int], threads: int, shared_bytes: int, ctas: int
+    function: DriverFunction, grid: tuple[int, int, int], threads: int, shared_bytes: int, ctas: int
 ) -> Launcher | None:
     """A launch of clusters of `ctas` blocks, `grid` of them; None if the card cannot hold a single one.
 

@@ -27,11 +27,11 @@ class Permanent(WorkerError):
     """A retry cannot help."""
 
 
-class JailFailed(Transient):
+class SandboxFailed(Transient):
     """The jail could not be set up for this run."""
 
 
-class BenchDied(Transient):
+class ExecutorDied(Transient):
     """The bench process ended while it held a job."""
 
 
@@ -39,7 +39,7 @@ class QueueUnavailable(Transient):
     """Redis did not answer."""
 
 
-class JailUnsafe(Permanent):
+class SandboxUnsafe(Permanent):
     """This machine cannot kill a jail as a tree, so nothing untrusted may start."""
 
 

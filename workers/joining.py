@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from workers.errors import Dismissed, QueueUnavailable
 from workers.protocol import PROTOCOL_VERSION
-from workers.queue import Credential
+from workers.queue import QueueCredential
 
 SPOKEN = (PROTOCOL_VERSION,)
 """Versions of the protocol that this worker speaks."""
@@ -36,7 +36,7 @@ PREFIX = "/api/v1/workers"
 
 
 @dataclass(frozen=True)
-class Service:
+class ServiceAddress:
     """Where the service is, and what we show it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Service:
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost")
 
-    def join(self, *, target: str | None, device: str | None) -> Credential:
+    def join(self, *, target: str | None, device: str | None) -> QueueCredential:
         """Ask to be let in.
 
         Args:
@@ -77,7 +77,7 @@ class Service:
         }
         said = self._ask("POST", f"{PREFIX}/join", body)
         try:
-            return Credential(said["worker"], said["redis_url"], said["password"], said["ca"])
+            return QueueCredential(said["worker"], said["redis_url"], said["password"], said["ca"])
         except (KeyError, TypeError) as error:
             raise Dismissed(f"{self.url} answers what is no admission; is it a Kernelreef service?") from error
 

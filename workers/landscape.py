@@ -20,13 +20,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from workers.errors import ToolMissing
 from workers.protocol import Device, Operator, Outcome, Readings, Shape, Stage
-from workers.protocol.base import Constant, Wire
+from workers.protocol.base import Constant, WireModel
 
 REASON_CHARS = 200
 """Of a reason that are kept: enough to tell failures apart, and thousands of them stay small."""
 
 
-class Session(Wire):
+class RecordingSession(WireModel):
     """One stretch of recording: on what, with what, when. All lines up to the next session are its own."""
 
     kind: Literal["session"] = "session"
@@ -43,7 +43,7 @@ class Session(Wire):
     command: str = ""
 
 
-class Template(Wire):
+class RecordedTemplate(WireModel):
     """A source whose parameters may take other values. `path` names the rules that led to it from a seed."""
 
     kind: Literal["template"] = "template"
@@ -52,7 +52,7 @@ class Template(Wire):
     source: str
 
 
-class Timed(Wire):
+class RecordedTime(WireModel):
     """Times at one shape: the pacer's in microseconds, and the kernel's over the pacer's, which ran beside it.
 
     Devices that predict pace nothing: there `pacer_us` is 1, and the kernel's times are microseconds.
@@ -65,7 +65,7 @@ class Timed(Wire):
     pairs: int = 0
 
 
-class RecordedBundle(Wire):
+class RecordedBundle(WireModel):
     """What a bundle did. `readings` and `times` are by key of the benchmark shape."""
 
     kind: Literal["bundle"] = "bundle"
@@ -74,12 +74,12 @@ class RecordedBundle(Wire):
     outcome: Outcome
     reason: str = ""
     stage: Stage | None = None
-    times: dict[str, Timed] = {}
+    times: dict[str, RecordedTime] = {}
     seconds: float = 0.0
     """That judging it took; in what was recorded until 2026-11-22 those between its answer and the one before."""
 
 
-class RecordedVariant(Wire):
+class RecordedVariant(WireModel):
     """One variant of a source: its bundle, or the outcome that stopped it."""
 
     index: int
@@ -89,7 +89,7 @@ class RecordedVariant(Wire):
     reason: str = ""
 
 
-class RecordedSource(Wire):
+class RecordedSource(WireModel):
     """One text, by its digest: a template with these values of its parameters, and what tracing made of it."""
 
     kind: Literal["source"] = "source"
@@ -105,8 +105,8 @@ class RecordedSource(Wire):
     """That tracing took."""
 
 
-Line = Session | Template | RecordedBundle | RecordedSource
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")], config=Wire.model_config)
+Line = RecordingSession | RecordedTemplate | RecordedBundle | RecordedSource
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")], config=WireModel.model_config)
 
 
 class Landscape:
@@ -121,17 +121,17 @@ class Landscape:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.sessions: list[Session] = []
-        self.templates: dict[str, Template] = {}
+        self.sessions: list[RecordingSession] = []
+        self.templates: dict[str, RecordedTemplate] = {}
         self.sources: dict[str, RecordedSource] = {}
         self.bundles: dict[str, RecordedBundle] = {}
 
     def add(self, line: Line) -> None:
         """Take in a line; a later word on the same thing replaces an earlier one."""
         match line:
-            case Session():
+            case RecordingSession():
                 self.sessions.append(line)
-            case Template():
+            case RecordedTemplate():
                 self.templates[line.id] = line
             case RecordedSource():
                 self.sources[line.digest] = line

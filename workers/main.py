@@ -24,14 +24,14 @@ from typing import NoReturn
 
 import structlog
 
-from workers.benches import Bench, bench_environment
-from workers.errors import BenchDied, Dismissed, QueueUnavailable, Transient, WorkerError
-from workers.jail.kernel import die_with_parent
-from workers.joining import Service, machine_secret
+from workers.errors import Dismissed, ExecutorDied, QueueUnavailable, Transient, WorkerError
+from workers.executor_client import ExecutorClient, bench_environment
+from workers.joining import ServiceAddress, machine_secret
 from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
-from workers.protocol import Answer, AnyReport, Failure, Ready, TraceJob, bundle_of, patience_s
-from workers.queue import DISMISSED, HostLessee, Lease, Lessee, WorkerStatus, lost_report
+from workers.protocol import Answer, AnyReport, ExecutorFailure, ExecutorReady, TraceJob, bundle_of, patience_s
+from workers.queue import DISMISSED, Lease, LeaseClient, RemoteLeaseClient, WorkerStatus, lost_report
+from workers.sandbox.syscalls import die_with_parent
 
 WARM_S = 300.0
 """Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Pace:
+class LeasePace:
     """How patient a worker is.
 
     Attributes:
@@ -66,16 +66,16 @@ class Pace:
     drop_s: float = 10.0
 
 
-class Worker:
+class LeaseLoop:
     """Works off jobs, one at a time, until it is asked to stop. It may hold the next one meanwhile."""
 
     def __init__(
         self,
-        lessee: Lessee | HostLessee,
+        lessee: LeaseClient | RemoteLeaseClient,
         commands: Mapping[str, Sequence[str]],
-        pace: Pace = Pace(),
+        pace: LeasePace = LeasePace(),
         *,
-        ahead: Lessee | None = None,
+        ahead: LeaseClient | None = None,
     ) -> None:
         """Prepare to work.
 
@@ -88,7 +88,7 @@ class Worker:
         self._lessee = lessee
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
         self._pace = pace
-        self._benches: dict[tuple[str, ...], Bench] = {}
+        self._benches: dict[tuple[str, ...], ExecutorClient] = {}
         self._stop_at: float | None = None
         self._ahead = ahead
         self._next: Lease | None = None
@@ -123,7 +123,7 @@ class Worker:
     def _warm(self) -> None:
         """Start the benches that do not run, all at once, and wait until they are ready."""
         commands = dict.fromkeys(self._commands.values())
-        started = {command: Bench(command) for command in commands if not self._runs(command)}
+        started = {command: ExecutorClient(command) for command in commands if not self._runs(command)}
         self._benches.update(started)
         for command, bench in started.items():
             ready = self._await_ready(bench)
@@ -136,7 +136,7 @@ class Worker:
     def _runs(self, command: tuple[str, ...]) -> bool:
         return command in self._benches and self._benches[command].alive
 
-    def _await_ready(self, bench: Bench) -> Ready | None:
+    def _await_ready(self, bench: ExecutorClient) -> ExecutorReady | None:
         give_up = time.monotonic() + WARM_S
         while self._stop_at is None:
             ready = bench.ready(LOOK_S)
@@ -144,7 +144,7 @@ class Worker:
                 return ready
             if time.monotonic() > give_up:
                 bench.kill()
-                raise BenchDied(f"a bench was not ready after {WARM_S:g} s")
+                raise ExecutorDied(f"a bench was not ready after {WARM_S:g} s")
         return None
 
     def _turn(self) -> None:
@@ -160,20 +160,20 @@ class Worker:
             answer = self._attend(lease, bench)
             report = None if answer is None else self._report(lease, answer)
         except Transient as error:
-            if isinstance(error, BenchDied):
+            if isinstance(error, ExecutorDied):
                 bench.kill()
             self._give_back(lease, mishap=str(error))
             raise
         if report is not None:
             self._hand_in(lease, report)
 
-    def _look_ahead(self, lease: Lease, bench: Bench) -> None:
+    def _look_ahead(self, lease: Lease, bench: ExecutorClient) -> None:
         """Lease the job after this one, if there is one now, and let the bench prepare it."""
         self._next = None if self._ahead is None else self._ahead.lease(0, busy=lease.job.id)
         if self._next is not None and not isinstance(self._next.job, TraceJob):
             bench.foresee(bundle_of(self._next.job))
 
-    def _attend(self, lease: Lease, bench: Bench) -> Answer | None:
+    def _attend(self, lease: Lease, bench: ExecutorClient) -> Answer | None:
         """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
         beat_s = self._lessee.lease_ms / 1000 / BEATS_PER_LEASE
         next_beat = time.monotonic() + beat_s
@@ -184,7 +184,7 @@ class Worker:
             now = time.monotonic()
             if now > deadline:
                 bench.kill()
-                raise BenchDied(f"no answer within {patience:g} s")
+                raise ExecutorDied(f"no answer within {patience:g} s")
             if self._stop_at is not None and now > self._stop_at:
                 bench.kill()
                 self._give_back(lease)
@@ -199,7 +199,7 @@ class Worker:
                     return None
         return answer
 
-    def _drop(self, bench: Bench) -> None:
+    def _drop(self, bench: ExecutorClient) -> None:
         """Wait a while for an answer that nobody wants, and end the bench if there is none."""
         until = time.monotonic() + self._pace.drop_s
         while bench.poll(LOOK_S) is None:
@@ -221,13 +221,13 @@ class Worker:
         Raises:
             Transient: If another try may succeed.
         """
-        if isinstance(answer, Failure):
+        if isinstance(answer, ExecutorFailure):
             if answer.transient:
                 raise Transient(answer.error)
             log.error("job cannot be done here", worker=self._lessee.worker, job=lease.job.id, reason=answer.error)
             return lost_report(lease.job, self._lessee.worker, answer.error)
-        if isinstance(answer, Ready) or answer.job != lease.job.id:
-            raise BenchDied("the bench answered something else than it was asked")
+        if isinstance(answer, ExecutorReady) or answer.job != lease.job.id:
+            raise ExecutorDied("the bench answered something else than it was asked")
         return answer
 
     def _hand_in(self, lease: Lease, report: AnyReport) -> None:
@@ -288,7 +288,7 @@ def _run(options: argparse.Namespace) -> None:
     start = (sys.executable, "-m", "workers", "bench")
     commands = {kind: (*start, *bench, *common) for kind, bench in _benches(options).items()}
     prepares = device is not None and device.measures and not options.trace
-    worker = Worker(lessee, commands, ahead=lessee if prepares and isinstance(lessee, Lessee) else None)
+    worker = LeaseLoop(lessee, commands, ahead=lessee if prepares and isinstance(lessee, LeaseClient) else None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
@@ -306,15 +306,15 @@ def _benches(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _lessee(options: argparse.Namespace) -> Lessee:
+def _lessee(options: argparse.Namespace) -> LeaseClient:
     """The queue, for a worker that holds the service's own credential."""
     target = options.target if options.trace else None
-    return Lessee(options.redis, options.id, target=target, device=options.device.name if options.device else None)
+    return LeaseClient(options.redis, options.id, target=target, device=options.device.name if options.device else None)
 
 
-def _join(options: argparse.Namespace) -> HostLessee:
+def _join(options: argparse.Namespace) -> RemoteLeaseClient:
     """The queue, for a worker that joins with a token; the service is waited for."""
-    service = Service(options.join, options.token, machine_secret(cache_home()))
+    service = ServiceAddress(options.join, options.token, machine_secret(cache_home()))
     if service.exposes_token:
         log.warning("the token travels unprotected: use https", service=options.join)
     target, device = options.target if options.trace else None, options.device.name if options.device else None
@@ -330,7 +330,7 @@ def _join(options: argparse.Namespace) -> HostLessee:
     log.info("joined", worker=credential.worker, service=options.join)
     kinds = (*(("measure",) if device else ()), *(("trace",) if target else ()))
     status = WorkerStatus(id=credential.worker, target=target, device=device, kinds=kinds, seen=datetime.now(UTC))
-    return HostLessee(credential, lambda: service.standing(credential.worker), status=status)
+    return RemoteLeaseClient(credential, lambda: service.standing(credential.worker), status=status)
 
 
 def _become_bench(options: argparse.Namespace) -> NoReturn:
@@ -341,7 +341,7 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     answers = os.dup(1)
     os.set_inheritable(answers, True)
     os.dup2(2, 1)
-    arguments = [sys.executable, "-m", "workers.bench", options.kind]
+    arguments = [sys.executable, "-m", "workers.executor", options.kind]
     arguments += ["--worker", options.worker, "--answers", str(answers)]
     if options.device is not None:
         arguments += ["--device", options.device.name]

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from workers.protocol import FIRST_CARD, Device, Seat
+from workers.protocol import FIRST_CARD, CardShare, Device
 from workers.targets import TARGETS
 
 SECRETS = Path("/run/secrets")
@@ -46,14 +46,14 @@ def card_arguments(options: argparse.Namespace) -> tuple[str, ...]:
     return card if options.data is None else (*card, "--data", str(options.data))
 
 
-def read_seat(name: str) -> Seat:
+def read_seat(name: str) -> CardShare:
     """A seat at a card by its name; `cuda:0` is the first card, `cuda:0/3` shared by three benches.
 
     Raises:
         ArgumentTypeError: If it is no such name.
     """
     try:
-        return Seat.parse(name)
+        return CardShare.parse(name)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -15,7 +15,7 @@ from itertools import count
 
 from triton.backends.nvidia.compiler import get_ptxas
 
-from workers import driver, jail
+from workers import driver, sandbox
 from workers.errors import ToolMissing, WorkerError
 from workers.protocol import device_of_card
 from workers.protocol.survey import CardSurvey, Survey
@@ -52,7 +52,7 @@ def survey() -> Survey:
 
 def _jail() -> str:
     try:
-        return jail.probe()
+        return sandbox.probe()
     except WorkerError as error:
         return f"none: {error}"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from archive.descriptors.base import Descriptor
-from archive.descriptors.launches import Launches
+from archive.descriptors.launches import LaunchCount
 from archive.descriptors.load_width_bytes import LoadWidthBytes
 from archive.descriptors.memory_path import MemoryPath
 from archive.descriptors.num_warps import NumWarps
@@ -32,7 +32,7 @@ DESCRIPTORS: dict[str, Descriptor] = {
         LoadWidthBytes(),
         MemoryPath(),
         TensorCore(),
-        Launches(),
+        LaunchCount(),
         Persistent(),
     )
 }

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from archive.records import Axis
+from archive.records import AxisRecord
 
 
 class Descriptor(ABC):
@@ -45,9 +45,9 @@ class Descriptor(ABC):
         return None if value is None else {"value": value, "bin": self.bin(value)}
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> AxisRecord:
         """The axis it makes in a grid."""
-        return Axis(self.name, len(self.edges) + 1)
+        return AxisRecord(self.name, len(self.edges) + 1)
 
 
 def quantity(readings: Mapping[str, Any], name: str) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any
 from archive.descriptors.base import Descriptor, quantity
 
 
-class Launches(Descriptor):
+class LaunchCount(Descriptor):
     """Kernel launches of one call.
 
     Edges: one is fully fused, two is partial results and a combination; beyond four, launch overhead rules.

@@ -1,12 +1,14 @@
-"""Which elite becomes a parent. To add a policy: a file with a `Policy`, and a line in the table below."""
+"""Which elite becomes a parent. To add a policy: a file with a `SelectionPolicy`, and a line in the table below."""
 
-from archive.policies.base import Choice, Held, Policy, Surroundings
+from archive.policies.base import CellContext, Held, ParentChoice, SelectionPolicy
 from archive.policies.curious import Curious
 from archive.policies.optimistic import Optimistic
 from archive.policies.target_cell import TargetCell
 from archive.policies.uniform import Uniform
 
-__all__ = ["POLICIES", "Choice", "Held", "Policy", "Surroundings"]
+__all__ = ["POLICIES", "CellContext", "Held", "ParentChoice", "SelectionPolicy"]
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Uniform(), Curious(), Optimistic(), TargetCell())}
+POLICIES: dict[str, SelectionPolicy] = {
+    policy.name: policy for policy in (Uniform(), Curious(), Optimistic(), TargetCell())
+}
 """Every policy, by name."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 from archive.grid import Grid
-from archive.records import Elite, Holder
+from archive.records import EliteRecord, SelectableElite
 
-Held = TypeVar("Held", Elite, Holder)
+Held = TypeVar("Held", EliteRecord, SelectableElite)
 """The holder of a cell, whole or as much of it as matters here."""
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CellContext:
     """What is known of the elites' cells.
 
     Attributes:
@@ -30,14 +30,14 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Choice(Generic[Held]):
+class ParentChoice(Generic[Held]):
     """A parent, and the empty cell that its child should reach, if the policy aims at one."""
 
     parent: Held
     aim: int | None = None
 
 
-class Policy(ABC):
+class SelectionPolicy(ABC):
     """One way to choose a parent.
 
     Attributes:
@@ -49,5 +49,5 @@ class Policy(ABC):
     meaning: ClassVar[str]
 
     @abstractmethod
-    def choose(self, elites: Sequence[Held], around: Surroundings, rng: random.Random) -> Choice[Held]:
+    def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
         """Choose among at least one elite, of which no two have one cell."""

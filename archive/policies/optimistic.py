@@ -4,20 +4,20 @@ import random
 from collections.abc import Sequence
 from math import log, sqrt
 
-from archive.policies.base import Choice, Held, Policy, Surroundings
+from archive.policies.base import CellContext, Held, ParentChoice, SelectionPolicy
 
 BREADTH = 0.5
 """Weight of what is not known yet, beside an objective that is scaled to 0..1. UCB1 takes sqrt(2) for rewards that are
 drawn anew every time; an elite's objective is none, so less is enough."""
 
 
-class Optimistic(Policy):
+class Optimistic(SelectionPolicy):
     """Objective plus a bonus for few visits, as UCB1 bounds it (Auer et al. 2002); ties by lot."""
 
     name = "optimistic"
     meaning = "good elites, and those of which little is known: the largest upper bound comes first"
 
-    def choose(self, elites: Sequence[Held], around: Surroundings, rng: random.Random) -> Choice[Held]:
+    def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
         """The largest bound."""
         low, high = min(elite.objective for elite in elites), max(elite.objective for elite in elites)
         spread = high - low or 1.0
@@ -28,4 +28,4 @@ class Optimistic(Policy):
             for elite, count in zip(elites, visits, strict=True)
         ]
         most = max(bounds)
-        return Choice(rng.choice([elite for elite, bound in zip(elites, bounds, strict=True) if bound == most]))
+        return ParentChoice(rng.choice([elite for elite, bound in zip(elites, bounds, strict=True) if bound == most]))

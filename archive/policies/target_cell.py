@@ -3,16 +3,16 @@
 import random
 from collections.abc import Sequence
 
-from archive.policies.base import Choice, Held, Policy, Surroundings
+from archive.policies.base import CellContext, Held, ParentChoice, SelectionPolicy
 
 
-class TargetCell(Policy):
+class TargetCell(SelectionPolicy):
     """Aims where nobody has been yet. Without a grid, or with no empty neighbour left, any elite will do."""
 
     name = "target_cell"
     meaning = "aims at an empty cell beside a filled one, from the best of the cells around it"
 
-    def choose(self, elites: Sequence[Held], around: Surroundings, rng: random.Random) -> Choice[Held]:
+    def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
         """An empty neighbour by lot, and who is closest to it."""
         filled = {elite.cell: elite for elite in elites}
         grid = around.grid
@@ -20,7 +20,7 @@ class TargetCell(Policy):
             [] if grid is None else sorted({near for cell in filled for near in grid.neighbours(cell)} - set(filled))
         )
         if grid is None or not empty:
-            return Choice(rng.choice(elites))
+            return ParentChoice(rng.choice(elites))
         aim = rng.choice(empty)
         beside = [filled[cell] for cell in grid.neighbours(aim) if cell in filled]
-        return Choice(max(beside, key=lambda elite: elite.objective), aim)
+        return ParentChoice(max(beside, key=lambda elite: elite.objective), aim)

@@ -3,15 +3,15 @@
 import random
 from collections.abc import Sequence
 
-from archive.policies.base import Choice, Held, Policy, Surroundings
+from archive.policies.base import CellContext, Held, ParentChoice, SelectionPolicy
 
 
-class Uniform(Policy):
+class Uniform(SelectionPolicy):
     """As the first MAP-Elites does (Mouret and Clune 2015)."""
 
     name = "uniform"
     meaning = "every filled cell alike"
 
-    def choose(self, elites: Sequence[Held], around: Surroundings, rng: random.Random) -> Choice[Held]:
+    def choose(self, elites: Sequence[Held], around: CellContext, rng: random.Random) -> ParentChoice[Held]:
         """Any of them."""
-        return Choice(rng.choice(elites))
+        return ParentChoice(rng.choice(elites))

@@ -27,7 +27,7 @@ class NewToken:
 
 
 @dataclass(frozen=True)
-class Token(NewToken):
+class TokenRecord(NewToken):
     """A token that is kept. `last_used_at` may lag behind by a minute."""
 
     created_at: datetime
@@ -40,7 +40,7 @@ class Token(NewToken):
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionRecord:
     """Somebody who showed a token once and has a cookie since.
 
     Attributes:
@@ -59,7 +59,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class NewAuditEntry:
+class NewAuditRecord:
     """Something that was done or refused.
 
     Attributes:
@@ -84,14 +84,14 @@ class NewAuditEntry:
 
 
 @dataclass(frozen=True)
-class AuditEntry(NewAuditEntry):
+class AuditRecord(NewAuditRecord):
     """An entry of the audit log; `seq` grows with every one."""
 
     seq: int
 
 
 @dataclass(frozen=True)
-class KeptReply:
+class IdempotencyRecord:
     """What was answered to a request that carried an idempotency key, or that it is being answered.
 
     Attributes:

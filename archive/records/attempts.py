@@ -16,7 +16,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Landing:
+class OfferOutcome:
     """An offer to a cell.
 
     `gain` is what it added to the sum of the elites' objectives, None unless it won the cell; `filled` if the cell was
@@ -31,7 +31,7 @@ class Landing:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CandidateVerdict:
     """What a candidate is judged to be: the outcome of its best variant, and its objectives as in `Candidate`."""
 
     candidate: str

@@ -61,7 +61,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Elite:
+class EliteRecord:
     """The holder of a cell. `revision` counts its cell's promotions from 1.
 
     `protocol_version` is that of the report which `job` names; None where that is not in the archive.
@@ -86,7 +86,7 @@ class Elite:
     protocol_version: int | None = None
 
 
-class Holder(NamedTuple):
+class SelectableElite(NamedTuple):
     """As much of an elite as choosing a parent takes. `visits` counts how often its candidate was one."""
 
     cell: int

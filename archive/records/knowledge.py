@@ -16,7 +16,7 @@ JOBS_KEPT = 8
 """Report jobs that a finding names as evidence: four pairs of child and parent, the best first."""
 
 
-class EntryState(StrEnum):
+class KnowledgeState(StrEnum):
     """Whether an entry is offered to whoever proposes; `retired` ones are kept and shown, and may come back."""
 
     ACTIVE = "active"
@@ -24,7 +24,7 @@ class EntryState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class KnowledgeFindingRecord:
     """What one search says of an entry.
 
     Attributes:
@@ -59,7 +59,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class NewEntry:
+class NewKnowledgeEntry:
     """What is known of a move, ready to be stored.
 
     Attributes:
@@ -83,8 +83,8 @@ class NewEntry:
 
 
 @dataclass(frozen=True)
-class KnowledgeEntry:
-    """A stored entry: `NewEntry` with what all searches together say of it.
+class KnowledgeEntryRecord:
+    """A stored entry: `NewKnowledgeEntry` with what all searches together say of it.
 
     `held` says that a person decided on its state, so that outcomes no longer change it; `worth` is what entries are
     ranked by (`archive.credit`). Gains, evidence, readings and example are those of the finding with the largest lower
@@ -97,7 +97,7 @@ class KnowledgeEntry:
     bottleneck: str
     device: str
     sentence: str
-    state: EntryState
+    state: KnowledgeState
     held: bool
     worth: float
     successes: int
@@ -117,13 +117,13 @@ class KnowledgeEntry:
 
 
 @dataclass(frozen=True)
-class Given:
+class ImportedEntryRecord:
     """An entry as a person hands it in, with findings from wherever it was exported."""
 
-    entry: NewEntry
-    state: EntryState = EntryState.ACTIVE
+    entry: NewKnowledgeEntry
+    state: KnowledgeState = KnowledgeState.ACTIVE
     held: bool = False
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[KnowledgeFindingRecord, ...] = ()
 
 
 def entry_id(move: str, traits: Sequence[str], bottleneck: str, device: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True)
-class Mark:
+class EliteSummary:
     """An elite as a map draws it: everything but its coordinates, its bundle and its job."""
 
     cell: int
@@ -23,7 +23,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Span:
+class AxisStride:
     """How an axis is read off a cell's index: its bin is `cell // stride % bins`."""
 
     stride: int
@@ -31,17 +31,17 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Place:
+class MapCell:
     """All cells of a grid that fall on one place of a map: the bins of two axes, how many are held, and the best."""
 
     x: int
     y: int
     held: int
-    mark: Mark
+    mark: EliteSummary
 
 
 @dataclass(frozen=True)
-class Kin:
+class Relative:
     """A candidate as a lineage draws it.
 
     `generation` is 0 for the one asked for, grows with its ancestors, and is -1 for its children.
@@ -58,7 +58,7 @@ class Kin:
 
 
 @dataclass(frozen=True)
-class Sighting:
+class CandidateRow:
     """A candidate as a list shows it: everything but its source."""
 
     id: str
@@ -98,7 +98,7 @@ class Milestone:
 
 
 @dataclass(frozen=True)
-class Version:
+class SearchVersion:
     """Changes whenever anything does that is told of a search: two that are equal are of the same search, unchanged.
 
     Attributes:

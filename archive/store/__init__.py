@@ -10,35 +10,35 @@ twice: each is idempotent by the id, digest or job it carries.
 from typing import Self
 
 from archive.errors import ArchiveError
-from archive.store.attempts import Attempts
-from archive.store.audit import Audit
-from archive.store.batches import Batch, Settled
-from archive.store.bundles import Bundles
-from archive.store.candidates import Candidates
-from archive.store.copies import Copies
-from archive.store.elites import Elites
+from archive.store.attempts import AttemptStore
+from archive.store.audit import AuditStore
+from archive.store.batches import BatchResult, ReportBatch
+from archive.store.bundles import BundleStore
+from archive.store.candidates import CandidateStore
+from archive.store.dump import ArchiveDump
+from archive.store.elites import EliteStore
 from archive.store.engine import Database
-from archive.store.exchanges import Exchanges
-from archive.store.hints import Hints
-from archive.store.hosts import Hosts
-from archive.store.knowledge import Knowledge
-from archive.store.lineage import Lineage
+from archive.store.exchanges import ExchangeStore
+from archive.store.hints import HintStore
+from archive.store.idempotency import IdempotencyStore
+from archive.store.knowledge import KnowledgeStore
+from archive.store.lineage import LineageStore
+from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
-from archive.store.operators import Operators
-from archive.store.pins import Pins
-from archive.store.rebinning import Rebinned, Rebinning
-from archive.store.replies import Replies
-from archive.store.reports import About, Reports
+from archive.store.operators import OperatorStore
+from archive.store.pins import PinStore
+from archive.store.rebinning import Rebinning, RebinningResult
+from archive.store.remote_workers import RemoteWorkerStore
+from archive.store.reports import ReportKey, ReportStore
 from archive.store.retention import Retention
-from archive.store.retraces import Retraces
-from archive.store.searches import Searches
-from archive.store.sessions import Sessions
-from archive.store.spending import Spending
-from archive.store.tenures import Tenures
-from archive.store.tokens import Tokens
-from archive.store.views import Views
+from archive.store.retraces import RetraceStore
+from archive.store.search_leases import SearchLeaseStore
+from archive.store.searches import SearchStore
+from archive.store.sessions import SessionStore
+from archive.store.tokens import TokenStore
+from archive.store.views import ViewStore
 
-__all__ = ["About", "Batch", "Rebinned", "Settled", "Store", "migrate"]
+__all__ = ["BatchResult", "RebinningResult", "ReportBatch", "ReportKey", "Store", "migrate"]
 
 
 class Store:
@@ -46,30 +46,30 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.operators = Operators(database)
-        self.searches = Searches(database)
-        self.candidates = Candidates(database)
-        self.bundles = Bundles(database)
-        self.reports = Reports(database)
-        self.elites = Elites(database)
+        self.operators = OperatorStore(database)
+        self.searches = SearchStore(database)
+        self.candidates = CandidateStore(database)
+        self.bundles = BundleStore(database)
+        self.reports = ReportStore(database)
+        self.elites = EliteStore(database)
         self.rebinning = Rebinning(database)
-        self.copies = Copies(database)
-        self.retraces = Retraces(database)
+        self.copies = ArchiveDump(database)
+        self.retraces = RetraceStore(database)
         self.retention = Retention(database)
-        self.views = Views(database)
-        self.knowledge = Knowledge(database)
-        self.exchanges = Exchanges(database)
-        self.attempts = Attempts(database)
-        self.spending = Spending(database)
-        self.lineage = Lineage(database)
-        self.tenures = Tenures(database)
-        self.pins = Pins(database)
-        self.hints = Hints(database)
-        self.tokens = Tokens(database)
-        self.sessions = Sessions(database)
-        self.audit = Audit(database)
-        self.replies = Replies(database)
-        self.hosts = Hosts(database)
+        self.views = ViewStore(database)
+        self.knowledge = KnowledgeStore(database)
+        self.exchanges = ExchangeStore(database)
+        self.attempts = AttemptStore(database)
+        self.spending = BudgetStore(database)
+        self.lineage = LineageStore(database)
+        self.tenures = SearchLeaseStore(database)
+        self.pins = PinStore(database)
+        self.hints = HintStore(database)
+        self.tokens = TokenStore(database)
+        self.sessions = SessionStore(database)
+        self.audit = AuditStore(database)
+        self.replies = IdempotencyStore(database)
+        self.hosts = RemoteWorkerStore(database)
 
     @classmethod
     async def open(cls, url: str) -> Self:
@@ -86,9 +86,9 @@ class Store:
             raise
         return store
 
-    def batch(self) -> Batch:
+    def batch(self) -> ReportBatch:
         """A memory for what a handful of reports read and write."""
-        return Batch(self._database)
+        return ReportBatch(self._database)
 
     async def close(self) -> None:
         """Let go of every connection."""

@@ -5,17 +5,17 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, func, select, update
 
 from archive.progress import PROPOSED
-from archive.records import Attempt, Candidate, Exchange, ExchangeState, ExchangeSummary, Landing
+from archive.records import Attempt, CandidateRecord, Exchange, ExchangeState, ExchangeSummary, OfferOutcome
+from archive.store.counters import count_event
 from archive.store.elites import present_axes
 from archive.store.engine import Database, select_record
-from archive.store.tallies import count_event
 from archive.tables import candidates, counters, exchanges, placements
 
 LIVE = (ExchangeState.ASKED, ExchangeState.WAITING, ExchangeState.CLAIMED, ExchangeState.ANSWERED)
 """States of an exchange that may still come to something."""
 
 
-class Attempts:
+class AttemptStore:
     """Proposals of emitters that ask models, from their first prompt to their cells."""
 
     def __init__(self, database: Database) -> None:
@@ -46,11 +46,11 @@ class Attempts:
         latest = {item.step: item for item in sorted(rows, key=lambda item: item.id)}
         return [latest[step] for step in sorted(latest)]
 
-    async def proposed(self, search: str, ordinal: int) -> Candidate | None:
+    async def proposed(self, search: str, ordinal: int) -> CandidateRecord | None:
         """The candidate of an ordinal, None if there is none."""
         return await self._candidate(search, candidates.c.ordinal == ordinal)
 
-    async def equal(self, search: str, digest: str) -> Candidate | None:
+    async def equal(self, search: str, digest: str) -> CandidateRecord | None:
         """The candidate of a search with this digest, None if there is none."""
         return await self._candidate(search, candidates.c.digest == digest)
 
@@ -71,7 +71,7 @@ class Attempts:
         async with self._database.read() as connection:
             return [Attempt(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def landings(self, search: str, emitter: str, last: int | None = None) -> list[Landing]:
+    async def landings(self, search: str, emitter: str, last: int | None = None) -> list[OfferOutcome]:
         """Offers of an emitter's candidates to the present grid, oldest first; all of them, or the last so many."""
         before = placements.alias()
         same = [before.c[name] == placements.c[name] for name in ("search", "device", "axes_version", "cell")]
@@ -90,12 +90,12 @@ class Attempts:
         async with self._database.read() as connection:
             rows: list[Any] = list(reversed((await connection.execute(statement)).all()))
         return [
-            Landing(candidate, device, cell, None if revision is None else gained, revision == 1)
+            OfferOutcome(candidate, device, cell, None if revision is None else gained, revision == 1)
             for candidate, device, cell, revision, gained in rows
         ]
 
-    async def _candidate(self, search: str, which: ColumnElement[bool]) -> Candidate | None:
-        statement = select_record(candidates, Candidate).where(candidates.c.search == search, which)
+    async def _candidate(self, search: str, which: ColumnElement[bool]) -> CandidateRecord | None:
+        statement = select_record(candidates, CandidateRecord).where(candidates.c.search == search, which)
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else Candidate(**row._asdict())
+        return None if row is None else CandidateRecord(**row._asdict())

@@ -10,23 +10,23 @@ from datetime import datetime
 from sqlalchemy import delete, insert, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.records import AuditEntry, NewAuditEntry
+from archive.records import AuditRecord, NewAuditRecord
 from archive.store.engine import Database, select_record
 from archive.tables import audit
 
 
-class Audit:
+class AuditStore:
     """What was done and what was refused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, entry: NewAuditEntry) -> None:
+    async def add(self, entry: NewAuditRecord) -> None:
         """Write an entry down."""
         async with self._database.write() as connection:
             await connection.execute(insert(audit).values(vars(entry)))
 
-    async def prune(self, before: datetime, entry: NewAuditEntry) -> int:
+    async def prune(self, before: datetime, entry: NewAuditRecord) -> int:
         """Remove the entries older than a time, and write down that it was done; how many they were.
 
         The one way around what refuses to change the log, which is lifted and put back within the transaction. Who may
@@ -45,7 +45,7 @@ class Audit:
         return removed
 
     # Last, because from here on `list` means this method.
-    async def list(self, *, limit: int = 50, before: int | None = None, token: str | None = None) -> list[AuditEntry]:
+    async def list(self, *, limit: int = 50, before: int | None = None, token: str | None = None) -> list[AuditRecord]:
         """Entries, newest first.
 
         Args:
@@ -53,14 +53,14 @@ class Audit:
             before: Only those older than the entry of this `seq`.
             token: Only those of one token.
         """
-        statement = select_record(audit, AuditEntry).order_by(audit.c.seq.desc()).limit(limit)
+        statement = select_record(audit, AuditRecord).order_by(audit.c.seq.desc()).limit(limit)
         if before is not None:
             statement = statement.where(audit.c.seq < before)
         if token is not None:
             statement = statement.where(audit.c.token == token)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
-        return [AuditEntry(**row._asdict()) for row in rows]
+        return [AuditRecord(**row._asdict()) for row in rows]
 
 
 @asynccontextmanager

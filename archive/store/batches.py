@@ -9,35 +9,35 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from archive.columns import now
-from archive.errors import NotFound
+from archive.column_types import now
+from archive.errors import RecordNotFound
 from archive.records import (
     BundleRecord,
-    Candidate,
-    Doubt,
+    CandidateRecord,
+    CandidateVerdict,
     NewReport,
     NewVariant,
     Offer,
     Placement,
     Retrace,
-    Traced,
-    Variant,
-    Verdict,
+    TraceOutcome,
+    UnverifiedTrace,
+    VariantRecord,
 )
-from archive.store.bundles import Bundles
-from archive.store.elites import Elites
+from archive.store.batch_offers import place
+from archive.store.bundles import BundleStore
+from archive.store.elites import EliteStore
 from archive.store.engine import Database
-from archive.store.hosts import Hosts
-from archive.store.lineage import Lineage, Readings
-from archive.store.placing import place
-from archive.store.reports import About, Reports, add_reports, is_reusable
-from archive.store.retraces import Retraces, add_retraces
+from archive.store.lineage import LineageStore, Readings
+from archive.store.remote_workers import RemoteWorkerStore
+from archive.store.reports import ReportKey, ReportStore, add_reports, is_reusable
+from archive.store.retraces import RetraceStore, add_retraces
 from archive.store.traces import add_traces
 from archive.store.verdicts import add_verdicts, require_finite
 
 
 @dataclass(frozen=True)
-class Settled:
+class BatchResult:
     """What a flush came to.
 
     Attributes:
@@ -49,37 +49,37 @@ class Settled:
     placements: tuple[tuple[Offer, Placement], ...]
 
 
-class Batch:
+class ReportBatch:
     """What was read, and what waits to be written. One task at a time may use it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lineage = Lineage(database)
-        self._bundles = Bundles(database)
-        self._reports = Reports(database)
-        self._hosts = Hosts(database)
-        self._retraces = Retraces(database)
-        self._elites = Elites(database)
+        self._lineage = LineageStore(database)
+        self._bundles = BundleStore(database)
+        self._reports = ReportStore(database)
+        self._hosts = RemoteWorkerStore(database)
+        self._retraces = RetraceStore(database)
+        self._elites = EliteStore(database)
         self.drop()
 
     def drop(self) -> None:
         """Forget everything, what waits to be written as well."""
-        self._known: dict[str, Candidate] = {}
-        self._variants: dict[str, dict[int, Variant]] = {}
+        self._known: dict[str, CandidateRecord] = {}
+        self._variants: dict[str, dict[int, VariantRecord]] = {}
         self._documents: dict[str, dict[str, str]] = {}
-        self._doubts: dict[str, Doubt] = {}
+        self._doubts: dict[str, UnverifiedTrace] = {}
         self._retraced: dict[str, Retrace | None] = {}
         self._readings: dict[str, Readings] = {}
         self._unkept: set[str] = set()
         self._traced: dict[str, BundleRecord] = {}
-        self._measures: dict[About, list[str]] = {}
-        self._traces: dict[str, Traced] = {}
+        self._measures: dict[ReportKey, list[str]] = {}
+        self._traces: dict[str, TraceOutcome] = {}
         self._repeated: dict[str, Retrace] = {}
         self._new: dict[str, NewReport] = {}
         self._took: dict[str, int] = {}
         self._holders: dict[tuple[str, str, int, int], float | None] = {}
         self._offers: list[Offer] = []
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, CandidateVerdict] = {}
 
     @property
     def waiting(self) -> int:
@@ -113,7 +113,7 @@ class Batch:
             self._readings.update(await self._lineage.readings(unread))
             self._unkept |= unread - self._readings.keys()
 
-    async def candidate(self, id: str) -> Candidate:
+    async def candidate(self, id: str) -> CandidateRecord:
         """One candidate, as it was when it was looked up.
 
         Raises:
@@ -121,10 +121,10 @@ class Batch:
         """
         await self.look_up([id], [])
         if id not in self._known:
-            raise NotFound(f"there is no candidate {id}")
+            raise RecordNotFound(f"there is no candidate {id}")
         return self._known[id]
 
-    async def variants(self, candidate: str) -> list[Variant]:
+    async def variants(self, candidate: str) -> list[VariantRecord]:
         """A candidate's variants by index; none before its trace."""
         await self.look_up([candidate], [])
         variants = self._variants[candidate]
@@ -135,7 +135,7 @@ class Batch:
         await self.look_up([candidate], [])
         return self._documents[candidate]
 
-    async def doubted(self, candidate: str) -> Doubt | None:
+    async def doubted(self, candidate: str) -> UnverifiedTrace | None:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
         await self.look_up([candidate], [])
         return self._doubts.get(candidate)
@@ -162,20 +162,20 @@ class Batch:
         if bundle in self._traced:
             return self._traced[bundle].readings
         if bundle not in self._readings:
-            raise NotFound(f"there is no bundle {bundle}")
+            raise RecordNotFound(f"there is no bundle {bundle}")
         return self._readings[bundle]
 
-    async def measures(self, about: About) -> list[str]:
+    async def measures(self, about: ReportKey) -> list[str]:
         """Documents of the first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
         await self.look_up([], [about.bundle])
         if about not in self._measures:
             # A bundle that nobody kept before was never judged; most are such, and need no query.
             never = about.bundle in self._unkept
             self._measures[about] = [] if never else await self._reports.measures(about)
-        waiting = (new for new in self._new.values() if About.of(new) == about and new.kind == "measure")
+        waiting = (new for new in self._new.values() if ReportKey.of(new) == about and new.kind == "measure")
         return self._measures[about] + [new.document for new in waiting if is_reusable(new)]
 
-    async def save_trace(self, candidate: str, traced: Traced) -> None:
+    async def save_trace(self, candidate: str, traced: TraceOutcome) -> None:
         """Keep what came out of a trace; as `Candidates.save_trace`."""
         told = (variant.bundle for variant in traced.variants if variant.bundle is not None)
         await self.look_up([candidate], list(told))
@@ -198,7 +198,7 @@ class Batch:
         if place not in self._holders:
             try:
                 self._holders[place] = (await self._elites.get(*place)).objective
-            except NotFound:
+            except RecordNotFound:
                 self._holders[place] = None
         mine = (offer.objective for offer in self._offers if place == _place(offer))
         return max((known for known in (self._holders[place], *mine) if known is not None), default=None)
@@ -215,7 +215,7 @@ class Batch:
             raise ValueError(f"job {offer.job} has to be decided at once, for its confirm depends on the answer")
         self._offers.append(offer)
 
-    def judge(self, verdict: Verdict) -> None:
+    def judge(self, verdict: CandidateVerdict) -> None:
         """Give a candidate its verdict. The first stays.
 
         Raises:
@@ -224,7 +224,7 @@ class Batch:
         require_finite(verdict)
         self._verdicts.setdefault(verdict.candidate, verdict)
 
-    async def flush(self) -> Settled:
+    async def flush(self) -> BatchResult:
         """Write everything that waits in one transaction, and forget what was read. If it fails, nothing is written.
 
         Raises:
@@ -238,14 +238,14 @@ class Batch:
         waiting = self.waiting
         self.drop()
         if not waiting:
-            return Settled(frozenset(), ())
+            return BatchResult(frozenset(), ())
         async with self._database.write() as connection:
             await add_traces(connection, traces)
             await add_retraces(connection, repeated.values())
             await add_reports(connection, new.values(), took)
             placements = await place(connection, offers)
             judged = await add_verdicts(connection, verdicts.values())
-        return Settled(frozenset(judged), tuple(zip(offers, placements, strict=True)))
+        return BatchResult(frozenset(judged), tuple(zip(offers, placements, strict=True)))
 
     async def bundle(self, identity: str) -> BundleRecord:
         """One bundle with its document.
@@ -260,5 +260,5 @@ def _place(offer: Offer) -> tuple[str, str, int, int]:
     return offer.search, offer.device, offer.axes_version, offer.cell
 
 
-def _variant(candidate: str, new: NewVariant) -> Variant:
-    return Variant(candidate, new.index, new.configuration, new.bundle, new.outcome, new.reason, new.line)
+def _variant(candidate: str, new: NewVariant) -> VariantRecord:
+    return VariantRecord(candidate, new.index, new.configuration, new.bundle, new.outcome, new.reason, new.line)

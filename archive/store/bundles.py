@@ -6,15 +6,15 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
-from archive.errors import NotFound
+from archive.column_types import now
+from archive.errors import RecordNotFound
 from archive.progress import CORRECT
 from archive.records import BundleRecord
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import bundles, candidates, reports
 
 
-class Bundles:
+class BundleStore:
     """What was traced."""
 
     def __init__(self, database: Database) -> None:
@@ -31,7 +31,7 @@ class Bundles:
                 select(bundles.c.readings).where(bundles.c.identity == identity)
             )
         if found is None:
-            raise NotFound(f"there is no bundle {identity}")
+            raise RecordNotFound(f"there is no bundle {identity}")
         return found
 
     async def get(self, identity: str) -> BundleRecord:
@@ -44,7 +44,7 @@ class Bundles:
             statement = select_record(bundles, BundleRecord).where(bundles.c.identity == identity)
             row = (await connection.execute(statement)).one_or_none()
         if row is None:
-            raise NotFound(f"there is no bundle {identity}")
+            raise RecordNotFound(f"there is no bundle {identity}")
         return BundleRecord(**row._asdict())
 
     async def replace(self, records: Iterable[BundleRecord]) -> None:

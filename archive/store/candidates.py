@@ -7,23 +7,23 @@ from typing import Any
 from sqlalchemy import Select, bindparam, case, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
-from archive.errors import NotFound
+from archive.column_types import now
+from archive.errors import RecordNotFound
 from archive.progress import PROPOSED, SCREENED
 from archive.records import (
     SEED_EMITTER,
-    Candidate,
+    CandidateRecord,
     CandidateState,
+    CandidateVerdict,
     NewCandidate,
     SearchCounts,
-    Traced,
+    TraceOutcome,
     TrialRecord,
-    Variant,
-    Verdict,
+    VariantRecord,
 )
+from archive.store.counters import CountedEvent, count_events
 from archive.store.engine import Database, select_record, upsert
-from archive.store.tallies import Happened, count_events
-from archive.store.tenures import require_held
+from archive.store.search_leases import require_held
 from archive.store.traces import add_traces
 from archive.store.verdicts import add_verdicts, require_finite
 from archive.tables import UNFINISHED, candidates, counters, parentages, variants
@@ -32,7 +32,7 @@ NOT_THE_CANDIDATES_FAULT = ("worker_lost", "trace_timeout", "trace_memory")
 """Outcomes that another machine or minute might not repeat: such a trace is not taken for an equal candidate's."""
 
 
-class Candidates:
+class CandidateStore:
     """What was proposed, and what became of it."""
 
     def __init__(self, database: Database) -> None:
@@ -40,14 +40,14 @@ class Candidates:
 
     async def add(
         self, new: NewCandidate, *, holder: str | None = None, screened: Sequence[str] = ()
-    ) -> Candidate | None:
+    ) -> CandidateRecord | None:
         """Store one proposal; as `add_all`."""
         (stored,) = await self.add_all([new], holder=holder, screened=screened)
         return stored
 
     async def add_all(
         self, new: Sequence[NewCandidate], *, holder: str | None = None, screened: Sequence[str] = ()
-    ) -> list[Candidate | None]:
+    ) -> list[CandidateRecord | None]:
         """Store proposals of one search in one transaction. Idempotent by id.
 
         Args:
@@ -76,7 +76,7 @@ class Candidates:
             await _count_proposals(connection, counted, screened, len(stored))
             return [stored.get(each.id) or earlier.get(each.id) for each in new]
 
-    async def get(self, id: str) -> Candidate:
+    async def get(self, id: str) -> CandidateRecord:
         """One candidate.
 
         Raises:
@@ -85,14 +85,14 @@ class Candidates:
         async with self._database.read() as connection:
             found = await _find(connection, id)
         if found is None:
-            raise NotFound(f"there is no candidate {id}")
+            raise RecordNotFound(f"there is no candidate {id}")
         return found
 
-    async def unfinished(self, search: str) -> list[Candidate]:
+    async def unfinished(self, search: str) -> list[CandidateRecord]:
         """Candidates that wait for a trace or a verdict, in the order they were proposed."""
         return await self._all(_of(search).where(UNFINISHED).order_by(candidates.c.ordinal))
 
-    async def seeds(self, search: str) -> list[Candidate]:
+    async def seeds(self, search: str) -> list[CandidateRecord]:
         """The kernels that the operator brought along, in its order."""
         return await self._all(_of(search).where(candidates.c.emitter == SEED_EMITTER).order_by(candidates.c.ordinal))
 
@@ -106,7 +106,7 @@ class Candidates:
             statement = select_record(counters, SearchCounts).where(counters.c.search == search)
             row = (await connection.execute(statement)).one_or_none()
         if row is None:
-            raise NotFound(f"there is no search {search}")
+            raise RecordNotFound(f"there is no search {search}")
         return SearchCounts(**row._asdict())
 
     async def trials(self, search: str, emitter: str, limit: int = 64) -> list[TrialRecord]:
@@ -145,10 +145,10 @@ class Candidates:
         async with self._database.read() as connection:
             return set((await connection.scalars(statement)).all())
 
-    async def find_traced(self, trace_key: str) -> Candidate | None:
+    async def find_traced(self, trace_key: str) -> CandidateRecord | None:
         """A candidate of any search whose trace holds for every candidate with this key, or None."""
         statement = (
-            select_record(candidates, Candidate)
+            select_record(candidates, CandidateRecord)
             .where(
                 candidates.c.trace_key == trace_key,
                 candidates.c.state != CandidateState.QUEUED,
@@ -159,7 +159,7 @@ class Candidates:
         found = await self._all(statement)
         return found[0] if found else None
 
-    async def save_trace(self, id: str, traced: Traced) -> None:
+    async def save_trace(self, id: str, traced: TraceOutcome) -> None:
         """Keep what came out of a trace: variants, and their bundles. Idempotent.
 
         With a bundle to judge the candidate becomes traced. Without one it stays queued until `judge`: a crash between
@@ -171,11 +171,11 @@ class Candidates:
         async with self._database.write() as connection:
             await add_traces(connection, {id: traced})
 
-    async def variants(self, id: str) -> list[Variant]:
+    async def variants(self, id: str) -> list[VariantRecord]:
         """A candidate's variants by index; none before its trace."""
-        statement = select_record(variants, Variant).where(variants.c.candidate == id).order_by(variants.c.index)
+        statement = select_record(variants, VariantRecord).where(variants.c.candidate == id).order_by(variants.c.index)
         async with self._database.read() as connection:
-            return [Variant(**row._asdict()) for row in await connection.execute(statement)]
+            return [VariantRecord(**row._asdict()) for row in await connection.execute(statement)]
 
     async def judge(
         self,
@@ -203,17 +203,17 @@ class Candidates:
             NotFound: If there is no such candidate.
             ValueError: If an objective is not finite.
         """
-        verdict = Verdict(id, outcome, reason, line, objective, dict(objectives or {}))
+        verdict = CandidateVerdict(id, outcome, reason, line, objective, dict(objectives or {}))
         require_finite(verdict)
         async with self._database.write() as connection:
             first = await add_verdicts(connection, [verdict])
             if not first and await _find(connection, id) is None:
-                raise NotFound(f"there is no candidate {id}")
+                raise RecordNotFound(f"there is no candidate {id}")
             return bool(first)
 
-    async def _all(self, statement: Select[Any]) -> list[Candidate]:
+    async def _all(self, statement: Select[Any]) -> list[CandidateRecord]:
         async with self._database.read() as connection:
-            return [Candidate(**row._asdict()) for row in await connection.execute(statement)]
+            return [CandidateRecord(**row._asdict()) for row in await connection.execute(statement)]
 
     # Last, because from here on `list` means this method.
     async def list(
@@ -224,7 +224,7 @@ class Candidates:
         before: str | None = None,
         outcome: str | None = None,
         emitter: str | None = None,
-    ) -> list[Candidate]:
+    ) -> list[CandidateRecord]:
         """A search's candidates, newest first.
 
         Args:
@@ -246,28 +246,28 @@ class Candidates:
 
 
 def _of(search: str) -> Select[Any]:
-    return select_record(candidates, Candidate).where(candidates.c.search == search)
+    return select_record(candidates, CandidateRecord).where(candidates.c.search == search)
 
 
-async def _find(connection: AsyncConnection, id: str) -> Candidate | None:
+async def _find(connection: AsyncConnection, id: str) -> CandidateRecord | None:
     return (await _find_all(connection, [id])).get(id)
 
 
-async def _find_all(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, Candidate]:
+async def _find_all(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, CandidateRecord]:
     if not ids:
         return {}
-    rows = await connection.execute(select_record(candidates, Candidate).where(candidates.c.id.in_(ids)))
-    return {row.id: Candidate(**row._asdict()) for row in rows}
+    rows = await connection.execute(select_record(candidates, CandidateRecord).where(candidates.c.id.in_(ids)))
+    return {row.id: CandidateRecord(**row._asdict()) for row in rows}
 
 
 def _parents(new: NewCandidate) -> list[str]:
     return sorted(set(new.parents))
 
 
-async def _insert(connection: AsyncConnection, new: Sequence[NewCandidate]) -> dict[str, Candidate]:
+async def _insert(connection: AsyncConnection, new: Sequence[NewCandidate]) -> dict[str, CandidateRecord]:
     """Store rows whose digests their search has not; those that were stored, by id."""
     found = {
-        each.id: Candidate(
+        each.id: CandidateRecord(
             **vars(each),
             state=CandidateState.QUEUED,
             outcome=None,
@@ -308,5 +308,5 @@ async def _count_proposals(
     proposals = case((counters.c.proposals < following, following), else_=counters.c.proposals)
     row = update(counters).where(counters.c.search == search)
     await connection.execute(row.values(proposals=proposals, candidates=counters.c.candidates + stored))
-    happened = Counter(Happened(search, "", each.emitter, PROPOSED) for each in new)
-    await count_events(connection, happened + Counter(Happened(search, "", name, SCREENED) for name in screened))
+    happened = Counter(CountedEvent(search, "", each.emitter, PROPOSED) for each in new)
+    await count_events(connection, happened + Counter(CountedEvent(search, "", name, SCREENED) for name in screened))

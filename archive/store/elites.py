@@ -12,12 +12,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Update, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
-from archive.errors import NotFound
-from archive.progress import PROMOTED, Filled, Tally, summarise
-from archive.records import EMPTY_CELL, Elite, Holder, Offer, Placement, PlacementRecord, Progress
+from archive.column_types import now
+from archive.errors import RecordNotFound
+from archive.progress import PROMOTED, EventCount, GridTotals, summarise
+from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, ProgressRecord, SelectableElite
+from archive.store.counters import count_event
 from archive.store.engine import Database, Upsert, select_record, upsert
-from archive.store.tallies import count_event
 from archive.tables import candidates, elites, placements, reports, searches, tallies
 
 CELL = ("search", "device", "axes_version", "cell")
@@ -26,7 +26,7 @@ CHALLENGER = ("candidate", "variant", "bundle", "job", "emitter", "objective", "
 """What a placement keeps of an offer; an elite has its coordinates besides."""
 
 
-class Elites:
+class EliteStore:
     """The grids of all searches, one a device."""
 
     def __init__(self, database: Database) -> None:
@@ -86,30 +86,30 @@ class Elites:
                 await connection.execute(upsert(connection, placements).values(**entry).on_conflict_do_nothing())
         return sorted(row["cell"] for row in rows)
 
-    async def get(self, search: str, device: str, axes_version: int, cell: int) -> Elite:
+    async def get(self, search: str, device: str, axes_version: int, cell: int) -> EliteRecord:
         """The holder of a cell.
 
         Raises:
             NotFound: If the cell is empty.
         """
-        statement = select_held(Elite).where(*_grid(search, device, axes_version), elites.c.cell == cell)
+        statement = select_held(EliteRecord).where(*_grid(search, device, axes_version), elites.c.cell == cell)
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).one_or_none()
         if row is None:
-            raise NotFound(f"cell {cell} of search {search} on {device} is empty")
-        return Elite(**row._asdict())
+            raise RecordNotFound(f"cell {cell} of search {search} on {device} is empty")
+        return EliteRecord(**row._asdict())
 
-    async def best(self, search: str, device: str) -> Elite | None:
+    async def best(self, search: str, device: str) -> EliteRecord | None:
         """The holder with the largest objective under the search's present axes; None while no cell is filled."""
         statement = (
-            select_held(Elite)
+            select_held(EliteRecord)
             .where(*_grid(search, device, present_axes(search)))
             .order_by(elites.c.objective.desc(), elites.c.cell)
             .limit(1)
         )
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).one_or_none()
-        return None if row is None else Elite(**row._asdict())
+        return None if row is None else EliteRecord(**row._asdict())
 
     async def visits(self, search: str, device: str, axes_version: int) -> dict[int, int]:
         """By filled cell, how often its holder's candidate was a parent: what curious selection wants to know."""
@@ -121,7 +121,7 @@ class Elites:
         async with self._database.read() as connection:
             return {cell: children for cell, children in await connection.execute(statement)}
 
-    async def holders(self, search: str, device: str, axes_version: int) -> list[Holder]:
+    async def holders(self, search: str, device: str, axes_version: int) -> list[SelectableElite]:
         """As much of the holders of all filled cells as choosing a parent takes; a twentieth of what `list` costs."""
         columns = (elites.c.cell, elites.c.candidate, elites.c.variant, elites.c.bundle, elites.c.objective)
         statement = (
@@ -131,7 +131,7 @@ class Elites:
             .order_by(elites.c.cell)
         )
         async with self._database.read() as connection:
-            return [Holder(*row) for row in await connection.execute(statement)]
+            return [SelectableElite(*row) for row in await connection.execute(statement)]
 
     async def history(
         self, search: str, device: str, *, cell: int | None = None, limit: int = 100, before: int | None = None
@@ -155,15 +155,15 @@ class Elites:
         async with self._database.read() as connection:
             return [PlacementRecord(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def progress(self, search: str, device: str, cells: int) -> Progress:
+    async def progress(self, search: str, device: str, cells: int) -> ProgressRecord:
         """Where a search stands on one device, in a grid of that many cells, under its present axes."""
         filled = select(func.count(), func.coalesce(func.sum(elites.c.objective), 0.0), func.max(elites.c.objective))
         filled = filled.where(*_grid(search, device, present_axes(search)))
         counts = select(tallies.c.emitter, tallies.c.event, tallies.c["count"])
         counts = counts.where(tallies.c.search == search, tallies.c.device.in_(("", device)))
         async with self._database.read() as connection:
-            here = Filled(*(await connection.execute(filled)).one())
-            events = [Tally(*row) for row in await connection.execute(counts)]
+            here = GridTotals(*(await connection.execute(filled)).one())
+            events = [EventCount(*row) for row in await connection.execute(counts)]
         return summarise(cells, here, events)
 
     async def version(self, search: str, device: str, axes_version: int) -> str:
@@ -178,19 +178,19 @@ class Elites:
             held, promotions, latest = (await connection.execute(statement)).one()
         return f"{held}-{promotions}-{latest.timestamp() if latest else 0}"
 
-    async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[Elite]:
+    async def top(self, search: str, device: str, axes_version: int, limit: int) -> Sequence[EliteRecord]:
         """Holders with the largest objectives, the best first."""
-        statement = select_held(Elite).where(*_grid(search, device, axes_version))
+        statement = select_held(EliteRecord).where(*_grid(search, device, axes_version))
         statement = statement.order_by(elites.c.objective.desc()).limit(limit)
         async with self._database.read() as connection:
-            return [Elite(**row._asdict()) for row in await connection.execute(statement)]
+            return [EliteRecord(**row._asdict()) for row in await connection.execute(statement)]
 
     # Last, because from here on `list` means this method.
-    async def list(self, search: str, device: str, axes_version: int) -> list[Elite]:
+    async def list(self, search: str, device: str, axes_version: int) -> list[EliteRecord]:
         """Holders of all filled cells, by cell."""
-        statement = select_held(Elite).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
+        statement = select_held(EliteRecord).where(*_grid(search, device, axes_version)).order_by(elites.c.cell)
         async with self._database.read() as connection:
-            return [Elite(**row._asdict()) for row in await connection.execute(statement)]
+            return [EliteRecord(**row._asdict()) for row in await connection.execute(statement)]
 
 
 def _grid(search: str, device: str, axes_version: int | ScalarSelect[int]) -> tuple[ColumnElement[bool], ...]:

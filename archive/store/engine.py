@@ -13,7 +13,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from archive.errors import ArchiveError, Conflict, Unavailable, Unkept
+from archive.errors import ArchiveError, DatabaseUnavailable, RecordConflict, Unstorable
 
 BUSY_TIMEOUT_MS = 10_000
 """How long SQLite waits for another process's write; ours take milliseconds."""
@@ -120,12 +120,12 @@ def translated() -> Iterator[None]:
     try:
         yield
     except exc.IntegrityError as error:
-        raise Conflict(_first_line(error)) from error
+        raise RecordConflict(_first_line(error)) from error
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError) as error:
-        raise Unavailable(_first_line(error)) from error
+        raise DatabaseUnavailable(_first_line(error)) from error
     except (exc.DataError, OverflowError, UnicodeEncodeError) as error:
         # Of NUL and numbers that are too large; of the latter in SQLite; and of lone surrogates.
-        raise Unkept("no text can hold NUL or half a character, and no number more than 63 bits") from error
+        raise Unstorable("no text can hold NUL or half a character, and no number more than 63 bits") from error
     except exc.SQLAlchemyError as error:
         raise ArchiveError(_first_line(error)) from error
 

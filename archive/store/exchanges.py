@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Update, and_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
-from archive.errors import Conflict, NotFound
-from archive.records import Arm, Exchange, ExchangeState, ExchangeSummary, NewExchange, Reply
+from archive.column_types import now
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import Exchange, ExchangeState, ExchangeSummary, LlmReply, NewExchange, StrategyStatsRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.store.spending import add_to_arm, forfeit_charge, settle_charge
+from archive.store.llm_budgets import add_to_arm, forfeit_charge, settle_charge
 from archive.tables import arms, conclusions, exchanges
 
 KEY = ("search", "ordinal", "step", "digest")
@@ -22,7 +22,7 @@ ENDED = (ExchangeState.ANSWERED, ExchangeState.REFUSED)
 """States that never change again."""
 
 
-class Exchanges:
+class ExchangeStore:
     """What was asked and answered."""
 
     def __init__(self, database: Database) -> None:
@@ -94,7 +94,9 @@ class Exchanges:
         values = {"state": ExchangeState.WAITING, "holder": None, "lease_until": None}
         return await self._change(id, _held_by(holder), values, "be released")
 
-    async def answer(self, id: str, reply: Reply, *, charge: str | None = None, holder: str | None = None) -> Exchange:
+    async def answer(
+        self, id: str, reply: LlmReply, *, charge: str | None = None, holder: str | None = None
+    ) -> Exchange:
         """Keep an answer, and settle what it cost in the same transaction. The first answer stays.
 
         Args:
@@ -123,7 +125,7 @@ class Exchanges:
                 await settle_charge(connection, charge, tokens, exchange.cost_usd)
         same = exchange.state is state and exchange.text == reply.text and exchange.holder == holder
         if not changed and holder is not None and not same:
-            raise Conflict(f"{_whereabouts(exchange)} and cannot be answered by '{holder}'")
+            raise RecordConflict(f"{_whereabouts(exchange)} and cannot be answered by '{holder}'")
         return exchange
 
     async def fail(self, id: str, reason: str, *, forfeit: str | None = None) -> Exchange:
@@ -184,7 +186,7 @@ class Exchanges:
             )
             return True
 
-    async def arms(self, search: str) -> list[Arm]:
+    async def arms(self, search: str) -> list[StrategyStatsRecord]:
         """What came of asking, by backend and strategy."""
         spent = [arms.c[name] for name in _ARM]
         counts = select(conclusions.c.backend, conclusions.c.strategy, conclusions.c.outcome, conclusions.c["count"])
@@ -192,7 +194,7 @@ class Exchanges:
             rows = await connection.execute(
                 select(*spent).where(arms.c.search == search).order_by(arms.c.backend, arms.c.strategy)
             )
-            found = {(row.backend, row.strategy): Arm(**row._asdict()) for row in rows}
+            found = {(row.backend, row.strategy): StrategyStatsRecord(**row._asdict()) for row in rows}
             came_to: dict[tuple[str, str], dict[str, int]] = {}
             for backend, strategy, outcome, count in await connection.execute(
                 counts.where(conclusions.c.search == search)
@@ -212,7 +214,7 @@ class Exchanges:
             changed = (await connection.execute(_one(id).where(allowed).values(values))).rowcount
             exchange = await _get(connection, id)
         if not changed:
-            raise Conflict(f"{_whereabouts(exchange)} and cannot {what}")
+            raise RecordConflict(f"{_whereabouts(exchange)} and cannot {what}")
         return exchange
 
     # Last, because from here on `list` means this method.
@@ -292,5 +294,5 @@ def _whereabouts(exchange: Exchange) -> str:
 async def _get(connection: AsyncConnection, id: str) -> Exchange:
     row = (await connection.execute(select_record(exchanges, Exchange).where(exchanges.c.id == id))).one_or_none()
     if row is None:
-        raise NotFound(f"there is no prompt {id}")
+        raise RecordNotFound(f"there is no prompt {id}")
     return Exchange(**row._asdict())

@@ -2,20 +2,20 @@
 
 from sqlalchemy import delete, func, select
 
-from archive.columns import now
-from archive.errors import Conflict, NotFound
-from archive.records import Hint, NewHint
+from archive.column_types import now
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import HintRecord, NewHint
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import hints
 
 
-class Hints:
+class HintStore:
     """What people said."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, new: NewHint, *, most: int) -> Hint:
+    async def put(self, new: NewHint, *, most: int) -> HintRecord:
         """Keep a hint. Idempotent by id.
 
         Args:
@@ -25,14 +25,14 @@ class Hints:
         Raises:
             Conflict: If the search is unknown, or has as many hints as it may.
         """
-        hint = Hint(**vars(new), created_at=now())
+        hint = HintRecord(**vars(new), created_at=now())
         async with self._database.write() as connection:
-            row = (await connection.execute(select_record(hints, Hint).where(hints.c.id == new.id))).one_or_none()
+            row = (await connection.execute(select_record(hints, HintRecord).where(hints.c.id == new.id))).one_or_none()
             if row is not None:
-                return Hint(**row._asdict())
+                return HintRecord(**row._asdict())
             held = await connection.scalar(select(func.count()).where(hints.c.search == new.search))
             if (held or 0) >= most:
-                raise Conflict(f"a search may have {most} hints; take one away first")
+                raise RecordConflict(f"a search may have {most} hints; take one away first")
             await connection.execute(upsert(connection, hints).values(vars(hint)).on_conflict_do_nothing())
         return hint
 
@@ -45,11 +45,11 @@ class Hints:
         statement = delete(hints).where(hints.c.search == search, hints.c.id == id)
         async with self._database.write() as connection:
             if not (await connection.execute(statement)).rowcount:
-                raise NotFound(f"there is no hint {id}")
+                raise RecordNotFound(f"there is no hint {id}")
 
     # Last, because from here on `list` means this method.
-    async def list(self, search: str) -> list[Hint]:
+    async def list(self, search: str) -> list[HintRecord]:
         """Hints for a search, oldest first."""
-        statement = select_record(hints, Hint).where(hints.c.search == search).order_by(hints.c.id)
+        statement = select_record(hints, HintRecord).where(hints.c.search == search).order_by(hints.c.id)
         async with self._database.read() as connection:
-            return [Hint(**row._asdict()) for row in await connection.execute(statement)]
+            return [HintRecord(**row._asdict()) for row in await connection.execute(statement)]

@@ -12,10 +12,17 @@ from typing import Any
 from sqlalchemy import Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
+from archive.column_types import now
 from archive.credit import pays, worth
-from archive.errors import NotFound
-from archive.records import EntryState, Finding, Given, KnowledgeEntry, NewEntry, SearchState
+from archive.errors import RecordNotFound
+from archive.records import (
+    ImportedEntryRecord,
+    KnowledgeEntryRecord,
+    KnowledgeFindingRecord,
+    KnowledgeState,
+    NewKnowledgeEntry,
+    SearchState,
+)
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import distillations, findings, knowledge, searches
 
@@ -26,7 +33,7 @@ BEST = ("low", "mid", "high", "jobs", "before", "after", "example", "operator")
 """What an entry takes from its best finding."""
 
 
-class Knowledge:
+class KnowledgeStore:
     """What was learned across searches."""
 
     def __init__(self, database: Database) -> None:
@@ -36,7 +43,7 @@ class Knowledge:
         self,
         search: str,
         operator: str,
-        lessons: Sequence[tuple[NewEntry, Finding]],
+        lessons: Sequence[tuple[NewKnowledgeEntry, KnowledgeFindingRecord]],
         carried: Mapping[str, tuple[int, int]],
     ) -> None:
         """Keep what a search says about entries, new or known, and that it was asked. Idempotent by search.
@@ -50,17 +57,17 @@ class Knowledge:
         Raises:
             Conflict: If the search is unknown.
         """
-        given = {entry.id: Given(entry, findings=(finding,)) for entry, finding in lessons}
+        given = {entry.id: ImportedEntryRecord(entry, findings=(finding,)) for entry, finding in lessons}
         async with self._database.write() as connection:
             for id in sorted({*given, *carried}):
                 if id in given and (given[id].findings[0].successes or await _lock(connection, id)):
                     await _add(connection, given[id])
                 if id in carried:
-                    await _credit(connection, id, Finding(search, operator), carried[id])
+                    await _credit(connection, id, KnowledgeFindingRecord(search, operator), carried[id])
             entry = upsert(connection, distillations).values(search=search, at=now())
             await connection.execute(entry.on_conflict_do_nothing())
 
-    async def put(self, given: Sequence[Given]) -> None:
+    async def put(self, given: Sequence[ImportedEntryRecord]) -> None:
         """Keep entries as a person hands them in: sentences and states replace what was there. Idempotent."""
         async with self._database.write() as connection:
             for item in sorted(given, key=lambda item: item.entry.id):
@@ -69,7 +76,9 @@ class Knowledge:
                 await connection.execute(update(knowledge).where(knowledge.c.id == item.entry.id).values(**said))
                 await _recount(connection, item.entry.id)
 
-    async def edit(self, id: str, *, sentence: str | None = None, state: EntryState | None = None) -> KnowledgeEntry:
+    async def edit(
+        self, id: str, *, sentence: str | None = None, state: KnowledgeState | None = None
+    ) -> KnowledgeEntryRecord:
         """Change an entry's sentence, or decide on its state for good.
 
         Raises:
@@ -82,7 +91,7 @@ class Knowledge:
             await connection.execute(update(knowledge).where(knowledge.c.id == id).values(**changes))
             return await _get(connection, id)
 
-    async def get(self, id: str) -> KnowledgeEntry:
+    async def get(self, id: str) -> KnowledgeEntryRecord:
         """One entry.
 
         Raises:
@@ -91,11 +100,13 @@ class Knowledge:
         async with self._database.read() as connection:
             return await _get(connection, id)
 
-    async def findings(self, id: str) -> list[Finding]:
+    async def findings(self, id: str) -> list[KnowledgeFindingRecord]:
         """What each search says of an entry, by search."""
-        statement = select_record(findings, Finding).where(findings.c.entry == id).order_by(findings.c.search)
+        statement = (
+            select_record(findings, KnowledgeFindingRecord).where(findings.c.entry == id).order_by(findings.c.search)
+        )
         async with self._database.read() as connection:
-            return [Finding(**row._asdict()) for row in await connection.execute(statement)]
+            return [KnowledgeFindingRecord(**row._asdict()) for row in await connection.execute(statement)]
 
     async def named_by(self, search: str) -> int:
         """How many entries a search has something to say about."""
@@ -105,7 +116,7 @@ class Knowledge:
 
     async def find(
         self, traits: Sequence[str], bottleneck: str | None, devices: Sequence[str], limit: int
-    ) -> list[KnowledgeEntry]:
+    ) -> list[KnowledgeEntryRecord]:
         """Active entries that may help, most fitting first; the same for the same archive.
 
         Args:
@@ -118,13 +129,13 @@ class Knowledge:
             Entries with the most traits in common first; of these first those with the same bottleneck, then those of
             the nearer device, then those of more worth, then by id.
         """
-        shortlist: list[KnowledgeEntry] = []
+        shortlist: list[KnowledgeEntryRecord] = []
         async with self._database.read() as connection:
             for device in devices:
                 rows = await connection.execute(_worthiest(traits[0], device))
-                shortlist += [KnowledgeEntry(**row._asdict()) for row in rows]
+                shortlist += [KnowledgeEntryRecord(**row._asdict()) for row in rows]
 
-        def fit(entry: KnowledgeEntry) -> tuple[int, bool, int, float, str]:
+        def fit(entry: KnowledgeEntryRecord) -> tuple[int, bool, int, float, str]:
             common = len(set(traits) & set(entry.traits))
             return (-common, entry.bottleneck != bottleneck, devices.index(entry.device), -entry.worth, entry.id)
 
@@ -144,8 +155,8 @@ class Knowledge:
 
     # Last, because from here on `list` means this method.
     async def list(
-        self, *, limit: int = 50, after: tuple[float, str] | None = None, state: EntryState | None = None
-    ) -> list[KnowledgeEntry]:
+        self, *, limit: int = 50, after: tuple[float, str] | None = None, state: KnowledgeState | None = None
+    ) -> list[KnowledgeEntryRecord]:
         """Entries, those of most worth first.
 
         Args:
@@ -153,7 +164,7 @@ class Knowledge:
             after: Worth and id of the last entry seen.
             state: Only those in this state.
         """
-        statement = select_record(knowledge, KnowledgeEntry).limit(limit)
+        statement = select_record(knowledge, KnowledgeEntryRecord).limit(limit)
         statement = statement.order_by(knowledge.c.worth.desc(), knowledge.c.id.desc())
         if after is not None:
             here, id = after
@@ -162,24 +173,24 @@ class Knowledge:
         if state is not None:
             statement = statement.where(knowledge.c.state == state)
         async with self._database.read() as connection:
-            return [KnowledgeEntry(**row._asdict()) for row in await connection.execute(statement)]
+            return [KnowledgeEntryRecord(**row._asdict()) for row in await connection.execute(statement)]
 
 
 def _worthiest(kind: str, device: str) -> Select[Any]:
     return (
-        select_record(knowledge, KnowledgeEntry)
-        .where(knowledge.c.kind == kind, knowledge.c.device == device, knowledge.c.state == EntryState.ACTIVE)
+        select_record(knowledge, KnowledgeEntryRecord)
+        .where(knowledge.c.kind == kind, knowledge.c.device == device, knowledge.c.state == KnowledgeState.ACTIVE)
         .order_by(knowledge.c.worth.desc(), knowledge.c.id.desc())
         .limit(SHORTLIST)
     )
 
 
-async def _add(connection: AsyncConnection, given: Given) -> None:
+async def _add(connection: AsyncConnection, given: ImportedEntryRecord) -> None:
     """Store an entry unless it is known, and its findings over earlier ones of the same searches."""
     entry, at = given.entry, now()
-    blank = {name: getattr(Finding("", ""), name) for name in (*COUNTS, *BEST)}
+    blank = {name: getattr(KnowledgeFindingRecord("", ""), name) for name in (*COUNTS, *BEST)}
     values = {
-        **{field.name: getattr(entry, field.name) for field in fields(NewEntry)},
+        **{field.name: getattr(entry, field.name) for field in fields(NewKnowledgeEntry)},
         **{"id": entry.id, "kind": entry.traits[0], "state": given.state, "held": given.held},
         **{**blank, "worth": 0.0, "created_at": at, "updated_at": at},
     }
@@ -191,7 +202,7 @@ async def _add(connection: AsyncConnection, given: Given) -> None:
     await _recount(connection, entry.id)
 
 
-async def _credit(connection: AsyncConnection, id: str, blank: Finding, won: tuple[int, int]) -> None:
+async def _credit(connection: AsyncConnection, id: str, blank: KnowledgeFindingRecord, won: tuple[int, int]) -> None:
     """Add wins and losses to a search's finding about an entry; it is a blank one if the search found nothing else."""
     if await _lock(connection, id):
         counted = dict(zip(("wins", "losses"), won, strict=True))
@@ -224,12 +235,14 @@ async def _recount(connection: AsyncConnection, id: str) -> None:
     changes |= {} if best is None else best._asdict()
     row = update(knowledge).where(knowledge.c.id == id)
     await connection.execute(row.values(**changes))
-    state = EntryState.ACTIVE if pays(gains, trials) else EntryState.RETIRED
+    state = KnowledgeState.ACTIVE if pays(gains, trials) else KnowledgeState.RETIRED
     await connection.execute(row.where(knowledge.c.held.is_(False)).values(state=state))
 
 
-async def _get(connection: AsyncConnection, id: str) -> KnowledgeEntry:
-    row = (await connection.execute(select_record(knowledge, KnowledgeEntry).where(knowledge.c.id == id))).one_or_none()
+async def _get(connection: AsyncConnection, id: str) -> KnowledgeEntryRecord:
+    row = (
+        await connection.execute(select_record(knowledge, KnowledgeEntryRecord).where(knowledge.c.id == id))
+    ).one_or_none()
     if row is None:
-        raise NotFound(f"there is no knowledge {id}")
-    return KnowledgeEntry(**row._asdict())
+        raise RecordNotFound(f"there is no knowledge {id}")
+    return KnowledgeEntryRecord(**row._asdict())

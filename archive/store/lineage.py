@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from archive.records import Candidate, CandidateState, Exchange, Variant
+from archive.records import CandidateRecord, CandidateState, Exchange, VariantRecord
 from archive.store.engine import Database, select_record
 from archive.tables import bundles, candidates, exchanges, reports, variants
 
@@ -17,13 +17,13 @@ Readings = tuple[Mapping[str, Any], ...]
 """Raw facts of a bundle, one mapping a plan."""
 
 
-class Lineage:
+class LineageStore:
     """Who came of whom."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def judged(self, search: str, *, after: int = -1, limit: int = 100) -> list[Candidate]:
+    async def judged(self, search: str, *, after: int = -1, limit: int = 100) -> list[CandidateRecord]:
         """Judged candidates of a search, in the order they were proposed.
 
         Args:
@@ -32,7 +32,7 @@ class Lineage:
             limit: Most to return.
         """
         statement = (
-            select_record(candidates, Candidate)
+            select_record(candidates, CandidateRecord)
             .where(
                 candidates.c.search == search,
                 candidates.c.ordinal > after,
@@ -42,13 +42,13 @@ class Lineage:
             .limit(limit)
         )
         async with self._database.read() as connection:
-            return [Candidate(**row._asdict()) for row in await connection.execute(statement)]
+            return [CandidateRecord(**row._asdict()) for row in await connection.execute(statement)]
 
-    async def candidates(self, ids: Collection[str]) -> dict[str, Candidate]:
+    async def candidates(self, ids: Collection[str]) -> dict[str, CandidateRecord]:
         """Candidates by id; those that do not exist are left out."""
-        statement = select_record(candidates, Candidate).where(candidates.c.id.in_(ids))
+        statement = select_record(candidates, CandidateRecord).where(candidates.c.id.in_(ids))
         async with self._database.read() as connection:
-            return {row.id: Candidate(**row._asdict()) for row in await connection.execute(statement)}
+            return {row.id: CandidateRecord(**row._asdict()) for row in await connection.execute(statement)}
 
     async def reports(self, ids: Collection[str]) -> dict[str, dict[str, str]]:
         """Documents of the reports on candidates, by candidate, and for each by job, oldest first."""
@@ -61,12 +61,12 @@ class Lineage:
                 found[candidate][job] = document
         return found
 
-    async def variants(self, ids: Collection[str]) -> dict[tuple[str, int], Variant]:
+    async def variants(self, ids: Collection[str]) -> dict[tuple[str, int], VariantRecord]:
         """Variants of candidates, by candidate and index."""
-        statement = select_record(variants, Variant).where(variants.c.candidate.in_(ids))
+        statement = select_record(variants, VariantRecord).where(variants.c.candidate.in_(ids))
         async with self._database.read() as connection:
             rows = await connection.execute(statement)
-            return {(row.candidate, row.index): Variant(**row._asdict()) for row in rows}
+            return {(row.candidate, row.index): VariantRecord(**row._asdict()) for row in rows}
 
     async def readings(self, identities: Collection[str]) -> dict[str, Readings]:
         """Readings of each plan of bundles, by identity."""
@@ -74,7 +74,7 @@ class Lineage:
         async with self._database.read() as connection:
             return {row.identity: row.readings for row in await connection.execute(statement)}
 
-    async def exchanges(self, search: str, found: Collection[Candidate]) -> dict[str, list[Exchange]]:
+    async def exchanges(self, search: str, found: Collection[CandidateRecord]) -> dict[str, list[Exchange]]:
         """What models were asked on the way to candidates of a search and what they answered, in order, by candidate.
 
         Those of its proposal, and those that are known to have led to it. A candidate that no model had a hand in is

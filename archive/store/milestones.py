@@ -3,9 +3,9 @@
 from sqlalchemy import func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import Moment, now
+from archive.column_types import TimestampColumn, now
 from archive.store.engine import upsert
-from archive.store.spending import SEARCH
+from archive.store.llm_budgets import SEARCH
 from archive.tables import elites, milestones, purses, searches
 
 DENSE = 256
@@ -49,7 +49,7 @@ async def mark_milestone(connection: AsyncConnection, search: str, before: int, 
             func.sum(elites.c.objective),
             func.max(elites.c.objective),
             spent,
-            literal(now(), Moment),
+            literal(now(), TimestampColumn),
         )
         .join(searches, (searches.c.id == elites.c.search) & (searches.c.axes_version == elites.c.axes_version))
         .where(elites.c.search == search)

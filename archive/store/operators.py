@@ -4,14 +4,14 @@ from collections.abc import Collection
 
 from sqlalchemy import func, select
 
-from archive.columns import now
-from archive.errors import NotFound
-from archive.records import GateRecord, OperatorRecord
+from archive.column_types import now
+from archive.errors import RecordNotFound
+from archive.records import MutationReportRecord, OperatorRecord
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import gates, operators
 
 
-class Operators:
+class OperatorStore:
     """What searches were about."""
 
     def __init__(self, database: Database) -> None:
@@ -33,7 +33,7 @@ class Operators:
             statement = select_record(operators, OperatorRecord).where(operators.c.digest == digest)
             row = (await connection.execute(statement)).one_or_none()
         if row is None:
-            raise NotFound(f"there is no operator with digest {digest}")
+            raise RecordNotFound(f"there is no operator with digest {digest}")
         return OperatorRecord(**row._asdict())
 
     async def latest(self, name: str) -> OperatorRecord:
@@ -47,7 +47,7 @@ class Operators:
             statement = select_record(operators, OperatorRecord).where(operators.c.name == name)
             row = (await connection.execute(statement.order_by(*newest).limit(1))).one_or_none()
         if row is None:
-            raise NotFound(f"there is no operator called '{name}'")
+            raise RecordNotFound(f"there is no operator called '{name}'")
         return OperatorRecord(**row._asdict())
 
     async def keep_gate(self, digest: str, verdict: str, document: str) -> None:
@@ -61,7 +61,7 @@ class Operators:
             statement = upsert(connection, gates).values(operator=digest, **said)
             await connection.execute(statement.on_conflict_do_update(index_elements=["operator"], set_=said))
 
-    async def gate(self, digest: str) -> GateRecord:
+    async def gate(self, digest: str) -> MutationReportRecord:
         """What the gate said last of an operator.
 
         Raises:
@@ -69,15 +69,17 @@ class Operators:
         """
         record = (await self.gates([digest])).get(digest)
         if record is None:
-            raise NotFound("the gate has not tried this operator yet; a search does, and so does reef operators check")
+            raise RecordNotFound(
+                "the gate has not tried this operator yet; a search does, and so does reef operators check"
+            )
         return record
 
-    async def gates(self, digests: Collection[str]) -> dict[str, GateRecord]:
+    async def gates(self, digests: Collection[str]) -> dict[str, MutationReportRecord]:
         """What the gate said last of operators, by digest; none for those it never tried."""
         async with self._database.read() as connection:
-            statement = select_record(gates, GateRecord).where(gates.c.operator.in_(digests))
+            statement = select_record(gates, MutationReportRecord).where(gates.c.operator.in_(digests))
             rows = (await connection.execute(statement)).all()
-        return {row.operator: GateRecord(**row._asdict()) for row in rows}
+        return {row.operator: MutationReportRecord(**row._asdict()) for row in rows}
 
     # Last, because from here on `list` means this method.
     async def list(self, *, limit: int | None = None, after: str | None = None) -> list[OperatorRecord]:

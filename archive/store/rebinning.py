@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
+from archive.column_types import now
 from archive.descriptors import coordinates
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.grid import Grid
-from archive.records import Axis, Placement, Search, SearchState
+from archive.records import AxisRecord, Placement, SearchRecord, SearchState
 from archive.store.elites import CELL, CHALLENGER
 from archive.store.engine import Database, select_record
 from archive.tables import bundles, counters, elites, pins, placements, searches
@@ -28,7 +28,7 @@ PAGE = 500
 
 
 @dataclass(frozen=True)
-class Rebinned:
+class RebinningResult:
     """What a re-binning came to.
 
     Attributes:
@@ -72,7 +72,7 @@ class Rebinning:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def rebin(self, id: str, axes: Sequence[Axis]) -> Rebinned:
+    async def rebin(self, id: str, axes: Sequence[AxisRecord]) -> RebinningResult:
         """Place a search's kernels anew, all or nothing. Pins of cells are let go: they meant cells of the old grid.
 
         Args:
@@ -99,7 +99,7 @@ class Rebinning:
             await connection.execute(delete(pins).where(pins.c.search == id, pins.c.cell.is_not(None)))
             values = {"axes": grid.axes, "axes_version": version, "updated_at": now()}
             await connection.execute(update(searches).where(searches.c.id == id).values(**values))
-        return Rebinned(
+        return RebinningResult(
             version,
             sum(device.offers for device in found),
             sum(device.unplaced for device in found),
@@ -107,21 +107,21 @@ class Rebinning:
         )
 
 
-async def _quiet(connection: AsyncConnection, id: str) -> Search:
+async def _quiet(connection: AsyncConnection, id: str) -> SearchRecord:
     """A search that nothing is offered in at present."""
-    row = (await connection.execute(select_record(searches, Search).where(searches.c.id == id))).one_or_none()
+    row = (await connection.execute(select_record(searches, SearchRecord).where(searches.c.id == id))).one_or_none()
     if row is None:
-        raise NotFound(f"there is no search {id}")
-    search = Search(**row._asdict())
+        raise RecordNotFound(f"there is no search {id}")
+    search = SearchRecord(**row._asdict())
     if search.state not in QUIET:
-        raise Conflict(f"search {id} is {search.state.value}: pause it, or wait until it has ended")
+        raise RecordConflict(f"search {id} is {search.state.value}: pause it, or wait until it has ended")
     count = select(counters.c.candidates - counters.c.judged).where(counters.c.search == id)
     if search.state is SearchState.PAUSED and (left := await connection.scalar(count)):
-        raise Conflict(f"{left} candidates of search {id} are still in flight; wait until they are judged")
+        raise RecordConflict(f"{left} candidates of search {id} are still in flight; wait until they are judged")
     return search
 
 
-async def _withdrawn(connection: AsyncConnection, search: Search, device: str) -> Collection[str]:
+async def _withdrawn(connection: AsyncConnection, search: SearchRecord, device: str) -> Collection[str]:
     """Bundles that turned out wrong after they were offered."""
     statement = select(placements.c.bundle).where(
         placements.c.search == search.id,
@@ -131,7 +131,7 @@ async def _withdrawn(connection: AsyncConnection, search: Search, device: str) -
     return set((await connection.scalars(statement)).all())
 
 
-async def _pages(connection: AsyncConnection, search: Search, device: str) -> AsyncIterator[list[dict[str, Any]]]:
+async def _pages(connection: AsyncConnection, search: SearchRecord, device: str) -> AsyncIterator[list[dict[str, Any]]]:
     """Offers with the readings of their bundles, oldest first; of one that was made again, the first alone.
 
     What had no place in a grid in between is among them.

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sqlalchemy import Select, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
+from archive.column_types import now
 from archive.records import NewReport
 from archive.store.engine import Database, upsert
 from archive.tables import counters, reports
@@ -21,7 +21,7 @@ MEASURES = 16
 
 
 @dataclass(frozen=True)
-class About:
+class ReportKey:
     """What equal reports are equal in: whatever they say of one holds for the other."""
 
     operator: str
@@ -35,7 +35,7 @@ class About:
         return cls(new.operator, new.bundle, new.device, new.protocol_version)
 
 
-class Reports:
+class ReportStore:
     """What was judged."""
 
     def __init__(self, database: Database) -> None:
@@ -60,19 +60,19 @@ class Reports:
                 await connection.execute(count.values(judging_ms=counters.c.judging_ms + judging_ms))
             return fresh
 
-    async def measures(self, about: About) -> list[str]:
+    async def measures(self, about: ReportKey) -> list[str]:
         """Documents of the first `measure` reports on equal bundles, oldest first, but for `NO_WORD`."""
         statement = _on(about).where(reports.c.kind == "measure").limit(MEASURES)
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
-    async def confirms(self, about: About) -> list[str]:
+    async def confirms(self, about: ReportKey) -> list[str]:
         """Documents of the `confirm` reports on equal bundles, oldest first, but for `NO_WORD`."""
         statement = _on(about).where(reports.c.kind == "confirm")
         async with self._database.read() as connection:
             return list((await connection.scalars(statement)).all())
 
-    async def finals(self, about: About) -> list[str]:
+    async def finals(self, about: ReportKey) -> list[str]:
         """Documents of the `final` reports on equal bundles, oldest first, but for `NO_WORD`."""
         statement = _on(about).where(reports.c.kind == "final")
         async with self._database.read() as connection:
@@ -118,7 +118,7 @@ def is_reusable(new: NewReport) -> bool:
     return new.outcome not in NO_WORD
 
 
-def _on(about: About) -> Select[Any]:
+def _on(about: ReportKey) -> Select[Any]:
     """Documents of what holds for an equal bundle, oldest first."""
     return (
         select(reports.c.document)

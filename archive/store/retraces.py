@@ -4,13 +4,13 @@ from collections.abc import Collection
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.errors import Conflict
+from archive.errors import RecordConflict
 from archive.records import Retrace
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import retraces
 
 
-class Retraces:
+class RetraceStore:
     """What was traced twice."""
 
     def __init__(self, database: Database) -> None:
@@ -41,4 +41,6 @@ async def add_retraces(connection: AsyncConnection, new: Collection[Retrace]) ->
     kept = {row.trace_key: row.bundles for row in await connection.execute(statement)}
     for each in ordered:
         if kept[each.trace_key] != each.bundles:
-            raise Conflict(f"another repeat of the trace of {each.candidate} was written down meanwhile, and differs")
+            raise RecordConflict(
+                f"another repeat of the trace of {each.candidate} was written down meanwhile, and differs"
+            )

@@ -7,21 +7,21 @@ from typing import Any
 from sqlalchemy import Update, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
-from archive.errors import Conflict, NotFound
-from archive.records import NewSearch, Search, SearchState
+from archive.column_types import now
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store.engine import Database, select_record
-from archive.store.tenures import require_held
+from archive.store.search_leases import require_held
 from archive.tables import counters, searches
 
 
-class Searches:
+class SearchStore:
     """Runs, from preparing to done."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, new: NewSearch) -> Search:
+    async def create(self, new: NewSearch) -> SearchRecord:
         """Store a search; it begins as preparing.
 
         Raises:
@@ -29,7 +29,7 @@ class Searches:
         """
         chosen = {field.name: getattr(new, field.name) for field in fields(new)}
         created = now()
-        search = Search(
+        search = SearchRecord(
             **chosen,
             graphs=(),
             state=SearchState.PREPARING,
@@ -44,7 +44,7 @@ class Searches:
             )
         return search
 
-    async def get(self, id: str) -> Search:
+    async def get(self, id: str) -> SearchRecord:
         """One search.
 
         Raises:
@@ -61,7 +61,7 @@ class Searches:
         reason: str = "",
         only_from: Collection[SearchState] = (),
         holder: str | None = None,
-    ) -> Search:
+    ) -> SearchRecord:
         """Move a search to a state.
 
         Args:
@@ -83,7 +83,7 @@ class Searches:
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
-            raise Conflict(f"search {id} is {search.state.value} and cannot become {state.value}")
+            raise RecordConflict(f"search {id} is {search.state.value} and cannot become {state.value}")
         return search
 
     async def set_graphs(self, id: str, graphs: Sequence[Mapping[str, Any]]) -> None:
@@ -94,7 +94,7 @@ class Searches:
         """
         async with self._database.write() as connection:
             if not (await connection.execute(_change(id).values(graphs=tuple(graphs)))).rowcount:
-                raise NotFound(f"there is no search {id}")
+                raise RecordNotFound(f"there is no search {id}")
 
     async def change(
         self,
@@ -104,7 +104,7 @@ class Searches:
         priority: int | None = None,
         stop: Mapping[str, Any] | None = None,
         only_in: Collection[SearchState] = (),
-    ) -> Search:
+    ) -> SearchRecord:
         """Give a search another budget, priority or stop rules; what is None stays.
 
         Args:
@@ -126,7 +126,7 @@ class Searches:
             changed = (await connection.execute(statement)).rowcount
             search = await _get(connection, id)
         if not changed:
-            raise Conflict(f"search {id} is {search.state.value}; it stays as it is")
+            raise RecordConflict(f"search {id} is {search.state.value}; it stays as it is")
         return search
 
     # Last, because from here on `list` means this method.
@@ -137,7 +137,7 @@ class Searches:
         before: str | None = None,
         states: Collection[SearchState] = (),
         operator: str | None = None,
-    ) -> list[Search]:
+    ) -> list[SearchRecord]:
         """Searches, newest first.
 
         Args:
@@ -146,7 +146,7 @@ class Searches:
             states: Only those in one of these states; all if empty.
             operator: Only those for operators of this name.
         """
-        statement = select_record(searches, Search).order_by(searches.c.id.desc()).limit(limit)
+        statement = select_record(searches, SearchRecord).order_by(searches.c.id.desc()).limit(limit)
         if before is not None:
             statement = statement.where(searches.c.id < before)
         if states:
@@ -155,15 +155,15 @@ class Searches:
             statement = statement.where(searches.c.operator_name == operator)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
-        return [Search(**row._asdict()) for row in rows]
+        return [SearchRecord(**row._asdict()) for row in rows]
 
 
 def _change(id: str) -> Update:
     return update(searches).where(searches.c.id == id).values(updated_at=now())
 
 
-async def _get(connection: AsyncConnection, id: str) -> Search:
-    row = (await connection.execute(select_record(searches, Search).where(searches.c.id == id))).one_or_none()
+async def _get(connection: AsyncConnection, id: str) -> SearchRecord:
+    row = (await connection.execute(select_record(searches, SearchRecord).where(searches.c.id == id))).one_or_none()
     if row is None:
-        raise NotFound(f"there is no search {id}")
-    return Search(**row._asdict())
+        raise RecordNotFound(f"there is no search {id}")
+    return SearchRecord(**row._asdict())

@@ -4,18 +4,18 @@ from datetime import datetime
 
 from sqlalchemy import delete, insert, update
 
-from archive.records import Session
+from archive.records import SessionRecord
 from archive.store.engine import Database, select_record
 from archive.tables import sessions
 
 
-class Sessions:
+class SessionStore:
     """Who is there."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def open(self, session: Session) -> None:
+    async def open(self, session: SessionRecord) -> None:
         """Keep a session, and forget those that have expired.
 
         Raises:
@@ -25,13 +25,13 @@ class Sessions:
             await connection.execute(delete(sessions).where(sessions.c.expires_at <= session.created_at))
             await connection.execute(insert(sessions).values(vars(session)))
 
-    async def find(self, digest: str) -> Session | None:
+    async def find(self, digest: str) -> SessionRecord | None:
         """One session, expired or not."""
         async with self._database.read() as connection:
             row = (
-                await connection.execute(select_record(sessions, Session).where(sessions.c.digest == digest))
+                await connection.execute(select_record(sessions, SessionRecord).where(sessions.c.digest == digest))
             ).one_or_none()
-        return Session(**row._asdict()) if row else None
+        return SessionRecord(**row._asdict()) if row else None
 
     async def touch(self, digest: str, at: datetime) -> None:
         """Remember that a session was used."""

@@ -7,20 +7,20 @@ from datetime import datetime
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.columns import now
-from archive.errors import Conflict, NotFound
-from archive.records import NewToken, Token
+from archive.column_types import now
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import NewToken, TokenRecord
 from archive.store.engine import Database, select_record, upsert
 from archive.tables import tokens
 
 
-class Tokens:
+class TokenStore:
     """Who may come in."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, new: NewToken) -> Token:
+    async def create(self, new: NewToken) -> TokenRecord:
         """Keep a token. Idempotent by id and digest.
 
         Raises:
@@ -32,10 +32,10 @@ class Tokens:
             await connection.execute(inserted)
             token = await _get(connection, new.id)
         if token.digest != new.digest:
-            raise Conflict(f"there is a token {new.id} already")
+            raise RecordConflict(f"there is a token {new.id} already")
         return token
 
-    async def get(self, id: str) -> Token:
+    async def get(self, id: str) -> TokenRecord:
         """One token, usable or not.
 
         Raises:
@@ -44,13 +44,13 @@ class Tokens:
         async with self._database.read() as connection:
             return await _get(connection, id)
 
-    async def find(self, ids: Collection[str]) -> dict[str, Token]:
+    async def find(self, ids: Collection[str]) -> dict[str, TokenRecord]:
         """Tokens by id, usable or not; those that are not there are left out."""
-        statement = select_record(tokens, Token).where(tokens.c.id.in_(ids))
+        statement = select_record(tokens, TokenRecord).where(tokens.c.id.in_(ids))
         async with self._database.read() as connection:
-            return {row.id: Token(**row._asdict()) for row in await connection.execute(statement)}
+            return {row.id: TokenRecord(**row._asdict()) for row in await connection.execute(statement)}
 
-    async def revoke(self, id: str) -> Token:
+    async def revoke(self, id: str) -> TokenRecord:
         """Refuse a token from now on, for good. Its row stays: the audit log names it.
 
         Raises:
@@ -72,31 +72,33 @@ class Tokens:
         async with self._database.read() as connection:
             return (await connection.execute(select(tokens.c.id).limit(1))).first() is not None
 
-    async def usable(self, scope: str, at: datetime) -> Token | None:
+    async def usable(self, scope: str, at: datetime) -> TokenRecord | None:
         """Some token with a scope that is usable at a time. Looks at every token: for starts, not for requests."""
         async with self._database.read() as connection:
-            rows = (await connection.execute(select_record(tokens, Token).where(tokens.c.revoked_at.is_(None)))).all()
-        found = (Token(**row._asdict()) for row in rows)
+            rows = (
+                await connection.execute(select_record(tokens, TokenRecord).where(tokens.c.revoked_at.is_(None)))
+            ).all()
+        found = (TokenRecord(**row._asdict()) for row in rows)
         return next((token for token in found if scope in token.scopes and token.is_usable(at)), None)
 
     # Last, because from here on `list` means this method.
-    async def list(self, *, limit: int = 50, before: str | None = None) -> list[Token]:
+    async def list(self, *, limit: int = 50, before: str | None = None) -> list[TokenRecord]:
         """Tokens, newest first.
 
         Args:
             limit: Most to return.
             before: Only those older than the token of this id.
         """
-        statement = select_record(tokens, Token).order_by(tokens.c.id.desc()).limit(limit)
+        statement = select_record(tokens, TokenRecord).order_by(tokens.c.id.desc()).limit(limit)
         if before is not None:
             statement = statement.where(tokens.c.id < before)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement)).all()
-        return [Token(**row._asdict()) for row in rows]
+        return [TokenRecord(**row._asdict()) for row in rows]
 
 
-async def _get(connection: AsyncConnection, id: str) -> Token:
-    row = (await connection.execute(select_record(tokens, Token).where(tokens.c.id == id))).one_or_none()
+async def _get(connection: AsyncConnection, id: str) -> TokenRecord:
+    row = (await connection.execute(select_record(tokens, TokenRecord).where(tokens.c.id == id))).one_or_none()
     if row is None:
-        raise NotFound(f"there is no token {id}")
-    return Token(**row._asdict())
+        raise RecordNotFound(f"there is no token {id}")
+    return TokenRecord(**row._asdict())

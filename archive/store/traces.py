@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.records import BundleRecord, CandidateState, NewVariant, Traced
+from archive.records import BundleRecord, CandidateState, NewVariant, TraceOutcome
 from archive.store.bundles import add_bundles
 from archive.store.engine import upsert
 from archive.tables import candidates, variants
 
 
-async def add_traces(connection: AsyncConnection, traces: Mapping[str, Traced]) -> None:
+async def add_traces(connection: AsyncConnection, traces: Mapping[str, TraceOutcome]) -> None:
     """Store candidates' variants and their bundles within the caller's transaction.
 
     A candidate that is traced or judged already is left as it is.
@@ -37,7 +37,7 @@ async def add_traces(connection: AsyncConnection, traces: Mapping[str, Traced]) 
     await connection.execute(statement, [_state(candidate, traces[candidate]) for candidate in sorted(traces)])
 
 
-def _state(candidate: str, traced: Traced) -> dict[str, object]:
+def _state(candidate: str, traced: TraceOutcome) -> dict[str, object]:
     judgeable = any(variant.bundle is not None for variant in traced.variants)
     return {
         "of": candidate,

@@ -7,13 +7,13 @@ from math import isfinite
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from archive.records import CandidateState, Verdict
+from archive.records import CandidateState, CandidateVerdict
+from archive.store.counters import CountedEvent, count_events
 from archive.store.milestones import mark_milestone
-from archive.store.tallies import Happened, count_events
 from archive.tables import UNFINISHED, candidates, counters
 
 
-def require_finite(verdict: Verdict) -> None:
+def require_finite(verdict: CandidateVerdict) -> None:
     """Refuse what no archive should hold.
 
     Raises:
@@ -24,7 +24,7 @@ def require_finite(verdict: Verdict) -> None:
             raise ValueError(f"an objective must be finite, not {figure}")
 
 
-async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Verdict]) -> set[str]:
+async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[CandidateVerdict]) -> set[str]:
     """Give candidates their verdicts, unless they have one; those that had none."""
     given = {verdict.candidate: verdict for verdict in verdicts}
     if not given:
@@ -49,7 +49,7 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Verdict])
     for search in sorted(judged):
         await _count(connection, search, judged[search])
     await count_events(
-        connection, Counter(Happened(row.search, "", row.emitter, given[row.id].outcome) for row in first)
+        connection, Counter(CountedEvent(row.search, "", row.emitter, given[row.id].outcome) for row in first)
     )
     return {row.id for row in first}
 
@@ -57,7 +57,7 @@ async def add_verdicts(connection: AsyncConnection, verdicts: Iterable[Verdict])
 _SAID = ("outcome", "reason", "line", "objective", "objectives")
 
 
-def _row(verdict: Verdict) -> dict[str, object]:
+def _row(verdict: CandidateVerdict) -> dict[str, object]:
     return {"of": verdict.candidate, **{f"new_{name}": getattr(verdict, name) for name in _SAID}}
 
 

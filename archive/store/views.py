@@ -7,7 +7,17 @@ from sqlalchemy import ColumnElement, Integer, ScalarSelect, Select, and_, bindp
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.progress import PROPOSED
-from archive.records import CandidateState, Documents, Kin, Mark, Milestone, Place, Sighting, Span, Version
+from archive.records import (
+    AxisStride,
+    CandidateRow,
+    CandidateState,
+    Documents,
+    EliteSummary,
+    MapCell,
+    Milestone,
+    Relative,
+    SearchVersion,
+)
 from archive.store.elites import select_held
 from archive.store.engine import Database, select_record
 from archive.tables import (
@@ -26,30 +36,30 @@ MOST_KIN = 200
 """Candidates of one lineage; a graph of more cannot be read."""
 
 
-class Views:
+class ViewStore:
     """Lean readings of searches, candidates and elites."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[Mark]:
+    async def marks(self, search: str, device: str, axes_version: int, *, limit: int) -> list[EliteSummary]:
         """Holders of filled cells, the best first."""
         statement = (
-            select_held(Mark)
+            select_held(EliteSummary)
             .where(*_grid(search, device, axes_version))
             .order_by(elites.c.objective.desc())
             .limit(limit)
         )
         async with self._database.read() as connection:
-            return [Mark(*row) for row in await connection.execute(statement)]
+            return [EliteSummary(*row) for row in await connection.execute(statement)]
 
     async def places(
         self,
         grid: tuple[str, str, int],
-        x: Span,
-        y: Span,
-        slices: Sequence[tuple[Span, int]] = (),
-    ) -> list[Place]:
+        x: AxisStride,
+        y: AxisStride,
+        slices: Sequence[tuple[AxisStride, int]] = (),
+    ) -> list[MapCell]:
         """A grid as a map over two axes: wherever any cell is filled, how many are, and the best holder among them.
 
         It reads an index and one row a place, not one a cell. Of equally good holders the one of the first cell counts.
@@ -70,7 +80,7 @@ class Views:
             cells = await _first_cells(connection, (across, up), here, {top for top, _ in found.values()})
             first = {place: cells[*place, top] for place, (top, _) in found.items()}
             marks = await _marks_at(connection, grid, first.values())
-        return [Place(*place, held, marks[first[place]]) for place, (_, held) in found.items()]
+        return [MapCell(*place, held, marks[first[place]]) for place, (_, held) in found.items()]
 
     async def shared(self, left: tuple[str, str, int], right: tuple[str, str, int]) -> int:
         """How many cells are filled in both of two grids, each a search, a device and a version of its axes."""
@@ -107,7 +117,7 @@ class Views:
         before: int | None = None,
         outcome: str | None = None,
         emitter: str | None = None,
-    ) -> list[Sighting]:
+    ) -> list[CandidateRow]:
         """A search's candidates without their sources, newest first.
 
         Args:
@@ -118,7 +128,7 @@ class Views:
             emitter: Only those that it proposed.
         """
         statement = (
-            select_record(candidates, Sighting)
+            select_record(candidates, CandidateRow)
             .where(candidates.c.search == search)
             .order_by(candidates.c.ordinal.desc())
             .limit(limit)
@@ -130,9 +140,9 @@ class Views:
         if emitter is not None:
             statement = statement.where(candidates.c.emitter == emitter)
         async with self._database.read() as connection:
-            return [Sighting(*row) for row in await connection.execute(statement)]
+            return [CandidateRow(*row) for row in await connection.execute(statement)]
 
-    async def versions(self, ids: Collection[str]) -> dict[str, Version]:
+    async def versions(self, ids: Collection[str]) -> dict[str, SearchVersion]:
         """What changes whenever anything does that is told of a search, by search; those that are not there left out.
 
         Args:
@@ -140,34 +150,36 @@ class Views:
         """
         async with self._database.read() as connection:
             rows = await connection.execute(_VERSIONS, {"ids": list(ids)})
-            return {id: Version(id, bool(asks), at, *map(int, counts)) for id, asks, at, *counts in rows}
+            return {id: SearchVersion(id, bool(asks), at, *map(int, counts)) for id, asks, at, *counts in rows}
 
-    async def lineage(self, candidate: str, generations: int) -> list[Kin]:
+    async def lineage(self, candidate: str, generations: int) -> list[Relative]:
         """A candidate and its ancestors, nearest first; each once, at the nearest generation it stands in.
 
         Args:
             candidate: Whose lineage; nothing comes back for one that does not exist.
             generations: How far back.
         """
-        found: dict[str, Kin] = {}
+        found: dict[str, Relative] = {}
         wanted: Collection[str] = (candidate,)
         async with self._database.read() as connection:
             for generation in range(generations + 1):
-                kin = [Kin(**row._asdict(), generation=generation) for row in await connection.execute(_kin(wanted))]
+                kin = [
+                    Relative(**row._asdict(), generation=generation) for row in await connection.execute(_kin(wanted))
+                ]
                 found |= {each.id: each for each in kin}
                 wanted = {parent for each in kin for parent in each.parents} - found.keys()
                 if not wanted or len(found) + len(wanted) > MOST_KIN:
                     break
         return list(found.values())
 
-    async def children(self, candidate: str, limit: int) -> list[Kin]:
+    async def children(self, candidate: str, limit: int) -> list[Relative]:
         """Candidates that came of another one directly, the first ones; their generation is -1."""
         ids = select(parentages.c.child).where(parentages.c.parent == candidate).order_by(parentages.c.child)
         async with self._database.read() as connection:
             found = (await connection.scalars(ids.limit(limit))).all()
             if not found:
                 return []
-            return [Kin(**row._asdict(), generation=-1) for row in await connection.execute(_kin(found))]
+            return [Relative(**row._asdict(), generation=-1) for row in await connection.execute(_kin(found))]
 
     async def documents(self, jobs: Collection[str]) -> Documents:
         """The reports of some jobs, by job; those that are not there are left out."""
@@ -211,7 +223,7 @@ def _grid(search: str, device: str, axes_version: int) -> tuple[ColumnElement[bo
     return (elites.c.search == search, elites.c.device == device, elites.c.axes_version == axes_version)
 
 
-def _bin(span: Span) -> ColumnElement[int]:
+def _bin(span: AxisStride) -> ColumnElement[int]:
     # Not as parameters: PostgreSQL would not see that the same expression is selected and grouped by.
     return literal_column(f"cell / {span.stride:d} % {span.bins:d}", Integer)
 
@@ -231,7 +243,9 @@ async def _first_cells(
     return {(x, y, objective): cell for x, y, objective, cell in await connection.execute(statement)}
 
 
-async def _marks_at(connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]) -> dict[int, Mark]:
+async def _marks_at(
+    connection: AsyncConnection, grid: tuple[str, str, int], cells: Collection[int]
+) -> dict[int, EliteSummary]:
     """Holders by cell."""
-    statement = select_held(Mark).where(*_grid(*grid), elites.c.cell.in_(cells))
-    return {row.cell: Mark(*row) for row in await connection.execute(statement)}
+    statement = select_held(EliteSummary).where(*_grid(*grid), elites.c.cell.in_(cells))
+    return {row.cell: EliteSummary(*row) for row in await connection.execute(statement)}

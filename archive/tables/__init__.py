@@ -5,13 +5,15 @@ it, and whatever is counted has a counter: no query's cost grows with the number
 """
 
 from archive.tables.access import audit, replies, sessions, tokens
-from archive.tables.hosts import doubts, hosts, vouches
+from archive.tables.guidance import gates, hints, pins
 from archive.tables.knowledge import distillations, findings, knowledge
 from archive.tables.milestones import milestones
-from archive.tables.prompting import RESERVED, arms, charges, conclusions, exchanges, purses
+from archive.tables.prompts import RESERVED, arms, charges, conclusions, exchanges, purses
+from archive.tables.remote_workers import doubts, hosts, vouches
 from archive.tables.retraces import retraces
 from archive.tables.schema import metadata
-from archive.tables.searching import (
+from archive.tables.search_leases import coordinators, tenures
+from archive.tables.searches import (
     UNFINISHED,
     bundles,
     candidates,
@@ -25,8 +27,6 @@ from archive.tables.searching import (
     tallies,
     variants,
 )
-from archive.tables.steering import gates, hints, pins
-from archive.tables.tenure import coordinators, tenures
 
 __all__ = [
     "RESERVED",

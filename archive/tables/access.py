@@ -2,21 +2,21 @@
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
-from archive.columns import Json, Moment, Prose
+from archive.column_types import JsonColumn, TextColumn, TimestampColumn
 from archive.tables.schema import metadata, sequence
 
 tokens = Table(
     "tokens",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("name", Prose, nullable=False),
+    Column("name", TextColumn, nullable=False),
     Column("digest", Text, nullable=False),
-    Column("scopes", Json(tuple), nullable=False),
+    Column("scopes", JsonColumn(tuple), nullable=False),
     Column("created_by", Text),
-    Column("created_at", Moment, nullable=False),
-    Column("expires_at", Moment),
-    Column("revoked_at", Moment),
-    Column("last_used_at", Moment),
+    Column("created_at", TimestampColumn, nullable=False),
+    Column("expires_at", TimestampColumn),
+    Column("revoked_at", TimestampColumn),
+    Column("last_used_at", TimestampColumn),
 )
 
 sessions = Table(
@@ -24,9 +24,9 @@ sessions = Table(
     metadata,
     Column("digest", Text, primary_key=True),
     Column("token", Text, ForeignKey("tokens.id"), nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("used_at", Moment, nullable=False),
-    Column("expires_at", Moment, nullable=False, index=True),
+    Column("created_at", TimestampColumn, nullable=False),
+    Column("used_at", TimestampColumn, nullable=False),
+    Column("expires_at", TimestampColumn, nullable=False, index=True),
 )
 
 # A trigger, laid down by the migration, refuses to change or delete a row.
@@ -34,14 +34,14 @@ audit = Table(
     "audit",
     metadata,
     sequence(),
-    Column("at", Moment, nullable=False),
+    Column("at", TimestampColumn, nullable=False),
     Column("token", Text),
-    Column("caller", Prose, nullable=False),
-    Column("address", Prose, nullable=False),
-    Column("action", Prose, nullable=False),
-    Column("target", Prose, nullable=False),
+    Column("caller", TextColumn, nullable=False),
+    Column("address", TextColumn, nullable=False),
+    Column("action", TextColumn, nullable=False),
+    Column("target", TextColumn, nullable=False),
     Column("status", Integer, nullable=False),
-    Column("detail", Prose, nullable=False),
+    Column("detail", TextColumn, nullable=False),
     Index(None, "token", "seq"),
 )
 
@@ -52,9 +52,9 @@ replies = Table(
     Column("key", Text, primary_key=True),
     Column("fingerprint", Text, nullable=False),
     Column("resource", Text, nullable=False),
-    Column("created_at", Moment, nullable=False, index=True),
-    Column("claimed_at", Moment, nullable=False),
+    Column("created_at", TimestampColumn, nullable=False, index=True),
+    Column("claimed_at", TimestampColumn, nullable=False),
     Column("status", Integer),
-    Column("headers", Json(dict), nullable=False),
+    Column("headers", JsonColumn(dict), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )

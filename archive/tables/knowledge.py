@@ -2,8 +2,8 @@
 
 from sqlalchemy import Boolean, Column, Double, ForeignKey, Index, Integer, Table, Text
 
-from archive.columns import Json, Moment, Prose, Word
-from archive.records import EntryState
+from archive.column_types import EnumColumn, JsonColumn, TextColumn, TimestampColumn
+from archive.records import KnowledgeState
 from archive.tables.schema import metadata
 
 
@@ -17,11 +17,11 @@ def _best() -> list[Column[object]]:
         Column("low", Double),
         Column("mid", Double),
         Column("high", Double),
-        Column("jobs", Json(tuple), nullable=False),
-        Column("before", Json(dict), nullable=False),
-        Column("after", Json(dict), nullable=False),
-        Column("example", Prose, nullable=False),
-        Column("operator", Prose, nullable=False),
+        Column("jobs", JsonColumn(tuple), nullable=False),
+        Column("before", JsonColumn(dict), nullable=False),
+        Column("after", JsonColumn(dict), nullable=False),
+        Column("example", TextColumn, nullable=False),
+        Column("operator", TextColumn, nullable=False),
     ]
 
 
@@ -29,18 +29,18 @@ knowledge = Table(
     "knowledge",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("move", Prose, nullable=False),
+    Column("move", TextColumn, nullable=False),
     Column("kind", Text, nullable=False),
-    Column("traits", Json(tuple), nullable=False),
+    Column("traits", JsonColumn(tuple), nullable=False),
     Column("bottleneck", Text, nullable=False),
     Column("device", Text, nullable=False),
-    Column("sentence", Prose, nullable=False),
-    Column("state", Word(EntryState), nullable=False),
+    Column("sentence", TextColumn, nullable=False),
+    Column("state", EnumColumn(KnowledgeState), nullable=False),
     Column("held", Boolean, nullable=False),
     Column("worth", Double, nullable=False),
     *_best(),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", TimestampColumn, nullable=False),
+    Column("updated_at", TimestampColumn, nullable=False),
     Index("ix_knowledge_find", "kind", "device", "state", "worth", "id"),
     Index("ix_knowledge_worth", "worth", "id"),
 )
@@ -60,5 +60,5 @@ distillations = Table(
     "distillations",
     metadata,
     Column("search", Text, ForeignKey("searches.id"), primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", TimestampColumn, nullable=False),
 )

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, Table, Text
 
-from archive.columns import Dollars, Moment
+from archive.column_types import DollarColumn, TimestampColumn
 from archive.tables.schema import metadata
 
 milestones = Table(
@@ -14,6 +14,6 @@ milestones = Table(
     Column("elites", Integer, nullable=False),
     Column("qd_score", Double, nullable=False),
     Column("best", Double),
-    Column("usd", Dollars),
-    Column("reached_at", Moment, nullable=False),
+    Column("usd", DollarColumn),
+    Column("reached_at", TimestampColumn, nullable=False),
 )

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, ForeignKey, Table, Text
 
-from archive.columns import Json, Moment
+from archive.column_types import JsonColumn, TimestampColumn
 from archive.tables.schema import metadata
 
 # One a source that would have won a cell; it goes with the candidate that it was first made for.
@@ -11,6 +11,6 @@ retraces = Table(
     metadata,
     Column("trace_key", Text, primary_key=True),
     Column("candidate", Text, ForeignKey("candidates.id"), nullable=False, index=True),
-    Column("bundles", Json(tuple), nullable=False),
-    Column("created_at", Moment, nullable=False),
+    Column("bundles", JsonColumn(tuple), nullable=False),
+    Column("created_at", TimestampColumn, nullable=False),
 )

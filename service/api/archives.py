@@ -5,15 +5,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Response
 
 from archive.grid import Grid
-from archive.records import Search
+from archive.records import SearchRecord
 from service.api import schemas
+from service.api.dependencies import Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Named, Running, needs
-from service.errors import BadInput
-from service.judging.finals import finalists
-from service.proposing.ledger import choosing_of, read_ledger, turns_of
-from service.proposing.screening import tell
+from service.errors import InvalidInput
+from service.evaluation.finalists import finalists
+from service.generation.emitter_stats import choosing_of, read_ledger, turns_of
+from service.generation.screening import tell
 from service.security.scopes import Scope
 from workers.protocol import PROTOCOL_VERSION
 
@@ -33,7 +33,7 @@ def device_of(
     if device is None:
         return search.devices[0]
     if device not in search.devices:
-        raise BadInput(f"this search has {', '.join(search.devices)}", "device")
+        raise InvalidInput(f"this search has {', '.join(search.devices)}", "device")
     return device
 
 
@@ -97,11 +97,11 @@ async def progress(search: Named, running: Running) -> schemas.Progress:
         unserved=tuple(await running.served.lacking(search)),
         waits_for=tuple(await running.waits_for(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
-        turns=tuple(schemas.Turns(**vars(turns)) for turns in turns_of(ledger)),
+        turns=tuple(schemas.EmitterStatus(**vars(turns)) for turns in turns_of(ledger)),
         screening=tell(search, ledger) if choosing_of(search).screening else None,
     )
 
 
-async def _on(device: str, search: Search, running: Running) -> schemas.DeviceProgress:
+async def _on(device: str, search: SearchRecord, running: Running) -> schemas.DeviceProgress:
     found = await running.store.elites.progress(search.id, device, Grid(search.axes).cells)
     return schemas.DeviceProgress.of(device, found)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from service.api.identities import AuditEntry
+from service.api.access_schemas import AuditEntry
+from service.api.dependencies import Running, needs
 from service.api.paging import ID, Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Running, needs
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/audit", tags=["access"], responses=PROBLEMS, dependencies=[needs(Scope.ADMIN)])

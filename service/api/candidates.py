@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from service.api import schemas
+from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Id, Named, Running, needs
+from service.certificates.certifier import Certifier
 from service.certificates.document import Certificate
-from service.certificates.reading import Certifier
 from service.errors import NotFound
 from service.security.scopes import Scope
 from workers.protocol import Bundle, Outcome

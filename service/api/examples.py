@@ -156,7 +156,7 @@ EXAMPLES: Mapping[str, dict[str, JsonValue]] = {
         "dimensions": ["M", "N"],
         "shapes": 3,
     },
-    "GateResult": {
+    "MutationResult": {
         "operator": "rmsnorm",
         "digest": "9d41" * 16,
         "gate": {

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import StreamingResponse
 
+from service.analysis.kernels import read_kernel
 from service.api.archives import OnDevice
+from service.api.dependencies import Named, Running, needs
 from service.api.problems import PROBLEMS
-from service.api.wiring import Named, Running, needs
-from service.api.zipping import export
+from service.api.zip_export import export
 from service.security.scopes import Scope
-from service.telling.kernels import read_kernel
 from workers.protocol import Operator
 
 router = APIRouter(prefix="/searches/{id}", tags=["archives"], responses=PROBLEMS)

@@ -7,8 +7,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 from pydantic import BaseModel
 
 from archive.records import SearchState
+from service.api.dependencies import Running, needs
 from service.api.problems import PROBLEMS
-from service.api.wiring import Running, needs
 from service.coordinator import Coordinator
 from service.metrics import METRICS
 from service.security.scopes import Scope

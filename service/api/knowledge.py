@@ -6,17 +6,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, status
 from fastapi.responses import StreamingResponse
 
-from archive.records import EntryState, KnowledgeEntry, Search
+from archive.records import KnowledgeEntryRecord, KnowledgeState, SearchRecord
 from archive.store import Store
+from service.analysis.trajectories import Which, trajectories
+from service.api.dependencies import Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Named, Running, needs
 from service.errors import Conflict
-from service.learning.entries import Change, Entry, Handful, Kept
-from service.learning.knowledge import distil
-from service.learning.listening import ENDED
+from service.knowledge.background import ENDED
+from service.knowledge.distillation import distil
+from service.knowledge.schemas import KnowledgeChange, KnowledgeEntries, KnowledgeEntry, KnowledgeImportResult
 from service.security.scopes import Scope
-from service.telling.trajectories import Which, trajectories
 
 router = APIRouter(tags=["knowledge"], responses=PROBLEMS)
 
@@ -27,10 +27,10 @@ NDJSON = "application/x-ndjson"
 @router.get("/knowledge", dependencies=[needs(Scope.READ)])
 async def find(
     running: Running,
-    state: Annotated[EntryState | None, Query(description="Only entries in this state.")] = None,
+    state: Annotated[KnowledgeState | None, Query(description="Only entries in this state.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> Page[Entry]:
+) -> Page[KnowledgeEntry]:
     """Entries, those of most worth first."""
     after = decode(cursor, (int, float), str)
     store = running.store
@@ -40,32 +40,32 @@ async def find(
 
 
 @router.post("/knowledge", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.ADMIN)])
-async def put(body: Handful, running: Running) -> Kept:
+async def put(body: KnowledgeEntries, running: Running) -> KnowledgeImportResult:
     """Keep entries from elsewhere, or written by hand. Those known already get their sentence, state and findings."""
     await running.store.knowledge.put([given.record() for given in body.entries])
-    return Kept(entries=len(body.entries))
+    return KnowledgeImportResult(entries=len(body.entries))
 
 
 @router.get("/knowledge/{entry}", dependencies=[needs(Scope.READ)])
-async def show(entry: EntryId, running: Running) -> Entry:
+async def show(entry: EntryId, running: Running) -> KnowledgeEntry:
     """One entry."""
     return await _shown(running.store, await running.store.knowledge.get(entry))
 
 
 @router.patch("/knowledge/{entry}", dependencies=[needs(Scope.ADMIN)])
-async def change(entry: EntryId, body: Change, running: Running) -> Entry:
+async def change(entry: EntryId, body: KnowledgeChange, running: Running) -> KnowledgeEntry:
     """Give an entry another sentence, or decide for good whether it is offered."""
     edited = await running.store.knowledge.edit(entry, sentence=body.sentence, state=body.state)
     return await _shown(running.store, edited)
 
 
 @router.post("/searches/{id}/knowledge", dependencies=[needs(Scope.ADMIN)])
-async def learn(search: Named, running: Running) -> Kept:
+async def learn(search: Named, running: Running) -> KnowledgeImportResult:
     """Learn from a search that has ended, again if need be: nothing counts twice. Answers how many entries name it."""
     if search.state not in ENDED:
         raise Conflict(f"the search is {search.state.value}; only one that is done or stopped teaches anything")
     await distil(running.store, search)
-    return Kept(entries=await running.store.knowledge.named_by(search.id))
+    return KnowledgeImportResult(entries=await running.store.knowledge.named_by(search.id))
 
 
 @router.get(
@@ -84,10 +84,10 @@ async def steps(
     return StreamingResponse(_lines(running.store, search, which, rewards=rewards), media_type=NDJSON)
 
 
-async def _lines(store: Store, search: Search, which: Which, *, rewards: bool) -> AsyncIterator[str]:
+async def _lines(store: Store, search: SearchRecord, which: Which, *, rewards: bool) -> AsyncIterator[str]:
     async for record in trajectories(store, search, which, rewards=rewards):
         yield record.model_dump_json() + "\n"
 
 
-async def _shown(store: Store, entry: KnowledgeEntry) -> Entry:
-    return Entry.of(entry, await store.knowledge.findings(entry.id))
+async def _shown(store: Store, entry: KnowledgeEntryRecord) -> KnowledgeEntry:
+    return KnowledgeEntry.of(entry, await store.knowledge.findings(entry.id))

@@ -6,8 +6,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import problem
-from service.security.nesting import DEEPEST, is_too_deep
-from service.security.texts import holds_unkept
+from service.security.json_depth import DEEPEST, is_too_deep
+from service.security.storable_text import holds_unkept
 
 MOST_HEADERS = 100
 """Headers of a request; browsers send about twenty."""
@@ -38,7 +38,7 @@ class HeaderLimit:
         await self._app(scope, receive, send)
 
 
-class Refused(Exception):
+class BodyRefused(Exception):
     """A body that is not taken: the status and why."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -47,7 +47,7 @@ class Refused(Exception):
         self.detail = detail
 
 
-class Bodies:
+class BodyLimit:
     """Reads the whole body before anybody works on it, and refuses what is too large, too slow or nested too deep.
 
     What was read is in `scope["state"]["body"]`, and is handed on as if it had just come.
@@ -72,7 +72,7 @@ class Bodies:
             return
         try:
             body = await self._read(Headers(scope=scope), receive)
-        except Refused as refused:
+        except BodyRefused as refused:
             # The rest of the body is not waited for, so nothing else can follow on this connection.
             answer = problem(refused.status, refused.detail, headers={"Connection": "close"})
             await answer(scope, receive, send)
@@ -89,12 +89,12 @@ class Bodies:
         """
         length = headers.get("content-length")
         if length is not None and not self._is_small(length):
-            raise Refused(413, f"a body may have up to {self._most_bytes} bytes")
+            raise BodyRefused(413, f"a body may have up to {self._most_bytes} bytes")
         try:
             async with asyncio.timeout(self._longest_s):
                 body = await self._collect(receive)
         except TimeoutError as error:
-            raise Refused(408, f"the body did not come within {self._longest_s:g} s") from error
+            raise BodyRefused(408, f"the body did not come within {self._longest_s:g} s") from error
         if body and not headers.get("content-type", "").startswith(NOT_JSON):
             _require_plain(body)
         return body
@@ -111,7 +111,7 @@ class Bodies:
                 return None
             body += message.get("body", b"")
             if len(body) > self._most_bytes:
-                raise Refused(413, f"a body may have up to {self._most_bytes} bytes")
+                raise BodyRefused(413, f"a body may have up to {self._most_bytes} bytes")
             if not message.get("more_body", False):
                 return bytes(body)
 
@@ -124,13 +124,13 @@ def _require_plain(body: bytes) -> None:
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        raise Refused(400, "the body is not UTF-8") from error
+        raise BodyRefused(400, "the body is not UTF-8") from error
     if b"\0" in body:
-        raise Refused(400, "the body is not UTF-8: it holds zero bytes")
+        raise BodyRefused(400, "the body is not UTF-8: it holds zero bytes")
     if is_too_deep(body):
-        raise Refused(400, f"brackets in the body do not pair, or nest deeper than {DEEPEST} levels")
+        raise BodyRefused(400, f"brackets in the body do not pair, or nest deeper than {DEEPEST} levels")
     if holds_unkept(body):
-        raise Refused(400, "no text in a body may hold NUL or half a character")
+        raise BodyRefused(400, "no text in a body may hold NUL or half a character")
 
 
 def _first(body: bytes, receive: Receive) -> Receive:

@@ -5,16 +5,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response, status
 
-from archive.errors import NotFound as Gone
+from archive.errors import RecordNotFound as Gone
 from service.api import schemas
+from service.api.dependencies import Running, needs
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Running, needs
 from service.errors import NotFound
 from service.operators.catalogue import parse_operator
 from service.operators.naming import find_operator, keep_operator
+from service.requests import OperatorSubmission
 from service.security.scopes import Scope
-from service.steering.requests import OperatorSubmission
 from workers.protocol import Operator
 
 router = APIRouter(prefix="/operators", tags=["operators"], responses=PROBLEMS)
@@ -69,11 +69,11 @@ async def show(name: Name, running: Running) -> Operator:
 
 
 @router.get("/{name}/gate", dependencies=[needs(Scope.READ)])
-async def gate(name: Name, running: Running) -> schemas.GateResult:
+async def gate(name: Name, running: Running) -> schemas.MutationResult:
     """What came of trying the operator's checks with trivial answers, mutants and right answers, at the last search."""
     operator = await find_operator(running.store, running.operators(), name)
     try:
         record = await running.store.operators.gate(operator.digest)
     except Gone as error:
         raise NotFound(str(error)) from error
-    return schemas.GateResult.of(operator, record)
+    return schemas.MutationResult.of(operator, record)

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Generic, TypeVar
 from fastapi import Query
 from pydantic import BaseModel
 
-from service.errors import BadInput
-from service.security.texts import UNKEPT
+from service.errors import InvalidInput
+from service.security.storable_text import UNKEPT
 
 Item = TypeVar("Item")
 Shown = TypeVar("Shown")
@@ -59,7 +59,7 @@ def decode(cursor: str | None, *kinds: type | tuple[type, ...]) -> list[Any] | N
     except (binascii.Error, ValueError, RecursionError):
         key = None
     if not isinstance(key, list) or len(key) != len(kinds) or not all(map(_is_part, key, kinds)):
-        raise BadInput(NO_CURSOR, "cursor")
+        raise InvalidInput(NO_CURSOR, "cursor")
     return key
 
 
@@ -106,5 +106,5 @@ def _decode_one(cursor: str | None, kind: type[Part], is_ours: Callable[[Part], 
         return None
     part: Part = key[0]
     if not is_ours(part):
-        raise BadInput(NO_CURSOR, "cursor")
+        raise InvalidInput(NO_CURSOR, "cursor")
     return part

@@ -14,12 +14,12 @@ from starlette.responses import Response
 
 from archive import errors as archive_errors
 from service.errors import (
-    BadInput,
     Conflict,
     Forbidden,
+    InvalidInput,
     NotFound,
+    RateLimited,
     ServiceError,
-    TooMany,
     Unauthenticated,
     Unavailable,
 )
@@ -36,14 +36,14 @@ TITLES = {
 """Titles of the statuses that no `ServiceError` stands for."""
 TITLES |= {
     error.status: error.title
-    for error in (ServiceError, BadInput, NotFound, Conflict, Unauthenticated, Forbidden, TooMany, Unavailable)
+    for error in (ServiceError, InvalidInput, NotFound, Conflict, Unauthenticated, Forbidden, RateLimited, Unavailable)
 }
 ARCHIVE_STATUS: Mapping[type[archive_errors.ArchiveError], int] = {
-    archive_errors.NotFound: 404,
-    archive_errors.Conflict: 409,
-    archive_errors.Unkept: 422,
-    archive_errors.Unreadable: 422,
-    archive_errors.Unavailable: 503,
+    archive_errors.RecordNotFound: 404,
+    archive_errors.RecordConflict: 409,
+    archive_errors.Unstorable: 422,
+    archive_errors.UnreadableDump: 422,
+    archive_errors.DatabaseUnavailable: 503,
 }
 """What the archive's errors become. A test holds this against the archive's error tree."""
 
@@ -141,7 +141,7 @@ def answer_service_error(request: Request, error: Exception) -> Response:
 
 def _headers(error: ServiceError) -> Mapping[str, str]:
     """What clients must be told besides: when to try again (RFC 9110, 10.2.3), and how to say who they are (11.6.1)."""
-    if isinstance(error, TooMany):
+    if isinstance(error, RateLimited):
         return {"Retry-After": str(error.retry_after_s)}
     return {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else {}
 

@@ -12,9 +12,9 @@ from archive import records
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from service.api.examples import EXAMPLES
-from service.judging.figures import Finalist, Provenance, outdated, provenance, relative_to
-from service.proposing.savings import Screened
-from workers.protocol import Bundle, Gate, Operator
+from service.evaluation.figure_labels import FinalistResult, Provenance, outdated, provenance, relative_to
+from service.generation.screening_report import ScreeningReport
+from workers.protocol import Bundle, MutationReport, Operator
 from workers.protocol.words import describe_plan
 
 
@@ -43,7 +43,7 @@ class Axis(Resource):
     labels: tuple[str, ...]
 
     @classmethod
-    def of(cls, axis: records.Axis) -> Self:
+    def of(cls, axis: records.AxisRecord) -> Self:
         """An axis as its descriptor explains it."""
         known = DESCRIPTORS[axis.descriptor]
         return cls(
@@ -79,7 +79,7 @@ class Search(Resource):
     updated_at: datetime
 
     @classmethod
-    def of(cls, search: records.Search) -> Self:
+    def of(cls, search: records.SearchRecord) -> Self:
         """A search without its reference graphs, which no client needs."""
         return cls(
             id=search.id,
@@ -141,10 +141,10 @@ class Elite(Resource):
     placed_at: datetime
     protocol_version: int | None = None
     outdated: bool = False
-    finalist: Finalist | None = None
+    finalist: FinalistResult | None = None
 
     @classmethod
-    def of(cls, elite: records.Elite, grid: Grid, finalist: Finalist | None = None) -> Self:
+    def of(cls, elite: records.EliteRecord, grid: Grid, finalist: FinalistResult | None = None) -> Self:
         """An elite with its place in the grid."""
         return cls(
             device=elite.device,
@@ -182,7 +182,7 @@ class Archive(Resource):
     elites: tuple[Elite, ...]
 
     @classmethod
-    def of(cls, search: records.Search, device: str, elites: Sequence[records.Elite]) -> Self:
+    def of(cls, search: records.SearchRecord, device: str, elites: Sequence[records.EliteRecord]) -> Self:
         """The map of a search on one of its devices."""
         grid = Grid(search.axes)
         return cls(
@@ -215,12 +215,12 @@ class DeviceProgress(Resource):
     emitters: Mapping[str, Mapping[str, int]]
 
     @classmethod
-    def of(cls, device: str, progress: records.Progress) -> Self:
+    def of(cls, device: str, progress: records.ProgressRecord) -> Self:
         """The archive's figures under the device they belong to."""
         return cls(device=device, provenance=provenance(device), relative_to=relative_to(device), **vars(progress))
 
 
-class Turns(Resource):
+class EmitterStatus(Resource):
     """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
 
     `tries`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `resting` says what it
@@ -255,8 +255,8 @@ class Progress(Resource):
     unserved: tuple[str, ...]
     waits_for: tuple[str, ...]
     devices: tuple[DeviceProgress, ...]
-    turns: tuple[Turns, ...]
-    screening: Screened | None = None
+    turns: tuple[EmitterStatus, ...]
+    screening: ScreeningReport | None = None
 
 
 class CandidateSummary(Resource):
@@ -281,7 +281,7 @@ class CandidateSummary(Resource):
     created_at: datetime
 
 
-class Plan(Resource):
+class PlanDescription(Resource):
     """One plan of a variant: what it does in words, one line a step, and what was read from its machine code."""
 
     shape: str
@@ -298,18 +298,18 @@ class Variant(Resource):
     outcome: str | None
     reason: str
     line: int | None
-    plans: tuple[Plan, ...]
+    plans: tuple[PlanDescription, ...]
 
     @classmethod
-    def of(cls, variant: records.Variant, stored: records.BundleRecord | None) -> Self:
+    def of(cls, variant: records.VariantRecord, stored: records.BundleRecord | None) -> Self:
         """A variant with its plans, if it has a bundle."""
         return cls(**vars(variant), plans=tuple(_plans(stored)) if stored else ())
 
 
-def _plans(stored: records.BundleRecord) -> Iterator[Plan]:
+def _plans(stored: records.BundleRecord) -> Iterator[PlanDescription]:
     bundle = Bundle.model_validate_json(stored.document)
     for plan, readings in zip(bundle.plans, stored.readings, strict=True):
-        yield Plan(shape=plan.shape.key, words=tuple(describe_plan(plan, bundle.kernels)), readings=readings)
+        yield PlanDescription(shape=plan.shape.key, words=tuple(describe_plan(plan, bundle.kernels)), readings=readings)
 
 
 class Candidate(CandidateSummary):
@@ -321,7 +321,7 @@ class Candidate(CandidateSummary):
     reports: tuple[Mapping[str, JsonValue], ...]
 
     @classmethod
-    def of(cls, candidate: records.Candidate, variants: Sequence[Variant], reports: Sequence[str]) -> Self:
+    def of(cls, candidate: records.CandidateRecord, variants: Sequence[Variant], reports: Sequence[str]) -> Self:
         """A candidate with its variants and the JSON text of its reports."""
         summary = CandidateSummary.model_validate(candidate)
         return cls(
@@ -360,18 +360,18 @@ class OperatorSummary(Resource):
         )
 
 
-class GateResult(Resource):
+class MutationResult(Resource):
     """What the gate said last of an operator: whether its checks tell right from wrong, and what was tried."""
 
     operator: str
     digest: str
-    gate: Gate
+    gate: MutationReport
     tried_at: datetime
 
     @classmethod
-    def of(cls, operator: Operator, record: records.GateRecord) -> Self:
+    def of(cls, operator: Operator, record: records.MutationReportRecord) -> Self:
         """A stored gate with the name of its operator."""
-        gate = Gate.model_validate_json(record.document)
+        gate = MutationReport.model_validate_json(record.document)
         return cls(operator=operator.name, digest=operator.digest, gate=gate, tried_at=record.created_at)
 
 

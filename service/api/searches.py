@@ -7,11 +7,11 @@ from fastapi import APIRouter, Query, Request, Response, status
 
 from archive import records
 from service.api import schemas
+from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Caller, Id, Named, NewId, Running, needs
+from service.requests import SearchRequest
 from service.security.scopes import Scope
-from service.steering.requests import SearchRequest
 
 router = APIRouter(prefix="/searches", tags=["searches"], responses=PROBLEMS)
 

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import ValidationError
 
-from service.api.forgery import FORM, MOST_FIELDS
-from service.api.gate import LOGIN
-from service.api.identities import LoginRequest, OpenSession
+from service.api.access_schemas import LoginRequest, OpenSession
+from service.api.auth import LOGIN
+from service.api.csrf import FORM, MOST_FIELDS
+from service.api.dependencies import Running
 from service.api.problems import PROBLEMS
-from service.api.wiring import Running
-from service.errors import BadInput, Unauthenticated
+from service.errors import InvalidInput, Unauthenticated
 from service.security import cookies
 from service.security.authentication import Authentication, OpenedSession
 
@@ -80,14 +80,14 @@ def _token_in(body: bytes) -> str:
     try:
         return LoginRequest.model_validate_json(body).token
     except ValidationError as error:
-        raise BadInput(f'write {{"token": "reef_…"}}: {error.errors()[0]["msg"]}', "token") from error
+        raise InvalidInput(f'write {{"token": "reef_…"}}: {error.errors()[0]["msg"]}', "token") from error
 
 
 def _fields(body: bytes) -> dict[str, str]:
     try:
         return {name: values[0] for name, values in parse_qs(body.decode(), max_num_fields=MOST_FIELDS).items()}
     except ValueError as error:
-        raise BadInput("this is no form", "token") from error
+        raise InvalidInput("this is no form", "token") from error
 
 
 def _document(opened: OpenedSession) -> OpenSession:

@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter, Response, status
 
-from service.api.identities import IssuedToken, Token, TokenRequest
+from service.api.access_schemas import IssuedToken, Token, TokenRequest
+from service.api.dependencies import Caller, Id, NewId, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Caller, Id, NewId, Running, needs
-from service.errors import BadInput, Forbidden
+from service.errors import Forbidden, InvalidInput
 from service.security.authentication import issue, utc_now
 from service.security.scopes import Scope
 
@@ -27,7 +27,7 @@ async def create(body: TokenRequest, running: Running, caller: Caller, id: NewId
     if beyond:
         raise Forbidden(f"a token cannot give what it has not: {', '.join(beyond)}")
     if body.expires_at is not None and body.expires_at <= utc_now():
-        raise BadInput("write a time that is still to come", "expires_at")
+        raise InvalidInput("write a time that is still to come", "expires_at")
     token, text = await issue(
         running.store, body.name, body.scopes, expires_at=body.expires_at, created_by=caller.token, id=id
     )

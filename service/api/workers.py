@@ -2,12 +2,19 @@
 
 from fastapi import APIRouter, Response, status
 
-from archive.records import Host
-from service.api.hosts import Joined, JoinRequest, RevokeRequest, Standing, TrustRequest, Worker
+from archive.records import RemoteWorker
+from service.api.dependencies import Caller, Id, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
-from service.api.wiring import Caller, Id, Running, needs
-from service.errors import BadInput
+from service.api.worker_schemas import (
+    JoinRequest,
+    JoinResponse,
+    RemoteWorkerStatus,
+    RevokeRequest,
+    TrustRequest,
+    Worker,
+)
+from service.errors import InvalidInput
 from service.security.scopes import Scope
 
 router = APIRouter(prefix="/workers", tags=["workers"], responses=PROBLEMS)
@@ -24,15 +31,15 @@ async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Pa
 
 
 @router.post("/join", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.WORKER)])
-async def join(body: JoinRequest, running: Running, caller: Caller, response: Response) -> Joined:
+async def join(body: JoinRequest, running: Running, caller: Caller, response: Response) -> JoinResponse:
     """Let a worker in. It gets an id and a user of the queue that reaches its own keys only."""
     if body.target is None and body.device is None:
-        raise BadInput("say what it traces for, what it judges on, or both", "target")
+        raise InvalidInput("say what it traces for, what it judges on, or both", "target")
     redis_url, ca = running.queue_for_hosts()
     admission = await running.hosts.join(body.application(), caller.token)
     response.headers["Cache-Control"] = "no-store"
     host = admission.host
-    return Joined(
+    return JoinResponse(
         worker=host.id,
         protocol_version=host.protocol_version,
         redis_url=redis_url,
@@ -42,10 +49,10 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
 
 
 @router.get("/{id}/standing", dependencies=[needs(Scope.WORKER)])
-async def standing(id: Id, running: Running) -> Standing:
+async def standing(id: Id, running: Running) -> RemoteWorkerStatus:
     """How a worker stands: what one asks whose credential is refused."""
     host = await running.hosts.get(id)
-    return Standing(worker=id, state=host.state.value, reason=host.reason)
+    return RemoteWorkerStatus(worker=id, state=host.state.value, reason=host.reason)
 
 
 @router.post("/{id}/drain", dependencies=[needs(Scope.STEER)])
@@ -66,6 +73,6 @@ async def trust(id: Id, running: Running, body: TrustRequest | None = None) -> W
     return await _shown(running, await running.hosts.trust(id, body is None or body.trusted))
 
 
-async def _shown(running: Running, host: Host) -> Worker:
+async def _shown(running: Running, host: RemoteWorker) -> Worker:
     living = {worker.id: worker for worker in await running.workers()}
     return Worker.of(living.get(host.id), host)

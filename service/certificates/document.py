@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from workers.protocol import Bundle, Device, Operator, Provenance, Ratio, Readings, Report, Shape, Trust
-from workers.protocol.base import Constant, Wire
+from workers.protocol.base import Constant, WireModel
 from workers.protocol.plan import Digest
 
 FORMAT = "kernelreef.certificate/1"
@@ -23,7 +23,7 @@ MAX_BYTES = 256 * 2**20
 """Longest document that is read: plans of 128 shapes with their kernels stay below a quarter of it."""
 
 
-class Origin(Wire):
+class CertifiedOrigin(WireModel):
     """Where a candidate comes from. `search_seed` drove proposals and the choice among autotune configurations."""
 
     search: str
@@ -34,7 +34,7 @@ class Origin(Wire):
     variant: int
 
 
-class Place(Wire):
+class CertifiedCell(WireModel):
     """The cell that it held when this was written, and the figures that won it."""
 
     cell: int
@@ -46,7 +46,7 @@ class Place(Wire):
     placed_at: datetime
 
 
-class Certificate(Wire):
+class Certificate(WireModel):
     """All that a verdict on one variant on one device rests on.
 
     Attributes:
@@ -93,7 +93,7 @@ class Certificate(Wire):
     operator_digest: Digest
     shapes: tuple[Shape, ...]
     graphs: dict[str, Digest]
-    origin: Origin
+    origin: CertifiedOrigin
     configuration: dict[str, Constant]
     source: str | None
     source_digest: str
@@ -109,7 +109,7 @@ class Certificate(Wire):
     speedup: Ratio | None
     trust: Trust | None
     trust_reasons: tuple[str, ...]
-    place: Place | None
+    place: CertifiedCell | None
     left_out: tuple[str, ...]
 
     def text(self) -> str:
@@ -117,7 +117,7 @@ class Certificate(Wire):
         return self.model_dump_json(indent=1)
 
 
-class Read(Wire):
+class LoadedCertificate(WireModel):
     """A certificate out of a file, and the digest that it really has."""
 
     certificate: Certificate
@@ -136,23 +136,23 @@ def sealed(certificate: Certificate) -> Certificate:
     return certificate.model_copy(update={"id": digest_of(json.loads(certificate.model_dump_json()))})
 
 
-def read(text: bytes) -> Read:
+def read(text: bytes) -> LoadedCertificate:
     """Read a document as it came; whether it is what its id says is for the caller to compare.
 
     Raises:
         BadInput: If it is no certificate of this format; names the first field that is wrong.
     """
     if len(text) > MAX_BYTES:
-        raise BadInput(f"it has {len(text)} bytes; at most {MAX_BYTES} are read", "CERTIFICATE")
+        raise InvalidInput(f"it has {len(text)} bytes; at most {MAX_BYTES} are read", "CERTIFICATE")
     try:
         document = json.loads(text)
         certificate = Certificate.model_validate_json(json.dumps(document))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
-        raise BadInput(
+        raise InvalidInput(
             f"this is no certificate of the format {FORMAT}: {where}: {first['msg']}", "CERTIFICATE"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"this is no JSON document: {error}", "CERTIFICATE") from error
-    return Read(certificate=certificate, digest=digest_of(document))
+        raise InvalidInput(f"this is no JSON document: {error}", "CERTIFICATE") from error
+    return LoadedCertificate(certificate=certificate, digest=digest_of(document))

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from archive.errors import ArchiveError
 from service.cli.console import complain, out
-from service.cli.loading import Place, group_of
+from service.cli.lazy import CommandLocation, group_of
 from service.errors import ServiceError
 from service.logs import configure
 from service.settings import Settings
@@ -19,37 +19,45 @@ OUR_FAILURE = 1
 BAD_INPUT = 2
 
 COMMANDS = {
-    "search": Place("service.cli.searched", "search", "Search for a faster kernel for SPEC."),
-    "submit": Place("service.cli.watched", "submit", "Start a search for SPEC and leave it to the coordinator."),
-    "watch": Place("service.cli.watched", "watch", "Look on until a search ends."),
-    "pause": Place("service.cli.steered", "pause", "Propose nothing more for a search for now."),
-    "resume": Place("service.cli.steered", "resume", "Let a paused search go on."),
-    "stop": Place("service.cli.steered", "stop", "End a search for good; what it found stays."),
-    "change": Place("service.cli.steered", "change", "Give a search another budget, priority or stop rules."),
-    "judge": Place("service.cli.judged", "judge", "Judge one CANDIDATE against SPEC."),
-    "certificate": Place("service.cli.certified", "certificate", "Write down all that a verdict rests on."),
-    "verify": Place("service.cli.certified", "verify", "Repeat a CERTIFICATE on this machine."),
-    "best": Place("service.cli.archived", "best", "Show the best elites of a search."),
-    "export": Place(
-        "service.cli.archived",
+    "search": CommandLocation("service.cli.search", "search", "Search for a faster kernel for SPEC."),
+    "submit": CommandLocation(
+        "service.cli.watch", "submit", "Start a search for SPEC and leave it to the coordinator."
+    ),
+    "watch": CommandLocation("service.cli.watch", "watch", "Look on until a search ends."),
+    "pause": CommandLocation("service.cli.control", "pause", "Propose nothing more for a search for now."),
+    "resume": CommandLocation("service.cli.control", "resume", "Let a paused search go on."),
+    "stop": CommandLocation("service.cli.control", "stop", "End a search for good; what it found stays."),
+    "change": CommandLocation("service.cli.control", "change", "Give a search another budget, priority or stop rules."),
+    "judge": CommandLocation("service.cli.judge", "judge", "Judge one CANDIDATE against SPEC."),
+    "certificate": CommandLocation("service.cli.certificate", "certificate", "Write down all that a verdict rests on."),
+    "verify": CommandLocation("service.cli.certificate", "verify", "Repeat a CERTIFICATE on this machine."),
+    "best": CommandLocation("service.cli.export", "best", "Show the best elites of a search."),
+    "export": CommandLocation(
+        "service.cli.export",
         "export",
         "Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps.",
     ),
-    "plan": Place("service.cli.archived", "plan", "Launch plans."),
-    "operators": Place("service.cli.catalogued", "operators", "The operator catalogue."),
-    "import": Place("service.cli.imported", "imports", "Operators out of what others publish."),
-    "kernelbench": Place("service.cli.kernelbench", "benchmark", "What searches for problems of KernelBench came to."),
-    "descriptors": Place("service.cli.described", "descriptors", "The axes that grids are made of."),
-    "serve": Place("service.cli.hosted", "serve", "Run the coordinator with its REST interface."),
-    "worker": Place("service.cli.hosted", "worker", "Run workers on this machine until stopped."),
-    "knowledge": Place("service.cli.learned", "knowledge", "What was learned across searches."),
-    "prompts": Place("service.cli.prompted", "prompts", "What models were asked, and what waits for an answer."),
-    "backends": Place("service.cli.prompted", "backends", "Language models that can be asked."),
-    "archive": Place("service.cli.kept", "archive", "Copy the archive, re-bin searches, and forget what is old."),
-    "token": Place("service.cli.secured", "tokens", "API tokens: who may come in."),
-    "audit": Place("service.cli.secured", "audit", "What was changed and what was refused."),
-    "migrate": Place("service.cli.hosted", "migrate_archive", "Bring the archive's schema up to date."),
-    "doctor": Place("service.cli.hosted", "doctor", "Say what works on this machine."),
+    "plan": CommandLocation("service.cli.export", "plan", "Launch plans."),
+    "operators": CommandLocation("service.cli.operators", "operators", "The operator catalogue."),
+    "import": CommandLocation("service.cli.import_", "imports", "Operators out of what others publish."),
+    "kernelbench": CommandLocation(
+        "service.cli.kernelbench", "benchmark", "What searches for problems of KernelBench came to."
+    ),
+    "descriptors": CommandLocation("service.cli.descriptors", "descriptors", "The axes that grids are made of."),
+    "serve": CommandLocation("service.cli.serve", "serve", "Run the coordinator with its REST interface."),
+    "worker": CommandLocation("service.cli.serve", "worker", "Run workers on this machine until stopped."),
+    "knowledge": CommandLocation("service.cli.knowledge", "knowledge", "What was learned across searches."),
+    "prompts": CommandLocation(
+        "service.cli.prompts", "prompts", "What models were asked, and what waits for an answer."
+    ),
+    "backends": CommandLocation("service.cli.prompts", "backends", "Language models that can be asked."),
+    "archive": CommandLocation(
+        "service.cli.archive", "archive", "Copy the archive, re-bin searches, and forget what is old."
+    ),
+    "token": CommandLocation("service.cli.token", "tokens", "API tokens: who may come in."),
+    "audit": CommandLocation("service.cli.token", "audit", "What was changed and what was refused."),
+    "migrate": CommandLocation("service.cli.serve", "migrate_archive", "Bring the archive's schema up to date."),
+    "doctor": CommandLocation("service.cli.serve", "doctor", "Say what works on this machine."),
 }
 """Every command: its module, its name there, and what `reef --help` says. A module is imported when it is called."""
 

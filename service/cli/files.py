@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from service.errors import BadInput
-from service.telling.trajectories import Trajectory
+from service.analysis.trajectories import Trajectory
+from service.errors import InvalidInput
 
 GROUP = 1000
 """Records of a row group: some megabytes, as readers like them."""
@@ -15,7 +15,7 @@ KINDS = {"integer": "int64", "number": "float64", "string": "string"}
 """Arrow's types of JSON schema's plain ones; whatever is nested becomes a string of JSON."""
 
 
-class Lines:
+class JsonLinesFile:
     """A file of JSON lines that is being written."""
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class Lines:
         self._file.write(line + "\n")
 
 
-class Parquet:
+class ParquetFile:
     """A Parquet file that is being written; its last row group comes as the block ends without an error."""
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +48,7 @@ class Parquet:
             files = importlib.import_module("pyarrow.parquet")
         except ImportError as error:
             hint = "Parquet needs pyarrow: pip install 'kernelreef[parquet]', or write a .jsonl file"
-            raise BadInput(hint, "--out") from error
+            raise InvalidInput(hint, "--out") from error
         self._names = [name for name, _ in kinds()]
         self._schema = self._arrow.schema([(name, getattr(self._arrow, kind)()) for name, kind in kinds()])
         self._writer = files.ParquetWriter(path, self._schema)
@@ -77,16 +77,16 @@ class Parquet:
             self._waiting = []
 
 
-def begin(path: Path, name: str) -> Lines | Parquet:
+def begin(path: Path, name: str) -> JsonLinesFile | ParquetFile:
     """Begin to write `path` in the form that the end of `name` stands for.
 
     Raises:
         BadInput: If it stands for none, or pyarrow would be needed and is not installed.
     """
-    forms: dict[str, type[Lines] | type[Parquet]] = {".jsonl": Lines, ".parquet": Parquet}
+    forms: dict[str, type[JsonLinesFile] | type[ParquetFile]] = {".jsonl": JsonLinesFile, ".parquet": ParquetFile}
     form = forms.get(Path(name).suffix)
     if form is None:
-        raise BadInput(f"'{name}' must end in {' or '.join(forms)}", "--out")
+        raise InvalidInput(f"'{name}' must end in {' or '.join(forms)}", "--out")
     return form(path)
 
 

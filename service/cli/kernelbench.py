@@ -9,15 +9,15 @@ import typer
 from rich.table import Table
 
 from archive.records import SearchState
+from service.analysis.kernelbench import ProblemResult, fast_shares, model_new, speedups_of
 from service.api.schemas import Search
+from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
-from service.cli.imported import problem_files
-from service.cli.reached import AsJson, Token, Url, reach
+from service.cli.import_ import problem_files
 from service.client import AsyncReef
-from service.errors import BadInput, NotFound
-from service.judging.figures import in_words
+from service.errors import InvalidInput, NotFound
+from service.evaluation.figure_labels import in_words
 from service.operators.kernelbench import name_of_problem, parts_of_reference
-from service.telling.kernelbench import Result, fast_shares, model_new, speedups_of
 from workers.protocol import Device, Operator, Ratio, Report
 
 NOTE = """\
@@ -48,11 +48,13 @@ def results(
     """Show fast_p over the newest search of each problem, and which problems were not judged."""
     measures = _device(device).measures
     if not measures and write is None:
-        raise BadInput(f"times on {device} are not measured, so there is no fast_p; --out writes kernels", "device")
+        raise InvalidInput(f"times on {device} are not measured, so there is no fast_p; --out writes kernels", "device")
     asked = [name_of_problem(path.resolve()) for path in problem_files(meant)] if meant else []
     found = asyncio.run(_results(device, write, url, token))
     known = {result.problem for result in found}
-    found += [Result(name, judged=False, reason="it was not searched for") for name in asked if name not in known]
+    found += [
+        ProblemResult(name, judged=False, reason="it was not searched for") for name in asked if name not in known
+    ]
     if not found:
         raise NotFound(f"no problem of KernelBench was searched for on {device}")
     _show(found, device, measures=measures, as_json=as_json)
@@ -62,10 +64,10 @@ def _device(name: str) -> Device:
     try:
         return Device.parse(name)
     except ValueError as error:
-        raise BadInput(str(error), "device") from None
+        raise InvalidInput(str(error), "device") from None
 
 
-def _show(found: list[Result], device: str, *, measures: bool, as_json: bool) -> None:
+def _show(found: list[ProblemResult], device: str, *, measures: bool, as_json: bool) -> None:
     shares = fast_shares(found) if measures else []
     if as_json:
         emit_json(
@@ -89,14 +91,14 @@ def _show(found: list[Result], device: str, *, measures: bool, as_json: bool) ->
             out.print(f"{result.problem}: {result.reason}", highlight=False, markup=False)
 
 
-def _document(result: Result) -> dict[str, object]:
+def _document(result: ProblemResult) -> dict[str, object]:
     speedups = {name: ratio.model_dump() for name, ratio in result.speedups.items()}
     return {"problem": result.problem, "judged": result.judged, "reason": result.reason, "speedups": speedups}
 
 
-async def _results(device: str, write: Path | None, url: str | None, token: str | None) -> list[Result]:
+async def _results(device: str, write: Path | None, url: str | None, token: str | None) -> list[ProblemResult]:
     """What came of the newest search for each problem."""
-    found: dict[str, Result] = {}
+    found: dict[str, ProblemResult] = {}
     operators: dict[str, Operator] = {}
     async with reach(url, token) as reef:
         async for search in reef.searches():
@@ -109,11 +111,15 @@ async def _results(device: str, write: Path | None, url: str | None, token: str 
     return [found[name] for name in sorted(found)]
 
 
-async def _result(reef: AsyncReef, search: Search, operator: Operator, device: str, write: Path | None) -> Result:
+async def _result(
+    reef: AsyncReef, search: Search, operator: Operator, device: str, write: Path | None
+) -> ProblemResult:
     best = await reef.best(search.id, device)
     if best is None:
         judged = search.state is SearchState.DONE
-        return Result(search.operator, judged=judged, reason=search.reason or f"its search is {search.state.value}")
+        return ProblemResult(
+            search.operator, judged=judged, reason=search.reason or f"its search is {search.state.value}"
+        )
     candidate = await reef.candidate(best.candidate)
     said = next((report for report in candidate.reports if report["job"] == best.job), None)
     speedup = Ratio(low=best.speedup.low, mid=best.speedup.mid, high=best.speedup.high)
@@ -127,13 +133,13 @@ async def _result(reef: AsyncReef, search: Search, operator: Operator, device: s
         )
         _write(write / f"{operator.name}.py", operator, candidate.source, about)
     speedups = {} if said is None else speedups_of(Report.model_validate(said), speedup)
-    return Result(search.operator, judged=True, speedups=speedups)
+    return ProblemResult(search.operator, judged=True, speedups=speedups)
 
 
 def _write(path: Path, operator: Operator, source: str, note: str) -> None:
     try:
         text = model_new(operator, source, note)
-    except BadInput as error:
+    except InvalidInput as error:
         err.print(f"{path.name} is not written: {error.detail}", highlight=False, markup=False)
         return
     path.parent.mkdir(parents=True, exist_ok=True)

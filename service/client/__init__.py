@@ -10,8 +10,8 @@ comes back are the schemas that the service itself answers with. `docs/client.md
 """
 
 from service.client.asynchronous import AsyncReef
-from service.client.problems import Refused, Unreachable
+from service.client.problems import RequestRefused, ServiceUnreachable
 from service.client.streams import Event
 from service.client.synchronous import Reef
 
-__all__ = ["AsyncReef", "Event", "Reef", "Refused", "Unreachable"]
+__all__ = ["AsyncReef", "Event", "Reef", "RequestRefused", "ServiceUnreachable"]

@@ -12,13 +12,13 @@ import httpx
 from pydantic import JsonValue
 
 from archive.records import SearchState
-from service.api import identities, schemas
+from service.api import access_schemas, schemas
 from service.certificates.document import Certificate
 from service.client import streams
 from service.client.offers import offer_of
-from service.client.wire import TIMEOUT_S, Wire, at
-from service.exporting import exporting
-from service.exporting.exporting import Package
+from service.client.wire import TIMEOUT_S, RestTransport, at
+from service.export import package as export_package
+from service.export.package import ExportedPackage
 from workers.protocol import Bundle, Operator, Outcome
 
 Kind = TypeVar("Kind")
@@ -84,7 +84,7 @@ class AsyncReef:
         """
         url = url or os.environ.get("REEF_URL") or DEFAULT_URL
         token = os.environ.get("REEF_TOKEN") if token is None else token
-        self.wire = Wire(url, token, **connection)
+        self.wire = RestTransport(url, token, **connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -201,7 +201,7 @@ class AsyncReef:
         device: str | None = None,
         backward: str | None = None,
         name: str | None = None,
-    ) -> Package:
+    ) -> ExportedPackage:
         """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch.
 
         Args:
@@ -214,7 +214,7 @@ class AsyncReef:
         found = await self.search(search)
         wanted = device or found.devices[0]
         gradients = None if backward is None else await offer_of(self, backward, wanted)
-        package = await exporting.export(await offer_of(self, search, wanted), gradients, name=name)
+        package = await export_package.export(await offer_of(self, search, wanted), gradients, name=name)
         package.write(Path(folder))
         return package
 
@@ -267,32 +267,32 @@ class AsyncReef:
         """Hand an operator in, to be searched for by its name or digest later."""
         return await self.wire.act(schemas.OperatorSummary, "POST", "/operators", _document(spec))
 
-    async def gate(self, operator: str) -> schemas.GateResult:
+    async def gate(self, operator: str) -> schemas.MutationResult:
         """What came of trying an operator's checks."""
-        return await self.wire.read(schemas.GateResult, at("/operators/{}/gate", operator))
+        return await self.wire.read(schemas.MutationResult, at("/operators/{}/gate", operator))
 
     def workers(self) -> AsyncIterator[dict[str, JsonValue]]:
         """Workers that were seen lately, by id."""
         return self.wire.list(dict[str, JsonValue], "/workers")
 
-    def tokens(self) -> AsyncIterator[identities.Token]:
+    def tokens(self) -> AsyncIterator[access_schemas.Token]:
         """API tokens, newest first, without their secrets."""
-        return self.wire.list(identities.Token, "/tokens")
+        return self.wire.list(access_schemas.Token, "/tokens")
 
     async def create_token(
         self, name: str, scopes: Sequence[str], expires_at: datetime | None = None
-    ) -> identities.IssuedToken:
+    ) -> access_schemas.IssuedToken:
         """Make an API token. Its text is in this answer and can never be found out again."""
         body = {"name": name, "scopes": list(scopes), "expires_at": expires_at.isoformat() if expires_at else None}
-        return await self.wire.act(identities.IssuedToken, "POST", "/tokens", body)
+        return await self.wire.act(access_schemas.IssuedToken, "POST", "/tokens", body)
 
-    async def revoke_token(self, id: str) -> identities.Token:
+    async def revoke_token(self, id: str) -> access_schemas.Token:
         """Refuse a token from now on, and end its sessions."""
-        return await self.wire.act(identities.Token, "DELETE", at("/tokens/{}", id))
+        return await self.wire.act(access_schemas.Token, "DELETE", at("/tokens/{}", id))
 
-    def audit(self, token: str | None = None) -> AsyncIterator[identities.AuditEntry]:
+    def audit(self, token: str | None = None) -> AsyncIterator[access_schemas.AuditEntry]:
         """What was changed and what was refused, newest first; of one token if it is named."""
-        return self.wire.list(identities.AuditEntry, "/audit", token=token)
+        return self.wire.list(access_schemas.AuditEntry, "/audit", token=token)
 
     async def _steer(self, search: str, move: str) -> schemas.Search:
         return await self.wire.act(schemas.Search, "POST", at("/searches/{}/{}", search, move))

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 Message = MutableMapping[str, Any]
 
 
-class Inside(httpx.AsyncBaseTransport):
+class InProcessTransport(httpx.AsyncBaseTransport):
     """Calls an app where requests would go over the network."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -5,16 +5,16 @@ from typing import Protocol
 
 from service.api import schemas
 from service.certificates.document import Certificate
-from service.errors import BadInput, NotFound
-from service.exporting.choosing import Contender
-from service.exporting.exporting import Offer
+from service.errors import InvalidInput, NotFound
+from service.export.package import ExportSource
+from service.export.selection import ExportCandidate
 from workers.protocol import Device, Report
 
 LOOKED_AT = 200
 """Elites whose reports are read, the best ones: a winner at one shape is seldom bad at all others."""
 
 
-class Shelf(Protocol):
+class EliteReader(Protocol):
     """What is needed of a client."""
 
     def elites(self, search: str, device: str | None = None) -> AsyncIterator[schemas.Elite]:
@@ -29,7 +29,7 @@ class Shelf(Protocol):
         """All that a verdict rests on."""
 
 
-async def offer_of(reef: Shelf, search: str, device: str) -> Offer:
+async def offer_of(reef: EliteReader, search: str, device: str) -> ExportSource:
     """The elites of a search on one device.
 
     Raises:
@@ -37,24 +37,24 @@ async def offer_of(reef: Shelf, search: str, device: str) -> Offer:
         BadInput: If the device has no plans.
     """
     if Device.parse(device).kind == "recorded":
-        raise BadInput("a recording holds no launch plans, so nothing of it can be exported", "--device")
+        raise InvalidInput("a recording holds no launch plans, so nothing of it can be exported", "--device")
     contenders = []
     async for elite in reef.elites(search, device):
         reports = [Report.model_validate(report) for report in _about(await reef.candidate(elite.candidate), elite)]
-        contenders += [Contender(elite.candidate, elite.variant, elite.objective, report) for report in reports]
+        contenders += [ExportCandidate(elite.candidate, elite.variant, elite.objective, report) for report in reports]
         if len(contenders) >= LOOKED_AT:
             break
     if not contenders:
         raise NotFound(f"search {search} has no elite on {device} yet")
     known: dict[tuple[str, int], Certificate] = {}
 
-    async def certificate(contender: Contender) -> Certificate:
+    async def certificate(contender: ExportCandidate) -> Certificate:
         key = (contender.candidate, contender.variant)
         if key not in known:
             known[key] = await reef.certificate(contender.candidate, device=device, variant=contender.variant)
         return known[key]
 
-    return Offer(contenders, certificate)
+    return ExportSource(contenders, certificate)
 
 
 def _about(candidate: schemas.Candidate, elite: schemas.Elite) -> list[object]:

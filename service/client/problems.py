@@ -4,31 +4,31 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from service.errors import (
-    BadInput,
     Conflict,
     Forbidden,
+    InvalidInput,
     NotFound,
+    RateLimited,
     ServiceError,
-    TooMany,
     Unauthenticated,
     Unavailable,
 )
 
-KINDS = {kind.status: kind for kind in (BadInput, NotFound, Conflict, Unauthenticated, Forbidden, Unavailable)}
+KINDS = {kind.status: kind for kind in (InvalidInput, NotFound, Conflict, Unauthenticated, Forbidden, Unavailable)}
 """Exceptions by the status of the problem."""
 KINDS |= {502: Unavailable, 504: Unavailable}
 RETRY_AFTER_S = 1
 """Wait after a 429 that does not say how long."""
 
 
-class Refused(ServiceError):
+class RequestRefused(ServiceError):
     """The request was refused for a reason that is none of the others: its body was too large, its host was wrong."""
 
     status = 400
     title = "Refused"
 
 
-class Unreachable(Unavailable):
+class ServiceUnreachable(Unavailable):
     """The service did not answer at all, or not in time."""
 
     title = "Unreachable"
@@ -58,8 +58,8 @@ def raised(answer: httpx.Response) -> ServiceError:
         # Not ours: a proxy's page, or another service at this address.
         problem = _Problem(detail=f"{answer.request.url.host} answered {answer.status_code} {answer.reason_phrase}")
     if answer.status_code == 429:
-        return TooMany(problem.detail, retry_after_s(answer))
-    unnamed = ServiceError if answer.status_code >= 500 else Refused
+        return RateLimited(problem.detail, retry_after_s(answer))
+    unnamed = ServiceError if answer.status_code >= 500 else RequestRefused
     fields = [error.field.partition(".")[2] or error.field for error in problem.errors]
     error = KINDS.get(answer.status_code, unnamed)(problem.detail, fields[0] if fields else None)
     for further in problem.errors[1:]:

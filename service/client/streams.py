@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from archive.records import SearchState
 from service.api import schemas
-from service.client.wire import Wire, at
+from service.client.wire import RestTransport, at
 from service.errors import Unavailable
 
 FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
@@ -71,7 +71,7 @@ async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
 
 
 async def follow(
-    wire: Wire, search: str, reread: Callable[[], Awaitable[schemas.Search]], after: str | None
+    wire: RestTransport, search: str, reread: Callable[[], Awaitable[schemas.Search]], after: str | None
 ) -> AsyncIterator[Event]:
     """Events of a search until it ends.
 

@@ -11,11 +11,11 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import JsonValue
 
 from archive.records import SearchState
-from service.api import identities, schemas
+from service.api import access_schemas, schemas
 from service.certificates.document import Certificate
 from service.client.asynchronous import AsyncReef, Connection, SearchChanges, SearchOptions
 from service.client.streams import Event
-from service.exporting.exporting import Package
+from service.export.package import ExportedPackage
 from workers.protocol import Bundle, Operator, Outcome
 
 Taken = ParamSpec("Taken")
@@ -141,7 +141,7 @@ class Reef:
         device: str | None = None,
         backward: str | None = None,
         name: str | None = None,
-    ) -> Package:
+    ) -> ExportedPackage:
         """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch."""
         return self._call(self._reef.package, search, folder, device=device, backward=backward, name=name)
 
@@ -185,7 +185,7 @@ class Reef:
         """Hand an operator in, to be searched for by its name or digest later."""
         return self._call(self._reef.add_operator, spec)
 
-    def gate(self, operator: str) -> schemas.GateResult:
+    def gate(self, operator: str) -> schemas.MutationResult:
         """What came of trying an operator's checks."""
         return self._call(self._reef.gate, operator)
 
@@ -193,21 +193,21 @@ class Reef:
         """Workers that were seen lately, by id."""
         return self._each(self._reef.workers())
 
-    def tokens(self) -> Iterator[identities.Token]:
+    def tokens(self) -> Iterator[access_schemas.Token]:
         """API tokens, newest first, without their secrets."""
         return self._each(self._reef.tokens())
 
     def create_token(
         self, name: str, scopes: Sequence[str], expires_at: datetime | None = None
-    ) -> identities.IssuedToken:
+    ) -> access_schemas.IssuedToken:
         """Make an API token. Its text is in this answer and can never be found out again."""
         return self._call(self._reef.create_token, name, scopes, expires_at)
 
-    def revoke_token(self, id: str) -> identities.Token:
+    def revoke_token(self, id: str) -> access_schemas.Token:
         """Refuse a token from now on, and end its sessions."""
         return self._call(self._reef.revoke_token, id)
 
-    def audit(self, token: str | None = None) -> Iterator[identities.AuditEntry]:
+    def audit(self, token: str | None = None) -> Iterator[access_schemas.AuditEntry]:
         """What was changed and what was refused, newest first; of one token if it is named."""
         return self._each(self._reef.audit(token))
 

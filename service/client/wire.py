@@ -13,8 +13,8 @@ import httpx
 import stamina
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from service.client.problems import Unreachable, raised
-from service.errors import BadInput, NotFound, ServiceError, TooMany, Unavailable
+from service.client.problems import ServiceUnreachable, raised
+from service.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
 
 Kind = TypeVar("Kind")
 
@@ -32,14 +32,14 @@ LONGEST_WAIT_S = 60
 """Longest that we leave the service alone because it asks to be; longer than that is the caller's to decide."""
 
 
-class Part(BaseModel, Generic[Kind]):
+class ListPart(BaseModel, Generic[Kind]):
     """One part of a list. `next` asks for the rest, None at the end."""
 
     items: list[Kind]
     next: str | None
 
 
-class Wire:
+class RestTransport:
     """One service, reached through a connection pool."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Wire:
         """
         cursor: str | None = None
         while True:
-            part = await self.read(Part[kind], path, **query, cursor=cursor)  # type: ignore[valid-type]
+            part = await self.read(ListPart[kind], path, **query, cursor=cursor)  # type: ignore[valid-type]
             for item in part.items:
                 yield item
             if (cursor := part.next) is None:
@@ -146,7 +146,7 @@ class Wire:
                     raise raised(answer)
                 yield answer
         except httpx.TransportError as error:
-            raise Unreachable(_said(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_said(self._http.base_url.host, error)) from error
 
     async def _send(
         self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
@@ -164,7 +164,7 @@ class Wire:
                     if method == "DELETE" and attempt.num > 1:
                         return httpx.Response(204)  # The attempt before took it away, though its answer got lost.
                     raise
-        raise Unreachable("no attempt was made")
+        raise ServiceUnreachable("no attempt was made")
 
     async def _once(
         self, method: str, path: str, headers: Mapping[str, str], query: Mapping[str, object], body: object
@@ -172,7 +172,7 @@ class Wire:
         try:
             answer = await self._http.request(method, path, headers=headers, params=_parameters(query), json=body)
         except httpx.TransportError as error:
-            raise Unreachable(_said(self._http.base_url.host, error)) from error
+            raise ServiceUnreachable(_said(self._http.base_url.host, error)) from error
         if answer.status_code >= 300:
             raise raised(answer)
         return answer
@@ -189,7 +189,7 @@ def _context(verify: bool | str | Path | ssl.SSLContext) -> bool | ssl.SSLContex
     try:
         return ssl.create_default_context(cafile=str(verify))
     except OSError as error:
-        raise BadInput(f"{verify} holds no certificates: {error}", "verify") from error
+        raise InvalidInput(f"{verify} holds no certificates: {error}", "verify") from error
 
 
 def _parameters(query: Mapping[str, object]) -> httpx.QueryParams:
@@ -229,6 +229,6 @@ def _said(host: str, error: httpx.TransportError) -> str:
 
 def _again(error: Exception) -> bool | float:
     """Whether the same request may succeed later, or after how many seconds."""
-    if isinstance(error, TooMany):
+    if isinstance(error, RateLimited):
         return float(error.retry_after_s) if error.retry_after_s <= LONGEST_WAIT_S else False
     return isinstance(error, Unavailable)

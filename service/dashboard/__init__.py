@@ -11,15 +11,15 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from service.dashboard import candidates, compare, operators, prompts, searches, shapes, steering, tokens, workers
+from service.dashboard import candidates, compare, controls, operators, prompts, searches, shapes, tokens, workers
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
 from service.dashboard.routing import for_people
 
-PARTS = (searches, shapes, steering, candidates, compare, operators, workers, prompts, tokens)
+PARTS = (searches, shapes, controls, candidates, compare, operators, workers, prompts, tokens)
 """Modules with pages, each with a `router`."""
 
 
-class _Kept(StaticFiles):
+class _ImmutableFiles(StaticFiles):
     """Files under an address that changes when they do, so that browsers never ask twice."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -36,7 +36,7 @@ def install_pages(app: FastAPI) -> None:
         app.include_router(part.router)
     for kind in (HTTPException, Exception):
         app.add_exception_handler(kind, for_people(app.exception_handlers[kind]))
-    app.mount(STATIC_PATH, GZipMiddleware(_Kept(directory=STATIC_DIR)))
+    app.mount(STATIC_PATH, GZipMiddleware(_ImmutableFiles(directory=STATIC_DIR)))
 
 
 __all__ = ["PARTS", "install_pages"]

@@ -7,24 +7,24 @@ from typing import Any
 from markupsafe import Markup
 
 from archive.descriptors import DESCRIPTORS, coordinates
-from archive.errors import NotFound
-from archive.records import BundleRecord, Candidate, Search, Variant
+from archive.errors import RecordNotFound
+from archive.records import BundleRecord, CandidateRecord, SearchRecord, VariantRecord
 from archive.store import Store
-from service.dashboard import words
-from service.dashboard.courses import ENDED
-from service.dashboard.judged import Judged, load_judged
-from service.dashboard.lineages import CHILDREN, GENERATIONS, Drawing, lay_out
-from service.dashboard.rendering import Fragment, Page
+from service.analysis.kernels import kernel_file
+from service.dashboard import formatting
+from service.dashboard.evaluated import EvaluatedVariant, load_judged
+from service.dashboard.lineages import CHILDREN, GENERATIONS, LineageDrawing, lay_out
+from service.dashboard.progress_charts import ENDED
+from service.dashboard.rendering import Fragment, HtmlPage
 from service.dashboard.sources import DiffLine, difference, highlighted
-from service.judging.promotion import first_benchmark
-from service.judging.reports import last_words, reports_on
-from service.telling.kernels import kernel_file
+from service.evaluation.promotion import first_benchmark
+from service.evaluation.reports import last_words, reports_on
 from workers.protocol import Bundle, Operator, Outcome, Report, ShapeRole
 from workers.protocol.words import describe_plan
 
 
 @dataclass(frozen=True)
-class Place:
+class AxisValue:
     """Where a variant lies on one axis; `bin` in words, which say it all where `value` is None."""
 
     axis: str
@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PlanWords:
+class PlanText:
     """A plan in words, with what was read from its machine code."""
 
     shape: str
@@ -44,28 +44,28 @@ class PlanWords:
 
 
 @dataclass(frozen=True)
-class CandidatePage(Page):
+class CandidatePage(HtmlPage):
     """A candidate with one of its variants in full."""
 
     template = "candidate.html"
     section = "/"
 
-    candidate: Candidate
-    search: Search
+    candidate: CandidateRecord
+    search: SearchRecord
     lines: tuple[Markup, ...]
-    variants: tuple[Variant, ...]
-    chosen: Variant | None
-    places: tuple[Place, ...]
-    plans: tuple[PlanWords, ...]
-    judged: tuple[Judged, ...]
-    lineage: Drawing
-    against: Candidate | None
+    variants: tuple[VariantRecord, ...]
+    chosen: VariantRecord | None
+    places: tuple[AxisValue, ...]
+    plans: tuple[PlanText, ...]
+    judged: tuple[EvaluatedVariant, ...]
+    lineage: LineageDrawing
+    against: CandidateRecord | None
     changes: tuple[DiffLine, ...] | None
 
     @property
     def title(self) -> str:
         """Its name among people."""
-        return f"{self.search.operator_name} candidate {words.brief(self.candidate.id)}"
+        return f"{self.search.operator_name} candidate {formatting.brief(self.candidate.id)}"
 
     @property
     def device(self) -> str:
@@ -78,13 +78,13 @@ class CandidatePage(Page):
         return self.search.state not in ENDED
 
     @property
-    def holds(self) -> tuple[Judged, ...]:
+    def holds(self) -> tuple[EvaluatedVariant, ...]:
         """Devices on which the chosen variant holds its cell."""
         return tuple(each for each in self.judged if each.holder and each.holder.candidate == self.candidate.id)
 
 
 @dataclass(frozen=True)
-class Assembly(Fragment):
+class CompiledKernels(Fragment):
     """The kernels of a variant as they were compiled."""
 
     template = "parts/assembly.html"
@@ -131,7 +131,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
     )
 
 
-async def load_assembly(store: Store, id: str, variant: int) -> Assembly:
+async def load_assembly(store: Store, id: str, variant: int) -> CompiledKernels:
     """The kernels of a variant.
 
     Raises:
@@ -139,10 +139,10 @@ async def load_assembly(store: Store, id: str, variant: int) -> Assembly:
     """
     found = next((each for each in await store.candidates.variants(id) if each.index == variant), None)
     if found is None or found.bundle is None:
-        raise NotFound(f"candidate {id} has no compiled variant {variant}")
+        raise RecordNotFound(f"candidate {id} has no compiled variant {variant}")
     bundle = Bundle.model_validate_json((await store.bundles.get(found.bundle)).document)
     kernels = [(digest, kernel.language, kernel.assembly) for digest, kernel in bundle.kernels.items()]
-    return Assembly(tuple(kernels))
+    return CompiledKernels(tuple(kernels))
 
 
 async def load_kernel(store: Store, id: str, device: str, variant: int) -> str:
@@ -154,38 +154,38 @@ async def load_kernel(store: Store, id: str, device: str, variant: int) -> str:
     page = await load_candidate(store, id, variant, None)
     judged = next((each for each in page.holds if each.device == device), None)
     if judged is None or judged.holder is None or page.chosen is None:
-        raise NotFound(f"variant {variant} of candidate {id} holds no cell on {device}")
+        raise RecordNotFound(f"variant {variant} of candidate {id} holds no cell on {device}")
     operator = Operator.model_validate_json((await store.operators.get(page.search.operator)).document)
     return kernel_file(page.search, operator, page.candidate, page.chosen, judged.holder, judged.report)
 
 
-def _choose(variants: Sequence[Variant], reports: Sequence[Report], wanted: int | None) -> Variant | None:
+def _choose(variants: Sequence[VariantRecord], reports: Sequence[Report], wanted: int | None) -> VariantRecord | None:
     """The variant to show: the one asked for, else the first correct one, else the first."""
     if wanted is not None:
         chosen = next((variant for variant in variants if variant.index == wanted), None)
         if chosen is None:
-            raise NotFound(f"there is no variant {wanted}")
+            raise RecordNotFound(f"there is no variant {wanted}")
         return chosen
     correct = {report.variant for report in last_words(reports) if report.outcome is Outcome.CORRECT}
     return next((variant for variant in variants if variant.index in correct), variants[0] if variants else None)
 
 
-def _places(search: Search, stored: BundleRecord) -> tuple[Place, ...]:
+def _places(search: SearchRecord, stored: BundleRecord) -> tuple[AxisValue, ...]:
     """Where a variant lies on every axis there is; those that span the search's map come first."""
     spanning = [axis.descriptor for axis in search.axes]
     found = coordinates(stored.readings[first_benchmark(search)])
     places = [
-        Place(name, where["value"] if any(map(str.isdigit, label)) else None, label, name in spanning)
+        AxisValue(name, where["value"] if any(map(str.isdigit, label)) else None, label, name in spanning)
         for name, where in found.items()
         for label in (DESCRIPTORS[name].labels[where["bin"]],)
     ]
     return tuple(sorted(places, key=lambda place: (not place.spans, place.axis)))
 
 
-def _plans(stored: BundleRecord) -> tuple[PlanWords, ...]:
+def _plans(stored: BundleRecord) -> tuple[PlanText, ...]:
     bundle = Bundle.model_validate_json(stored.document)
     plans = (
-        PlanWords(
+        PlanText(
             plan.shape.key, plan.shape.role.value, tuple(describe_plan(plan, bundle.kernels)[1:]), _facts(readings)
         )
         for plan, readings in zip(bundle.plans, stored.readings, strict=True)
@@ -206,10 +206,10 @@ def _facts(readings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         elif isinstance(value, bool):
             said = "yes" if value else "no"
         elif "bytes" in name:
-            said = words.size_bytes(value)
+            said = formatting.size_bytes(value)
         elif name == "occupancy":
-            said = words.share(value)
+            said = formatting.share(value)
         else:
-            said = words.decimal(value) if isinstance(value, float) else str(value)
+            said = formatting.decimal(value) if isinstance(value, float) else str(value)
         facts.append((name.removesuffix("_bytes").replace("_", " "), said))
     return tuple(facts)

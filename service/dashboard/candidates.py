@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from archive.records import Search, Sighting
+from archive.records import CandidateRow, SearchRecord
+from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, MOST_NUMBER
-from service.api.wiring import Id, Named, Running, needs
-from service.certificates.reading import Certifier
+from service.certificates.certifier import Certifier
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
 from service.dashboard.certificate import CertificatePage
-from service.dashboard.rendering import HEADERS, Page, render_fragment, respond
+from service.dashboard.formatting import brief
+from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
-from service.dashboard.words import brief
 from service.security.scopes import Scope
 from workers.protocol import Outcome
 
@@ -28,14 +28,14 @@ Index = Annotated[int | None, Query(ge=0, le=64)]
 
 
 @dataclass(frozen=True)
-class CandidateList(Page):
+class CandidateList(HtmlPage):
     """A search's candidates, newest first."""
 
     template = "candidates.html"
     section = "/"
 
-    search: Search
-    candidates: tuple[Sighting, ...]
+    search: SearchRecord
+    candidates: tuple[CandidateRow, ...]
     outcomes: tuple[str, ...]
     outcome: str | None
     older: int | None
@@ -123,6 +123,6 @@ async def kernel(
     return Response(text, media_type="text/x-python", headers=headers)
 
 
-def _last(found: Sequence[Sighting]) -> int | None:
+def _last(found: Sequence[CandidateRow]) -> int | None:
     """Ordinal that the next page begins below; None at the end."""
     return found[SHOWN - 1].ordinal if len(found) > SHOWN else None

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from service.certificates.document import Certificate
-from service.dashboard.rendering import Page
-from service.dashboard.words import brief
+from service.dashboard.formatting import brief
+from service.dashboard.rendering import HtmlPage
 from workers.protocol import Report, Samples
 
 
 @dataclass(frozen=True)
-class Raced:
+class PairedSamples:
     """Raw samples of one race, microseconds a call; `beside` is who was timed with the candidate."""
 
     shape: str
@@ -20,7 +20,7 @@ class Raced:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CertifiedPlan:
     """A plan in words."""
 
     shape: str
@@ -28,7 +28,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class CertificatePage(Page):
+class CertificatePage(HtmlPage):
     """A certificate with its parts in the order in which somebody doubts them."""
 
     template = "certificate.html"
@@ -36,8 +36,8 @@ class CertificatePage(Page):
 
     certificate: Certificate
     kernels: tuple[tuple[str, str], ...]
-    plans: tuple[Plan, ...]
-    races: tuple[Raced, ...]
+    plans: tuple[CertifiedPlan, ...]
+    races: tuple[PairedSamples, ...]
 
     @classmethod
     def of(cls, certificate: Certificate) -> "CertificatePage":
@@ -45,7 +45,7 @@ class CertificatePage(Page):
         return cls(
             certificate=certificate,
             kernels=tuple(certificate.bundle.cubins.items()),
-            plans=tuple(Plan(shape, lines[1:]) for shape, lines in certificate.words.items()),
+            plans=tuple(CertifiedPlan(shape, lines[1:]) for shape, lines in certificate.words.items()),
             races=races_of(certificate.verdict),
         )
 
@@ -62,7 +62,7 @@ class CertificatePage(Page):
         return f"/candidates/{origin.candidate}/certificate.json?{where}"
 
 
-def races_of(report: Report) -> tuple[Raced, ...]:
+def races_of(report: Report) -> tuple[PairedSamples, ...]:
     """Raw samples of every race in a report."""
     raced = []
     for shape in report.shapes:
@@ -72,7 +72,7 @@ def races_of(report: Report) -> tuple[Raced, ...]:
     return tuple(raced)
 
 
-def _raced(shape: str, beside: str, samples: Samples) -> Raced:
+def _raced(shape: str, beside: str, samples: Samples) -> PairedSamples:
     figures = (samples.candidate_us, samples.other_us, samples.clocks_mhz)
     mine, its, clocks = (", ".join(f"{figure:g}" for figure in each) for each in figures)
-    return Raced(shape, beside, mine, its, clocks)
+    return PairedSamples(shape, beside, mine, its, clocks)

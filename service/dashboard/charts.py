@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.dashboard.words import UNKNOWN
+from service.dashboard.formatting import UNKNOWN
 
 WIDTH = 300.0
 HEIGHT = 100.0
@@ -13,7 +13,7 @@ ROOM = 1.08
 
 
 @dataclass(frozen=True)
-class Course:
+class ProgressLine:
     """How a figure came about: a line of steps, for a figure stays what it is until it changes.
 
     Attributes:
@@ -47,7 +47,7 @@ def course(
     *,
     bottom: float = 0.0,
     now: str | None = None,
-) -> Course:
+) -> ProgressLine:
     """Draw a figure's course.
 
     Args:
@@ -59,7 +59,7 @@ def course(
         now: The present value in words, where `say` would say too little.
     """
     if not points:
-        return Course(title, now or UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
+        return ProgressLine(title, now or UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
     last_x, last = points[-1]
     if all(value == bottom for _, value in points):
         bottom = 0.0  # A line along the edge would look like none.
@@ -69,7 +69,7 @@ def course(
     if placed[-1][0] == 0:
         line += f"H{WIDTH:.0f}"
     summary = f"{title}: from {say(points[0][1])} to {say(last)}, between {along(points[0][0])} and {along(last_x)}"
-    return Course(
+    return ProgressLine(
         title=title,
         now=now or say(last),
         line=line,
@@ -83,7 +83,7 @@ def course(
 
 
 @dataclass(frozen=True)
-class Bar:
+class TimeBar:
     """One row of a comparison of times: from zero, in percent of the longest.
 
     Attributes:
@@ -103,7 +103,7 @@ class Bar:
     span: float
 
 
-def bar(label: str, kind: str, value: str, times_us: tuple[float, float, float], longest_us: float) -> Bar:
+def bar(label: str, kind: str, value: str, times_us: tuple[float, float, float], longest_us: float) -> TimeBar:
     """Place a time and its interval.
 
     Args:
@@ -114,7 +114,7 @@ def bar(label: str, kind: str, value: str, times_us: tuple[float, float, float],
         longest_us: What the full width stands for.
     """
     low, middle, high = (100 * _scaled(time, 0.0, longest_us) for time in times_us)
-    return Bar(label, kind, value, round(middle, 2), round(low, 2), round(max(high - low, 0.0), 2))
+    return TimeBar(label, kind, value, round(middle, 2), round(low, 2), round(max(high - low, 0.0), 2))
 
 
 def spacing_for(evaluations: int, points: int) -> int:

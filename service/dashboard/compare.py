@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from fastapi import Request, Response
 
 from archive.grid import Grid
-from archive.records import Mark, Progress, Search
+from archive.records import EliteSummary, ProgressRecord, SearchRecord
+from service.api.dependencies import Running, needs
 from service.api.paging import ID
-from service.api.wiring import Running, needs
 from service.coordinator import Coordinator
-from service.dashboard.maps import Map, View, draw, load_places
-from service.dashboard.rendering import Page, respond
+from service.dashboard.formatting import brief
+from service.dashboard.maps import ArchiveMap, MapView, draw, load_places
+from service.dashboard.rendering import HtmlPage, respond
 from service.dashboard.routing import Framed, pages
-from service.dashboard.words import brief
-from service.errors import BadInput
-from service.judging.figures import provenance, relative_to
+from service.errors import InvalidInput
+from service.evaluation.figure_labels import provenance, relative_to
 from service.security.scopes import Scope
 
 router = pages()
@@ -28,20 +28,20 @@ SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSearch:
     """One of the two: a search on one device."""
 
-    search: Search
-    view: View
-    map: Map
-    progress: Progress
-    best: Mark | None
+    search: SearchRecord
+    view: MapView
+    map: ArchiveMap
+    progress: ProgressRecord
+    best: EliteSummary | None
     provenance: str
     relative_to: str
 
 
 @dataclass(frozen=True)
-class ComparePage(Page):
+class ComparePage(HtmlPage):
     """Both sides, or the form to choose them.
 
     `doubts` say why their figures may not be held against each other; `shared` cells are filled on both.
@@ -53,7 +53,7 @@ class ComparePage(Page):
 
     choices: tuple[tuple[str, str], ...]
     chosen: Mapping[str, str]
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedSearch, ...]
     doubts: tuple[str, ...]
     shared: int = 0
 
@@ -75,7 +75,9 @@ async def show(running: Running, frame: Framed, request: Request) -> Response:
     return respond(ComparePage(choices, chosen, (left, right), _doubts(left, right), shared), frame)
 
 
-async def _both(running: Coordinator, chosen: Mapping[str, str], request: Request) -> tuple[Side, Side]:
+async def _both(
+    running: Coordinator, chosen: Mapping[str, str], request: Request
+) -> tuple[ComparedSearch, ComparedSearch]:
     """Both sides, their maps in the same colours."""
     views = [await _view(running, chosen[side], side, request) for side in SIDES]
     left, right = await asyncio.gather(*(load_places(running.store, search, view) for search, view in views))
@@ -88,23 +90,25 @@ async def _both(running: Coordinator, chosen: Mapping[str, str], request: Reques
     return sides[0], sides[1]
 
 
-def _grid(side: Side) -> tuple[str, str, int]:
+def _grid(side: ComparedSearch) -> tuple[str, str, int]:
     return side.search.id, side.view.device, side.search.axes_version
 
 
-async def _view(running: Coordinator, chosen: str, field: str, request: Request) -> tuple[Search, View]:
+async def _view(running: Coordinator, chosen: str, field: str, request: Request) -> tuple[SearchRecord, MapView]:
     id, _, device = chosen.partition("@")
     if not ID.fullmatch(id):
-        raise BadInput("write the id of a search, '@' and one of its devices", field)
+        raise InvalidInput("write the id of a search, '@' and one of its devices", field)
     search = await running.store.searches.get(id)
     names = [axis.descriptor for axis in search.axes]
     asked = {name: request.query_params.get(name, "") for name in ("x", "y")}
-    return search, View.of(search, {"device": device, **{name: axis for name, axis in asked.items() if axis in names}})
+    return search, MapView.of(
+        search, {"device": device, **{name: axis for name, axis in asked.items() if axis in names}}
+    )
 
 
-async def _side(running: Coordinator, search: Search, view: View, drawn: Map) -> Side:
+async def _side(running: Coordinator, search: SearchRecord, view: MapView, drawn: ArchiveMap) -> ComparedSearch:
     best = await running.store.views.marks(search.id, view.device, search.axes_version, limit=1)
-    return Side(
+    return ComparedSearch(
         search=search,
         view=view,
         map=drawn,
@@ -115,7 +119,7 @@ async def _side(running: Coordinator, search: Search, view: View, drawn: Map) ->
     )
 
 
-def _doubts(left: Side, right: Side) -> tuple[str, ...]:
+def _doubts(left: ComparedSearch, right: ComparedSearch) -> tuple[str, ...]:
     """Why the figures of two sides do not mean the same."""
     doubts = []
     if left.search.operator != right.search.operator:

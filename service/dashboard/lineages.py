@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archive.records import Kin
-from service.dashboard.words import brief
+from archive.records import Relative
+from service.dashboard.formatting import brief
 
 GENERATIONS = 8
 """Generations shown; older ones are reached by opening an ancestor."""
@@ -19,27 +19,27 @@ BOX_X, BOX_Y = 132, 36
 
 
 @dataclass(frozen=True)
-class Node:
+class LineageNode:
     """A candidate in the drawing; `x` and `y` are its upper left corner."""
 
-    kin: Kin
+    kin: Relative
     label: str
     x: int
     y: int
 
 
 @dataclass(frozen=True)
-class Drawing:
+class LineageDrawing:
     """Candidates, and lines from parents to children as SVG paths. `cut` if there is more than is drawn."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[LineageNode, ...]
     lines: tuple[str, ...]
     width: int
     height: int
     cut: bool
 
 
-def lay_out(lineage: Sequence[Kin]) -> Drawing:
+def lay_out(lineage: Sequence[Relative]) -> LineageDrawing:
     """Place a lineage.
 
     Args:
@@ -47,7 +47,7 @@ def lay_out(lineage: Sequence[Kin]) -> Drawing:
     """
     oldest = max((kin.generation for kin in lineage), default=0)
     youngest = min((kin.generation for kin in lineage), default=0)
-    columns: dict[int, list[Kin]] = {}
+    columns: dict[int, list[Relative]] = {}
     for kin in sorted(lineage, key=lambda kin: kin.ordinal):
         column = columns.setdefault(kin.generation, [])
         if len(column) < MOST_IN_A_COLUMN:
@@ -58,12 +58,12 @@ def lay_out(lineage: Sequence[Kin]) -> Drawing:
         above = (tallest - len(column)) * STEP_Y // 2
         for row, kin in enumerate(column):
             x = (oldest - generation) * STEP_X + 1
-            nodes[kin.id] = Node(kin, f"{brief(kin.id)}", x, above + row * STEP_Y + 1)
+            nodes[kin.id] = LineageNode(kin, f"{brief(kin.id)}", x, above + row * STEP_Y + 1)
     # A child's other parents are none of this candidate's kin.
     mine = {kin.id for kin in lineage if kin.generation == 0}
     wanted = {(parent, kin.id) for kin in lineage for parent in kin.parents if kin.generation >= 0 or parent in mine}
     lines = [_line(nodes[old], nodes[new]) for old, new in sorted(wanted) if old in nodes and new in nodes]
-    return Drawing(
+    return LineageDrawing(
         nodes=tuple(nodes.values()),
         lines=tuple(lines),
         width=(oldest - youngest) * STEP_X + BOX_X + 2,
@@ -72,7 +72,7 @@ def lay_out(lineage: Sequence[Kin]) -> Drawing:
     )
 
 
-def _line(old: Node, new: Node) -> str:
+def _line(old: LineageNode, new: LineageNode) -> str:
     start_x, start_y = old.x + BOX_X, old.y + BOX_Y // 2
     end_x, end_y = new.x, new.y + BOX_Y // 2
     middle = (start_x + end_x) // 2

@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 from fastapi.sse import ServerSentEvent
 
-from service.dashboard.rendering import Fragment, Frame, Rendered, render
-from service.events import Events
+from service.dashboard.rendering import Fragment, PageFrame, RenderedFragment, render
+from service.events import EventBus
 from service.tasks import end
 
 REDRAW_S = 0.4
@@ -33,13 +33,13 @@ ROUNDS_KEPT = 32
 Load = Callable[[], Awaitable[Iterable[Fragment]]]
 
 
-class _Round:
+class _Reading:
     """One reading of what a page shows, begun at a time of the monotonic clock; and how it looks in each frame."""
 
     def __init__(self, load: Load) -> None:
         self.began = time.monotonic()
         self.fragments = asyncio.create_task(self._read(load))
-        self.rendered: dict[Frame, tuple[Rendered, ...]] = {}
+        self.rendered: dict[PageFrame, tuple[RenderedFragment, ...]] = {}
         self._next_at = self.began + REDRAW_S
 
     async def rest(self) -> None:
@@ -55,7 +55,7 @@ class _Round:
             self._next_at = self.began + max(REDRAW_S, took / READING_SHARE)
 
 
-class Rounds:
+class PageReadings:
     """The latest reading of each page that somebody watches.
 
     Who wants a newer one than there is waits until it is time for it. All who wait get up at the same moment, so the
@@ -63,9 +63,11 @@ class Rounds:
     """
 
     def __init__(self) -> None:
-        self._latest: OrderedDict[str, _Round] = OrderedDict()
+        self._latest: OrderedDict[str, _Reading] = OrderedDict()
 
-    async def parts(self, page: str, since: float, load: Load, frame: Frame) -> tuple[float, tuple[Rendered, ...]]:
+    async def parts(
+        self, page: str, since: float, load: Load, frame: PageFrame
+    ) -> tuple[float, tuple[RenderedFragment, ...]]:
         """What a page shows, read at or after a time, by whoever watches it.
 
         Args:
@@ -77,7 +79,7 @@ class Rounds:
         Returns:
             When the reading began, on the monotonic clock, and what it looks like.
         """
-        latest = await self._newer(page, since) or _Round(load)
+        latest = await self._newer(page, since) or _Reading(load)
         self._latest[page] = latest
         self._latest.move_to_end(page)
         while len(self._latest) > ROUNDS_KEPT:
@@ -87,7 +89,7 @@ class Rounds:
             latest.rendered[frame] = tuple(render(fragment, frame) for fragment in fragments)
         return latest.began, latest.rendered[frame]
 
-    async def _newer(self, page: str, since: float) -> _Round | None:
+    async def _newer(self, page: str, since: float) -> _Reading | None:
         """The reading of a page that is new enough; None when it is time for one."""
         latest = self._latest.get(page)
         while latest is not None and latest.began < since:
@@ -98,12 +100,12 @@ class Rounds:
         return latest
 
 
-_ROUNDS: "WeakKeyDictionary[Events, Rounds]" = WeakKeyDictionary()
+_ROUNDS: "WeakKeyDictionary[EventBus, PageReadings]" = WeakKeyDictionary()
 # By bus, for there is one a coordinator.
 
 
 async def stream(
-    events: Events, page: str, load: Load, frame: Frame, search: str | None = None
+    events: EventBus, page: str, load: Load, frame: PageFrame, search: str | None = None
 ) -> AsyncIterator[ServerSentEvent]:
     """Send fragments for as long as somebody listens, at first all of them.
 
@@ -118,8 +120,8 @@ async def stream(
         `part` events with a fragment's name and inside, or `pieces` with only those of its pieces that have changed;
         and after each round a `beat` with the time.
     """
-    rounds = _ROUNDS.setdefault(events, Rounds())
-    news = _News()
+    rounds = _ROUNDS.setdefault(events, PageReadings())
+    news = _ChangeFlag()
     listening = asyncio.create_task(news.listen(events, search))
     sent: dict[str, _Sent] = {}
     try:
@@ -135,7 +137,7 @@ async def stream(
         await end([listening])
 
 
-class _News:
+class _ChangeFlag:
     """Whether something happened since one looked, and when. That one is listened to is the first of it."""
 
     def __init__(self) -> None:
@@ -143,7 +145,7 @@ class _News:
         self._at = time.monotonic()
         self._happened = asyncio.Event()
 
-    async def listen(self, events: Events, search: str | None) -> None:
+    async def listen(self, events: EventBus, search: str | None) -> None:
         """Note that something happened, as fast as it happens."""
         async for _ in events.subscribe(search):
             self._at = time.monotonic()
@@ -175,7 +177,7 @@ class _Sent:
         self._skeleton = b""
         self._pieces: dict[str, bytes] = {}
 
-    def update(self, rendered: Rendered) -> ServerSentEvent | None:
+    def update(self, rendered: RenderedFragment) -> ServerSentEvent | None:
         """What the watcher lacks; None if nothing."""
         skeleton = _digest(rendered.skeleton)
         pieces = {name: _digest(text) for name, text in rendered.pieces.items()}

@@ -8,12 +8,12 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from archive.descriptors import DESCRIPTORS
-from archive.records import SEED_EMITTER, Axis, Mark, Pin, Place, Search, Span
+from archive.records import SEED_EMITTER, AxisRecord, AxisStride, EliteSummary, MapCell, PinRecord, SearchRecord
 from archive.store import Store
+from service.dashboard.formatting import TIMES, speedup
 from service.dashboard.rendering import Fragment
-from service.dashboard.words import TIMES, speedup
-from service.errors import BadInput
-from service.judging.figures import outdated, provenance
+from service.errors import InvalidInput
+from service.evaluation.figure_labels import outdated, provenance
 
 Colour = Literal["objective", "age", "emitter"]
 Along = Literal["evaluations", "time", "dollars"]
@@ -32,7 +32,7 @@ HUES = 8
 
 
 @dataclass(frozen=True)
-class View:
+class MapView:
     """What of a search is looked at: part of the address, so that it can be sent to somebody.
 
     Attributes:
@@ -52,7 +52,7 @@ class View:
     along: Along = "evaluations"
 
     @classmethod
-    def of(cls, search: Search, query: Mapping[str, str]) -> "View":
+    def of(cls, search: SearchRecord, query: Mapping[str, str]) -> "MapView":
         """Read an address.
 
         Raises:
@@ -89,7 +89,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Square(Fragment):
+class Tile(Fragment):
     """One place on the map, sent by itself when only it has changed.
 
     Attributes:
@@ -109,7 +109,7 @@ class Square(Fragment):
     name: str
     where: str
     look: str
-    mark: Mark | None
+    mark: EliteSummary | None
     held: int
     depth: int
     provenance: str
@@ -123,15 +123,15 @@ class Square(Fragment):
 
 
 @dataclass(frozen=True)
-class Row:
+class MapRow:
     """Squares from left to right, and the label of their bin."""
 
     label: str
-    squares: tuple[Square, ...]
+    squares: tuple[Tile, ...]
 
 
 @dataclass(frozen=True)
-class Choice:
+class AxisChoice:
     """An axis that is not drawn: its bins, and which is looked at alone (None for the best of all)."""
 
     name: str
@@ -140,19 +140,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Map:
+class ArchiveMap:
     """Rows from top to bottom with what explains them. `depth` is the number of cells that fall on each square."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MapRow, ...]
     columns: tuple[str, ...]
     legend: tuple[tuple[str, str], ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[AxisChoice, ...]
     depth: int
     held: int
     pinned: bool
 
     @property
-    def squares(self) -> tuple[Square, ...]:
+    def squares(self) -> tuple[Tile, ...]:
         """All of them."""
         return tuple(square for row in self.rows for square in row.squares)
 
@@ -162,24 +162,24 @@ class Map:
         return any(square.older for square in self.squares)
 
 
-async def load_places(store: Store, search: Search, view: View) -> list[Place]:
+async def load_places(store: Store, search: SearchRecord, view: MapView) -> list[MapCell]:
     """What a view shows of the archive."""
     spans = _spans(search.axes)
-    up = spans[view.y] if view.y != view.x else Span(1, 1)
+    up = spans[view.y] if view.y != view.x else AxisStride(1, 1)
     grid = (search.id, view.device, search.axes_version)
     return await store.views.places(grid, spans[view.x], up, [(spans[name], chosen) for name, chosen in view.slices])
 
 
 def draw(
-    search: Search,
-    view: View,
-    places: Sequence[Place],
+    search: SearchRecord,
+    view: MapView,
+    places: Sequence[MapCell],
     now: datetime,
     *,
-    pins: Collection[Pin] = (),
-    beside: Sequence[Place] = (),
+    pins: Collection[PinRecord] = (),
+    beside: Sequence[MapCell] = (),
     name: str = "at",
-) -> Map:
+) -> ArchiveMap:
     """Draw the archive.
 
     Args:
@@ -193,25 +193,26 @@ def draw(
     """
     axes = {axis.descriptor: axis for axis in search.axes}
     shown = {(place.x, place.y): place for place in places}
-    looks = _Looks(view, search, [place.mark.objective for place in (*places, *beside)], now)
+    looks = _TileStyles(view, search, [place.mark.objective for place in (*places, *beside)], now)
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    squares = _Squares(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    squares = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
-        Row(
+        MapRow(
             _label(view.y, y) if height > 1 else "",
             tuple(squares.square(x, y, shown.get((x, y))) for x in range(width)),
         )
         for y in reversed(range(height))
     )
-    return Map(
+    return ArchiveMap(
         rows=rows,
         columns=tuple(_label(view.x, x) for x in range(width)),
         legend=looks.legend(),
         choices=tuple(
-            Choice(axis.descriptor, DESCRIPTORS[axis.descriptor].labels, sliced.get(axis.descriptor)) for axis in free
+            AxisChoice(axis.descriptor, DESCRIPTORS[axis.descriptor].labels, sliced.get(axis.descriptor))
+            for axis in free
         ),
         depth=depth,
         held=sum(place.held for place in places),
@@ -220,20 +221,20 @@ def draw(
 
 
 @dataclass(frozen=True)
-class _Squares:
+class _TileContext:
     """What all squares of a map have in common; `places` and `candidates` are pinned."""
 
     name: str
-    view: View
-    looks: "_Looks"
+    view: MapView
+    looks: "_TileStyles"
     depth: int
     places: Collection[tuple[int, int]]
     candidates: Collection[str | None]
 
-    def square(self, x: int, y: int, found: Place | None) -> Square:
+    def square(self, x: int, y: int, found: MapCell | None) -> Tile:
         """The square of two bins."""
         mark = found.mark if found else None
-        return Square(
+        return Tile(
             name=f"{self.name}-{x}-{y}",
             where=_where(self.view, x, y),
             look=self.looks.of(mark) if mark else "empty",
@@ -246,14 +247,15 @@ class _Squares:
         )
 
 
-def _spans(axes: Sequence[Axis]) -> dict[str, Span]:
+def _spans(axes: Sequence[AxisRecord]) -> dict[str, AxisStride]:
     """By axis, how it is read off a cell's index: cells are numbered along the last axis first."""
     return {
-        axis.descriptor: Span(prod(other.bins for other in axes[at + 1 :]), axis.bins) for at, axis in enumerate(axes)
+        axis.descriptor: AxisStride(prod(other.bins for other in axes[at + 1 :]), axis.bins)
+        for at, axis in enumerate(axes)
     }
 
 
-def _pinned(axes: Sequence[Axis], view: View, pins: Collection[Pin]) -> set[tuple[int, int]]:
+def _pinned(axes: Sequence[AxisRecord], view: MapView, pins: Collection[PinRecord]) -> set[tuple[int, int]]:
     """Places that pinned cells fall on."""
     spans = _spans(axes)
 
@@ -265,10 +267,10 @@ def _pinned(axes: Sequence[Axis], view: View, pins: Collection[Pin]) -> set[tupl
     return {(bin_of(cell, view.x), 0 if view.x == view.y else bin_of(cell, view.y)) for cell in seen}
 
 
-class _Looks:
+class _TileStyles:
     """Which class of the style sheet a square gets, and the legend to it."""
 
-    def __init__(self, view: View, search: Search, objectives: Sequence[float], now: datetime) -> None:
+    def __init__(self, view: MapView, search: SearchRecord, objectives: Sequence[float], now: datetime) -> None:
         self._colour = view.colour
         self._provenance = provenance(view.device)
         self._now = now
@@ -279,7 +281,7 @@ class _Looks:
         self._slower = len(faster) < len(objectives)
         self._faster = bool(faster)
 
-    def of(self, mark: Mark) -> str:
+    def of(self, mark: EliteSummary) -> str:
         if self._colour == "emitter":
             known = mark.emitter in self._emitters
             return f"hue-{self._emitters.index(mark.emitter) % HUES if known else HUES - 1}"
@@ -308,7 +310,7 @@ class _Looks:
         return (*(slower if self._slower else ()), *(shades if self._faster else ()))
 
 
-def _where(view: View, x: int, y: int) -> str:
+def _where(view: MapView, x: int, y: int) -> str:
     here = f"{view.x.replace('_', ' ')} {_label(view.x, x)}"
     return here if view.x == view.y else f"{here}, {view.y.replace('_', ' ')} {_label(view.y, y)}"
 
@@ -319,11 +321,11 @@ def _label(axis: str, bin_: int) -> str:
 
 def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
     if value not in allowed:
-        raise BadInput(f"'{value}' is not one of: {', '.join(allowed)}", field)
+        raise InvalidInput(f"'{value}' is not one of: {', '.join(allowed)}", field)
     return value
 
 
-def _bin(text: str, axis: Axis) -> int:
+def _bin(text: str, axis: AxisRecord) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 4 and int(text) < axis.bins):
-        raise BadInput(f"'{text}' is no bin; {axis.descriptor} has bins 0 to {axis.bins - 1}", axis.descriptor)
+        raise InvalidInput(f"'{text}' is no bin; {axis.descriptor} has bins 0 to {axis.bins - 1}", axis.descriptor)
     return int(text)

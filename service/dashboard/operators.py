@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import Path, Response
 from markupsafe import Markup
 
-from archive.errors import NotFound
+from archive.errors import RecordNotFound
 from archive.store import Store
-from service.api.wiring import Running, needs
-from service.dashboard.rendering import Page, respond
+from service.api.dependencies import Running, needs
+from service.dashboard.rendering import HtmlPage, respond
 from service.dashboard.routing import Framed, pages
 from service.dashboard.sources import highlighted
 from service.operators.naming import find_operator
 from service.security.scopes import Scope
-from workers.protocol import Gate, Operator
+from workers.protocol import MutationReport, Operator
 
 router = pages()
 
@@ -25,10 +25,10 @@ SHOWN = 200
 
 
 @dataclass(frozen=True)
-class Tested:
+class MutationSummary:
     """What the gate said of an operator; `counts` are its answers by kind and verdict. None before it was tried."""
 
-    gate: Gate
+    gate: MutationReport
     counts: Mapping[tuple[str, str], int]
 
 
@@ -43,7 +43,7 @@ class OperatorRow:
 
 
 @dataclass(frozen=True)
-class OperatorList(Page):
+class OperatorList(HtmlPage):
     """Every operator by name."""
 
     template = "operators.html"
@@ -54,7 +54,7 @@ class OperatorList(Page):
 
 
 @dataclass(frozen=True)
-class OperatorPage(Page):
+class OperatorPage(HtmlPage):
     """One operator in full."""
 
     template = "operator.html"
@@ -64,7 +64,7 @@ class OperatorPage(Page):
     catalogue: bool
     reference: tuple[Markup, ...]
     seeds: tuple[tuple[Markup, ...], ...]
-    tested: Tested | None
+    tested: MutationSummary | None
 
     @property
     def title(self) -> str:
@@ -82,7 +82,7 @@ async def find(running: Running, frame: Framed) -> Response:
     tried = await running.store.operators.gates([operator.digest for _, operator in shown])
     rows = []
     for name, operator in shown:
-        gate = Gate.model_validate_json(tried[operator.digest].document) if operator.digest in tried else None
+        gate = MutationReport.model_validate_json(tried[operator.digest].document) if operator.digest in tried else None
         verdict, rate = (gate.verdict, gate.kill_rate) if gate else (None, None)
         rows.append(OperatorRow(operator, name in catalogue, verdict, rate))
     return respond(OperatorList(tuple(rows)), frame)
@@ -102,10 +102,10 @@ async def show(name: Annotated[str, Path(pattern=r"^[a-z0-9_]{1,64}$")], running
     return respond(page, frame)
 
 
-async def _tested(store: Store, operator: Operator) -> Tested | None:
+async def _tested(store: Store, operator: Operator) -> MutationSummary | None:
     try:
         record = await store.operators.gate(operator.digest)
-    except NotFound:
+    except RecordNotFound:
         return None
-    gate = Gate.model_validate_json(record.document)
-    return Tested(gate, Counter((entry.kind, entry.verdict) for entry in gate.entries))
+    gate = MutationReport.model_validate_json(record.document)
+    return MutationSummary(gate, Counter((entry.kind, entry.verdict) for entry in gate.entries))

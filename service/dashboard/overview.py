@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from archive.grid import Grid
-from archive.records import Milestone, Progress, Search, SearchCounts, SearchState
+from archive.records import Milestone, ProgressRecord, SearchCounts, SearchRecord, SearchState
 from service.coordinator import Coordinator
-from service.dashboard.charts import Course, course, spacing_for
-from service.dashboard.rendering import Fragment, Page
-from service.dashboard.starting import StartForm
-from service.dashboard.words import evaluations, share
-from service.judging.figures import provenance, relative_to
+from service.dashboard.charts import ProgressLine, course, spacing_for
+from service.dashboard.formatting import evaluations, share
+from service.dashboard.new_search import NewSearchForm
+from service.dashboard.rendering import Fragment, HtmlPage
+from service.evaluation.figure_labels import provenance, relative_to
 
 SHOWN = 15
 """Searches on one page."""
@@ -20,7 +20,7 @@ SPARK_POINTS = 48
 
 
 @dataclass(frozen=True)
-class Find:
+class BestResult:
     """What a search has found on one device; `low` to `high` are the bounds of its best elite's speedup."""
 
     device: str
@@ -30,16 +30,16 @@ class Find:
     low: float | None
     high: float | None
     coverage: float
-    spark: Course
+    spark: ProgressLine
 
 
 @dataclass(frozen=True)
-class Entry:
+class SearchRow:
     """A search in the list. `spent_usd` is what models cost it, None where it may ask none."""
 
-    search: Search
+    search: SearchRecord
     counts: SearchCounts
-    finds: tuple[Find, ...]
+    finds: tuple[BestResult, ...]
     spent_usd: float | None = None
 
     @property
@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Pulse(Fragment):
+class PoolStatus(Fragment):
     """Who works, and how much waits."""
 
     template = "parts/pulse.html"
@@ -62,28 +62,28 @@ class Pulse(Fragment):
 
 
 @dataclass(frozen=True)
-class Searches(Fragment):
+class SearchList(Fragment):
     """The list of searches, newest first; `older` leads to the rest."""
 
     template = "parts/searches.html"
     name = "searches"
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SearchRow, ...]
     older: str | None
     newest: bool
 
 
 @dataclass(frozen=True)
-class Overview(Page):
+class Overview(HtmlPage):
     """The first page."""
 
     template = "overview.html"
     section = "/"
     live = True
 
-    pulse: Pulse
-    searches: Searches
-    form: StartForm
+    pulse: PoolStatus
+    searches: SearchList
+    form: NewSearchForm
     before: str | None = None
 
     @property
@@ -97,37 +97,37 @@ class Overview(Page):
         return "/live" + (f"?before={self.before}" if self.before else "")
 
 
-async def load_overview_parts(running: Coordinator, before: str | None) -> tuple[Pulse, Searches]:
+async def load_overview_parts(running: Coordinator, before: str | None) -> tuple[PoolStatus, SearchList]:
     """The live parts of the first page."""
     found = await running.store.searches.list(limit=SHOWN + 1, before=before)
     shown = found[:SHOWN]
     entries = await asyncio.gather(*(_entry(running, search) for search in shown))
     workers, depth = await running.workers(), await running.queue_depth()
     active = (SearchState.RUNNING, SearchState.PREPARING)
-    pulse = Pulse(
+    pulse = PoolStatus(
         workers=len(workers),
         busy=sum(worker.busy is not None for worker in workers),
         jobs=sum(depth.values()),
         running=sum(search.state in active for search in shown),
     )
     older = f"/?before={shown[-1].id}" if len(found) > SHOWN else None
-    return pulse, Searches(tuple(entries), older, before is None)
+    return pulse, SearchList(tuple(entries), older, before is None)
 
 
-async def _entry(running: Coordinator, search: Search) -> Entry:
+async def _entry(running: Coordinator, search: SearchRecord) -> SearchRow:
     counts = await running.store.candidates.count(search.id)
     finds = tuple([await _find(running, search, device, counts) for device in search.devices])
     purses = await running.store.spending.of_search(search.id) if search.llm is not None else []
-    return Entry(search, counts, finds, purses[0].usd if purses else None)
+    return SearchRow(search, counts, finds, purses[0].usd if purses else None)
 
 
-async def _find(running: Coordinator, search: Search, device: str, counts: SearchCounts) -> Find:
+async def _find(running: Coordinator, search: SearchRecord, device: str, counts: SearchCounts) -> BestResult:
     store = running.store
     progress = await store.elites.progress(search.id, device, Grid(search.axes).cells)
     best = await store.elites.best(search.id, device)
     spacing = spacing_for(counts.judged, SPARK_POINTS)
     milestones = await store.views.milestones(search.id, device, spacing=spacing) if best else []
-    return Find(
+    return BestResult(
         device=device,
         provenance=provenance(device),
         relative_to=relative_to(device),
@@ -139,7 +139,7 @@ async def _find(running: Coordinator, search: Search, device: str, counts: Searc
     )
 
 
-def _spark(milestones: Sequence[Milestone], now: Progress) -> Course:
+def _spark(milestones: Sequence[Milestone], now: ProgressRecord) -> ProgressLine:
     """Coverage over evaluations, in the size of a word."""
     points = [(0.0, 0.0), *((float(each.evaluations), each.elites / now.cells) for each in milestones)]
     present = (float(now.evaluations), now.coverage)

@@ -5,13 +5,13 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from archive.records import Exchange, ExchangeState, ExchangeSummary, Reply
+from archive.records import Exchange, ExchangeState, ExchangeSummary, LlmReply
+from service.api.dependencies import Caller, Id, Running, needs
 from service.api.paging import ID
-from service.api.wiring import Caller, Id, Running, needs
-from service.asking.asked import LEASE_S
-from service.dashboard.rendering import Page, respond
+from service.dashboard.rendering import HtmlPage, respond
 from service.dashboard.routing import Framed, Sent, pages, see_other
-from service.errors import BadInput
+from service.errors import InvalidInput
+from service.llm_gateway.schemas import LEASE_S
 from service.security.authentication import utc_now
 from service.security.scopes import Scope
 
@@ -27,7 +27,7 @@ ANSWERABLE = (ExchangeState.WAITING, ExchangeState.CLAIMED)
 
 
 @dataclass(frozen=True)
-class PromptList(Page):
+class PromptList(HtmlPage):
     """Prompts, newest first."""
 
     template = "prompts.html"
@@ -42,7 +42,7 @@ class PromptList(Page):
 
 
 @dataclass(frozen=True)
-class PromptPage(Page):
+class PromptPage(HtmlPage):
     """One prompt with its answer, or a form to give one.
 
     Attributes:
@@ -75,7 +75,7 @@ async def find(
 ) -> Response:
     """Prompts, or those in one state."""
     if state and state not in list(ExchangeState):
-        raise BadInput(f"'{state}' is not one of: {', '.join(ExchangeState)}", "state")
+        raise InvalidInput(f"'{state}' is not one of: {', '.join(ExchangeState)}", "state")
     wanted = ExchangeState(state) if state else None
     found = await running.store.exchanges.list(state=wanted, limit=SHOWN + 1, beyond=before)
     page = PromptList(
@@ -116,7 +116,7 @@ async def answer(id: Id, running: Running, caller: Caller, sent: Sent) -> Respon
     """Answer a prompt by hand."""
     text = sent.whole("text")
     if not text.strip() or len(text) > MOST_CHARS:
-        raise BadInput(f"write an answer of 1 to {MOST_CHARS} characters", "text")
-    reply = Reply(text=text, model=BY_HAND, input_tokens=0, output_tokens=0, cost_usd=0.0)
+        raise InvalidInput(f"write an answer of 1 to {MOST_CHARS} characters", "text")
+    reply = LlmReply(text=text, model=BY_HAND, input_tokens=0, output_tokens=0, cost_usd=0.0)
     await running.asking.answering.answer(id, caller.name, reply)
     return see_other(f"/prompts/{id}")

@@ -17,8 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from service.dashboard.words import FILTERS
-from service.judging.figures import outdated, provenance, relative_to
+from service.dashboard.formatting import FILTERS
+from service.evaluation.figure_labels import outdated, provenance, relative_to
 
 STATIC_DIR = Path(__file__).parent / "static"
 """Style sheets, scripts and the icon, as they are sent."""
@@ -52,7 +52,7 @@ STATIC_PATH = f"/static/{_digest()}"
 
 
 @dataclass(frozen=True)
-class Frame:
+class PageFrame:
     """What surrounds every page.
 
     Attributes:
@@ -72,7 +72,7 @@ class Frame:
         return scope in self.scopes
 
 
-class Page:
+class HtmlPage:
     """A page: a frozen dataclass whose fields its template shows."""
 
     template: ClassVar[str]
@@ -106,7 +106,7 @@ class Fragment:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedFragment:
     """A fragment as HTML: with holes, and by name what fills them."""
 
     name: str
@@ -136,27 +136,27 @@ _MARK = secrets.token_hex(8)
 _HOLE = re.compile(f"<{_MARK} ([a-z0-9-]+)>")
 
 
-def render(fragment: Fragment, frame: Frame) -> Rendered:
+def render(fragment: Fragment, frame: PageFrame) -> RenderedFragment:
     """A fragment as HTML; of its pieces only those that were not rendered lately."""
     skeleton = _fill(fragment, frame, lambda piece: Markup(f"<{_MARK} {piece.name}>"))
-    return Rendered(fragment.name, skeleton, {piece.name: _piece(piece) for piece in fragment.pieces})
+    return RenderedFragment(fragment.name, skeleton, {piece.name: _piece(piece) for piece in fragment.pieces})
 
 
-def render_fragment(fragment: Fragment, frame: Frame) -> Markup:
+def render_fragment(fragment: Fragment, frame: PageFrame) -> Markup:
     """The inside of a fragment as HTML."""
     return Markup(render(fragment, frame).whole)
 
 
-def _fill(fragment: Fragment, frame: Frame, hole: Callable[[Fragment], Markup]) -> str:
+def _fill(fragment: Fragment, frame: PageFrame, hole: Callable[[Fragment], Markup]) -> str:
     return ENVIRONMENT.get_template(fragment.template).render(part=fragment, frame=frame, hole=hole)
 
 
 @lru_cache(maxsize=PIECES_KEPT)
 def _piece(piece: Fragment) -> Markup:
-    return Markup(_fill(piece, Frame(), _piece))
+    return Markup(_fill(piece, PageFrame(), _piece))
 
 
-def _show(fragment: Fragment, frame: Frame) -> Markup:
+def _show(fragment: Fragment, frame: PageFrame) -> Markup:
     return Markup('<div id="{}" class="part" data-part>{}</div>').format(
         fragment.name, render_fragment(fragment, frame)
     )
@@ -165,11 +165,11 @@ def _show(fragment: Fragment, frame: Frame) -> Markup:
 ENVIRONMENT.globals.update(show=_show)
 
 
-def render_page(page: Page, frame: Frame) -> str:
+def render_page(page: HtmlPage, frame: PageFrame) -> str:
     """A whole page as HTML."""
     return ENVIRONMENT.get_template(page.template).render(page=page, frame=frame, hole=_piece)
 
 
-def respond(page: Page, frame: Frame, status: int = 200) -> HTMLResponse:
+def respond(page: HtmlPage, frame: PageFrame, status: int = 200) -> HTMLResponse:
     """A page as a response."""
     return HTMLResponse(render_page(page, frame), status, headers=dict(HEADERS))

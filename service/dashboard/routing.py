@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from archive import errors as archive_errors
-from service.dashboard.rendering import Frame, Page, respond
-from service.errors import BadInput, ServiceError
+from service.dashboard.rendering import HtmlPage, PageFrame, respond
+from service.errors import InvalidInput, ServiceError
 from service.security.identity import Identity
 from service.security.scopes import Scope
 from workers.queue import QueueUnavailable
@@ -38,12 +38,12 @@ LINKS = (
 """Pages in the navigation, each with the scope that it takes."""
 
 
-async def frame_of(request: Request) -> Frame:
+async def frame_of(request: Request) -> PageFrame:
     """The frame around the page that is asked for: of a stranger, the frame of the login."""
     state = request.scope.get("state", {})
     caller: Identity | None = state.get("caller")
     scopes = caller.scopes if caller else frozenset()
-    return Frame(
+    return PageFrame(
         caller=caller.name if caller and caller.token else "",
         scopes=frozenset(scope.value for scope in scopes),
         csrf=state.get("csrf", ""),
@@ -51,11 +51,11 @@ async def frame_of(request: Request) -> Frame:
     )
 
 
-Framed = Annotated[Frame, Depends(frame_of)]
+Framed = Annotated[PageFrame, Depends(frame_of)]
 
 
 @dataclass(frozen=True)
-class Form:
+class SubmittedForm:
     """A form as it was sent, by field. Fields that were left out have no value."""
 
     fields: Mapping[str, Sequence[str]]
@@ -80,11 +80,11 @@ class Form:
         """
         text = self.text(name).replace(",", "").replace("_", "")
         if not (text.isascii() and text.isdecimal() and len(text) < 20):
-            raise BadInput("write a whole number, such as 200", name)
+            raise InvalidInput("write a whole number, such as 200", name)
         return int(text)
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request) -> SubmittedForm:
     """The form that a request carries.
 
     Raises:
@@ -92,16 +92,16 @@ async def form_of(request: Request) -> Form:
     """
     try:
         text = (await request.body()).decode()
-        return Form(parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        return SubmittedForm(parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError as error:
-        raise BadInput(f"this is no form: {error}") from error
+        raise InvalidInput(f"this is no form: {error}") from error
 
 
-Sent = Annotated[Form, Depends(form_of)]
+Sent = Annotated[SubmittedForm, Depends(form_of)]
 
 
 @dataclass(frozen=True)
-class ErrorPage(Page):
+class ErrorPage(HtmlPage):
     """What went wrong, and what to do about it."""
 
     template = "error.html"
@@ -118,9 +118,9 @@ class ErrorPage(Page):
 
 
 STATUS: Mapping[type[Exception], int] = {
-    archive_errors.NotFound: 404,
-    archive_errors.Conflict: 409,
-    archive_errors.Unavailable: 503,
+    archive_errors.RecordNotFound: 404,
+    archive_errors.RecordConflict: 409,
+    archive_errors.DatabaseUnavailable: 503,
     archive_errors.ArchiveError: 500,
     QueueUnavailable: 503,
     RequestValidationError: 404,

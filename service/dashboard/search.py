@@ -7,28 +7,28 @@ from datetime import UTC, datetime
 
 from archive.grid import Grid
 from archive.records import (
-    Arm,
-    Hint,
-    Mark,
-    Pin,
-    Progress,
-    Purse,
-    Search,
+    BudgetRecord,
+    CandidateRow,
+    EliteSummary,
+    HintRecord,
+    PinRecord,
+    ProgressRecord,
     SearchCounts,
+    SearchRecord,
     SearchState,
-    Sighting,
+    StrategyStatsRecord,
 )
 from archive.store import Store
 from service.coordinator import Coordinator
-from service.dashboard import words
+from service.dashboard import formatting
 from service.dashboard.charts import spacing_for
-from service.dashboard.courses import draw_courses
-from service.dashboard.maps import Map, Square, View, draw, load_places
-from service.dashboard.rendering import Fragment, Page
-from service.judging.figures import in_words, provenance, relative_to
-from service.proposing.ledger import Ledger, choosing_of, read_ledger, turns_of
-from service.proposing.savings import Screened, dropped
-from service.proposing.screening import tell
+from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_places
+from service.dashboard.progress_charts import draw_courses
+from service.dashboard.rendering import Fragment, HtmlPage
+from service.evaluation.figure_labels import in_words, provenance, relative_to
+from service.generation.emitter_stats import EmitterStats, choosing_of, read_ledger, turns_of
+from service.generation.screening import tell
+from service.generation.screening_report import ScreeningReport, dropped
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
@@ -37,7 +37,7 @@ RECENT = 12
 
 
 @dataclass(frozen=True)
-class Tab:
+class DeviceTab:
     """A device of the search, and the best that was found on it."""
 
     device: str
@@ -50,20 +50,20 @@ class Tab:
 
 
 @dataclass(frozen=True)
-class Standing(Fragment):
+class SearchStatus(Fragment):
     """Where the search is."""
 
     template = "parts/standing.html"
     name = "standing"
 
-    search: Search
+    search: SearchRecord
     counts: SearchCounts
-    best: Mark | None
-    progress: Progress
+    best: EliteSummary | None
+    progress: ProgressRecord
     provenance: str
     relative_to: str
     waits_for: tuple[str, ...]
-    tabs: tuple[Tab, ...]
+    tabs: tuple[DeviceTab, ...]
 
     @property
     def done(self) -> float:
@@ -72,7 +72,7 @@ class Standing(Fragment):
 
 
 @dataclass(frozen=True)
-class Controls(Fragment):
+class SearchControls(Fragment):
     """What may be done with the search in its present state."""
 
     template = "parts/controls.html"
@@ -91,13 +91,13 @@ class MapPart(Fragment):
     name = "map"
 
     search: str
-    view: View
-    map: Map
+    view: MapView
+    map: ArchiveMap
     provenance: str
     caption: str
 
     @property
-    def pieces(self) -> tuple[Square, ...]:
+    def pieces(self) -> tuple[Tile, ...]:
         """Its squares."""
         return self.map.squares
 
@@ -122,7 +122,7 @@ class EmitterRow:
 
 
 @dataclass(frozen=True)
-class Emitters(Fragment):
+class EmitterTable(Fragment):
     """Where candidates come from."""
 
     template = "parts/emitters.html"
@@ -130,12 +130,12 @@ class Emitters(Fragment):
 
     rows: tuple[EmitterRow, ...]
     device: str
-    screened: Screened | None = None
+    screened: ScreeningReport | None = None
     dropped: int = 0
 
 
 @dataclass(frozen=True)
-class Outcomes(Fragment):
+class OutcomeTable(Fragment):
     """What became of candidates, in numbers and shares."""
 
     template = "parts/outcomes.html"
@@ -146,7 +146,7 @@ class Outcomes(Fragment):
 
 
 @dataclass(frozen=True)
-class Recent(Fragment):
+class RecentCandidates(Fragment):
     """The latest candidates, with their figures on the device that is looked at."""
 
     template = "parts/recent.html"
@@ -155,11 +155,11 @@ class Recent(Fragment):
     search: str
     device: str
     provenance: str
-    candidates: tuple[Sighting, ...]
+    candidates: tuple[CandidateRow, ...]
 
 
 @dataclass(frozen=True)
-class Directions(Fragment):
+class GuidancePanel(Fragment):
     """What people have said to the search: pins and hints. `open` while it listens."""
 
     template = "parts/directions.html"
@@ -167,21 +167,21 @@ class Directions(Fragment):
 
     search: str
     device: str
-    pins: tuple[Pin, ...]
-    hints: tuple[Hint, ...]
+    pins: tuple[PinRecord, ...]
+    hints: tuple[HintRecord, ...]
     open: bool
 
 
 @dataclass(frozen=True)
-class Spending(Fragment):
+class SpendingPanel(Fragment):
     """What models were asked and what that cost; nothing where the search asks none."""
 
     template = "parts/spending.html"
     name = "spending"
 
     asks: bool
-    purses: tuple[Purse, ...]
-    arms: tuple[Arm, ...]
+    purses: tuple[BudgetRecord, ...]
+    arms: tuple[StrategyStatsRecord, ...]
 
     @property
     def calls(self) -> int:
@@ -190,21 +190,21 @@ class Spending(Fragment):
 
 
 @dataclass(frozen=True)
-class SearchPage(Page):
+class SearchPage(HtmlPage):
     """A search with all its parts; each of them is replaced while the search goes on."""
 
     template = "search.html"
     section = "/"
     live = True
 
-    search: Search
-    view: View
+    search: SearchRecord
+    view: MapView
     parts: Mapping[str, Fragment]
 
     @property
     def title(self) -> str:
         """The operator, and which search for it."""
-        return f"{self.search.operator_name} {words.brief(self.search.id)}"
+        return f"{self.search.operator_name} {formatting.brief(self.search.id)}"
 
     @property
     def stream(self) -> str:
@@ -212,12 +212,12 @@ class SearchPage(Page):
         return f"/searches/{self.search.id}/live{self.view.address()}"
 
 
-async def load_search(running: Coordinator, search: Search, view: View) -> SearchPage:
+async def load_search(running: Coordinator, search: SearchRecord, view: MapView) -> SearchPage:
     """Read what the page shows, as of now."""
     return SearchPage(search, view, {part.name: part for part in await load_parts(running, search, view)})
 
 
-async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[Fragment, ...]:
+async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Every live part of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
     counts, unserved, waits_for = await asyncio.gather(
@@ -240,7 +240,7 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
     said = provenance(view.device)
     return (
         _standing(search, view, counts, next(iter(best), None), progress, unserved, waits_for),
-        Controls(search.id, actions_in(search.state), search.budget),
+        SearchControls(search.id, actions_in(search.state), search.budget),
         MapPart(
             search=search.id,
             view=view,
@@ -250,19 +250,19 @@ async def load_parts(running: Coordinator, search: Search, view: View) -> tuple[
         ),
         draw_courses(search, view, milestones, here, spent),
         _emitters(search, view.device, here, await read_ledger(running.store, search)),
-        Outcomes(search.id, _shares(here)),
-        Recent(search.id, view.device, said, tuple(recent)),
-        Directions(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
+        OutcomeTable(search.id, _shares(here)),
+        RecentCandidates(search.id, view.device, said, tuple(recent)),
+        GuidancePanel(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
         spending,
     )
 
 
-async def _spending(store: Store, search: Search) -> Spending:
+async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """What models were asked; read only where the search may ask any."""
     if search.llm is None:
-        return Spending(False, (), ())
+        return SpendingPanel(False, (), ())
     purses, arms = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.arms(search.id))
-    return Spending(True, tuple(purses), tuple(arms))
+    return SpendingPanel(True, tuple(purses), tuple(arms))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
@@ -275,16 +275,16 @@ def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
 
 
 def _standing(
-    search: Search,
-    view: View,
+    search: SearchRecord,
+    view: MapView,
     counts: SearchCounts,
-    best: Mark | None,
-    progress: Mapping[str, Progress],
+    best: EliteSummary | None,
+    progress: Mapping[str, ProgressRecord],
     unserved: Collection[str],
     waits_for: Sequence[str],
-) -> Standing:
+) -> SearchStatus:
     tabs = tuple(
-        Tab(
+        DeviceTab(
             device=device,
             provenance=provenance(device),
             best=found.best,
@@ -295,7 +295,7 @@ def _standing(
         )
         for device, found in progress.items()
     )
-    return Standing(
+    return SearchStatus(
         search=search,
         counts=counts,
         best=best,
@@ -307,7 +307,7 @@ def _standing(
     )
 
 
-def _emitters(search: Search, device: str, progress: Progress, ledger: Ledger) -> Emitters:
+def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, ledger: EmitterStats) -> EmitterTable:
     coming = {item.emitter: item for item in turns_of(ledger)}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
@@ -329,10 +329,10 @@ def _emitters(search: Search, device: str, progress: Progress, ledger: Ledger) -
         for counts in (progress.emitters[name],)
     )
     screened = tell(search, ledger) if choosing_of(search).screening else None
-    return Emitters(rows, device, screened, dropped(progress.emitters))
+    return EmitterTable(rows, device, screened, dropped(progress.emitters))
 
 
-def _shares(progress: Progress) -> tuple[tuple[str, int, float], ...]:
+def _shares(progress: ProgressRecord) -> tuple[tuple[str, int, float], ...]:
     """Outcomes with how often each came and its share, the most frequent first."""
     total = max(progress.evaluations, 1)
     return tuple((outcome, times, times / total) for outcome, times in progress.outcomes.items())

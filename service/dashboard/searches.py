@@ -7,17 +7,17 @@ from fastapi import Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import ValidationError
 
+from service.api.dependencies import Caller, Named, Running, needs
 from service.api.paging import ID
-from service.api.wiring import Caller, Named, Running, needs
 from service.coordinator import Coordinator
 from service.dashboard.live import stream
-from service.dashboard.maps import View
+from service.dashboard.maps import MapView
+from service.dashboard.new_search import NewSearchForm, read_request, start_form, without_problem, wrong_fields
 from service.dashboard.overview import Overview, load_overview_parts
 from service.dashboard.rendering import Fragment, respond
-from service.dashboard.routing import Form, Framed, Sent, pages, see_other
+from service.dashboard.routing import Framed, Sent, SubmittedForm, pages, see_other
 from service.dashboard.search import load_parts, load_search
-from service.dashboard.starting import StartForm, read_request, start_form, without_problem, wrong_fields
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.security.scopes import Scope
 
 router = pages()
@@ -36,7 +36,7 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
     """Start a search and go to it; or show the form again with what is wrong."""
     try:
         search = await running.submit(read_request(await without_problem(sent)), owner=caller.token or "")
-    except (BadInput, ValidationError) as error:
+    except (InvalidInput, ValidationError) as error:
         form = await _form(running, sent, error)
         return respond(await _overview(running, form, None), frame, 422)
     return see_other(f"/searches/{search.id}")
@@ -52,7 +52,7 @@ async def overview_live(running: Running, frame: Framed, before: Before = None) 
 @router.get("/searches/{id}", dependencies=[needs(Scope.READ)])
 async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
     """One search."""
-    return respond(await load_search(running, search, View.of(search, request.query_params)), frame)
+    return respond(await load_search(running, search, MapView.of(search, request.query_params)), frame)
 
 
 @router.get("/searches/{id}/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
@@ -60,7 +60,7 @@ async def search_live(
     search: Named, running: Running, frame: Framed, request: Request
 ) -> AsyncIterator[ServerSentEvent]:
     """Updates of one search, in the view that the page has."""
-    view = View.of(search, request.query_params)
+    view = MapView.of(search, request.query_params)
 
     async def load() -> Iterable[Fragment]:
         return await load_parts(running, await running.store.searches.get(search.id), view)
@@ -69,13 +69,13 @@ async def search_live(
         yield update
 
 
-async def _overview(running: Coordinator, form: StartForm, before: str | None) -> Overview:
+async def _overview(running: Coordinator, form: NewSearchForm, before: str | None) -> Overview:
     pulse, searches = await load_overview_parts(running, before)
     return Overview(pulse, searches, form, before)
 
 
 async def _form(
-    running: Coordinator, sent: Form | None = None, error: BadInput | ValidationError | None = None
-) -> StartForm:
+    running: Coordinator, sent: SubmittedForm | None = None, error: InvalidInput | ValidationError | None = None
+) -> NewSearchForm:
     served = [worker.device for worker in await running.workers() if worker.device]
     return start_form(running.operators(), served, sent, wrong_fields(error) if error else None)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from fastapi import Request, Response
 
-from archive.records import Elite, Search
+from archive.records import EliteRecord, SearchRecord
 from archive.store import Store
-from service.api.wiring import Named, Running, needs
-from service.dashboard.judged import seed_times
-from service.dashboard.maps import View
-from service.dashboard.rendering import HEADERS, Fragment, Page, render_fragment, respond
+from service.api.dependencies import Named, Running, needs
+from service.dashboard.evaluated import seed_times
+from service.dashboard.formatting import brief
+from service.dashboard.maps import MapView
+from service.dashboard.rendering import HEADERS, Fragment, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
-from service.dashboard.words import brief
-from service.judging.figures import provenance, relative_to
-from service.judging.promotion import benchmark_weights
+from service.evaluation.figure_labels import provenance, relative_to
+from service.evaluation.promotion import benchmark_weights
 from service.security.scopes import Scope
 from workers.protocol import Report, ShapeResult
 
@@ -26,18 +26,18 @@ LOOKED_AT = 200
 
 
 @dataclass(frozen=True)
-class Winner:
+class ShapeWinner:
     """The fastest elite at a shape; speedups are over the baseline of that shape."""
 
     shape: str
     weight: float
-    elite: Elite
+    elite: EliteRecord
     speedup: float
     best_elite: float
 
 
 @dataclass(frozen=True)
-class Winners(Fragment):
+class ShapeWinners(Fragment):
     """Winners by shape. `gain` is what a dispatcher would gain over the best elite alone; None without times."""
 
     template = "parts/winners.html"
@@ -45,22 +45,22 @@ class Winners(Fragment):
 
     provenance: str
     relative_to: str
-    winners: tuple[Winner, ...]
-    best: Elite | None
+    winners: tuple[ShapeWinner, ...]
+    best: EliteRecord | None
     gain: float | None
     looked_at: int
 
 
 @dataclass(frozen=True)
-class ShapesPage(Page):
+class ShapesPage(HtmlPage):
     """Winners by shape, on a page of their own."""
 
     template = "shapes.html"
     section = "/"
 
-    search: Search
-    view: View
-    winners: Winners
+    search: SearchRecord
+    view: MapView
+    winners: ShapeWinners
 
     @property
     def title(self) -> str:
@@ -71,18 +71,18 @@ class ShapesPage(Page):
 @router.get("/searches/{id}/shapes", dependencies=[needs(Scope.READ)])
 async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
     """The fastest elite at each benchmark shape."""
-    view = View.of(search, request.query_params)
+    view = MapView.of(search, request.query_params)
     return respond(ShapesPage(search, view, await load_winners(running.store, search, view.device)), frame)
 
 
 @router.get("/searches/{id}/winners", dependencies=[needs(Scope.READ)])
 async def winners(search: Named, running: Running, frame: Framed, request: Request) -> Response:
     """The same as a part of the search's page, read when somebody opens it."""
-    part = await load_winners(running.store, search, View.of(search, request.query_params).device)
+    part = await load_winners(running.store, search, MapView.of(search, request.query_params).device)
     return Response(render_fragment(part, frame), media_type="text/html", headers=dict(HEADERS))
 
 
-async def load_winners(store: Store, search: Search, device: str) -> Winners:
+async def load_winners(store: Store, search: SearchRecord, device: str) -> ShapeWinners:
     """Read the best elites' reports, and see who wins where."""
     elites = await store.elites.top(search.id, device, search.axes_version, LOOKED_AT)
     documents = await store.views.documents([elite.job for elite in elites])
@@ -95,7 +95,7 @@ async def load_winners(store: Store, search: Search, device: str) -> Winners:
     known = [elite for elite in elites if elite.cell in speedups]
     weights = benchmark_weights(search)
     first = tuple(found for shape in weights if (found := _winner(shape, weights[shape], known, speedups)))
-    return Winners(
+    return ShapeWinners(
         provenance=provenance(device),
         relative_to=relative_to(device),
         winners=first,
@@ -120,17 +120,17 @@ def _base(result: ShapeResult, seed_us: Mapping[str, float]) -> float | None:
 
 
 def _winner(
-    shape: str, weight: float, elites: Sequence[Elite], speedups: Mapping[int, Mapping[str, float]]
-) -> Winner | None:
+    shape: str, weight: float, elites: Sequence[EliteRecord], speedups: Mapping[int, Mapping[str, float]]
+) -> ShapeWinner | None:
     there = [elite for elite in elites if shape in speedups[elite.cell]]
     if not there:
         return None
     first = max(there, key=lambda elite: speedups[elite.cell][shape])
     alone = speedups[elites[0].cell].get(shape, 0.0)
-    return Winner(shape, weight, first, speedups[first.cell][shape], alone)
+    return ShapeWinner(shape, weight, first, speedups[first.cell][shape], alone)
 
 
-def _gain(winners: Sequence[Winner]) -> float | None:
+def _gain(winners: Sequence[ShapeWinner]) -> float | None:
     """Weighted geometric mean of the winners' speedups over that of the best elite alone."""
     total = sum(winner.weight for winner in winners)
     if not total or any(winner.best_elite <= 0 for winner in winners):

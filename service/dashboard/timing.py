@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from service.dashboard.charts import Bar, bar
-from service.dashboard.roofs import Bound, Floors, Work, floors
-from service.dashboard.words import time_us
+from service.dashboard.charts import TimeBar, bar
+from service.dashboard.formatting import time_us
+from service.dashboard.roofline import Bound, ShapeWork, TimeFloors, floors
 from workers.protocol import Report, ShapeResult
 from workers.targets import TARGETS
 
@@ -33,16 +33,16 @@ class ShapeTimes:
     """
 
     shape: str
-    bars: tuple[Bar, ...]
+    bars: tuple[TimeBar, ...]
     pairs: int
-    floors: Floors
+    floors: TimeFloors
     distance: float | None
     share: float | None
     limit: str
 
 
 @dataclass(frozen=True)
-class Rival:
+class BaselineTimes:
     """Somebody else's times, microseconds by shape."""
 
     label: str
@@ -51,7 +51,7 @@ class Rival:
 
 
 def compare(
-    report: Report, works: Mapping[str, Work], rivals: Sequence[Rival], provenance: str
+    report: Report, works: Mapping[str, ShapeWork], rivals: Sequence[BaselineTimes], provenance: str
 ) -> tuple[ShapeTimes, ...]:
     """Hold a report's times against others'.
 
@@ -63,13 +63,13 @@ def compare(
     """
     target = TARGETS[report.device.target]
     return tuple(
-        _shape(result, floors(works.get(result.shape, Work()), target), rivals, provenance)
+        _shape(result, floors(works.get(result.shape, ShapeWork()), target), rivals, provenance)
         for result in report.shapes
         if result.mid_us is not None
     )
 
 
-def _shape(result: ShapeResult, least: Floors, rivals: Sequence[Rival], provenance: str) -> ShapeTimes:
+def _shape(result: ShapeResult, least: TimeFloors, rivals: Sequence[BaselineTimes], provenance: str) -> ShapeTimes:
     middle = result.mid_us or 0.0
     others = [
         (rival.label, rival.kind, rival.times_us[result.shape]) for rival in rivals if result.shape in rival.times_us

@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from pydantic import ValidationError
 
-from archive.records import AuditEntry, Token
-from service.api.identities import TokenRequest
+from archive.records import AuditRecord, TokenRecord
+from service.api.access_schemas import TokenRequest
+from service.api.dependencies import Caller, Id, Running, needs
 from service.api.paging import ID, MOST_NUMBER
 from service.api.sessions import page_after
-from service.api.wiring import Caller, Id, Running, needs
 from service.coordinator import Coordinator
-from service.dashboard.rendering import Page, respond
-from service.dashboard.routing import Form, Framed, Sent, pages, see_other
-from service.errors import BadInput, Forbidden
+from service.dashboard.rendering import HtmlPage, respond
+from service.dashboard.routing import Framed, Sent, SubmittedForm, pages, see_other
+from service.errors import Forbidden, InvalidInput
 from service.security.authentication import issue, utc_now
 from service.security.scopes import Scope
 
@@ -31,15 +31,15 @@ DAYS = (("1", "a day"), ("30", "30 days"), ("365", "a year"), ("", "for good"))
 
 
 @dataclass(frozen=True)
-class TokensPage(Page):
+class TokensPage(HtmlPage):
     """Every token, newest first. `issued` is the text of one that was made just now, shown this once."""
 
     template = "tokens.html"
     section = "/tokens"
     heading = "Tokens"
 
-    tokens: tuple[Token, ...]
-    entries: tuple[AuditEntry, ...]
+    tokens: tuple[TokenRecord, ...]
+    entries: tuple[AuditRecord, ...]
     older: str | None
     now: datetime
     scopes: tuple[str, ...]
@@ -53,20 +53,20 @@ class TokensPage(Page):
 
 
 @dataclass(frozen=True)
-class AuditPage(Page):
+class AuditPage(HtmlPage):
     """The audit log, newest first."""
 
     template = "audit.html"
     section = "/tokens"
     heading = "Audit log"
 
-    entries: tuple[AuditEntry, ...]
+    entries: tuple[AuditRecord, ...]
     older: int | None
     token: str | None
 
 
 @dataclass(frozen=True)
-class LoginPage(Page):
+class LoginPage(HtmlPage):
     """Asks for a token; `following` is the page to go on with."""
 
     template = "login.html"
@@ -134,10 +134,10 @@ async def audit(
     return respond(AuditPage(tuple(found[:SHOWN]), older, token), frame)
 
 
-def _asked(sent: Form) -> TokenRequest:
+def _asked(sent: SubmittedForm) -> TokenRequest:
     days = sent.text("days")
     if days not in dict(DAYS):
-        raise BadInput(f"write one of: {', '.join(name or 'nothing' for name, _ in DAYS)}", "days")
+        raise InvalidInput(f"write one of: {', '.join(name or 'nothing' for name, _ in DAYS)}", "days")
     expires_at = utc_now() + timedelta(days=int(days)) if days else None
     return TokenRequest.model_validate(
         {"name": sent.text("name"), "scopes": sent.several("scopes"), "expires_at": expires_at}

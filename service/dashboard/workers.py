@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fastapi import Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from archive.records import Host
-from service.api.wiring import Id, Running, needs
+from archive.records import RemoteWorker
+from service.api.dependencies import Id, Running, needs
 from service.coordinator import Coordinator
 from service.dashboard.live import stream
-from service.dashboard.rendering import Fragment, Page, respond
+from service.dashboard.rendering import Fragment, HtmlPage, respond
 from service.dashboard.routing import Framed, Sent, pages, see_other
 from service.security.scopes import Scope
 from workers.queue import WorkerStatus
@@ -20,19 +20,19 @@ router = pages()
 
 
 @dataclass(frozen=True)
-class Crew(Fragment):
+class WorkerList(Fragment):
     """Workers that gave a sign of life lately, and hosts that joined. `lanes` are jobs by stream, searches left out."""
 
     template = "parts/crew.html"
     name = "crew"
 
     workers: tuple[WorkerStatus, ...]
-    hosts: tuple[Host, ...]
+    hosts: tuple[RemoteWorker, ...]
     lanes: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class WorkersPage(Page):
+class WorkersPage(HtmlPage):
     """Workers, and how to add one."""
 
     template = "workers.html"
@@ -41,7 +41,7 @@ class WorkersPage(Page):
     live = True
     stream = "/workers/live"
 
-    crew: Crew
+    crew: WorkerList
     address: str
 
 
@@ -55,7 +55,7 @@ async def show(running: Running, frame: Framed, request: Request) -> Response:
 async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent]:
     """Updates of who is there."""
 
-    async def load() -> tuple[Crew]:
+    async def load() -> tuple[WorkerList]:
         return (await load_crew(running),)
 
     async for update in stream(running.events, "/workers", load, frame):
@@ -83,12 +83,12 @@ async def revoke(id: Id, running: Running) -> Response:
     return see_other("/workers")
 
 
-async def load_crew(running: Coordinator) -> Crew:
+async def load_crew(running: Coordinator) -> WorkerList:
     """Who is there now."""
     lanes: Counter[str] = Counter()
     for queue, depth in (await running.queue_depth()).items():
         lanes[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
-    return Crew(
+    return WorkerList(
         workers=tuple(sorted(await running.workers(), key=lambda worker: worker.id)),
         hosts=tuple(await running.hosts.list()),
         lanes=tuple(sorted(lanes.items())),

@@ -1,6 +1,6 @@
 """Where candidates come from. To add an emitter: a file with an `Emitter`, and a line in the table below."""
 
-from service.emitters.base import Brief, Emitter, Parent, Proposal, Spent, Trial
+from service.emitters.base import Emitter, EmitterTrial, NoProposal, Parent, Proposal, ProposalContext
 from service.emitters.cross import Cross
 from service.emitters.llm import Llm
 from service.emitters.rewrite import Rewrite
@@ -10,4 +10,4 @@ from service.emitters.tune import Tune
 EMITTERS: dict[str, Emitter] = {"seed": Seed(), "tune": Tune(), "rewrite": Rewrite(), "cross": Cross(), "llm": Llm()}
 """Every emitter, by the name that specs use."""
 
-__all__ = ["EMITTERS", "Brief", "Emitter", "Parent", "Proposal", "Spent", "Trial"]
+__all__ = ["EMITTERS", "Emitter", "EmitterTrial", "NoProposal", "Parent", "Proposal", "ProposalContext"]

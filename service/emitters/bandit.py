@@ -23,7 +23,7 @@ ROUNDS = 400
 
 
 @dataclass(frozen=True)
-class Account:
+class ArmStats:
     """What came of one arm.
 
     Attributes:
@@ -39,12 +39,12 @@ class Account:
     gain: float = 0.0
 
 
-def draw(accounts: Mapping[Arm, Account], arms: Sequence[Arm], rng: random.Random) -> Arm:
+def draw(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Random) -> Arm:
     """The arm to try now; `arms` has at least one."""
     return ranked(accounts, arms, rng)[0]
 
 
-def ranked(accounts: Mapping[Arm, Account], arms: Sequence[Arm], rng: random.Random) -> list[Arm]:
+def ranked(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Random) -> list[Arm]:
     """All arms in the order to try them: by Thompson sampling of promoted gain per cost, or in any order for the floor.
 
     How often a try is promoted is drawn from its Beta posterior; gain per promotion and cost per try are means, with
@@ -58,26 +58,26 @@ def ranked(accounts: Mapping[Arm, Account], arms: Sequence[Arm], rng: random.Ran
     if rng.random() < min(CROWD, FLOOR * len(arms)):
         return rng.sample(list(arms), len(arms))
     gain, cost = _means(list(accounts.values()))
-    samples = [_sample(accounts.get(arm, Account()), gain, cost, rng) for arm in arms]
+    samples = [_sample(accounts.get(arm, ArmStats()), gain, cost, rng) for arm in arms]
     order = sorted(range(len(arms)), key=lambda place: -samples[place])
     return [arms[place] for place in order]
 
 
-def shares(accounts: Mapping[Arm, Account], arms: Sequence[Arm]) -> dict[Arm, float]:
+def shares(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm]) -> dict[Arm, float]:
     """How often each arm would be tried next, 0 to 1."""
     rng = random.Random(0)
     drawn = [draw(accounts, arms, rng) for _ in range(ROUNDS)] if arms else []
     return {arm: drawn.count(arm) / ROUNDS for arm in arms}
 
 
-def _means(accounts: Sequence[Account]) -> tuple[float, float]:
+def _means(accounts: Sequence[ArmStats]) -> tuple[float, float]:
     """Gain of a promotion and cost of a try, over all arms; 1 where nothing is known."""
     tries, promotions = sum(item.tries for item in accounts), sum(item.promotions for item in accounts)
     gain = sum(item.gain for item in accounts) / promotions if promotions else 1.0
     return gain, sum(item.cost for item in accounts) / tries if tries else 1.0
 
 
-def _sample(account: Account, gain: float, cost: float, rng: random.Random) -> float:
+def _sample(account: ArmStats, gain: float, cost: float, rng: random.Random) -> float:
     hits = min(account.promotions, account.tries)
     share = rng.betavariate(1 + hits, 1 + account.tries - hits)
     gained = (account.gain + PRIOR * gain) / (account.promotions + PRIOR)

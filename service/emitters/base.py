@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from service.llm.base import Answer, Prompt, Purpose
+from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 
 
 @dataclass(frozen=True)
-class Timing:
+class ShapeTiming:
     """One benchmark shape of a kernel, in microseconds.
 
     Attributes:
@@ -70,14 +70,14 @@ class Parent:
     outcome: str = ""
     reason: str = ""
     line: int | None = None
-    times: tuple[Timing, ...] = ()
+    times: tuple[ShapeTiming, ...] = ()
     job: str = ""
     traced: str = ""
     ordinal: int | None = None
 
 
 @dataclass(frozen=True)
-class Trial:
+class EmitterTrial:
     """A judged proposal of the same emitter.
 
     Attributes:
@@ -98,7 +98,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Record:
+class StrategyRecord:
     """What came of asking one backend by one strategy, within one search.
 
     Attributes:
@@ -133,10 +133,10 @@ class Lesson:
     job: str = ""
 
 
-class Asks(Protocol):
-    """How an emitter asks: as `service.llm.base.Ask` does."""
+class BoundLlmClient(Protocol):
+    """How an emitter asks: as `service.llm.base.LlmClient` does."""
 
-    async def __call__(self, prompt: Prompt, purpose: Purpose, backend: str | None = None) -> Answer:
+    async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
         """Have a prompt answered.
 
         Raises:
@@ -145,7 +145,7 @@ class Asks(Protocol):
         ...
 
 
-class Desk(Protocol):
+class EmitterTools(Protocol):
     """What a model may look up and have tried while it works on a proposal."""
 
     async def elites(self) -> Sequence[Parent]:
@@ -162,7 +162,7 @@ class Desk(Protocol):
 
 
 @dataclass(frozen=True)
-class Talk:
+class LlmContext:
     """What an emitter needs to ask a model.
 
     Attributes:
@@ -188,11 +188,11 @@ class Talk:
     search: str
     ordinal: int
     device: str
-    ask: Asks
-    desk: Desk
+    ask: BoundLlmClient
+    desk: EmitterTools
     backends: tuple[str, ...]
     strategies: tuple[str, ...]
-    records: tuple[Record, ...] = ()
+    records: tuple[StrategyRecord, ...] = ()
     begun: tuple[str, str] | None = None
     most: int = 8
     cell: int | None = None
@@ -205,7 +205,7 @@ class Talk:
 
 
 @dataclass(frozen=True)
-class Brief:
+class ProposalContext:
     """What an emitter knows when it proposes.
 
     Attributes:
@@ -221,14 +221,14 @@ class Brief:
     operator: Mapping[str, Any]
     target: str
     parents: tuple[Parent, ...]
-    trials: tuple[Trial, ...]
+    trials: tuple[EmitterTrial, ...]
     rng: random.Random
-    talk: Talk | None = None
+    talk: LlmContext | None = None
     draft: str = ""
 
 
 @dataclass(frozen=True)
-class Turn:
+class ConversationTurn:
     """One exchange of a conversation: its id, and the candidate that was judged on the way, if one was."""
 
     exchange: str
@@ -250,12 +250,12 @@ class Proposal:
     source: str
     parents: tuple[str, ...]
     note: str
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ConversationTurn, ...] = ()
     variations: tuple["Proposal", ...] = ()
 
 
 @dataclass(frozen=True)
-class Way:
+class Edit:
     """Something that may be made of a parent, told before a text is written.
 
     Attributes:
@@ -270,10 +270,10 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Spent:
+class NoProposal:
     """Exchanges that leave nothing more to judge. `reason` is a word, `detail` a sentence; empty if all went well."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[ConversationTurn, ...]
     reason: str = ""
     detail: str = ""
 
@@ -293,20 +293,20 @@ class Emitter(ABC):
     asks: ClassVar[bool] = False
     plants: ClassVar[bool] = False
 
-    def resting(self, trials: Sequence[Trial]) -> Mapping[str, str]:
+    def resting(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
         """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
         return {}
 
-    def ways(self, brief: Brief) -> Sequence[Way]:
+    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
         """What it could make of the first parent, as far as it can tell without writing it; most cannot."""
         return ()
 
-    def take(self, brief: Brief, way: Way) -> Proposal | None:
+    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
         """Go one of those ways; None if that leads nowhere after all."""
         return None
 
     @abstractmethod
-    async def propose(self, brief: Brief) -> Proposal | Spent | None:
+    async def propose(self, brief: ProposalContext) -> Proposal | NoProposal | None:
         """Propose one candidate, or None if nothing can be made of these parents.
 
         Raises:

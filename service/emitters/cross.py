@@ -9,18 +9,18 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from service.emitters.base import Brief, Emitter, Parent, Proposal
-from service.emitters.parameters import Parameter
+from service.emitters.base import Emitter, Parent, Proposal, ProposalContext
+from service.emitters.parameters import TunableParameter
 from service.emitters.rules.base import is_readable
-from service.emitters.rules.kernels import Kernel, kernels
+from service.emitters.rules.kernels import RewritableKernel, kernels
 from service.emitters.rules.patterns import reads
 from service.emitters.tune import describe, read, write
-from service.operators.sources import LAUNCH_OPTIONS, Launch, digest, jit_functions, parse, render, without_texts
+from service.operators.sources import LAUNCH_OPTIONS, LaunchSite, digest, jit_functions, parse, render, without_texts
 
 DEVICE = "device part of the second in the host part of the first"
 """Note of a proposal that joins two parts."""
 
-Move = Callable[[Parent, Parent, Brief], tuple[str, str] | None]
+Move = Callable[[Parent, Parent, ProposalContext], tuple[str, str] | None]
 """A source and a note out of two parents, the first of which gives most; None if they have nothing to exchange."""
 
 
@@ -30,7 +30,7 @@ class Cross(Emitter):
     name: ClassVar[str] = "cross"
     arity: ClassVar[int] = 2
 
-    async def propose(self, brief: Brief) -> Proposal | None:
+    async def propose(self, brief: ProposalContext) -> Proposal | None:
         """Cross the chosen parent with the other, or None if they are one, or have nothing to exchange."""
         known = {digest(parent.source) for parent in brief.parents}
         if len(known) < 2:
@@ -46,14 +46,14 @@ class Cross(Emitter):
         return None
 
 
-def _moves(brief: Brief) -> Iterator[tuple[Move, Parent, Parent]]:
+def _moves(brief: ProposalContext) -> Iterator[tuple[Move, Parent, Parent]]:
     """Every move in both directions, in a random order."""
     one, other = brief.parents[:2]
     pairs = [(move, *pair) for move in (join, exchange) for pair in ((one, other), (other, one))]
     return iter(brief.rng.sample(pairs, len(pairs)))
 
 
-def exchange(first: Parent, second: Parent, brief: Brief) -> tuple[str, str] | None:
+def exchange(first: Parent, second: Parent, brief: ProposalContext) -> tuple[str, str] | None:
     """The first with some of the numbers of the second, where both have a parameter of one name."""
     own, theirs = read(first.source, brief.target), read(second.source, brief.target)
     values = _drawn(own, {item.name: item.value for item in theirs if item.value is not None}, brief.rng)
@@ -61,7 +61,7 @@ def exchange(first: Parent, second: Parent, brief: Brief) -> tuple[str, str] | N
     return (write(first.source, brief.target, values), note) if note else None
 
 
-def _drawn(own: Sequence[Parameter], theirs: Mapping[str, int], rng: random.Random) -> dict[str, int]:
+def _drawn(own: Sequence[TunableParameter], theirs: Mapping[str, int], rng: random.Random) -> dict[str, int]:
     """Some of the numbers that differ, at least one if there are any."""
     found = {item.name: theirs[item.name] for item in own if theirs.get(item.name, item.value) != item.value}
     legal = [item.name for item in own if item.name in found and found[item.name] in item.ladder]
@@ -69,7 +69,7 @@ def _drawn(own: Sequence[Parameter], theirs: Mapping[str, int], rng: random.Rand
     return {name: found[name] for name in chosen}
 
 
-def join(first: Parent, second: Parent, _: Brief) -> tuple[str, str] | None:
+def join(first: Parent, second: Parent, _: ProposalContext) -> tuple[str, str] | None:
     """The first's host part with the second's kernels."""
     module, donor = parse(first.source), parse(second.source)
     if not (is_readable(module) and is_readable(donor)):
@@ -83,7 +83,7 @@ def join(first: Parent, second: Parent, _: Brief) -> tuple[str, str] | None:
     return (render(without_texts(module)), DEVICE) if joined else None
 
 
-def _replace(module: ast.Module, kernel: Kernel, donor: ast.Module, other: Kernel) -> bool:
+def _replace(module: ast.Module, kernel: RewritableKernel, donor: ast.Module, other: RewritableKernel) -> bool:
     """Put another kernel in a kernel's place, if every launch can say what it needs; whether that was possible."""
     passed = [_arguments(kernel, launch, other) for launch in kernel.launches]
     if any(arguments is None for arguments in passed):
@@ -98,7 +98,7 @@ def _replace(module: ast.Module, kernel: Kernel, donor: ast.Module, other: Kerne
     return True
 
 
-def _arguments(kernel: Kernel, launch: Launch, other: Kernel) -> list[ast.keyword] | None:
+def _arguments(kernel: RewritableKernel, launch: LaunchSite, other: RewritableKernel) -> list[ast.keyword] | None:
     """What a launch passes to the other kernel, by name; numbers that only the other has are its own."""
     found = []
     for name in other.parameters:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from service.emitters.rules.kernels import Kernel, assigned_once, kernels, origins
+from service.emitters.rules.kernels import RewritableKernel, assigned_once, kernels, origins
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import calls, flat, is_call, text
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import Launch, decorators, jit_functions, launches, walk
+from service.operators.sources import LaunchSite, decorators, jit_functions, launches, walk
 
 Ladder = tuple[int, ...]
 
@@ -49,7 +49,7 @@ COUNTED = ("ROWS", "RUN", "GROUP")
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TunableParameter:
     """One number.
 
     Attributes:
@@ -74,7 +74,7 @@ class Parameter:
         return (*below[-1:], *above[:1])
 
 
-def parameters(module: ast.Module, target: str) -> list[Parameter]:
+def parameters(module: ast.Module, target: str) -> list[TunableParameter]:
     """The parameters of a candidate that is compiled for `target`. Their names are unique.
 
     Numbers that stand in two places are given a name in the tree first, so that they change together.
@@ -90,7 +90,7 @@ def parameters(module: ast.Module, target: str) -> list[Parameter]:
     return _with_unique_names(found)
 
 
-def _of_launch(launch: Launch, understood: dict[int, Kernel], target: str) -> Iterator[Parameter]:
+def _of_launch(launch: LaunchSite, understood: dict[int, RewritableKernel], target: str) -> Iterator[TunableParameter]:
     """Options of a launch, and extents of the tiles that it passes."""
     if len(decorators(launch.kernel)) == 1:
         loops = any(isinstance(line, ast.For) for line in flat(launch.kernel.body))
@@ -103,24 +103,24 @@ def _of_launch(launch: Launch, understood: dict[int, Kernel], target: str) -> It
             yield from _tile(kernel, launch, tile)
 
 
-def _option(launch: Launch, name: str, ladder: Ladder) -> Iterator[Parameter]:
+def _option(launch: LaunchSite, name: str, ladder: Ladder) -> Iterator[TunableParameter]:
     keyword = launch.keywords.get(name)
     label = f"{launch.kernel.name}.{name}"
     if keyword:
         yield from _literals(label, _settled(launch.host, keyword.value), ladder)
     elif name in DEFAULTS:
-        yield Parameter(label, DEFAULTS[name], ladder, partial(_add_option, launch, name))
+        yield TunableParameter(label, DEFAULTS[name], ladder, partial(_add_option, launch, name))
 
 
-def _add_option(launch: Launch, name: str, value: int) -> None:
+def _add_option(launch: LaunchSite, name: str, value: int) -> None:
     launch.call.keywords.append(ast.keyword(name, ast.Constant(value)))
 
 
-def _tile(kernel: Kernel, launch: Launch, tile: str) -> Iterator[Parameter]:
+def _tile(kernel: RewritableKernel, launch: LaunchSite, tile: str) -> Iterator[TunableParameter]:
     label, value = f"{kernel.function.name}.{tile}", kernel.value(launch, tile)
     if is_call(value, "triton.next_power_of_2"):
         code = text(value)
-        yield Parameter(
+        yield TunableParameter(
             f"{label} cap", None, CAPS, lambda cap: kernel.set_argument(launch, tile, f"min({code}, {cap})")
         )
         return
@@ -129,7 +129,7 @@ def _tile(kernel: Kernel, launch: Launch, tile: str) -> Iterator[Parameter]:
     yield from _literals(label, value, COUNTS if counted else _extents(kernel.function))
 
 
-def _add_cap(kernel: Kernel, launch: Launch, tile: str, cap: int) -> None:
+def _add_cap(kernel: RewritableKernel, launch: LaunchSite, tile: str, cap: int) -> None:
     kernel.set_argument(launch, tile, f"min({text(kernel.value(launch, tile))}, {cap})")
 
 
@@ -137,11 +137,11 @@ def _extents(function: ast.FunctionDef) -> Ladder:
     return DOT_TILES if calls(function, "tl.dot") else ROW_TILES
 
 
-def _literals(name: str, node: ast.expr, ladder: Ladder) -> Iterator[Parameter]:
+def _literals(name: str, node: ast.expr, ladder: Ladder) -> Iterator[TunableParameter]:
     """Numbers of an expression such as `max(1, min(32, block // 512))`, each under its part in it."""
     match node:
         case ast.Constant(value=int() as value) if value > 0 and not isinstance(value, bool):
-            yield Parameter(name, value, ladder, partial(setattr, node, "value"))
+            yield TunableParameter(name, value, ladder, partial(setattr, node, "value"))
         case ast.Call(args=arguments) if is_call(node, "min", "max"):
             part = "cap" if is_call(node, "min") else "floor"
             for item in arguments:
@@ -150,7 +150,7 @@ def _literals(name: str, node: ast.expr, ladder: Ladder) -> Iterator[Parameter]:
             yield from _literals(f"{name} per", divisor, PER_WARP)
 
 
-def _is_free(kernel: Kernel, launch: Launch, tile: str) -> bool:
+def _is_free(kernel: RewritableKernel, launch: LaunchSite, tile: str) -> bool:
     """Whether a tile may have another extent: a loop steps by it, the grid counts it, or it only groups."""
     if "GROUP" in tile.upper():
         return True
@@ -173,7 +173,7 @@ def _settled(host: ast.FunctionDef, node: ast.expr) -> ast.expr:
     return assignment.value if assignment else node
 
 
-def _of_loops(function: ast.FunctionDef) -> Iterator[Parameter]:
+def _of_loops(function: ast.FunctionDef) -> Iterator[TunableParameter]:
     """What loops ask of the compiler."""
     loops = [line for line in flat(function.body) if isinstance(line, ast.For) and is_call(line.iter, "tl.range")]
     ladders = {"num_stages": STAGES, "loop_unroll_factor": UNROLL}
@@ -182,7 +182,7 @@ def _of_loops(function: ast.FunctionDef) -> Iterator[Parameter]:
             yield from _literals(f"{function.name}.loop {option.arg}", option.value, ladders[option.arg or ""])
 
 
-def _of_host(host: ast.FunctionDef) -> Iterator[Parameter]:
+def _of_host(host: ast.FunctionDef) -> Iterator[TunableParameter]:
     """Programs a multiprocessor."""
     for node in walk(host):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
@@ -191,7 +191,7 @@ def _of_host(host: ast.FunctionDef) -> Iterator[Parameter]:
                     yield from _literals(f"{host.name}.programs_per_sm", number, RESIDENT)
 
 
-def _with_unique_names(found: Sequence[Parameter]) -> list[Parameter]:
+def _with_unique_names(found: Sequence[TunableParameter]) -> list[TunableParameter]:
     """Without the function's name where there is only one of that name, numbered where even that is not enough."""
     short = Counter(item.name.partition(".")[2] for item in found)
     seen: Counter[str] = Counter()

@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from service.emitters.bandit import Account, ranked
-from service.emitters.base import Brief, Emitter, Proposal, Trial, Way
+from service.emitters.bandit import ArmStats, ranked
+from service.emitters.base import Edit, Emitter, EmitterTrial, Proposal, ProposalContext
 from service.emitters.rules import RULES
 from service.operators.sources import digest
 
@@ -27,7 +27,7 @@ class Rewrite(Emitter):
 
     name: ClassVar[str] = "rewrite"
 
-    def resting(self, trials: Sequence[Trial]) -> dict[str, str]:
+    def resting(self, trials: Sequence[EmitterTrial]) -> dict[str, str]:
         """Rules that, alone, never led to a kernel that compiles.
 
         Trials are recent ones: a rule comes back when other trials have taken the place of its failures.
@@ -39,7 +39,7 @@ class Rewrite(Emitter):
                 found[name] = f"{len(outcomes)} of {len(outcomes)} trials ended in {', '.join(sorted(set(outcomes)))}"
         return found
 
-    async def propose(self, brief: Brief) -> Proposal | None:
+    async def propose(self, brief: ProposalContext) -> Proposal | None:
         """Rewrite the chosen parent, or None if no rule applies to it."""
         parent, rng = brief.parents[0], brief.rng
         accounts, seen = rule_accounts(brief.trials), [digest(parent.source)]
@@ -54,29 +54,29 @@ class Rewrite(Emitter):
             return None
         return Proposal(source, (parent.candidate,) if parent.candidate else (), JOINT.join(applied))
 
-    def ways(self, brief: Brief) -> Sequence[Way]:
+    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
         """One rule each, of those that apply and do not rest."""
         source, resting = brief.parents[0].source, self.resting(brief.trials)
-        return [Way(name, (name,)) for name, rule in RULES.items() if name not in resting and rule.applies(source)]
+        return [Edit(name, (name,)) for name, rule in RULES.items() if name not in resting and rule.applies(source)]
 
-    def take(self, brief: Brief, way: Way) -> Proposal | None:
+    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
         """The parent after that rule, or None if it does not apply."""
         parent = brief.parents[0]
         step = _step(parent.source, way.rules, brief.rng, [digest(parent.source)])
         return Proposal(step[1], (parent.candidate,) if parent.candidate else (), step[0]) if step else None
 
 
-def rule_accounts(trials: Sequence[Trial]) -> dict[str, Account]:
+def rule_accounts(trials: Sequence[EmitterTrial]) -> dict[str, ArmStats]:
     """What came of each rule, by its trials; a trial of two rules counts for both."""
     found = {}
     for name in RULES:
         mine = [trial for trial in trials if name in trial.note.split(JOINT)]
         gains = [trial.gain for trial in mine if trial.gain is not None]
-        found[name] = Account(len(mine), float(len(mine)), len(gains), sum(gains))
+        found[name] = ArmStats(len(mine), float(len(mine)), len(gains), sum(gains))
     return found
 
 
-def _fresh_first(order: Sequence[str], brief: Brief) -> list[str]:
+def _fresh_first(order: Sequence[str], brief: ProposalContext) -> list[str]:
     """Rules in an order, those that were tried on this very parent last."""
     parent = brief.parents[0].candidate
     tried = {name for trial in brief.trials if parent in trial.parents for name in trial.note.split(JOINT)}

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from service.emitters.base import Brief, Emitter, Proposal
+from service.emitters.base import Emitter, Proposal, ProposalContext
 
 NOTE = "TorchInductor"
 """What was tried."""
@@ -15,6 +15,6 @@ class Seed(Emitter):
     arity: ClassVar[int] = 0
     plants: ClassVar[bool] = True
 
-    async def propose(self, brief: Brief) -> Proposal | None:
+    async def propose(self, brief: ProposalContext) -> Proposal | None:
         """Propose the draft, or None if there is none."""
         return Proposal(brief.draft, (), NOTE) if brief.draft else None

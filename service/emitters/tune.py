@@ -6,8 +6,8 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import ClassVar
 
-from service.emitters.base import Brief, Emitter, Parent, Proposal, Way
-from service.emitters.parameters import Parameter, parameters
+from service.emitters.base import Edit, Emitter, Parent, Proposal, ProposalContext
+from service.emitters.parameters import TunableParameter, parameters
 from service.emitters.rules.base import is_readable
 from service.operators.sources import parse, render
 
@@ -32,7 +32,7 @@ class Tune(Emitter):
 
     name: ClassVar[str] = "tune"
 
-    async def propose(self, brief: Brief) -> Proposal | None:
+    async def propose(self, brief: ProposalContext) -> Proposal | None:
         """Change one or more parameters of the chosen parent, or None if it has none or all near it was tried."""
         parent = brief.parents[0]
         found = read(parent.source, brief.target)
@@ -43,15 +43,15 @@ class Tune(Emitter):
                 return _proposal(parent, brief.target, values, note)
         return None
 
-    def ways(self, brief: Brief) -> Sequence[Way]:
+    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
         """Every other value of one parameter, and every two single steps."""
         found = read(brief.parents[0].source, brief.target)
         single = [{item.name: value} for item in found for value in item.ladder if value != item.value]
         steps = [[(item.name, value) for value in item.neighbours] for item in found]
         double = [dict(pair) for one, two in combinations(steps, 2) for pair in product(one, two)]
-        return [Way(describe(found, values), (), values) for values in (*single, *double)]
+        return [Edit(describe(found, values), (), values) for values in (*single, *double)]
 
-    def take(self, brief: Brief, way: Way) -> Proposal | None:
+    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
         """The parent with these values."""
         return _proposal(brief.parents[0], brief.target, way.values, way.note)
 
@@ -62,7 +62,7 @@ def _proposal(parent: Parent, target: str, values: Values, note: str) -> Proposa
 
 
 @lru_cache(REMEMBERED)
-def read(source: str, target: str) -> Sequence[Parameter]:
+def read(source: str, target: str) -> Sequence[TunableParameter]:
     """The parameters of a source; none if it cannot be read and written. They are for reading: `write` writes."""
     try:
         module = parse(source)
@@ -86,13 +86,13 @@ def write(source: str, target: str, values: Values) -> str:
     return render(module)
 
 
-def describe(found: Sequence[Parameter], values: Values) -> str:
+def describe(found: Sequence[TunableParameter], values: Values) -> str:
     """What changes, such as `num_warps 8 -> 4; BLOCK 1024 -> 2048`; empty if nothing does."""
     changes = [(item, values[item.name]) for item in found if values.get(item.name, item.value) != item.value]
     return "; ".join(f"{item.name} {'none' if item.value is None else item.value} -> {new}" for item, new in changes)
 
 
-def _moves(found: Sequence[Parameter], brief: Brief) -> Iterator[Values]:
+def _moves(found: Sequence[TunableParameter], brief: ProposalContext) -> Iterator[Values]:
     """Changes to try in turn: drawn ones first, then every single step."""
     if not found:
         return
@@ -106,5 +106,5 @@ def _moves(found: Sequence[Parameter], brief: Brief) -> Iterator[Values]:
     yield from ({name: value} for name, value in rng.sample(steps, len(steps)))
 
 
-def _some(found: Sequence[Parameter], most: int, rng: random.Random) -> list[Parameter]:
+def _some(found: Sequence[TunableParameter], most: int, rng: random.Random) -> list[TunableParameter]:
     return rng.sample(found, rng.randint(1, min(most, len(found))))

@@ -2,16 +2,16 @@
 
 from service.llm.anthropic import Anthropic
 from service.llm.base import (
-    Answer,
-    Ask,
     Backend,
     BackendError,
-    BudgetSpent,
+    BudgetExhausted,
     Completion,
+    LlmAnswer,
+    LlmClient,
+    LlmPrompt,
+    LlmRefused,
     PermanentFailure,
-    Prompt,
     Purpose,
-    Refused,
     TransientFailure,
     digest,
 )
@@ -29,16 +29,16 @@ BACKENDS: dict[str, type[Backend]] = {
 
 __all__ = [
     "BACKENDS",
-    "Answer",
-    "Ask",
     "Backend",
     "BackendError",
-    "BudgetSpent",
+    "BudgetExhausted",
     "Completion",
+    "LlmAnswer",
+    "LlmClient",
+    "LlmPrompt",
+    "LlmRefused",
     "PermanentFailure",
-    "Prompt",
     "Purpose",
-    "Refused",
     "TransientFailure",
     "digest",
 ]

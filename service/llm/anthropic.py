@@ -4,9 +4,9 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from service.llm.base import Backend, Completion, Prompt, Refused, TransientFailure
-from service.llm.options import HttpOptions, Options, Surroundings, base_address
-from service.llm.transport import Caller, Tokens, completion_of
+from service.llm.base import Backend, Completion, LlmPrompt, LlmRefused, TransientFailure
+from service.llm.options import BackendContext, BackendOptions, HttpOptions, base_address
+from service.llm.transport import Tokens, VendorClient, completion_of
 
 VERSION = "2023-06-01"
 """Of the API, sent with every request; the only stable one there is."""
@@ -52,17 +52,17 @@ class Anthropic(Backend):
     """Messages, one in and one out, not streamed."""
 
     kind: ClassVar[str] = "anthropic"
-    options: ClassVar[type[Options]] = AnthropicOptions
+    options: ClassVar[type[BackendOptions]] = AnthropicOptions
 
-    def __init__(self, options: AnthropicOptions, surroundings: Surroundings) -> None:
+    def __init__(self, options: AnthropicOptions, surroundings: BackendContext) -> None:
         self._options = options
         self._surroundings = surroundings
         key = surroundings.key
         secret = {"x-api-key": key.secret} if key else {}
-        self._caller = Caller(options, key, {"anthropic-version": VERSION, **secret})
+        self._caller = VendorClient(options, key, {"anthropic-version": VERSION, **secret})
 
     @classmethod
-    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
         """Make one that calls the endpoint in its options."""
         assert isinstance(options, AnthropicOptions)
         return cls(options, surroundings)
@@ -71,7 +71,7 @@ class Anthropic(Backend):
         """End every connection."""
         await self._caller.close()
 
-    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer one prompt.
 
         Raises:
@@ -95,10 +95,10 @@ class Anthropic(Backend):
             truncated=answer.stop_reason in CUT_SHORT,
         )
         if answer.stop_reason == "refusal":
-            raise Refused(f"the model would not answer: {completion.text[:200]}", completion)
+            raise LlmRefused(f"the model would not answer: {completion.text[:200]}", completion)
         return completion
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _body(self, prompt: LlmPrompt) -> dict[str, Any]:
         messages = [{"role": "user", "content": prompt.user}]
         body = {"model": self._options.model, "max_tokens": prompt.max_tokens, "messages": messages}
         return {**body, **({"system": prompt.system} if prompt.system else {}), **self._options.extra}

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar, Protocol, Self
 
 from service.errors import ServiceError
-from service.llm.options import Options, Surroundings
+from service.llm.options import BackendContext, BackendOptions
 
 
 @dataclass(frozen=True)
-class Prompt:
+class LlmPrompt:
     """What is asked: instructions for the model, the request, and the most tokens that the answer may take."""
 
     system: str
@@ -24,7 +24,7 @@ class Prompt:
     max_tokens: int = 8192
 
 
-def digest(prompt: Prompt) -> str:
+def digest(prompt: LlmPrompt) -> str:
     """SHA-256 of everything that a prompt says."""
     return hashlib.sha256(json.dumps(asdict(prompt), sort_keys=True).encode()).hexdigest()
 
@@ -67,7 +67,7 @@ class Purpose:
 
 
 @dataclass(frozen=True)
-class Answer:
+class LlmAnswer:
     """A completion, with the backend that gave it and the id of the stored exchange."""
 
     exchange: str
@@ -100,7 +100,7 @@ class PermanentFailure(BackendError):
         self.paid = paid
 
 
-class Refused(BackendError):
+class LlmRefused(BackendError):
     """The model would not answer this prompt; another prompt may do. `completion` holds what it said, and the cost."""
 
     def __init__(self, detail: str, completion: Completion | None = None) -> None:
@@ -108,7 +108,7 @@ class Refused(BackendError):
         self.completion = completion
 
 
-class BudgetSpent(BackendError):
+class BudgetExhausted(BackendError):
     """The search may not spend what this prompt could cost; nothing was asked."""
 
 
@@ -122,16 +122,16 @@ class Backend(ABC):
     """
 
     kind: ClassVar[str]
-    options: ClassVar[type[Options]]
+    options: ClassVar[type[BackendOptions]]
     waits: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
-    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
         """Make one of its options and what it is given besides; nothing is called yet."""
 
     @abstractmethod
-    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer one prompt.
 
         Args:
@@ -149,10 +149,10 @@ class Backend(ABC):
         return None
 
 
-class Ask(Protocol):
-    """How an emitter asks a model. Whoever implements it pays, limits and remembers; see `service.asking`."""
+class LlmClient(Protocol):
+    """How an emitter asks a model. Whoever implements it pays, limits and remembers; see `service.llm_gateway`."""
 
-    async def __call__(self, prompt: Prompt, purpose: Purpose, backend: str | None = None) -> Answer:
+    async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
         """Have a prompt answered by a backend, any that the search may use if none is named.
 
         A prompt of the same search, ordinal and step that was answered before gets the same answer, and costs nothing.

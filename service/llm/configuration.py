@@ -20,10 +20,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.llm import BACKENDS
 from service.llm.manual import Manual, ManualOptions
-from service.llm.options import HttpOptions, Key, Options, Price
+from service.llm.options import ApiKey, BackendOptions, HttpOptions, PriceOptions
 
 FILE = "backends.toml"
 """Name of the file, in the data folder."""
@@ -32,23 +32,23 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 MOST_BYTES = 2**20
 """Largest file read; a thousand backends fit."""
 
-_PRICES = TypeAdapter(dict[str, Price])
+_PRICES = TypeAdapter(dict[str, PriceOptions])
 
 
 @dataclass(frozen=True)
-class Configuration:
+class BackendsConfiguration:
     """What the file says. The backend `manual` is always there, for it needs nothing."""
 
-    backends: Mapping[str, Options]
-    prices: Mapping[str, Price]
+    backends: Mapping[str, BackendOptions]
+    prices: Mapping[str, PriceOptions]
 
-    def price_of(self, name: str) -> Price | None:
+    def price_of(self, name: str) -> PriceOptions | None:
         """What a backend costs; None if nobody said so."""
         priced_as = self.backends[name].priced_as
         return self.prices.get(priced_as) if priced_as else None
 
 
-def load_configuration(folder: Path) -> Configuration:
+def load_configuration(folder: Path) -> BackendsConfiguration:
     """Read the file in the data folder; without one only `manual` can be asked.
 
     Raises:
@@ -60,54 +60,54 @@ def load_configuration(folder: Path) -> Configuration:
     except FileNotFoundError:
         return parse_configuration({})
     except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", FILE) from error
+        raise InvalidInput(f"cannot be read: {error.strerror}", FILE) from error
     if len(text) > MOST_BYTES:
-        raise BadInput(f"may have up to {MOST_BYTES} bytes", FILE)
+        raise InvalidInput(f"may have up to {MOST_BYTES} bytes", FILE)
     try:
         return parse_configuration(tomllib.loads(text.decode()))
     except ValueError as error:
-        raise BadInput(f"is not TOML: {error}", FILE) from error
+        raise InvalidInput(f"is not TOML: {error}", FILE) from error
 
 
-def parse_configuration(document: Mapping[str, Any]) -> Configuration:
+def parse_configuration(document: Mapping[str, Any]) -> BackendsConfiguration:
     """Check what a file says.
 
     Raises:
         BadInput: If something in it cannot be right; names the field.
     """
     for name in document.keys() - {"backends", "prices"}:
-        raise BadInput("is not known; there are [backends.<name>] and [prices.<model>]", f"{FILE}: {name}")
+        raise InvalidInput("is not known; there are [backends.<name>] and [prices.<model>]", f"{FILE}: {name}")
     sections = document.get("backends", {})
     if not isinstance(sections, Mapping):
-        raise BadInput("must be tables: [backends.<name>]", f"{FILE}: backends")
+        raise InvalidInput("must be tables: [backends.<name>]", f"{FILE}: backends")
     backends = {name: _options(name, section) for name, section in sections.items()}
     try:
         prices = _PRICES.validate_python(document.get("prices", {}))
     except ValidationError as error:
         raise _field_error("prices", error) from error
-    return Configuration({Manual.kind: ManualOptions(kind=Manual.kind), **backends}, prices)
+    return BackendsConfiguration({Manual.kind: ManualOptions(kind=Manual.kind), **backends}, prices)
 
 
-def _options(name: str, section: object) -> Options:
+def _options(name: str, section: object) -> BackendOptions:
     place = f"backends.{name}"
     if not NAME.fullmatch(name):
-        raise BadInput("a name is made of a-z, 0-9, '_', '-' and '.'", f"{FILE}: {place}")
+        raise InvalidInput("a name is made of a-z, 0-9, '_', '-' and '.'", f"{FILE}: {place}")
     kind = section.get("kind") if isinstance(section, Mapping) else None
     if not isinstance(kind, str) or kind not in BACKENDS:
-        raise BadInput(f"must be one of: {', '.join(BACKENDS)}", f"{FILE}: {place}.kind")
+        raise InvalidInput(f"must be one of: {', '.join(BACKENDS)}", f"{FILE}: {place}.kind")
     try:
         return BACKENDS[kind].options.model_validate(section)
     except ValidationError as error:
         raise _field_error(place, error) from error
 
 
-def _field_error(place: str, error: ValidationError) -> BadInput:
+def _field_error(place: str, error: ValidationError) -> InvalidInput:
     first = error.errors(include_input=False, include_context=False)[0]
     where = ".".join([place, *(str(step) for step in first["loc"])])
-    return BadInput(first["msg"].removeprefix("Value error, "), f"{FILE}: {where}")
+    return InvalidInput(first["msg"].removeprefix("Value error, "), f"{FILE}: {where}")
 
 
-def read_key(options: Options, folder: Path) -> Key | None:
+def read_key(options: BackendOptions, folder: Path) -> ApiKey | None:
     """The key of a backend, None if it needs none.
 
     Args:
@@ -125,13 +125,13 @@ def read_key(options: Options, folder: Path) -> Key | None:
         try:
             secret = (folder / options.key_file.expanduser()).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise BadInput(f"the key file {options.key_file} cannot be read", "key_file") from error
+            raise InvalidInput(f"the key file {options.key_file} cannot be read", "key_file") from error
         where = f"the key file {options.key_file}"
     else:
         return None
     secret = secret.strip()
     if not secret:
-        raise BadInput(f"{where} is empty", "key")
+        raise InvalidInput(f"{where} is empty", "key")
     if not (secret.isascii() and secret.isprintable()):
-        raise BadInput(f"{where} holds what no header can carry", "key")
-    return Key(secret)
+        raise InvalidInput(f"{where} holds what no header can carry", "key")
+    return ApiKey(secret)

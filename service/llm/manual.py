@@ -4,11 +4,11 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from service.llm.base import Backend, Completion, PermanentFailure, Prompt
-from service.llm.options import Options, Surroundings
+from service.llm.base import Backend, Completion, LlmPrompt, PermanentFailure
+from service.llm.options import BackendContext, BackendOptions
 
 
-class ManualOptions(Options):
+class ManualOptions(BackendOptions):
     """A prompt that waits costs nothing, so many may."""
 
     max_concurrency: int = Field(default=1000, ge=1, le=10_000)
@@ -18,18 +18,18 @@ class Manual(Backend):
     """Answers that others give, through whatever keeps the prompts meanwhile."""
 
     kind: ClassVar[str] = "manual"
-    options: ClassVar[type[Options]] = ManualOptions
+    options: ClassVar[type[BackendOptions]] = ManualOptions
     waits: ClassVar[bool] = True
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: BackendContext) -> None:
         self._wait_for = surroundings.wait_for
 
     @classmethod
-    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
         """Make one that waits as its surroundings do."""
         return cls(surroundings)
 
-    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Wait for the answer to the exchange that `key` names.
 
         Raises:

@@ -4,9 +4,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
-from service.llm.base import Backend, Completion, Prompt, Refused, TransientFailure
-from service.llm.options import HttpOptions, Options, Surroundings
-from service.llm.transport import Caller, Tokens, completion_of
+from service.llm.base import Backend, Completion, LlmPrompt, LlmRefused, TransientFailure
+from service.llm.options import BackendContext, BackendOptions, HttpOptions
+from service.llm.transport import Tokens, VendorClient, completion_of
 
 
 class OpenaiOptions(HttpOptions):
@@ -42,16 +42,16 @@ class Openai(Backend):
     """Chat completions, one message in and one out, not streamed."""
 
     kind: ClassVar[str] = "openai"
-    options: ClassVar[type[Options]] = OpenaiOptions
+    options: ClassVar[type[BackendOptions]] = OpenaiOptions
 
-    def __init__(self, options: OpenaiOptions, surroundings: Surroundings) -> None:
+    def __init__(self, options: OpenaiOptions, surroundings: BackendContext) -> None:
         self._options = options
         self._surroundings = surroundings
         key = surroundings.key
-        self._caller = Caller(options, key, {"Authorization": f"Bearer {key.secret}"} if key else {})
+        self._caller = VendorClient(options, key, {"Authorization": f"Bearer {key.secret}"} if key else {})
 
     @classmethod
-    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
         """Make one that calls the endpoint in its options."""
         assert isinstance(options, OpenaiOptions)
         return cls(options, surroundings)
@@ -60,7 +60,7 @@ class Openai(Backend):
         """End every connection."""
         await self._caller.close()
 
-    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer one prompt.
 
         Raises:
@@ -85,10 +85,10 @@ class Openai(Backend):
             truncated=choice.finish_reason == "length",
         )
         if choice.finish_reason == "content_filter" or (choice.message.refusal and not text):
-            raise Refused(f"the model would not answer: {completion.text[:200]}", completion)
+            raise LlmRefused(f"the model would not answer: {completion.text[:200]}", completion)
         return completion
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _body(self, prompt: LlmPrompt) -> dict[str, Any]:
         messages = [{"role": "user", "content": prompt.user}]
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})

@@ -17,13 +17,13 @@ MTOK = 1_000_000
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     """A table of the file: nothing unknown in it, nothing of it in errors, for it may name secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class Price(Section):
+class PriceOptions(ConfigSection):
     """What a model costs, in US dollars per million tokens."""
 
     input_usd_per_mtok: float = Field(ge=0, le=1e6, allow_inf_nan=False)
@@ -34,7 +34,7 @@ class Price(Section):
         return (input_tokens * self.input_usd_per_mtok + output_tokens * self.output_usd_per_mtok) / MTOK
 
 
-class Allowance(Section):
+class SpendingOptions(ConfigSection):
     """The most that one search may spend at one backend; None for no limit."""
 
     calls: int | None = Field(default=None, ge=1)
@@ -42,7 +42,7 @@ class Allowance(Section):
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
-class Options(Section):
+class BackendOptions(ConfigSection):
     """What may be said of every backend.
 
     Attributes:
@@ -59,7 +59,7 @@ class Options(Section):
     max_concurrency: int = Field(default=4, ge=1, le=10_000)
     requests_per_minute: float | None = Field(default=None, gt=0, le=1e6, allow_inf_nan=False)
     tokens_per_minute: int | None = Field(default=None, ge=1)
-    per_search: Allowance = Allowance()
+    per_search: SpendingOptions = SpendingOptions()
 
     @property
     def priced_as(self) -> str | None:
@@ -98,7 +98,7 @@ def base_address(url: str) -> str:
     return url.rstrip("/")
 
 
-class HttpOptions(Options):
+class HttpOptions(BackendOptions):
     """What may be said of a backend that is called over HTTP.
 
     Attributes:
@@ -143,7 +143,7 @@ class HttpOptions(Options):
         return self.price or self.model
 
 
-class Key:
+class ApiKey:
     """A secret that shows itself to nobody but who asks for `secret`."""
 
     def __init__(self, secret: str) -> None:
@@ -166,7 +166,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class BackendContext:
     """What a backend is given besides its options.
 
     Attributes:
@@ -177,8 +177,8 @@ class Surroundings:
     """
 
     folder: Path
-    key: Key | None = None
-    price: Price | None = None
+    key: ApiKey | None = None
+    price: PriceOptions | None = None
     wait_for: "Callable[[str], Awaitable[Completion]] | None" = field(default=None, repr=False)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float | None:

@@ -8,13 +8,13 @@ from typing import ClassVar, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from service.llm.base import Backend, Completion, PermanentFailure, Prompt, Refused, digest
-from service.llm.options import Options, Surroundings
+from service.llm.base import Backend, Completion, LlmPrompt, LlmRefused, PermanentFailure, digest
+from service.llm.options import BackendContext, BackendOptions
 
 _COMPLETION = TypeAdapter(Completion)
 
 
-class ReplayOptions(Options):
+class ReplayOptions(BackendOptions):
     """`path` is the recording, relative to the data folder."""
 
     path: Path
@@ -27,19 +27,19 @@ class Replay(Backend):
     """
 
     kind: ClassVar[str] = "replay"
-    options: ClassVar[type[Options]] = ReplayOptions
+    options: ClassVar[type[BackendOptions]] = ReplayOptions
 
     def __init__(self, path: Path) -> None:
         """Read from and record to the file at `path`, which need not exist yet."""
         self._path = path
 
     @classmethod
-    def make(cls, options: Options, surroundings: Surroundings) -> Self:
+    def make(cls, options: BackendOptions, surroundings: BackendContext) -> Self:
         """Make one of the recording that the options name."""
         assert isinstance(options, ReplayOptions)
         return cls(surroundings.folder / options.path)
 
-    async def complete(self, prompt: Prompt, key: str = "") -> Completion:
+    async def complete(self, prompt: LlmPrompt, key: str = "") -> Completion:
         """Answer a recorded prompt.
 
         Raises:
@@ -49,10 +49,10 @@ class Replay(Backend):
         name = digest(prompt)
         found = (await asyncio.to_thread(self._read)).get(name)
         if found is None:
-            raise Refused(f"{self._path} holds no answer to prompt {name}; record one first")
+            raise LlmRefused(f"{self._path} holds no answer to prompt {name}; record one first")
         return found
 
-    async def record(self, prompt: Prompt, completion: Completion) -> None:
+    async def record(self, prompt: LlmPrompt, completion: Completion) -> None:
         """Append an exchange to the recording."""
         line = json.dumps({"prompt": digest(prompt), "completion": asdict(completion)})
         await asyncio.to_thread(self._append, line + "\n")

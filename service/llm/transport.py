@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import Field
 
-from service.llm.base import BackendError, Completion, PermanentFailure, Prompt, Refused, TransientFailure
-from service.llm.options import HttpOptions, Key, Surroundings, clean, is_global, most_tokens
+from service.llm.base import BackendError, Completion, LlmPrompt, LlmRefused, PermanentFailure, TransientFailure
+from service.llm.options import ApiKey, BackendContext, HttpOptions, clean, is_global, most_tokens
 
 CONNECT_S = 10.0
 """Seconds for a name, a connection and a TLS handshake; far more than any of them takes on a working network."""
@@ -47,10 +47,10 @@ Tokens = Annotated[int, Field(ge=0, le=10**9)]
 """A vendor's count of tokens."""
 
 
-class Caller:
+class VendorClient:
     """Posts JSON to one vendor. Follows no redirect, asks no proxy, keeps no cookie and no connection."""
 
-    def __init__(self, options: HttpOptions, key: Key | None, headers: Mapping[str, str]) -> None:
+    def __init__(self, options: HttpOptions, key: ApiKey | None, headers: Mapping[str, str]) -> None:
         """Prepare calls.
 
         Args:
@@ -198,7 +198,7 @@ class Caller:
         if status in IN_THE_DARK:
             return TransientFailure(words, paid=True)
         if status == 413 or (status in (400, 422) and (TOO_LONG.search(text) or FILTERED.search(text))):
-            return Refused(words)
+            return LlmRefused(words)
         return PermanentFailure(words)
 
     def _quote(self, text: str) -> str:
@@ -208,8 +208,8 @@ class Caller:
 
 
 def completion_of(
-    prompt: Prompt,
-    surroundings: Surroundings,
+    prompt: LlmPrompt,
+    surroundings: BackendContext,
     *,
     text: str,
     model: str,

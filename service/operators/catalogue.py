@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.operators.specs import nearest, parse_operator
 from workers.protocol import Operator
 
@@ -49,7 +49,7 @@ def load_operator(spec: str | Path) -> Operator:
     path = Path(spec)
     if _exists(path):
         return _load(path / SPEC_FILE if path.is_dir() else path)
-    raise BadInput(
+    raise InvalidInput(
         f"'{spec}' is neither a file nor in the catalogue ({', '.join(folders)}){nearest(spec, folders)}",
         "spec",
     )
@@ -76,13 +76,13 @@ def _load(path: Path) -> Operator:
         if path.suffix == ".json":
             return parse_operator(_mapping(json.loads(text)))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise BadInput(f"'{path}' is not valid {path.suffix[1:].upper()}: {error}", "spec") from None
-    raise BadInput(f"'{path}' is no spec; write {SPEC_FILE}, or a .json file with the sources inline", "spec")
+        raise InvalidInput(f"'{path}' is not valid {path.suffix[1:].upper()}: {error}", "spec") from None
+    raise InvalidInput(f"'{path}' is no spec; write {SPEC_FILE}, or a .json file with the sources inline", "spec")
 
 
 def _mapping(document: object) -> Mapping[str, Any]:
     if not isinstance(document, dict):
-        raise BadInput("a spec is one JSON object, with keys such as name, entry and inputs", "spec")
+        raise InvalidInput("a spec is one JSON object, with keys such as name, entry and inputs", "spec")
     return document
 
 
@@ -104,9 +104,9 @@ def _source(folder: Path, name: str, field: str) -> str:
         home = folder.resolve()
         path = (home / name).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise BadInput(f"{field}: '{name}' is no path: {error}", field) from None
+        raise InvalidInput(f"{field}: '{name}' is no path: {error}", field) from None
     if not path.is_relative_to(home):
-        raise BadInput(f"{field}: '{name}' leaves the folder of the spec; put the file beside it", field)
+        raise InvalidInput(f"{field}: '{name}' leaves the folder of the spec; put the file beside it", field)
     return _read(path, f"{field}: '{name}' in {home}", field)
 
 
@@ -118,11 +118,11 @@ def _read(path: Path, subject: str, field: str) -> str:
     """
     try:
         if not path.is_file():
-            raise BadInput(f"{subject} is not a file", field)
+            raise InvalidInput(f"{subject} is not a file", field)
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise BadInput(f"{subject} is longer than {MAX_FILE_BYTES} bytes", field)
+            raise InvalidInput(f"{subject} is longer than {MAX_FILE_BYTES} bytes", field)
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise BadInput(f"{subject} is not UTF-8 text", field) from None
+        raise InvalidInput(f"{subject} is not UTF-8 text", field) from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"{subject} cannot be read: {error}", field) from None
+        raise InvalidInput(f"{subject} cannot be read: {error}", field) from None

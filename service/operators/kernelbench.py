@@ -13,12 +13,12 @@ from typing import Any
 
 import tomli_w
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.operators.catalogue import SPEC_FILE
 from service.operators.sources import dotted, parse
 from service.operators.specs import parse_operator
 from workers.protocol import Operator
-from workers.protocol.kernelbench import MODULE, PREPARATION, Inspection
+from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection
 
 PROBLEM = re.compile(r"^class Model\b.*^def get_inputs\b", re.MULTILINE | re.DOTALL)
 """What a problem of KernelBench has and no spec does: a module `Model` and a function that makes its inputs."""
@@ -50,7 +50,7 @@ def name_of_text(text: str) -> str:
     return f"problem_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def operator_of_problem(name: str, source: str, found: Inspection, seeds: Sequence[str] = ()) -> Operator:
+def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds: Sequence[str] = ()) -> Operator:
     """The operator for a problem.
 
     Args:
@@ -64,7 +64,7 @@ def operator_of_problem(name: str, source: str, found: Inspection, seeds: Sequen
     """
     if found.reason:
         where = f"line {found.line}: " if found.line else ""
-        raise BadInput(f"this problem cannot be judged: {where}{found.reason}", "problem")
+        raise InvalidInput(f"this problem cannot be judged: {where}{found.reason}", "problem")
     return parse_operator(
         {
             "name": name,
@@ -79,7 +79,7 @@ def operator_of_problem(name: str, source: str, found: Inspection, seeds: Sequen
     )
 
 
-def _reference(entry: str, source: str, found: Inspection) -> str:
+def _reference(entry: str, source: str, found: ProblemInspection) -> str:
     """The problem's text, and a function that has its module compute with the weights that it is given."""
     arguments = [item.name for item in found.inputs] + [scalar.name for scalar in found.scalars]
     state = ", ".join(f"{path!r}: {name}" for name, path in found.parameters.items())
@@ -93,7 +93,7 @@ def _reference(entry: str, source: str, found: Inspection) -> str:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReferenceParts:
     """What a reference was made of.
 
     Attributes:
@@ -107,7 +107,7 @@ class Parts:
     state: Mapping[str, str]
 
 
-def parts_of_reference(operator: Operator) -> Parts | None:
+def parts_of_reference(operator: Operator) -> ReferenceParts | None:
     """What an operator's reference was made of; None if it was not made of a problem."""
     problem, marker, function = operator.reference.partition(PREPARATION)
     calls = [node for node in ast.walk(parse(function)) if isinstance(node, ast.Call)] if marker else []
@@ -117,7 +117,7 @@ def parts_of_reference(operator: Operator) -> Parts | None:
             state = {dotted(name): str(path.value) for name, path in pairs if isinstance(path, ast.Constant)}
             if not all(PATH.fullmatch(path) for path in state.values()):
                 return None
-            return Parts(problem, tuple(dotted(name) for name in given), state)
+            return ReferenceParts(problem, tuple(dotted(name) for name in given), state)
     return None
 
 

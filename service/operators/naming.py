@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from archive.errors import NotFound as Gone
+from archive.errors import RecordNotFound as Gone
 from archive.store import Store
 from service.errors import Conflict, NotFound
 from workers.protocol import Operator

@@ -123,7 +123,7 @@ def jit_functions(module: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchSite:
     """One `kernel[grid](...)`: the call, and the module-level function whose code it is in."""
 
     call: ast.Call
@@ -142,11 +142,11 @@ class Launch:
         return {item.arg: item for item in self.call.keywords if item.arg}
 
 
-def launches(module: ast.Module) -> list[Launch]:
+def launches(module: ast.Module) -> list[LaunchSite]:
     """Launches of the module's own kernels, in the order of the text."""
     kernels = jit_functions(module)
     return [
-        Launch(node, kernels[name], host)
+        LaunchSite(node, kernels[name], host)
         for host in _functions(module)
         if host.name not in kernels
         for node in walk(host)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.operators.sources import parse
 from workers.protocol import BenchmarkShape, Input, Operator, Output, Policy, Precision, Scalar
 
@@ -80,7 +80,7 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     except ValidationError as error:
         raise _explain(_first(error.errors())) from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput(f"the spec holds a value that JSON has no form for: {error}", "spec") from None
+        raise InvalidInput(f"the spec holds a value that JSON has no form for: {error}", "spec") from None
     arguments = len(operator.inputs) + len(operator.scalars)
     _require_entry(_module(operator.reference, "reference"), operator.entry, arguments)
     for index, seed in enumerate(operator.seeds):
@@ -111,26 +111,26 @@ def _first(errors: list[ErrorDetails]) -> ErrorDetails:
     return next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
 
 
-def _explain(error: ErrorDetails) -> BadInput:
+def _explain(error: ErrorDetails) -> InvalidInput:
     """One of pydantic's errors in the words of the spec."""
     if error["type"] == "extra_forbidden":
         path = _path(error["loc"])
-        return BadInput(f"{path}: unknown key{_known_keys(error['loc'])}", path)
+        return InvalidInput(f"{path}: unknown key{_known_keys(error['loc'])}", path)
     parts = tuple(part for part in error["loc"] if part not in _NOT_IN_SPECS)
     path = _path(parts)
     if error["type"] == "value_error":
         problem = error["msg"].removeprefix("Value error, ")
         # The protocol's checks across fields begin their message with the field themselves.
-        return BadInput(f"{path}: {problem}", path) if path else BadInput(problem, problem.partition(":")[0])
+        return InvalidInput(f"{path}: {problem}", path) if path else InvalidInput(problem, problem.partition(":")[0])
     right = _right(parts)
     if error["type"] == "missing":
-        return BadInput(f"{path} is missing; write {right}", path)
+        return InvalidInput(f"{path} is missing; write {right}", path)
     choices = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
     if choices:
         suggestion = nearest(error["input"], choices) or f"; write {right}"
-        return BadInput(f"{path}: {_shown(error['input'])} is not one of {', '.join(choices)}{suggestion}", path)
+        return InvalidInput(f"{path}: {_shown(error['input'])} is not one of {', '.join(choices)}{suggestion}", path)
     problem = error["msg"][0].lower() + error["msg"][1:]
-    return BadInput(f"{path or 'the spec'}: {_shown(error['input'])}: {problem}; write {right}", path or "spec")
+    return InvalidInput(f"{path or 'the spec'}: {_shown(error['input'])}: {problem}; write {right}", path or "spec")
 
 
 def _path(parts: tuple[int | str, ...]) -> str:
@@ -158,19 +158,19 @@ def _module(source: str, field: str) -> ast.Module:
         return parse(source)
     except SyntaxError as error:
         line = f"line {error.lineno}: " if error.lineno else ""
-        raise BadInput(f"{field}: not valid Python: {line}{error.msg}", field) from None
+        raise InvalidInput(f"{field}: not valid Python: {line}{error.msg}", field) from None
 
 
 def _require_entry(module: ast.Module, entry: str, arguments: int) -> None:
     """Check that the reference defines the entry function, for as many arguments as the spec passes."""
     functions = {item.name: item.args for item in module.body if isinstance(item, ast.FunctionDef)}
     if entry not in functions:
-        raise BadInput(f"reference: defines no function '{entry}'{nearest(entry, functions)}", "reference")
+        raise InvalidInput(f"reference: defines no function '{entry}'{nearest(entry, functions)}", "reference")
     signature = functions[entry]
     most = len(signature.posonlyargs) + len(signature.args)
     least = most - len(signature.defaults)
     if arguments < least or (arguments > most and not signature.vararg):
         expected = f"{least} to {most}" if least < most else f"{most}"
-        raise BadInput(
+        raise InvalidInput(
             f"reference: '{entry}' takes {expected} arguments, but inputs and scalars are {arguments}", "reference"
         )

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 from uuid6 import uuid7
 
-from archive.errors import Unavailable
-from archive.records import NewToken, Session, Token
+from archive.errors import DatabaseUnavailable
+from archive.records import NewToken, SessionRecord, TokenRecord
 from archive.store import Store
 from service.errors import Unauthenticated
-from service.looks import Looks
 from service.security import cookies
 from service.security.credentials import digest_of, mint, read
 from service.security.identity import Identity
 from service.security.scopes import Scope
+from service.single_flight import SingleFlight
 
 USE_NOTED = timedelta(minutes=1)
 """How often a use is written down: people want to know whether a token is in use, not how often."""
@@ -45,8 +45,8 @@ class Authentication:
     def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
         self._store = store
         self._clock = clock
-        self._tokens = Looks(store.tokens.find)
-        self._first = Looks[None, bool](self._look_for_any)
+        self._tokens = SingleFlight(store.tokens.find)
+        self._first = SingleFlight[None, bool](self._look_for_any)
         self._is_needed = False
 
     async def is_needed(self) -> bool:
@@ -72,7 +72,7 @@ class Authentication:
         if token is None or not token.is_usable(at):
             return None
         if at >= session.used_at + USE_NOTED:
-            with suppress(Unavailable):
+            with suppress(DatabaseUnavailable):
                 await self._store.sessions.touch(session.digest, at)
         await self._note_use(token, at)
         return identity_of(token)
@@ -94,14 +94,14 @@ class Authentication:
         secret = cookies.new_secret()
         if replacing is not None:
             await self.close_session(replacing)
-        await self._store.sessions.open(Session(digest_of(secret), token.id, at, at, expires_at))
+        await self._store.sessions.open(SessionRecord(digest_of(secret), token.id, at, at, expires_at))
         return OpenedSession(identity_of(token), secret, expires_at)
 
     async def close_session(self, secret: str) -> None:
         """End a session."""
         await self._store.sessions.close(digest_of(secret))
 
-    async def _usable(self, text: str) -> Token:
+    async def _usable(self, text: str) -> TokenRecord:
         credential = read(text)
         if credential is None:
             raise Unauthenticated("this is no token of this service; one begins with 'reef_' and is sent whole")
@@ -115,14 +115,14 @@ class Authentication:
     async def _look_for_any(self, keys: Collection[None]) -> dict[None, bool]:
         return dict.fromkeys(keys, await self._store.tokens.is_there_any())
 
-    async def _note_use(self, token: Token, at: datetime) -> None:
+    async def _note_use(self, token: TokenRecord, at: datetime) -> None:
         """Write down that a token is in use. It is no reason to refuse a request that this cannot be done now."""
         if token.last_used_at is None or at >= token.last_used_at + USE_NOTED:
-            with suppress(Unavailable):
+            with suppress(DatabaseUnavailable):
                 await self._store.tokens.touch(token.id, at)
 
 
-def identity_of(token: Token) -> Identity:
+def identity_of(token: TokenRecord) -> Identity:
     """A token's owner; a scope that this release does not know allows nothing."""
     return Identity(token.id, token.name, frozenset(scope for scope in Scope if scope.value in token.scopes))
 
@@ -135,7 +135,7 @@ async def issue(
     expires_at: datetime | None = None,
     created_by: str | None = None,
     id: str | None = None,
-) -> tuple[Token, str]:
+) -> tuple[TokenRecord, str]:
     """Make a token.
 
     Returns:

@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 
 
 def certified(certificate: Path, key: Path | None) -> ssl.SSLContext:
@@ -20,5 +20,5 @@ def certified(certificate: Path, key: Path | None) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key)
     except OSError as error:
-        raise BadInput(f"{certificate} is no certificate with its key: {error}", "REEF_TLS_CERTIFICATE") from error
+        raise InvalidInput(f"{certificate} is no certificate with its key: {error}", "REEF_TLS_CERTIFICATE") from error
     return context

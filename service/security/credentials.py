@@ -24,7 +24,7 @@ PATTERN = re.compile(rf"{PREFIX}([{DIGITS}]{{{ID_DIGITS}}})([{DIGITS}]{{{SECRET_
 
 
 @dataclass(frozen=True)
-class Credential:
+class PresentedToken:
     """A token as it was shown: which it claims to be, and its secret."""
 
     id: str
@@ -46,13 +46,13 @@ def mint(id: str) -> tuple[str, str]:
     return text + _checksum(text), digest_of(secret)
 
 
-def read(text: str) -> Credential | None:
+def read(text: str) -> PresentedToken | None:
     """A token as it was sent; None if it cannot be one of ours."""
     found = PATTERN.fullmatch(text)
     if found is None or _checksum(text[:-SUM_DIGITS]) != found[3]:
         return None
     number = _value(found[1])
-    return Credential(str(UUID(int=number)), found[2]) if number < 2**128 else None
+    return PresentedToken(str(UUID(int=number)), found[2]) if number < 2**128 else None
 
 
 def digest_of(secret: str) -> str:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from uuid6 import uuid7
 
-from archive.errors import NotFound
-from archive.records import KeptReply, NewAuditEntry, NewToken
+from archive.errors import RecordNotFound
+from archive.records import IdempotencyRecord, NewAuditRecord, NewToken
 from archive.store import Store
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ def new_token(**changes: object) -> NewToken:
     return NewToken(**values | changes)  # type: ignore[arg-type]
 
 
-def new_entry(**changes: object) -> NewAuditEntry:
+def new_entry(**changes: object) -> NewAuditRecord:
     values: dict[str, object] = {
         "at": NOON,
         "token": None,
@@ -36,10 +36,10 @@ def new_entry(**changes: object) -> NewAuditEntry:
         "status": 202,
         "detail": "",
     }
-    return NewAuditEntry(**values | changes)  # type: ignore[arg-type]
+    return NewAuditRecord(**values | changes)  # type: ignore[arg-type]
 
 
-def attempt(at: datetime = NOON, **changes: object) -> KeptReply:
+def attempt(at: datetime = NOON, **changes: object) -> IdempotencyRecord:
     values: dict[str, object] = {
         "caller": "local",
         "key": "k1",
@@ -51,7 +51,7 @@ def attempt(at: datetime = NOON, **changes: object) -> KeptReply:
         "headers": {},
         "body": b"",
     }
-    return KeptReply(**values | changes)  # type: ignore[arg-type]
+    return IdempotencyRecord(**values | changes)  # type: ignore[arg-type]
 
 
 def later(**by: float) -> datetime:
@@ -77,5 +77,5 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
 
 
 async def found_or_not(asked: Awaitable[object]) -> None:
-    with suppress(NotFound):
+    with suppress(RecordNotFound):
         await asked

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from archive.records import ExchangeState, Limits, NewCharge, Reply
+from archive.records import ExchangeState, LlmReply, NewCharge, SpendingLimits
 from archive.store import Store
 from tests.archive.samples import new_exchange
 
-REPLY = Reply("text", "model", 1, 2, 0.5)
+REPLY = LlmReply("text", "model", 1, 2, 0.5)
 EXCHANGE = "an exchange"
 
 
@@ -22,7 +22,7 @@ async def _claimed(store: Store, search: str) -> None:
 async def _reserve(store: Store, search: str) -> None:
     await _asked(store, search)
     new = NewCharge("a charge", EXCHANGE, search, "local", "improve", 10, 0.5)
-    await store.spending.reserve(new, Limits(usd=9.0), Limits(calls=9))
+    await store.spending.reserve(new, SpendingLimits(usd=9.0), SpendingLimits(calls=9))
 
 
 async def _claim_and_renew(store: Store, search: str) -> None:

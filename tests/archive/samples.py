@@ -4,19 +4,19 @@ from itertools import count
 from typing import Any
 
 from archive.records import (
-    Axis,
+    AxisRecord,
     NewCandidate,
     NewExchange,
     NewReport,
     NewSearch,
     NewVariant,
     Offer,
-    Search,
-    Traced,
+    SearchRecord,
+    TraceOutcome,
 )
 from archive.store import Store
 
-AXES = (Axis("num_warps", 3), Axis("registers", 4))
+AXES = (AxisRecord("num_warps", 3), AxisRecord("registers", 4))
 DEVICE = "model:sm_90"
 OPERATOR = "0" * 64
 READINGS = {"launches": 1, "programs": 4096, "programs_per_sm": 31.03, "num_warps": 4, "registers": 40}
@@ -65,9 +65,9 @@ def new_variant(index: int = 0, **changes: Any) -> NewVariant:
     return NewVariant(index=index, configuration={"BLOCK": 1024}, **{**values, **changes})
 
 
-def traced(*variants: NewVariant, **changes: Any) -> Traced:
+def traced(*variants: NewVariant, **changes: Any) -> TraceOutcome:
     values: dict[str, Any] = {"outcome": None, "reason": "", "line": None, "stages_s": {"compile": 0.25}}
-    return Traced(variants=variants, **{**values, **changes})
+    return TraceOutcome(variants=variants, **{**values, **changes})
 
 
 def new_report(search: str, candidate: str, **changes: Any) -> NewReport:
@@ -124,7 +124,7 @@ def new_exchange(search: str, ordinal: int = 0, **changes: Any) -> NewExchange:
     return NewExchange(search=search, ordinal=ordinal, **{**values, **changes})
 
 
-async def stored_search(store: Store, **changes: Any) -> Search:
+async def stored_search(store: Store, **changes: Any) -> SearchRecord:
     """A stored search with its operator."""
     await store.operators.put(OPERATOR, "rmsnorm", "{}")
     return await store.searches.create(new_search(**changes))

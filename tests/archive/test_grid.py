@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.grid import Grid
-from archive.records import Axis
+from archive.records import AxisRecord
 
-AXES = (Axis("a", 2), Axis("b", 3), Axis("c", 4))
+AXES = (AxisRecord("a", 2), AxisRecord("b", 3), AxisRecord("c", 4))
 grids = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
-    lambda sizes: Grid([Axis(f"axis {place}", bins) for place, bins in enumerate(sizes)])
+    lambda sizes: Grid([AxisRecord(f"axis {place}", bins) for place, bins in enumerate(sizes)])
 )
 
 
@@ -70,7 +70,7 @@ def test_a_cell_outside_is_refused(cell: int) -> None:
         grid.neighbours(cell)
 
 
-@pytest.mark.parametrize("axes", [(), (Axis("a", 0),)])
-def test_an_empty_grid_is_refused(axes: tuple[Axis, ...]) -> None:
+@pytest.mark.parametrize("axes", [(), (AxisRecord("a", 0),)])
+def test_an_empty_grid_is_refused(axes: tuple[AxisRecord, ...]) -> None:
     with pytest.raises(ValueError, match="at least one"):
         Grid(axes)

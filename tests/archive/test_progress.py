@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from archive.grid import Grid
-from archive.progress import PROMOTED, PROPOSED, Filled, Tally, summarise
-from archive.records import Axis, Placement
+from archive.progress import PROMOTED, PROPOSED, EventCount, GridTotals, summarise
+from archive.records import AxisRecord, Placement
 from archive.store import Store
 from tests.archive.samples import DEVICE, offer, stored_candidate, stored_search
 
@@ -20,7 +20,7 @@ FIXTURE = json.loads((Path(__file__).parent / "pyribs.json").read_text())
 
 
 async def test_placements_elites_and_statistics_are_those_of_pyribs(store: Store) -> None:
-    axes = tuple(Axis(name, bins) for name, bins in FIXTURE["axes"].items())
+    axes = tuple(AxisRecord(name, bins) for name, bins in FIXTURE["axes"].items())
     search = await stored_search(store, axes=axes)
     candidate = await stored_candidate(store, search.id)
     for serial, (cell, objective, status) in enumerate(FIXTURE["offers"]):
@@ -34,21 +34,21 @@ async def test_placements_elites_and_statistics_are_those_of_pyribs(store: Store
 
 
 def test_an_empty_archive_has_no_best() -> None:
-    progress = summarise(6, Filled(0, 0.0, None), [])
+    progress = summarise(6, GridTotals(0, 0.0, None), [])
     assert (progress.coverage, progress.qd_score, progress.norm_qd_score, progress.best) == (0.0, 0.0, 0.0, None)
     assert (progress.evaluations, progress.outcomes, progress.emitters) == (0, {}, {})
 
 
 def test_tallies_are_told_by_outcome_and_by_emitter() -> None:
     tallies = [
-        Tally("tune", PROPOSED, 9),
-        Tally("tune", "correct", 4),
-        Tally("tune", "wrong_result", 2),
-        Tally("tune", PROMOTED, 3),
-        Tally("rewrite", PROPOSED, 2),
-        Tally("rewrite", "correct", 1),
+        EventCount("tune", PROPOSED, 9),
+        EventCount("tune", "correct", 4),
+        EventCount("tune", "wrong_result", 2),
+        EventCount("tune", PROMOTED, 3),
+        EventCount("rewrite", PROPOSED, 2),
+        EventCount("rewrite", "correct", 1),
     ]
-    progress = summarise(10, Filled(3, 4.5, 2.0), tallies)
+    progress = summarise(10, GridTotals(3, 4.5, 2.0), tallies)
     assert progress.evaluations == 7
     assert progress.correct == 5
     assert progress.outcomes == {"correct": 5, "wrong_result": 2}

@@ -4,15 +4,15 @@ import random
 from collections import Counter
 from datetime import UTC, datetime
 
-from archive.policies import Surroundings
-from archive.records import Elite, Pin
+from archive.policies import CellContext
+from archive.records import EliteRecord, PinRecord
 from archive.selection import SHARES, preferred, select
 
 DRAWS = 4000
 
 
-def elite(cell: int) -> Elite:
-    return Elite(
+def elite(cell: int) -> EliteRecord:
+    return EliteRecord(
         search="s",
         device="model:sm_90",
         axes_version=1,
@@ -40,7 +40,7 @@ def test_nothing_to_select_from_an_empty_archive() -> None:
 
 
 def test_policies_get_their_shares() -> None:
-    rng, around = random.Random(3), Surroundings({0: 99, 3: 99, 8: 99})
+    rng, around = random.Random(3), CellContext({0: 99, 3: 99, 8: 99})
     drawn = Counter(choice.parent.cell for _ in range(DRAWS) if (choice := select(ELITES, rng, around)))
     # Half of 1/4 and half of 10/13.
     assert 0.45 < drawn[5] / DRAWS < 0.57
@@ -50,17 +50,17 @@ def test_policies_get_their_shares() -> None:
 
 
 def test_the_same_seed_selects_the_same() -> None:
-    around = Surroundings({0: 3})
+    around = CellContext({0: 3})
     first = [select(ELITES, random.Random(seed), around) for seed in range(20)]
     assert first == [select(ELITES, random.Random(seed), around) for seed in range(20)]
 
 
 def test_holders_of_pinned_cells_and_pinned_candidates_are_preferred() -> None:
     pins = [
-        Pin("p", "s", "d", ELITES[0].cell, None),
-        Pin("q", "s", "d", None, ELITES[2].candidate),
-        Pin("r", "s", "d", 10_000, None),
-        Pin("t", "s", "d", None, "gone"),
+        PinRecord("p", "s", "d", ELITES[0].cell, None),
+        PinRecord("q", "s", "d", None, ELITES[2].candidate),
+        PinRecord("r", "s", "d", 10_000, None),
+        PinRecord("t", "s", "d", None, "gone"),
     ]
     held = {elite.candidate for elite in (ELITES[0], ELITES[2])}
     assert {elite.candidate for elite in preferred(ELITES, pins)} >= held

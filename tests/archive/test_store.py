@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.errors import Unavailable
+from archive.errors import DatabaseUnavailable
 from archive.store import Store
 from tests.archive.samples import DEVICE, stored_search
 
@@ -32,9 +32,9 @@ async def test_ping_answers(store: Store) -> None:
 
 
 async def test_a_database_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable):
+    with pytest.raises(DatabaseUnavailable):
         await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'no such folder' / 'archive.db'}")
-    with pytest.raises(Unavailable):
+    with pytest.raises(DatabaseUnavailable):
         await Store.open(f"postgresql+psycopg://postgres@/archive?host={tmp_path}")
     await asyncio.sleep(0.5)  # aiosqlite's thread still has to tell the loop that it ends
 

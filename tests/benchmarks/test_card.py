@@ -5,16 +5,16 @@ import json
 import pytest
 
 from benchmarks import card
-from benchmarks.card import Place, against_itself, judge, over_pacer, throughput
+from benchmarks.card import MeasurementSetup, against_itself, judge, over_pacer, throughput
 from benchmarks.correlation import correlate, populations
-from benchmarks.figures import Allowance, Figures
+from benchmarks.figures import FigureRows, TimeAllowance
 from tests.gpu.benches import measuring
 from tests.gpu.honest import Honest, authored_kernels
 from tests.gpu.rogues import load_rogues
 from workers.protocol import Device, Outcome, ShapeResult
 
 DEVICE = Device.parse("model:sm_90")
-PLACE = Place(DEVICE, measuring(DEVICE), 1, 1)
+PLACE = MeasurementSetup(DEVICE, measuring(DEVICE), 1, 1)
 
 
 def written(folder, name):
@@ -22,7 +22,7 @@ def written(folder, name):
 
 
 def test_a_file_is_whole_after_every_row(tmp_path):
-    figures = Figures(tmp_path, "some")
+    figures = FigureRows(tmp_path, "some")
     figures.add({"a": 1}, "one")
     assert written(tmp_path, "some")["rows"] == [{"a": 1}]
     figures.add({"a": 2}, "two")
@@ -34,8 +34,8 @@ def test_a_file_is_whole_after_every_row(tmp_path):
 
 
 def test_an_allowance_ends():
-    assert not Allowance(60.0).spent
-    assert Allowance(-1.0).spent
+    assert not TimeAllowance(60.0).spent
+    assert TimeAllowance(-1.0).spent
 
 
 def test_times_over_the_pacer_need_both():
@@ -46,7 +46,7 @@ def test_times_over_the_pacer_need_both():
 
 def test_judgements_of_several_cards_are_joined(tmp_path, monkeypatch):
     for lane, found in (("a", {"x": True, "y": False, "z": None}), ("b", {"y": True})):
-        figures = Figures(tmp_path / lane, "card_judgements")
+        figures = FigureRows(tmp_path / lane, "card_judgements")
         for kernel, as_expected in found.items():
             figures.add({"kind": "honest", "kernel": kernel, "as_expected": as_expected}, lane)
         figures.add({"kind": "rogue", "kernel": f"r{lane}", "as_expected": True}, lane)
@@ -73,8 +73,8 @@ def test_honest_texts_that_do_not_compile_are_no_kernels():
 @pytest.mark.slow
 def test_benches_judge_operators_beside_each_other(tmp_path):
     kernels = [authored_kernels()[f"{name}/seed"] for name in ("gelu", "swiglu", "softmax")]
-    figures = Figures(tmp_path, "card_judgements")
-    judge(kernels, Place(DEVICE, measuring(DEVICE), 2, 1, repeat=2), figures, 300.0)
+    figures = FigureRows(tmp_path, "card_judgements")
+    judge(kernels, MeasurementSetup(DEVICE, measuring(DEVICE), 2, 1, repeat=2), figures, 300.0)
     document = written(tmp_path, "card_judgements")
     assert {row["kernel"]: row["outcome"] for row in document["rows"]} == {each.name: "correct" for each in kernels}
     assert (document["benches"], document["counts"]["honest"]["as_expected"]) == (2, 2 * len(kernels))
@@ -84,7 +84,7 @@ def test_benches_judge_operators_beside_each_other(tmp_path):
 def test_judgements_and_what_follows_from_them(tmp_path):
     broken = Honest("gelu/broken", "gelu", "def gelu(x:\n")
     kernels = [load_rogues()["flag_memo"], authored_kernels()["gelu/seed"], broken]
-    figures = Figures(tmp_path, "card_judgements")
+    figures = FigureRows(tmp_path, "card_judgements")
     judge(kernels, PLACE, figures, 300.0)
     rows = written(tmp_path, "card_judgements")["rows"]
     assert [(row["kernel"], row["outcome"], row["as_expected"]) for row in rows] == [
@@ -93,7 +93,7 @@ def test_judgements_and_what_follows_from_them(tmp_path):
         ("gelu/broken", "syntax_error", False),
     ]
     assert written(tmp_path, "card_judgements")["counts"]["honest"] == {"rows": 2, "as_expected": 1, "not_judged": 0}
-    pace = Figures(tmp_path, "card_throughput")
+    pace = FigureRows(tmp_path, "card_throughput")
     throughput(figures.rows, pace)
     assert {(row["operator"], row["outcome"]) for row in pace.rows} == {
         ("gelu", "correct"),
@@ -106,7 +106,7 @@ def test_judgements_and_what_follows_from_them(tmp_path):
 
 @pytest.mark.slow
 def test_what_was_not_judged_for_want_of_time_is_said(tmp_path):
-    figures = Figures(tmp_path, "card_judgements")
+    figures = FigureRows(tmp_path, "card_judgements")
     judge([authored_kernels()["gelu/seed"]], PLACE, figures, -1.0)
     (row,) = figures.rows
     assert (row["outcome"], row["as_expected"], row["reason"]) == ("not_judged", None, "no time was left")
@@ -114,14 +114,14 @@ def test_what_was_not_judged_for_want_of_time_is_said(tmp_path):
 
 @pytest.mark.slow
 def test_a_seed_against_itself_where_nothing_is_raced(tmp_path):
-    figures = Figures(tmp_path, "card_throughput")
+    figures = FigureRows(tmp_path, "card_throughput")
     against_itself("gelu", 2, PLACE, figures, 300.0)
     assert [(row["operator"], row["repeats"], row["intervals_with_1"]) for row in figures.rows] == [("gelu", 2, 0)] * 2
 
 
 @pytest.mark.slow
 def test_predictions_correlate_with_themselves(tmp_path):
-    figures = Figures(tmp_path, "correlation")
+    figures = FigureRows(tmp_path, "correlation")
     correlate(figures, DEVICE, populations(["gelu"], 6), PLACE.command, 300.0, 1)
     document = written(tmp_path, "correlation")
     pooled = next(row for row in document["correlations"] if row["operator"] == "all")

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.defences import judge, orders, spread_of
-from benchmarks.figures import Allowance
+from benchmarks.figures import TimeAllowance
 from tests.gpu.contracts import operators
 from tests.gpu.honest import Honest
 from tests.gpu.judging import measure_job, trace_all
@@ -26,8 +26,8 @@ def test_a_seed_is_judged_again_and_again_and_a_rogue_not_at_all():
     traces = trace_all([seed, rogue], "sm_90", 1)
     jobs = [measure_job(kernel, next(traces.variants(kernel.name)), traces, MODEL) for kernel in (seed, rogue)]
     bench = ModelDevice(MODEL, "tester")
-    row = orders(bench, jobs[0], Allowance(0.0))
+    row = orders(bench, jobs[0], TimeAllowance(0.0))
     assert row["judged"] >= 3 and row["an_hour"] > 0 and row["mean_by_order_s"] == {}
     assert row["median_by_stage_s"]
     with pytest.raises(WorkerError, match="an honest kernel is refused"):
-        judge(bench, jobs[1], 1, Allowance(60.0))
+        judge(bench, jobs[1], 1, TimeAllowance(60.0))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import Lines, read_lines
+from benchmarks.figures import LineLog, read_lines
 from benchmarks.kernelbench_search import PREPARED, draw, entries_of, joined, prepare
-from benchmarks.searches import Lane, Notes, Terms
+from benchmarks.searches import CardQueue, RowLog, SearchTerms
 from service.coordinator import Coordinator
 from service.settings import Settings
 from tests.workers.kernelbench.problems import forward
@@ -59,10 +59,10 @@ async def test_problems_are_prepared_once_and_searched_for(tmp_path: Path):
     assert [row["seed"] for row in rows] == [True, False] and "random numbers" in rows[1]["reason"]
     entries = entries_of(rows, tmp_path / "folder")
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
-    terms = Terms(MODEL, 2, 60.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
+    terms = SearchTerms(MODEL, 2, 60.0, 150.0, 0, ("tune",), time.monotonic() + 500.0)
     try:
-        with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            await Lane(coordinator, terms, Notes(lines, terms.device)).run(entries)
+        with closing(LineLog(tmp_path / "rows.jsonl")) as lines:
+            await CardQueue(coordinator, terms, RowLog(lines, terms.device)).run(entries)
             told, _ = joined(rows, lines.rows)
     finally:
         await coordinator.close()

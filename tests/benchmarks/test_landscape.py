@@ -4,15 +4,15 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.figures import Allowance
-from benchmarks.landscape import File, Recording, Tracers, shapes_for
-from benchmarks.measurer import Measurer, Station
+from benchmarks.figures import TimeAllowance
+from benchmarks.landscape import LandscapeRecording, OperatorRecording, TracerPool, shapes_for
+from benchmarks.measurer import Measurer, MeasurerSlot
 from benchmarks.space import ladder, points, templates, written
 from service.emitters.tune import read as parameters_of
 from tests.gpu.contracts import operators
 from workers.errors import WorkerError
 from workers.landscape import pack, read
-from workers.protocol import Device, Outcome, Seat, ShapeRole
+from workers.protocol import CardShare, Device, Outcome, ShapeRole
 
 MODEL = Device.parse("model:sm_90")
 
@@ -61,22 +61,22 @@ def test_one_boundary_shape_is_traced_and_every_benchmark_shape_timed():
 
 def test_without_its_card_nothing_is_measured():
     with pytest.raises(WorkerError):
-        Measurer(Device.parse("h200"), Seat(63))
+        Measurer(Device.parse("h200"), CardShare(63))
 
 
 @pytest.fixture
 def tracers():
-    found = Tracers(1)
+    found = TracerPool(1)
     yield found
     found.close()
 
 
 def record(folder, supply, tracers, count=2):
-    file = File("softmax", folder / "softmax.jsonl")
-    with Station(MODEL) as station:
-        recording = Recording([file], [station], tracers, count)
+    file = OperatorRecording("softmax", folder / "softmax.jsonl")
+    with MeasurerSlot(MODEL) as station:
+        recording = LandscapeRecording([file], [station], tracers, count)
         recording.prepare()
-        recording.run(filter(recording.wanted, supply), 1, Allowance(200.0))
+        recording.run(filter(recording.wanted, supply), 1, TimeAllowance(200.0))
     return read(file.path), recording.counts
 
 

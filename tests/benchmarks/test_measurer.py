@@ -2,9 +2,9 @@
 
 import time
 
-from benchmarks.measurer import Station
+from benchmarks.measurer import MeasurerSlot
 from tests.workers.devices.kernels import PLAIN, job_for
-from workers.protocol import Device, Failure, Outcome, Report, TracedVariant
+from workers.protocol import Device, ExecutorFailure, Outcome, Report, TracedVariant
 
 MODEL = Device.parse("model:sm_90")
 ANSWERS_S = 60.0
@@ -22,13 +22,13 @@ def collect(station):
     found, end = {}, time.monotonic() + ANSWERS_S
     while station.waiting and time.monotonic() < end:
         for job, variant, answer, seconds in station.collect(0.1):
-            assert variant.bundle == job.bundle and (seconds is None) == isinstance(answer, Failure)
+            assert variant.bundle == job.bundle and (seconds is None) == isinstance(answer, ExecutorFailure)
             found[job.id] = answer, seconds
     return found
 
 
 def test_every_job_gets_its_answer():
-    with Station(MODEL) as station:
+    with MeasurerSlot(MODEL) as station:
         for job, variant in jobs("one", "two", "three"):
             station.send(job, variant)
         found = collect(station)
@@ -37,7 +37,7 @@ def test_every_job_gets_its_answer():
 
 
 def test_seconds_are_the_benchs_own_however_late_answers_are_collected():
-    with Station(MODEL) as station:
+    with MeasurerSlot(MODEL) as station:
         for job, variant in jobs("one", "two"):
             station.send(job, variant)
         time.sleep(LATE_S)
@@ -46,13 +46,13 @@ def test_seconds_are_the_benchs_own_however_late_answers_are_collected():
 
 
 def test_one_job_is_lost_with_the_process_and_the_others_are_done():
-    with Station(MODEL) as station:
+    with MeasurerSlot(MODEL) as station:
         for job, variant in jobs("one", "two", "three"):
             station.send(job, variant)
         first = station._measurer
         first._process.kill()
         found = collect(station)
         assert station._measurer is not first
-    lost = [name for name, (answer, _) in found.items() if isinstance(answer, Failure)]
+    lost = [name for name, (answer, _) in found.items() if isinstance(answer, ExecutorFailure)]
     assert len(lost) == 1 and "it is gone" in found[lost[0]][0].error
     assert found.keys() == {"one", "two", "three"}

@@ -6,7 +6,7 @@ import pytest
 
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
-from benchmarks.contenders import HillClimbing, Ours, embed
+from benchmarks.contenders import HillClimbing, KernelreefSearch, embed
 from benchmarks.curves import draw
 from benchmarks.efforts import evaluations_to
 from benchmarks.proof import (
@@ -20,7 +20,7 @@ from benchmarks.proof import (
     spaces,
     summaries,
 )
-from benchmarks.recorded_space import JOINT, Space, distance
+from benchmarks.recorded_space import JOINT, RecordedSpace, distance
 from tests.imagined import imagine
 
 EVALUATIONS = 40
@@ -90,7 +90,7 @@ def test_hill_climbing_goes_up_and_starts_anew(space):
 
 
 def test_hits_of_a_policy_that_aims_are_counted(space):
-    ours = Ours(space, 0, shares={"target_cell": 1.0})
+    ours = KernelreefSearch(space, 0, shares={"target_cell": 1.0})
     compete(ours, EVALUATIONS)
     assert 0 <= ours.hits <= ours.aimed and ours.aimed > 0
 
@@ -130,4 +130,4 @@ def test_a_space_without_its_seed_says_so(space, tmp_path):
     landscape = imagine(tmp_path, count=3)
     landscape.bundles.clear()
     with pytest.raises(ValueError, match="record longer"):
-        Space(landscape, Grid([DESCRIPTORS[name].axis for name in DEFAULT_AXES]))
+        RecordedSpace(landscape, Grid([DESCRIPTORS[name].axis for name in DEFAULT_AXES]))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import Lines, Row
-from benchmarks.searches import SHORTEST_S, Lane, Notes, Terms, left_of, seconds_for
-from benchmarks.suites import ANCHOR, Entry, Rates, floor_us, moved_bytes, rest
+from benchmarks.figures import LineLog, Row
+from benchmarks.searches import SHORTEST_S, CardQueue, RowLog, SearchTerms, left_of, seconds_for
+from benchmarks.suites import ANCHOR, CardRates, SuiteEntry, floor_us, moved_bytes, rest
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_catalogue, parse_operator
 from service.settings import Settings
@@ -28,7 +28,7 @@ def test_the_suites_hold_every_operator_once_or_at_several_shapes_of_its_contrac
 
 
 def test_floors_are_of_bytes_or_of_operations_whichever_take_longer():
-    rates = Rates(bytes_per_s=4e12, flops_per_s=800e12)
+    rates = CardRates(bytes_per_s=4e12, flops_per_s=800e12)
     assert floor_us(4_000_000, 0.0, rates) == pytest.approx(1.0)
     assert floor_us(4_000_000, 8e9, rates) == pytest.approx(10.0)
     product = next(entry for entry in ANCHOR if entry.operator == "matmul")
@@ -44,32 +44,32 @@ def test_time_is_shared_evenly_and_the_first_get_what_is_left():
 
 def test_rows_with_figures_are_not_searched_again(tmp_path: Path):
     first, second = ANCHOR[:2]
-    with closing(Lines(tmp_path / "anchor.jsonl")) as lines:
+    with closing(LineLog(tmp_path / "anchor.jsonl")) as lines:
         lines.add({"kind": "rates"})
         lines.add({"kind": "row", "row": first.key, "objective": 1.1})
         assert left_of(ANCHOR[:2], lines, measured=True) == [first, second]
         lines.add({"kind": "row", "row": first.key, "objective": 1.1, "reef_us": 20.0})
-    with closing(Lines(tmp_path / "anchor.jsonl")) as lines:
+    with closing(LineLog(tmp_path / "anchor.jsonl")) as lines:
         assert left_of(ANCHOR[:2], lines, measured=True) == [second]
 
 
 @pytest.mark.slow
 async def test_rows_are_searched_for_and_what_was_not_reached_is_said(tmp_path: Path):
-    entries = [Entry("rmsnorm", {"M": 64, "N": 256}), Entry("softmax", {"M": 64, "N": 256}), *ANCHOR[:1]]
+    entries = [SuiteEntry("rmsnorm", {"M": 64, "N": 256}), SuiteEntry("softmax", {"M": 64, "N": 256}), *ANCHOR[:1]]
     coordinator = await Coordinator.open(Settings(data_dir=tmp_path / "data", local_workers=1))
-    terms = Terms(Device.parse("model:sm_90"), 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
+    terms = SearchTerms(Device.parse("model:sm_90"), 3, 120.0, 300.0, 0, ("tune",), time.monotonic() + 550.0)
     compared = []
 
-    def compare(entry: Entry, graphs: Sequence[Graph], bundle: Bundle) -> Row:
+    def compare(entry: SuiteEntry, graphs: Sequence[Graph], bundle: Bundle) -> Row:
         compared.append((entry.operator, bool(graphs), bundle.target))
         return {"reef_us": 1.0}
 
     try:
-        with closing(Lines(tmp_path / "rows.jsonl")) as lines:
-            note = Notes(lines, terms.device)
-            await Lane(coordinator, terms, note, compare).run(entries[:2])
+        with closing(LineLog(tmp_path / "rows.jsonl")) as lines:
+            note = RowLog(lines, terms.device)
+            await CardQueue(coordinator, terms, note, compare).run(entries[:2])
             late = replace(terms, until=time.monotonic() + 1.0)
-            await Lane(coordinator, late, note).run(entries[2:])
+            await CardQueue(coordinator, late, note).run(entries[2:])
             rows = lines.rows
     finally:
         await coordinator.close()

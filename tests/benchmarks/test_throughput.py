@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from benchmarks.figures import Allowance, Figures, Lines
-from benchmarks.landscape import Tracers
-from benchmarks.measurer import Station
+from benchmarks.figures import FigureRows, LineLog, TimeAllowance
+from benchmarks.landscape import TracerPool
+from benchmarks.measurer import MeasurerSlot
 from benchmarks.space import points, written
 from benchmarks.throughput import (
     SHAPES,
-    Contest,
-    Flow,
-    Gauge,
-    Stretch,
+    CardUtilisation,
+    OperatorCase,
+    Phase,
+    Pipeline,
     contract,
     distinct,
     overall,
@@ -84,19 +84,19 @@ def test_rows_of_so_many_are_apart(counted):
 
 @pytest.mark.slow
 def test_what_was_judged_is_not_judged_again(tmp_path):
-    contest = Contest(operators()["rmsnorm"])
+    contest = OperatorCase(operators()["rmsnorm"])
     space = points(operators()["rmsnorm"], "sm_90")
     texts = [written(point, "sm_90") for point, _ in zip(space, range(2), strict=False)]
     counts = []
     for _ in range(2):
-        lines, tracers, gauge = Lines(tmp_path / "throughput.jsonl"), Tracers(1), Gauge(0)
-        with Station(MODEL) as station:
+        lines, tracers, gauge = LineLog(tmp_path / "throughput.jsonl"), TracerPool(1), CardUtilisation(0)
+        with MeasurerSlot(MODEL) as station:
             contest.prepare(tracers, "sm_90")
-            flow = Flow([station], tracers, lines, Figures(tmp_path, "throughput"), gauge)
+            flow = Pipeline([station], tracers, lines, FigureRows(tmp_path, "throughput"), gauge)
             before = len(lines.rows)
             flow.warm(contest)
             assert not station.waiting and len(lines.rows) == before
-            flow.run(Stretch("both", contest, Allowance(120.0), 1), iter(texts))
+            flow.run(Phase("both", contest, TimeAllowance(120.0), 1), iter(texts))
         for part in (tracers, gauge, lines):
             part.close()
         counts.append(sum(row["kind"] == "verdict" for row in lines.rows))

@@ -10,9 +10,9 @@ import pytest
 from archive.records import SearchState
 from archive.store import Store, migrate
 from benchmarks import chaos
-from benchmarks.chaos import COORDINATORS, Scene, audit, finish, hand_over_s
-from service.judging.finals import FINALISTS
-from service.judging.jobs import FINAL
+from benchmarks.chaos import COORDINATORS, ChaosCluster, audit, finish, hand_over_s
+from service.evaluation.finalists import FINALISTS
+from service.evaluation.jobs import FINAL
 from tests.archive.samples import new_report, stored_candidate, stored_search
 from tests.postgres import find_binaries, find_unprivileged
 from tests.service import records
@@ -38,7 +38,7 @@ def folder() -> Iterator[Path]:
 
 
 async def test_where_a_coordinator_is_killed_another_goes_on(folder: Path) -> None:
-    scene = Scene(folder, worker_hosts=1, pause_ms=20)
+    scene = ChaosCluster(folder, worker_hosts=1, pause_ms=20)
     try:
         store = await scene.open()
         took_s = await hand_over_s(scene, store, "handed", BUDGET)

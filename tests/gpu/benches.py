@@ -10,17 +10,17 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from workers.benches import Bench
-from workers.errors import BenchDied, WorkerError
+from workers.errors import ExecutorDied, WorkerError
+from workers.executor_client import ExecutorClient
 from workers.protocol import (
     FIRST_CARD,
     Answer,
+    CardShare,
     ConfirmJob,
     Device,
-    Failure,
+    ExecutorFailure,
     FinalJob,
     MeasureJob,
-    Seat,
     TraceJob,
     bundle_of,
 )
@@ -35,7 +35,7 @@ TRACE = (*BENCH, "trace")
 Job = TraceJob | MeasureJob | ConfirmJob | FinalJob
 
 
-def measuring(device: Device, seat: Seat = FIRST_CARD, data: Path | None = None) -> tuple[str, ...]:
+def measuring(device: Device, seat: CardShare = FIRST_CARD, data: Path | None = None) -> tuple[str, ...]:
     """What starts a bench that measures; `data` is where it keeps baselines; if None every confirm measures them."""
     command = (*BENCH, "measure", "--device", device.name)
     if device.measures:
@@ -54,7 +54,7 @@ class Served:
     def __init__(self, command: Sequence[str], patience_s: float = PATIENCE_S) -> None:
         self._command = command
         self._patience_s = patience_s
-        self._bench: Bench | None = None
+        self._bench: ExecutorClient | None = None
 
     def __enter__(self) -> "Served":
         with suppress(WorkerError):
@@ -65,7 +65,7 @@ class Served:
         self.close()
 
     def ask(self, job: Job, then: Job | None = None) -> Answer:
-        """Have it do a job, and prepare the one that comes then; a `Failure` where the machine failed."""
+        """Have it do a job, and prepare the one that comes then; a `ExecutorFailure` where the machine failed."""
         try:
             if self._bench is None:
                 self._bench = _started(self._command)
@@ -74,7 +74,7 @@ class Served:
             return _asked(self._bench, job, self._patience_s)
         except WorkerError as error:
             self.close()
-            return Failure(error=f"{type(error).__name__}: {error}", transient=True)
+            return ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=True)
 
     def close(self) -> None:
         """End it. Idempotent."""
@@ -97,7 +97,7 @@ class Team:
         self._benches: list[Served] = []
 
     def ask(self, job: Job) -> Answer:
-        """Have this thread's bench do a job; a `Failure` where the machine failed."""
+        """Have this thread's bench do a job; a `ExecutorFailure` where the machine failed."""
         if not hasattr(self._mine, "bench"):
             self._mine.bench = self._hire()
             self._benches.append(self._mine.bench)
@@ -138,19 +138,19 @@ def answers(
             team.close()
 
 
-def _started(command: Sequence[str]) -> Bench:
-    bench, until = Bench(command), time.monotonic() + WARM_S
+def _started(command: Sequence[str]) -> ExecutorClient:
+    bench, until = ExecutorClient(command), time.monotonic() + WARM_S
     while bench.ready(LOOK_S) is None:
         if time.monotonic() > until:
             bench.kill()
-            raise BenchDied(f"a bench was not ready after {WARM_S:g} s")
+            raise ExecutorDied(f"a bench was not ready after {WARM_S:g} s")
     return bench
 
 
-def _asked(bench: Bench, job: Job, patience_s: float) -> Answer:
+def _asked(bench: ExecutorClient, job: Job, patience_s: float) -> Answer:
     bench.send(job)
     until = time.monotonic() + patience_s
     while (answer := bench.poll(LOOK_S)) is None:
         if time.monotonic() > until:
-            raise BenchDied(f"a bench gave no answer in {patience_s:g} s")
+            raise ExecutorDied(f"a bench gave no answer in {patience_s:g} s")
     return answer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from service.emitters import Brief, Parent, Trial
+from service.emitters import EmitterTrial, Parent, ProposalContext
 from service.emitters.rules import RULES
 from service.emitters.tune import Tune
 from service.operators.sources import digest
@@ -126,13 +126,15 @@ def _from_liger() -> Iterator[Honest]:
 def tunings(operator: Operator, source: str, count: int, chance: str) -> list[str]:
     """Other values for the parameters of a source, each move new; fewer than `count` where there are no more."""
     rng = random.Random(f"tune {chance}")
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[EmitterTrial, ...] = ()
     found = []
     for _ in range(count):
         parent = Parent("", source)
-        proposal = asyncio.run(Tune().propose(Brief(operator.model_dump(mode="json"), TARGET, (parent,), trials, rng)))
+        proposal = asyncio.run(
+            Tune().propose(ProposalContext(operator.model_dump(mode="json"), TARGET, (parent,), trials, rng))
+        )
         if proposal is None:
             break
-        trials = (Trial(proposal.note, "correct", 1.0, ()), *trials)
+        trials = (EmitterTrial(proposal.note, "correct", 1.0, ()), *trials)
         found.append(proposal.source)
     return found

@@ -17,7 +17,7 @@ from workers.protocol import (
     Answer,
     Bundle,
     Device,
-    Failure,
+    ExecutorFailure,
     Graph,
     MeasureJob,
     Outcome,
@@ -62,7 +62,9 @@ class Traces:
         """Take in what came of one job."""
         kind, _, operator = name.partition(" of ")
         if not isinstance(answer, TraceReport):
-            self.failures[name] = answer.error if isinstance(answer, Failure) else f"it answered '{answer.kind}'"
+            self.failures[name] = (
+                answer.error if isinstance(answer, ExecutorFailure) else f"it answered '{answer.kind}'"
+            )
         elif kind == "reference" and answer.outcome is Outcome.CORRECT:
             self.graphs[operator] = answer.graphs
         elif kind == "pacer" and answer.variants and answer.variants[0].bundle is not None:

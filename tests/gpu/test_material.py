@@ -10,7 +10,7 @@ from tests.gpu.contracts import operators, shapes_of
 from tests.gpu.honest import authored_kernels, honest_kernels
 from tests.gpu.judging import measure_job, trace_all, trace_job
 from tests.gpu.predicted import assert_accepted, judge_on_model
-from workers.protocol import Device, Failure, ShapeRole
+from workers.protocol import Device, ExecutorFailure, ShapeRole
 
 
 def test_there_are_many_honest_kernels_of_every_operator_and_no_two_are_alike():
@@ -38,7 +38,7 @@ def test_a_bench_that_is_lost_is_a_failure_and_is_replaced():
     with Served(("false",)) as bench:
         job = trace_job("gelu", "gelu", None)
         first, second = bench.ask(job), bench.ask(job)
-    assert isinstance(first, Failure) and isinstance(second, Failure)
+    assert isinstance(first, ExecutorFailure) and isinstance(second, ExecutorFailure)
     assert "BenchDied" in first.error
 
 

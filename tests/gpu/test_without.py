@@ -15,7 +15,7 @@ from tests.gpu.runner.card import on_card
 from tests.workers.rogues import without
 from workers.checks import CHECKS
 from workers.devices import CudaDevice
-from workers.devices.crew import CardFailed
+from workers.devices.card_processes import CardFailed
 from workers.protocol import MEASURED_DEADLINE_S, Device, MeasureJob, Outcome, Report
 
 VALUES = frozenset({"special_values", "error_ratio", "bias"})

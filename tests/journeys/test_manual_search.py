@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from service.analysis.trajectories import Trajectory
 from service.operators.catalogue import load_catalogue
-from service.telling.trajectories import Trajectory
 
 pytestmark = pytest.mark.timeout(600)
 REEF = (sys.executable, "-c", "from service.cli import main; main()")

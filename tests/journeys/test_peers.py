@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.llm import BACKENDS, Backend, PermanentFailure, Prompt, TransientFailure
-from service.llm.options import Key, Price, Surroundings
+from service.llm import BACKENDS, Backend, LlmPrompt, PermanentFailure, TransientFailure
+from service.llm.options import ApiKey, BackendContext, PriceOptions
 from tests.service.inquiry import inquiry
 
 pytestmark = pytest.mark.slow
@@ -50,8 +50,8 @@ class Peer:
         """One of our backends that calls it."""
         base = f"{self.url}/v1" if kind == "openai" else self.url
         options = BACKENDS[kind].options.model_validate({"kind": kind, "base_url": base, "model": model})
-        price = Price(input_usd_per_mtok=1.0, output_usd_per_mtok=1.0)
-        return BACKENDS[kind].make(options, Surroundings(Path(), Key(key or self.key), price))
+        price = PriceOptions(input_usd_per_mtok=1.0, output_usd_per_mtok=1.0)
+        return BACKENDS[kind].make(options, BackendContext(Path(), ApiKey(key or self.key), price))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def wait_for(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_an_answer_with_its_counts(peer: Peer, kind: str) -> None:
     backend = peer.backend(kind, "good")
-    completion = await backend.complete(Prompt("You write kernels.", "Make it faster."))
+    completion = await backend.complete(LlmPrompt("You write kernels.", "Make it faster."))
     assert completion.text == TEXT
     assert completion.input_tokens > 0
     assert completion.output_tokens > 0
@@ -105,7 +105,7 @@ async def test_an_answer_with_its_counts(peer: Peer, kind: str) -> None:
 async def test_trouble_that_passes(peer: Peer, kind: str, model: str) -> None:
     backend = peer.backend(kind, model)
     with pytest.raises(TransientFailure) as caught:
-        await backend.complete(Prompt("", "x"))
+        await backend.complete(LlmPrompt("", "x"))
     assert not caught.value.paid
     await backend.close()
 
@@ -115,7 +115,7 @@ async def test_trouble_that_passes(peer: Peer, kind: str, model: str) -> None:
 async def test_trouble_that_stays(peer: Peer, kind: str, model: str, key: str | None) -> None:
     backend = peer.backend(kind, model, key)
     with pytest.raises(PermanentFailure) as caught:
-        await backend.complete(Prompt("", "x"))
+        await backend.complete(LlmPrompt("", "x"))
     assert peer.key not in caught.value.detail
     await backend.close()
 

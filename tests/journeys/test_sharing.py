@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.records import Candidate
+from archive.records import CandidateRecord
 from archive.store import Store
-from service.judging.jobs import FINAL
+from service.evaluation.jobs import FINAL
 from service.operators.catalogue import load_catalogue
 from tests.journeys.small import small_operator
 from workers.protocol import Report
@@ -27,7 +27,7 @@ def search(spec: Path, data: Path) -> str:
     return str(json.loads(done.stdout)["search"])
 
 
-async def judged(store: Store, search: str) -> tuple[list[Candidate], list[Report], list[Report]]:
+async def judged(store: Store, search: str) -> tuple[list[CandidateRecord], list[Report], list[Report]]:
     """Candidates of a search in their order, the one judgement of each, and the examinations of finalists."""
     candidates = (await store.candidates.list(search))[::-1]
     documents = [await store.reports.of_candidate(candidate.id) for candidate in candidates]

@@ -13,7 +13,7 @@ from service.operators.catalogue import load_catalogue, load_operator
 from service.operators.shapes import all_shapes
 from workers.protocol import Outcome, ShapeRole, TraceJob
 from workers.targets import TARGETS
-from workers.tracing import trace
+from workers.trace_job import trace
 
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "examples" / "my_op"

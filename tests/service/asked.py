@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from archive.records import Exchange, ExchangeState, NewSearch, Reply, Search, SearchState
-from service.asking.exchanges import Asking
-from service.llm import Completion, Prompt, Replay
-from service.searching.evolution import Evolution
-from service.searching.flow import Limits
+from archive.records import Exchange, ExchangeState, LlmReply, NewSearch, SearchRecord, SearchState
+from service.llm import Completion, LlmPrompt, Replay
+from service.llm_gateway.gateway import LlmGateway
+from service.scheduler.backpressure import CandidateLimits
+from service.scheduler.evolution import Evolution
 from tests.service import records
 from tests.service.workbench import Workbench
 
@@ -39,7 +39,7 @@ class Asked:
     """A workbench, and whoever answers."""
 
     bench: Workbench
-    asking: Asking
+    asking: LlmGateway
     folder: Path
 
     @classmethod
@@ -47,8 +47,8 @@ class Asked:
         """Open an archive in `folder`; opening again is a restart."""
         (folder / "backends.toml").write_text(BACKENDS)
         bench = await Workbench.open(folder, redis_url, in_flight=in_flight)
-        asking = Asking(bench.store, folder)
-        limits = Limits(per_search=in_flight, per_owner=100, in_all=100)
+        asking = LlmGateway(bench.store, folder)
+        limits = CandidateLimits(per_search=in_flight, per_owner=100, in_all=100)
         bench.evolution = Evolution(bench.store, bench.dispatcher, bench.events, limits=limits, ask=asking)
         return cls(bench, asking, folder)
 
@@ -60,7 +60,7 @@ class Asked:
 
     async def begin(
         self, *, backend: str = "manual", terms: dict[str, object] | None = None, **changes: object
-    ) -> Search:
+    ) -> SearchRecord:
         """Start a search that asks one backend."""
         llm = {"backends": [backend], "strategies": ["improve"], **(terms or {})}
         values = {"emitters": ("llm",), "state": SearchState.PREPARING, "llm": llm, **changes}
@@ -72,27 +72,29 @@ class Asked:
         await self.bench.evolution.sweep(search)
         return search
 
-    async def waiting(self, search: Search) -> list[Exchange]:
+    async def waiting(self, search: SearchRecord) -> list[Exchange]:
         """Prompts that wait for an answer, oldest first."""
         store = self.bench.store
         found = await store.exchanges.list(search=search.id, state=ExchangeState.WAITING, oldest_first=True)
         return [await store.exchanges.get(item.id) for item in found]
 
-    async def answer(self, search: Search, say: Callable[[Exchange], str]) -> int:
+    async def answer(self, search: SearchRecord, say: Callable[[Exchange], str]) -> int:
         """Answer all prompts that wait; how many there were."""
         found = await self.waiting(search)
         for exchange in found:
-            await self.asking.answering.answer(exchange.id, "tester", Reply(say(exchange), "person", 0, 0, None))
+            await self.asking.answering.answer(exchange.id, "tester", LlmReply(say(exchange), "person", 0, 0, None))
         return len(found)
 
-    async def step(self, search: Search) -> Search:
+    async def step(self, search: SearchRecord) -> SearchRecord:
         """One tick, and the worker's answers."""
         await self.bench.evolution.tick()
         await asyncio.to_thread(self.bench.work)
         await asyncio.sleep(0.02)
         return await self.bench.store.searches.get(search.id)
 
-    async def run(self, search: Search, say: Callable[[Exchange], str] | None = None, *, rounds: int = 300) -> Search:
+    async def run(
+        self, search: SearchRecord, say: Callable[[Exchange], str] | None = None, *, rounds: int = 300
+    ) -> SearchRecord:
         """Go on until the search ends or pauses."""
         for _ in range(rounds):
             search = await self.step(search)
@@ -102,17 +104,17 @@ class Asked:
                 await self.answer(search, say)
         raise AssertionError(f"the search is still {search.state} after {rounds} rounds")
 
-    async def record(self, search: Search) -> int:
+    async def record(self, search: SearchRecord) -> int:
         """Write a search's exchanges into the recording; how many there were."""
         replay, store = Replay(self.folder / "recording.jsonl"), self.bench.store
         found = await store.exchanges.list(search=search.id, limit=1000, oldest_first=True)
         for item in found:
             exchange = await store.exchanges.get(item.id)
-            prompt = Prompt(exchange.system, exchange.user, exchange.max_tokens)
+            prompt = LlmPrompt(exchange.system, exchange.user, exchange.max_tokens)
             await replay.record(prompt, Completion(exchange.text or "", exchange.model, 0, 0, None))
         return len(found)
 
-    async def history(self, search: Search) -> list[tuple[int, str, str, str | None, float | None]]:
+    async def history(self, search: SearchRecord) -> list[tuple[int, str, str, str | None, float | None]]:
         """What a search proposed, and what came of it, in order."""
         found = await self.bench.store.candidates.list(search.id, limit=1000)
         return [(item.ordinal, item.source, item.note, item.outcome, item.objective) for item in reversed(found)]

@@ -6,12 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from archive.records import Host, Search, SearchState
-from service.hiring.hosts import Application, Hosts
+from archive.records import RemoteWorker, SearchRecord, SearchState
+from service.fleet.remote_workers import JoinApplication, RemoteWorkers
 from tests.service.workbench import Answers, Workbench
 from workers.errors import Dismissed
 from workers.protocol import PROTOCOL_VERSION, AnyReport, Job
-from workers.queue import Credential, HostLessee, Lease, Lessee, Porter, QueueUnavailable, WorkerStatus
+from workers.queue import (
+    Lease,
+    LeaseBroker,
+    LeaseClient,
+    QueueCredential,
+    QueueUnavailable,
+    RemoteLeaseClient,
+    WorkerStatus,
+)
 
 JOINED: list["Guest"] = []
 """Guests to see off after a test."""
@@ -30,9 +38,9 @@ class Guest:
     """
 
     bench: Workbench
-    hosts: Hosts
+    hosts: RemoteWorkers
     id: str
-    lessee: HostLessee
+    lessee: RemoteLeaseClient
     answers: Answers
     twist: Callable[[Job, AnyReport], AnyReport] = lambda job, report: report
     took: list[Job] = field(default_factory=list)
@@ -40,12 +48,14 @@ class Guest:
 
     @classmethod
     async def join(cls, bench: Workbench, device: str | None, *, target: str | None = "sm_90") -> "Guest":
-        hosts = Hosts(bench.store, bench.dispatcher, Porter(bench.redis_url), bench.evolution.vetting, bench.events)
+        hosts = RemoteWorkers(
+            bench.store, bench.dispatcher, LeaseBroker(bench.redis_url), bench.evolution.vetting, bench.events
+        )
         admission = await hosts.join(application(device=device, target=target), None)
         address = f"redis://{bench.redis_url.rpartition('@')[2]}"
-        credential = Credential(admission.host.id, address, admission.password)
+        credential = QueueCredential(admission.host.id, address, admission.password)
         status = WorkerStatus(id=admission.host.id, target=target, device=device, seen=datetime.now(UTC))
-        lessee = HostLessee(credential, lambda: "revoked", status=status)
+        lessee = RemoteLeaseClient(credential, lambda: "revoked", status=status)
         JOINED.append(cls(bench, hosts, admission.host.id, lessee, bench.answers))
         return JOINED[-1]
 
@@ -81,7 +91,7 @@ class Guest:
         except Dismissed:
             self.dismissed = True
 
-    async def record(self) -> Host:
+    async def record(self) -> RemoteWorker:
         """How it stands, with all that was counted."""
         self.hosts._keep_at = 0.0
         await self.hosts.serve()
@@ -91,13 +101,13 @@ class Guest:
         """Have the trusted worker do what only it may do, and leave the rest to hosts."""
         bench = self.bench
         for device in bench.devices:
-            worker = Lessee(bench.redis_url, "w", target="sm_90", device=device)
+            worker = LeaseClient(bench.redis_url, "w", target="sm_90", device=device)
             worker._lanes = tuple(lane for lane in worker._lanes if lane.reserved or self.dismissed)
             while (lease := worker.lease(block_ms=0)) is not None:
                 worker.report(lease, bench.answers.to(lease.job))
             worker.depart()
 
-    async def run(self, search: Search, *, rounds: int = 60) -> Search:
+    async def run(self, search: SearchRecord, *, rounds: int = 60) -> SearchRecord:
         """Tick until a search ends; the trusted worker does nothing that the host may do."""
         for _ in range(rounds):
             await self.bench.evolution.tick()
@@ -114,5 +124,5 @@ def application(
     device: str | None = "model:sm_90",
     target: str | None = "sm_90",
     protocol_versions: tuple[int, ...] = (PROTOCOL_VERSION,),
-) -> Application:
-    return Application("rig", protocol_versions, target, device, {"triton": "3.7.1"}, 8, "pid")
+) -> JoinApplication:
+    return JoinApplication("rig", protocol_versions, target, device, {"triton": "3.7.1"}, 8, "pid")

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archive.records import Purse, Search
+from archive.records import BudgetRecord, SearchRecord
 from archive.store import Store
-from service.asking.exchanges import Asking
-from service.llm import Answer, Prompt, Purpose
-from service.steering.requests import LlmTerms
+from service.llm import LlmAnswer, LlmPrompt, Purpose
+from service.llm_gateway.gateway import LlmGateway
+from service.requests import LlmSettings
 from tests.archive.samples import stored_search
 from tests.archives import opened
 
-PROMPT = Prompt("You write kernels.", "Make it faster.", 100)
+PROMPT = LlmPrompt("You write kernels.", "Make it faster.", 100)
 FREE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0}
 
 
 @dataclass
 class Inquiry:
-    """One running `Asking` with a search of its own."""
+    """One running `LlmGateway` with a search of its own."""
 
     store: Store
-    asking: Asking
-    search: Search
+    asking: LlmGateway
+    search: SearchRecord
     folder: Path
 
-    async def ask(self, ordinal: int = 0, backend: str | None = None, **changes: Any) -> Answer:
+    async def ask(self, ordinal: int = 0, backend: str | None = None, **changes: Any) -> LlmAnswer:
         """Ask for one proposal of the search."""
         return await self.asking(changes.pop("prompt", PROMPT), purpose(self.search.id, ordinal, **changes), backend)
 
@@ -43,7 +43,7 @@ class Inquiry:
         return [exchange.state.value for exchange in found]
 
 
-def of(purse: Purse) -> tuple[int, int, float]:
+def of(purse: BudgetRecord) -> tuple[int, int, float]:
     return purse.calls, purse.tokens, purse.usd
 
 
@@ -78,9 +78,9 @@ async def inquiry(folder: Path, text: str = "", **terms: Any) -> AsyncIterator[I
     """Open an archive in a folder, with a search that may ask what the file and its terms allow."""
     configure(folder, text)
     async with opened(folder) as store:
-        asked = LlmTerms(**{"backends": ("local",), **terms}).model_dump(mode="json")
+        asked = LlmSettings(**{"backends": ("local",), **terms}).model_dump(mode="json")
         search = await stored_search(store, llm=asked)
-        asking = Asking(store, folder)
+        asking = LlmGateway(store, folder)
         try:
             yield Inquiry(store, asking, search, folder)
         finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 from uuid6 import uuid7
 
-from archive.records import NewCandidate, NewReport, NewSearch, NewVariant, Search, SearchState, Traced
+from archive.records import NewCandidate, NewReport, NewSearch, NewVariant, SearchRecord, SearchState, TraceOutcome
 from archive.store import Store
 from tests.service import records
 from workers.protocol import Device, Outcome, Provenance, Ratio, Trust
@@ -42,7 +42,9 @@ class Made:
 SEED = Made("seed", parents=(), emitter="seed", note="seed 0", readings={"num_warps": 8})
 
 
-async def stored(store: Store, made: Sequence[Made], state: SearchState = SearchState.DONE, **changes: Any) -> Search:
+async def stored(
+    store: Store, made: Sequence[Made], state: SearchState = SearchState.DONE, **changes: Any
+) -> SearchRecord:
     """A search with these candidates, in this order, the first one being the seed."""
     template = records.search(**{"id": str(uuid7()), **changes})
     operator = records.OPERATOR
@@ -56,12 +58,12 @@ async def stored(store: Store, made: Sequence[Made], state: SearchState = Search
     return await store.searches.set_state(search.id, state)
 
 
-def named(search: Search, name: str) -> str:
+def named(search: SearchRecord, name: str) -> str:
     """Id of a candidate of a search."""
     return f"{search.id}:{name}"
 
 
-async def _store(store: Store, search: Search, ordinal: int, made: Made) -> None:
+async def _store(store: Store, search: SearchRecord, ordinal: int, made: Made) -> None:
     id = named(search, made.name)
     await store.candidates.add(
         NewCandidate(
@@ -82,7 +84,7 @@ async def _store(store: Store, search: Search, ordinal: int, made: Made) -> None
     await store.candidates.judge(id, made.outcome.value, f"about {made.name}", None, objective)
 
 
-async def _report(store: Store, search: Search, ordinal: int, made: Made, time_us: float) -> None:
+async def _report(store: Store, search: SearchRecord, ordinal: int, made: Made, time_us: float) -> None:
     id = named(search, made.name)
     bundle = records.bundle(1 + ordinal)
     readings = [records.readings().model_copy(update=made.readings).model_dump(mode="json") for _ in records.SHAPES]
@@ -93,7 +95,7 @@ async def _report(store: Store, search: Search, ordinal: int, made: Made, time_u
         document=bundle.model_dump_json(),
         readings=tuple(readings),
     )
-    await store.candidates.save_trace(id, Traced(None, "", None, {}, (variant,)))
+    await store.candidates.save_trace(id, TraceOutcome(None, "", None, {}, (variant,)))
     for device in search.devices:
         report = records.report(
             dict.fromkeys(TIMED, time_us),

@@ -5,7 +5,7 @@ Emitters find nothing to change about these seeds, so a search ends when they ar
 
 import pytest
 
-from archive.records import Elite, PlacementRecord, Search
+from archive.records import EliteRecord, PlacementRecord, SearchRecord
 from tests.service import records
 from tests.service.workbench import Workbench
 
@@ -28,16 +28,16 @@ def plant(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> None:
     monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": seeds}))
 
 
-async def elites(bench: Workbench, search: Search) -> list[Elite]:
+async def elites(bench: Workbench, search: SearchRecord) -> list[EliteRecord]:
     """Who holds what."""
     return await bench.store.elites.list(search.id, DEVICE, search.axes_version)
 
 
-async def history(bench: Workbench, search: Search) -> list[PlacementRecord]:
+async def history(bench: Workbench, search: SearchRecord) -> list[PlacementRecord]:
     """Offers, oldest first."""
     return (await bench.store.elites.history(search.id, DEVICE))[::-1]
 
 
-async def outcomes(bench: Workbench, search: Search) -> list[str | None]:
+async def outcomes(bench: Workbench, search: SearchRecord) -> list[str | None]:
     """What became of the seeds, in their order."""
     return [candidate.outcome for candidate in (await bench.store.candidates.list(search.id))[::-1]]

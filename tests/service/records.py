@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from archive.records import Axis, Candidate, CandidateState, Elite, Search, SearchState
+from archive.records import AxisRecord, CandidateRecord, CandidateState, EliteRecord, SearchRecord, SearchState
 from workers.protocol import (
     Allocate,
     Buffer,
@@ -54,7 +54,7 @@ CUBIN = "c" * 64
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def search(**changes: object) -> Search:
+def search(**changes: object) -> SearchRecord:
     """A running search over `OPERATOR`."""
     values: dict[str, object] = {
         "id": "search-1",
@@ -62,7 +62,7 @@ def search(**changes: object) -> Search:
         "operator_name": OPERATOR.name,
         "devices": (DEVICE,),
         "emitters": ("tune", "rewrite"),
-        "axes": (Axis("num_warps", 6),),
+        "axes": (AxisRecord("num_warps", 6),),
         "axes_version": 1,
         "budget": 10,
         "seed": 0,
@@ -73,10 +73,10 @@ def search(**changes: object) -> Search:
         "created_at": NOW,
         "updated_at": NOW,
     }
-    return Search(**{**values, **changes})  # type: ignore[arg-type]
+    return SearchRecord(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def candidate(**changes: object) -> Candidate:
+def candidate(**changes: object) -> CandidateRecord:
     """A queued candidate of `search()`."""
     values: dict[str, object] = {
         "id": "candidate-1",
@@ -94,10 +94,10 @@ def candidate(**changes: object) -> Candidate:
         "line": None,
         "created_at": NOW,
     }
-    return Candidate(**{**values, **changes})  # type: ignore[arg-type]
+    return CandidateRecord(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def elite(**changes: object) -> Elite:
+def elite(**changes: object) -> EliteRecord:
     """The holder of cell 2."""
     values: dict[str, object] = {
         "search": "search-1",
@@ -117,7 +117,7 @@ def elite(**changes: object) -> Elite:
         "revision": 1,
         "placed_at": NOW,
     }
-    return Elite(**{**values, **changes})  # type: ignore[arg-type]
+    return EliteRecord(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def report(times_us: dict[str, float], **changes: object) -> Report:

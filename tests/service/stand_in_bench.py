@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.service import records
 from tests.service.workbench import Answers, bundle_of
-from workers.protocol import JOB, Ready, TraceJob
+from workers.protocol import JOB, ExecutorReady, TraceJob
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     )
     with notes.open("a") as file:
         file.write(" ".join(sys.argv[2:]) + "\n")
-    sys.stdout.write(Ready(jail="none").model_dump_json() + "\n")
+    sys.stdout.write(ExecutorReady(jail="none").model_dump_json() + "\n")
     sys.stdout.flush()
     for line in sys.stdin:
         job = JOB.validate_json(line)

@@ -27,19 +27,19 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode, checks
 from starlette.types import Message
 
-from archive.errors import Unavailable
+from archive.errors import DatabaseUnavailable
 from archive.store import Store, migrate
-from service.api.document import Stated, stated
-from service.api.heads import server_options
+from service.api.header_timeout import server_options
+from service.api.openapi import RouteRequirements, stated
 from service.api.paging import encode
 from service.app import MAX_HEAD_BYTES, create_app, listen, require_admin, serve, settle_memory, tls_files
 from service.embedded import EmbeddedServer
-from service.errors import BadInput
+from service.errors import InvalidInput
+from service.security.access_policy import AccessPolicy, LoginPolicy
+from service.security.allowed_hosts import AllowedHosts
 from service.security.authentication import Authentication, issue
 from service.security.certificates import certified
 from service.security.credentials import PATTERN
-from service.security.doors import Doors, Login
-from service.security.hosts import Hosts
 from service.security.scopes import EVERY_SCOPE, Scope
 from service.settings import Settings
 from tests.postgres import empty_database
@@ -75,7 +75,7 @@ HOST = "reef.example"
 async def locked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FastAPI]:
     """A running app that needs a login."""
     folder = tmp_path_factory.mktemp("reef")
-    doors = Doors(Login.ALWAYS, Hosts(frozenset({HOST})))
+    doors = AccessPolicy(LoginPolicy.ALWAYS, AllowedHosts(frozenset({HOST})))
     async with EmbeddedServer(folder / "redis") as server:
         app = create_app(Settings(data_dir=folder, redis_url=server.url, local_workers=0), doors)
         async with app.router.lifespan_context(app):
@@ -90,7 +90,7 @@ async def tokens(locked: FastAPI) -> dict[Scope | None, str]:
     return made | {None: (await issue(store, "nothing", set()))[1]}
 
 
-def address_of(route: Stated) -> str:
+def address_of(route: RouteRequirements) -> str:
     """An address that a route answers, about nothing that is there."""
     path = route.path
     for name in ("id", "pin", "hint", "entry", "exchange", "worker", "candidate"):
@@ -98,7 +98,7 @@ def address_of(route: Stated) -> str:
     return path.replace("{cell}", "0").replace("{name}", "none").replace("{", "").replace("}", "")
 
 
-async def status_of(app: FastAPI, route: Stated, token: str | None) -> int:
+async def status_of(app: FastAPI, route: RouteRequirements, token: str | None) -> int:
     """The status of an answer, without waiting for its end: a stream has none."""
     path = address_of(route)
     headers = [(b"host", HOST.encode()), (b"content-type", b"application/json")]
@@ -146,7 +146,7 @@ def test_every_route_says_who_may_use_it() -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_route_is_open_to_its_scope_and_no_other(
-    locked: FastAPI, tokens: dict[Scope | None, str], route: Stated
+    locked: FastAPI, tokens: dict[Scope | None, str], route: RouteRequirements
 ) -> None:
     is_open = (route.method, route.path) in OPEN
     assert (await status_of(locked, route, None) == 401) != is_open or route.path == "/login"
@@ -164,7 +164,7 @@ CHANGES = [route for route in ROUTES if route.method not in ("GET", "HEAD") and 
 @pytest.mark.parametrize("route", CHANGES, ids=lambda route: f"{route.method} {route.path}")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_whatever_changes_something_is_in_the_audit_log(
-    locked: FastAPI, tokens: dict[Scope | None, str], route: Stated
+    locked: FastAPI, tokens: dict[Scope | None, str], route: RouteRequirements
 ) -> None:
     """Both who may and who may not: nothing that would change something goes unseen."""
     store = locked.state.coordinator.store
@@ -247,13 +247,13 @@ def wait_until_up(process: "subprocess.Popen[bytes]", address: str) -> None:
 async def test_what_fails_at_the_start_is_raised(tmp_path: Path) -> None:
     nowhere = Settings(database_url="postgresql+psycopg://reef@127.0.0.1:1/reef", data_dir=tmp_path)
     shown: list[str] = []
-    with pytest.raises(Unavailable):
+    with pytest.raises(DatabaseUnavailable):
         await serve(nowhere, "127.0.0.1", 0, shown.append)
-    with pytest.raises(BadInput, match=r"127\.0\.0\.1"):
+    with pytest.raises(InvalidInput, match=r"127\.0\.0\.1"):
         await serve(nowhere, "", 0, shown.append)
-    with pytest.raises(BadInput, match="no certificate with its key"):
+    with pytest.raises(InvalidInput, match="no certificate with its key"):
         await serve(Settings(data_dir=tmp_path, tls_certificate=tmp_path / "none"), "127.0.0.1", 0, shown.append)
-    with pytest.raises(BadInput, match="REEF_TLS_CERTIFICATE too"):
+    with pytest.raises(InvalidInput, match="REEF_TLS_CERTIFICATE too"):
         tls_files(Settings(tls_key=tmp_path / "key.pem"))
     assert shown == []
 
@@ -267,7 +267,7 @@ def test_what_stays_is_no_business_of_the_garbage_collector() -> None:
 
 
 def test_a_port_that_is_taken_is_said() -> None:
-    with listen("127.0.0.1", 0) as taken, pytest.raises(BadInput, match="cannot listen on localhost") as caught:
+    with listen("127.0.0.1", 0) as taken, pytest.raises(InvalidInput, match="cannot listen on localhost") as caught:
         listen("localhost", taken.getsockname()[1])
     assert caught.value.field == "host"
 
@@ -293,7 +293,7 @@ async def test_a_service_that_nobody_could_administer_does_not_start(store: Stor
     await require_admin(store, shown.append)
     (token,) = await store.tokens.list()
     await store.tokens.revoke(token.id)
-    with pytest.raises(BadInput, match="reef token create --scope admin"):
+    with pytest.raises(InvalidInput, match="reef token create --scope admin"):
         await require_admin(store, shown.append)
     await issue(store, "second", {Scope.ADMIN})
     await require_admin(store, shown.append)

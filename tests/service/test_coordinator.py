@@ -11,10 +11,10 @@ from archive.descriptors import DEFAULT_AXES
 from archive.records import SearchState
 from service.coordinator import Coordinator
 from service.embedded import EmbeddedServer
-from service.errors import BadInput, Conflict, NotFound
+from service.errors import Conflict, InvalidInput, NotFound
+from service.requests import SearchRequest
 from service.settings import Settings
-from service.steering.requests import SearchRequest
-from workers.queue import Lessee
+from workers.queue import LeaseClient
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ SEEDLESS = {
 async def test_what_cannot_be_right_names_its_field(
     coordinator: Coordinator, wrong: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInput) as caught:
         await coordinator.submit(SearchRequest.model_validate({"operator": "rmsnorm", **wrong}))
     assert caught.value.field == field
     assert await coordinator.store.searches.list() == []
@@ -85,13 +85,13 @@ async def test_a_search_is_stored_with_its_shapes_and_its_reference_is_asked_for
 async def test_a_search_on_a_card_says_that_nobody_serves_it(
     coordinator: Coordinator, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.hiring.served.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
     search = await coordinator.submit(SearchRequest(operator="softmax", devices=("h200", "model:sm_90")))
     assert await coordinator.served.lacking(search) == ["h200", "model:sm_90"]
     assert await queued(coordinator) == 1
     judges = [f"a worker that judges on {device}" for device in ("h200", "model:sm_90")]
     assert await coordinator.waits_for(search) == [*judges, "a worker that traces for sm_90"]
-    worker = Lessee(redis_url, "w", device="h200")
+    worker = LeaseClient(redis_url, "w", device="h200")
     worker.announce()
     assert await coordinator.served.lacking(search) == ["model:sm_90"]
     assert await coordinator.waits_for(search) == [judges[1], "a worker that traces for sm_90"]

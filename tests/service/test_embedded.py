@@ -22,7 +22,7 @@ from redis.retry import Retry
 
 from service import embedded
 from service.embedded import EmbeddedServer, server_program
-from service.errors import BadInput, Conflict, Unavailable
+from service.errors import Conflict, InvalidInput, Unavailable
 from service.security.certificates import certified
 from service.tasks import end
 from tests.service.security.test_certificates import made
@@ -226,7 +226,7 @@ async def test_workers_elsewhere_find_it_behind_tls_and_need_a_password(tmp_path
         async with Redis(host="localhost", port=port, socket_timeout=5) as plain:
             with pytest.raises(RedisError):
                 await plain.ping()
-        with pytest.raises(BadInput, match=f"cannot listen on port {port}"):
+        with pytest.raises(InvalidInput, match=f"cannot listen on port {port}"):
             async with EmbeddedServer(tmp_path / "other", public=f"rediss://reef.example:{port}", tls=tls):
                 pytest.fail("it started")
 
@@ -239,6 +239,6 @@ async def test_on_this_machine_its_port_may_be_chosen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["rediss://reef.example:6380", "redis://reef.example:6380", "redis://0.0.0.0:6380"])
 def test_an_address_that_it_cannot_serve_is_refused(tmp_path: Path, address: str) -> None:
-    with pytest.raises(BadInput, match="by TLS alone") as caught:
+    with pytest.raises(InvalidInput, match="by TLS alone") as caught:
         EmbeddedServer(tmp_path, public=address)
     assert caught.value.field == "worker_redis_url"

@@ -6,13 +6,13 @@ from datetime import UTC
 import pytest
 
 from service.events import (
-    Announcement,
     CandidateJudged,
     ElitePromoted,
     Event,
-    Events,
-    Reread,
+    EventBus,
+    PublishedEvent,
     SearchChanged,
+    StreamReset,
 )
 
 RUNNING = SearchChanged(search="a", state="running")
@@ -20,14 +20,14 @@ DONE = SearchChanged(search="a", state="done")
 OTHER = SearchChanged(search="b", state="running")
 
 
-async def read_all(events: Events, search: str | None = None, after: str | None = None) -> list[Announcement]:
+async def read_all(events: EventBus, search: str | None = None, after: str | None = None) -> list[PublishedEvent]:
     """Everything that a watch yields until the bus is closed."""
     return [announcement async for announcement in events.subscribe(search, after=after)]
 
 
 async def watching(
-    events: Events, search: str | None = None, after: str | None = None
-) -> "asyncio.Task[list[Announcement]]":
+    events: EventBus, search: str | None = None, after: str | None = None
+) -> "asyncio.Task[list[PublishedEvent]]":
     """A watch that has begun."""
     before = events.watchers
     task = asyncio.create_task(read_all(events, search, after))
@@ -36,41 +36,41 @@ async def watching(
     return task
 
 
-def said(announcements: list[Announcement]) -> list[Event]:
+def said(announcements: list[PublishedEvent]) -> list[Event]:
     return [announcement.event for announcement in announcements]
 
 
 async def test_a_watch_begins_with_a_reread_and_follows_in_order() -> None:
-    events = Events()
+    events = EventBus()
     events.publish(RUNNING)
     task = await watching(events)
     events.publish(OTHER)
     events.publish(DONE)
     events.close()
-    assert said(await task) == [Reread(), OTHER, DONE]
+    assert said(await task) == [StreamReset(), OTHER, DONE]
 
 
 async def test_a_watch_of_one_search_hears_of_that_one_only() -> None:
-    events = Events()
+    events = EventBus()
     task = await watching(events, "a")
     judged = CandidateJudged(search="a", candidate="c", ordinal=0, emitter="tune", outcome="correct", objective=1.5)
     promoted = ElitePromoted(search="b", device="model:sm_90", cell=3, candidate="d", objective=2.0, placement="new")
     for event in (OTHER, judged, promoted, DONE):
         events.publish(event)
     events.close()
-    assert said(await task) == [Reread(), judged, DONE]
+    assert said(await task) == [StreamReset(), judged, DONE]
 
 
 async def test_every_watcher_gets_every_event() -> None:
-    events = Events()
+    events = EventBus()
     tasks = [await watching(events) for _ in range(3)]
     events.publish(RUNNING)
     events.close()
-    assert [said(await task) for task in tasks] == [[Reread(), RUNNING]] * 3
+    assert [said(await task) for task in tasks] == [[StreamReset(), RUNNING]] * 3
 
 
 async def test_a_watch_resumes_after_the_last_event_seen() -> None:
-    events = Events()
+    events = EventBus()
     first = await watching(events)
     for event in (RUNNING, OTHER, DONE):
         events.publish(event)
@@ -85,34 +85,34 @@ async def test_a_watch_resumes_after_the_last_event_seen() -> None:
 
 @pytest.mark.parametrize("after", ["", "nonsense", "0-0", "00000000-1", "9" * 5000, "\x00-\u0661"])
 async def test_an_unknown_id_asks_for_a_reread(after: str) -> None:
-    events = Events()
+    events = EventBus()
     events.publish(RUNNING)
     events.close()
-    assert said(await read_all(events, after=after)) == [Reread()]
+    assert said(await read_all(events, after=after)) == [StreamReset()]
 
 
 async def test_an_id_older_than_the_history_asks_for_a_reread() -> None:
-    events = Events(history=2)
+    events = EventBus(history=2)
     task = await watching(events)
     for event in (RUNNING, OTHER, DONE, DONE):
         events.publish(event)
     events.close()
     seen = await task
-    assert said(await read_all(events, after=seen[1].id)) == [Reread()]
+    assert said(await read_all(events, after=seen[1].id)) == [StreamReset()]
     assert said(await read_all(events, after=seen[3].id)) == [DONE]
 
 
 async def test_ids_of_another_process_are_unknown() -> None:
-    one, other = Events(), Events()
+    one, other = EventBus(), EventBus()
     for events in (one, other):
         events.publish(RUNNING)
         events.close()
     foreign = (await read_all(one))[0].id
-    assert said(await read_all(other, after=foreign)) == [Reread()]
+    assert said(await read_all(other, after=foreign)) == [StreamReset()]
 
 
 async def test_a_slow_watcher_loses_events_and_is_told_so() -> None:
-    events = Events(backlog=3)
+    events = EventBus(backlog=3)
     task = await watching(events)
     for number in range(5):
         events.publish(SearchChanged(search="a", state="running", reason=str(number)))
@@ -123,9 +123,9 @@ async def test_a_slow_watcher_loses_events_and_is_told_so() -> None:
 
 
 async def test_publishing_to_a_stuck_watcher_stays_bounded() -> None:
-    events = Events(history=4, backlog=4)
+    events = EventBus(history=4, backlog=4)
     stuck = events.subscribe()
-    assert (await anext(stuck)).event == Reread()
+    assert (await anext(stuck)).event == StreamReset()
     for _ in range(10_000):
         events.publish(RUNNING)
     events.close()
@@ -133,7 +133,7 @@ async def test_publishing_to_a_stuck_watcher_stays_bounded() -> None:
 
 
 async def test_a_watch_that_is_left_is_forgotten() -> None:
-    events = Events()
+    events = EventBus()
     watch = events.subscribe()
     await anext(watch)
     assert events.watchers == 1
@@ -142,14 +142,14 @@ async def test_a_watch_that_is_left_is_forgotten() -> None:
 
 
 async def test_a_watch_of_a_closed_bus_ends() -> None:
-    events = Events()
+    events = EventBus()
     events.close()
     events.close()
-    assert said(await read_all(events)) == [Reread()]
+    assert said(await read_all(events)) == [StreamReset()]
 
 
 async def test_announcements_carry_rising_ids_and_utc_times() -> None:
-    events = Events()
+    events = EventBus()
     task = await watching(events)
     events.publish(RUNNING)
     events.publish(DONE)

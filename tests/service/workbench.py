@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from archive.records import NewSearch, Search, SearchState
+from archive.records import NewSearch, SearchRecord, SearchState
 from archive.store import Store
-from service.events import Events
-from service.searching.evolution import Evolution
-from service.searching.flow import Limits
-from service.searching.tenure import Holdings
+from service.events import EventBus
+from service.scheduler.backpressure import CandidateLimits
+from service.scheduler.evolution import Evolution
+from service.scheduler.leases import SearchLeases
 from tests.archives import archive_in
 from tests.service import records
 from workers.protocol import (
@@ -33,7 +33,7 @@ from workers.protocol import (
     TraceReport,
     Trust,
 )
-from workers.queue import Dispatcher, Lessee
+from workers.queue import Dispatcher, LeaseClient
 
 Judging = MeasureJob | ConfirmJob
 Kind = TypeVar("Kind", TraceJob, MeasureJob, ConfirmJob)
@@ -164,7 +164,7 @@ class Workbench:
 
     store: Store
     dispatcher: Dispatcher
-    events: Events
+    events: EventBus
     evolution: Evolution
     redis_url: str
     answers: Answers = field(default_factory=Answers)
@@ -174,9 +174,9 @@ class Workbench:
     async def open(cls, folder: Path, redis_url: str, *, in_flight: int = 4, alone: bool = True) -> "Workbench":
         """Open an archive in `folder` and a queue at `redis_url`; again: a restart or a second coordinator."""
         store = await Store.open(archive_in(folder))
-        dispatcher, events = Dispatcher(redis_url, alone=alone), Events()
-        limits = Limits(per_search=in_flight, per_owner=100, in_all=100)
-        holdings = Holdings(store, alone=alone)
+        dispatcher, events = Dispatcher(redis_url, alone=alone), EventBus()
+        limits = CandidateLimits(per_search=in_flight, per_owner=100, in_all=100)
+        holdings = SearchLeases(store, alone=alone)
         evolution = Evolution(store, dispatcher, events, limits=limits, holdings=holdings)
         return cls(store, dispatcher, events, evolution, redis_url)
 
@@ -185,7 +185,7 @@ class Workbench:
         await self.dispatcher.close()
         await self.store.close()
 
-    async def begin(self, **changes: object) -> Search:
+    async def begin(self, **changes: object) -> SearchRecord:
         """Store a search over `records.OPERATOR` and start it."""
         template = records.search(**{"state": SearchState.PREPARING, "devices": self.devices, **changes})
         await self.store.operators.put(
@@ -214,7 +214,7 @@ class Workbench:
 
     def work(self, most: int = 100) -> int:
         """Let the worker answer what is queued; returns how many jobs it answered."""
-        lessees = [Lessee(self.redis_url, "w", target="sm_90", device=device) for device in self.devices]
+        lessees = [LeaseClient(self.redis_url, "w", target="sm_90", device=device) for device in self.devices]
         for answered in range(most):
             lease = next((lease for lessee in lessees if (lease := lessee.lease(block_ms=10))), None)
             if lease is None:
@@ -222,7 +222,7 @@ class Workbench:
             lessees[0].report(lease, self.answers.to(lease.job))
         return most
 
-    async def run(self, search: Search, *, rounds: int = 200) -> Search:
+    async def run(self, search: SearchRecord, *, rounds: int = 200) -> SearchRecord:
         """Tick and work in turn until the search ends."""
         for _ in range(rounds):
             await self.evolution.tick()

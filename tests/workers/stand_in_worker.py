@@ -6,9 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
-from workers.jail.kernel import die_with_parent
-from workers.main import Pace, Worker
-from workers.queue import Lessee
+from workers.main import LeaseLoop, LeasePace
+from workers.queue import LeaseClient
+from workers.sandbox.syscalls import die_with_parent
 
 
 def main() -> None:
@@ -20,9 +20,9 @@ def main() -> None:
     if options.with_parent:
         die_with_parent(signal.SIGKILL)
         assert os.getppid() == options.with_parent
-    lessee = Lessee(os.environ["REEF_REDIS_URL"], options.id, target="sm_90", lease_ms=options.lease_ms)
+    lessee = LeaseClient(os.environ["REEF_REDIS_URL"], options.id, target="sm_90", lease_ms=options.lease_ms)
     command = (sys.executable, str(Path(__file__).with_name("stand_in.py")), options.id)
-    worker = Worker(lessee, {"trace": command}, Pace(block_ms=50, stop_s=1.0, pause_s=0.1))
+    worker = LeaseLoop(lessee, {"trace": command}, LeasePace(block_ms=50, stop_s=1.0, pause_s=0.1))
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     worker.run()
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.workers.paper_driver import Paper, Result, bound_to, code, on_paper
 from workers import driver
-from workers.driver import DriverError, Parameters
+from workers.driver import DriverError, LaunchParameters
 from workers.errors import ToolMissing
 
 
@@ -93,7 +93,7 @@ def test_memory_is_handed_to_another_process(paper: Paper) -> None:
 
 
 def test_parameters_point_to_their_bits() -> None:
-    parameters = Parameters([1, -1, 2**63])
+    parameters = LaunchParameters([1, -1, 2**63])
     addresses = (ctypes.c_uint64 * 3).from_address(parameters.address)
     assert [ctypes.c_uint64.from_address(each).value for each in addresses] == [1, 2**64 - 1, 2**63]
     assert ctypes.c_int32.from_address(addresses[1]).value == -1
@@ -101,7 +101,7 @@ def test_parameters_point_to_their_bits() -> None:
 
 def test_a_launch_passes_grid_threads_and_parameters(paper: Paper) -> None:
     function = driver.load_function(code(2, "work"), "kernel", 100)
-    parameters = Parameters([7, 8])
+    parameters = LaunchParameters([7, 8])
     driver.make_launcher(function, (3, 2, 1), 128, 100)(5, parameters.address)
     (launched,) = paper.launched
     assert (launched.entry, launched.grid, launched.threads, launched.shared) == ("kernel", (3, 2, 1), 128, 100)
@@ -125,7 +125,7 @@ def test_clusters_are_launched_by_their_number(paper: Paper) -> None:
     function = driver.load_function(code(1, "work"), "kernel", 0)
     launch = driver.make_cluster_launcher(function, (3, 2, 1), 128, 0, 4)
     assert launch is not None
-    parameters = Parameters([9])
+    parameters = LaunchParameters([9])
     launch(5, parameters.address)
     (launched,) = paper.launched
     assert (launched.grid, launched.ctas, launched.parameters) == ((12, 2, 1), 4, (9,))
@@ -140,7 +140,7 @@ def test_clusters_that_fit_nowhere_are_not_launched(paper: Paper) -> None:
 def test_what_is_captured_runs_with_the_graph(paper: Paper) -> None:
     function = driver.load_function(code(0, "work"), "kernel", 0)
     launch = driver.make_launcher(function, (1, 1, 1), 32, 0)
-    graph = driver.capture(5, lambda stream: launch(stream, Parameters([]).address))
+    graph = driver.capture(5, lambda stream: launch(stream, LaunchParameters([]).address))
     assert not paper.launched
     driver.launch_graph(graph, 5)
     driver.launch_graph(graph, 5)
@@ -164,7 +164,7 @@ def test_events_take_the_time_between_them(paper: Paper) -> None:
     start, stop = driver.make_event(), driver.make_event()
     stream = driver.make_stream()
     driver.record(start, stream)
-    driver.make_launcher(function, (1, 1, 1), 32, 0)(stream, Parameters([]).address)
+    driver.make_launcher(function, (1, 1, 1), 32, 0)(stream, LaunchParameters([]).address)
     driver.record(stop, stream)
     driver.synchronise(stream)
     assert driver.elapsed_us(start, stop) == pytest.approx(12.5)

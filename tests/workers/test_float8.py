@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from service.operators.catalogue import load_operator
-from workers.checks import CHECKS, Evidence, Expectation
+from workers.checks import CHECKS, CheckEvidence, Expectation
 from workers.float8 import beyond_rounding, carrier, mantissa_bits, readable
 from workers.inputs import DRAWS, draw
 from workers.protocol import Graph, Outcome, Shape, TraceJob
@@ -31,7 +31,7 @@ def judged(graph, name, seed, kernel):
     """What the checks find of what a kernel makes of inputs and of the reference's results."""
     inputs = draw(OPERATOR, SHAPE, name, seed)
     reference = Expectation(OPERATOR, graph, inputs, name)
-    evidence = Evidence(
+    evidence = CheckEvidence(
         operator=OPERATOR,
         shape=SHAPE,
         draw=name,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from workers.errors import Dismissed, QueueUnavailable
-from workers.joining import SPOKEN, Service, machine_secret
+from workers.joining import SPOKEN, ServiceAddress, machine_secret
 
 ADMISSION = {"worker": "w", "redis_url": "redis://queue:6379", "password": "secret", "ca": None, "protocol_version": 1}
-Answer = Callable[[int, Any], Service]
+Answer = Callable[[int, Any], ServiceAddress]
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def answering() -> Iterator[tuple[Answer, list[dict[str, Any]]]]:
     asked: list[dict[str, Any]] = []
     servers: list[HTTPServer] = []
 
-    def start(status: int, body: Any) -> Service:
+    def start(status: int, body: Any) -> ServiceAddress:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
@@ -45,7 +45,7 @@ def answering() -> Iterator[tuple[Answer, list[dict[str, Any]]]]:
         server = HTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        return Service(f"http://127.0.0.1:{server.server_port}/", "reef_token")
+        return ServiceAddress(f"http://127.0.0.1:{server.server_port}/", "reef_token")
 
     yield start, asked
     for server in servers:
@@ -98,7 +98,7 @@ def test_what_will_not_pass_ends_the_worker_with_the_reason(
 
 
 def test_a_service_that_is_away_is_waited_for() -> None:
-    service = Service("http://127.0.0.1:1", "reef_token")
+    service = ServiceAddress("http://127.0.0.1:1", "reef_token")
     with pytest.raises(QueueUnavailable, match="does not answer"):
         service.standing("w")
     assert "reef_token" not in repr(service)
@@ -109,7 +109,7 @@ def test_a_service_that_is_away_is_waited_for() -> None:
     [("http://reef.example:8700", True), ("http://127.0.0.1:8700", False), ("https://reef.example", False)],
 )
 def test_a_token_that_travels_unprotected_is_noticed(url: str, exposed: bool) -> None:
-    assert Service(url, "reef_token").exposes_token is exposed
+    assert ServiceAddress(url, "reef_token").exposes_token is exposed
 
 
 def test_a_machine_is_known_again_by_what_only_its_user_can_read(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from workers.landscape import (
     Landscape,
     RecordedBundle,
     RecordedSource,
+    RecordedTemplate,
+    RecordedTime,
     RecordedVariant,
-    Session,
-    Template,
-    Timed,
+    RecordingSession,
     contract_digest,
     pack,
     read,
@@ -18,7 +18,7 @@ from workers.landscape import (
 )
 from workers.protocol import Device, Outcome, Readings, Shape
 
-SESSION = Session(
+SESSION = RecordingSession(
     operator="softmax",
     contract=contract_digest(SOFTMAX),
     device=Device.parse("h200"),
@@ -30,7 +30,7 @@ READINGS = Readings(launches=1, programs=4, programs_per_sm=0.1, num_warps=4)
 
 
 def bundle(identity, ratio, pacer_us=20.0):
-    timed = Timed(pacer_us=pacer_us, low=ratio * 0.99, mid=ratio, high=ratio * 1.01, pairs=4)
+    timed = RecordedTime(pacer_us=pacer_us, low=ratio * 0.99, mid=ratio, high=ratio * 1.01, pairs=4)
     return RecordedBundle(
         identity=identity, readings={"M=4,N=4": READINGS}, outcome=Outcome.CORRECT, times={"M=4,N=4": timed}
     )
@@ -38,7 +38,7 @@ def bundle(identity, ratio, pacer_us=20.0):
 
 LINES = (
     SESSION,
-    Template(id="t", path="seed", source="x = 1\n"),
+    RecordedTemplate(id="t", path="seed", source="x = 1\n"),
     RecordedSource(
         digest="d",
         template="t",

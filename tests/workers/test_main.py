@@ -18,9 +18,9 @@ import pytest
 from service.embedded import EmbeddedServer
 from tests.workers.queue.samples import trace_job
 from workers.errors import QueueUnavailable, ToolMissing
-from workers.main import Pace, Worker, main
+from workers.main import LeaseLoop, LeasePace, main
 from workers.protocol import AnyReport, Outcome, TraceJob
-from workers.queue import Dispatcher, Lessee
+from workers.queue import Dispatcher, LeaseClient
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -32,10 +32,10 @@ import os, subprocess, sys
 print(subprocess.Popen([*sys.argv[1:], str(os.getpid())]).pid, flush=True)
 input()
 """
-BRISK = Pace(block_ms=50, stop_s=0.1, pause_s=0.05, drop_s=0.1)
+BRISK = LeasePace(block_ms=50, stop_s=0.1, pause_s=0.05, drop_s=0.1)
 
 T = TypeVar("T")
-Hire = Callable[..., Worker]
+Hire = Callable[..., LeaseLoop]
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -47,12 +47,12 @@ def order(name: str, text: str, *, search: str = "search-1", deadline_s: float =
 @pytest.fixture
 def hire(redis_url: str) -> Iterator[Hire]:
     """Run workers in threads of this process."""
-    crew: list[tuple[Worker, threading.Thread]] = []
+    crew: list[tuple[LeaseLoop, threading.Thread]] = []
 
-    def hire(name: str = "w", *, url: str = redis_url, ahead: bool = False, **limits: float) -> Worker:
+    def hire(name: str = "w", *, url: str = redis_url, ahead: bool = False, **limits: float) -> LeaseLoop:
         command = (sys.executable, str(HERE / "stand_in.py"), name)
-        lessee = Lessee(url, name, target="sm_90", lease_ms=SHORT_MS)
-        worker = Worker(lessee, {"trace": command}, replace(BRISK, **limits), ahead=lessee if ahead else None)
+        lessee = LeaseClient(url, name, target="sm_90", lease_ms=SHORT_MS)
+        worker = LeaseLoop(lessee, {"trace": command}, replace(BRISK, **limits), ahead=lessee if ahead else None)
         thread = threading.Thread(target=worker.run)
         thread.start()
         crew.append((worker, thread))
@@ -207,7 +207,7 @@ async def test_a_stopped_worker_gives_back_what_it_cannot_finish(
     while await dispatcher.workers():
         await asyncio.sleep(0.02)
     assert await dispatcher.outstanding("search-1") == {"job-1"}
-    lease = Lessee(redis_url, "heir", target="sm_90").lease(block_ms=0)
+    lease = LeaseClient(redis_url, "heir", target="sm_90").lease(block_ms=0)
     assert lease is not None and lease.deliveries == 1
 
 
@@ -218,7 +218,7 @@ async def test_a_worker_that_looks_ahead_holds_one_more_job_and_gives_both_back(
         await dispatcher.submit(order(name, "sleep 600"))
     worker = hire("leaves", ahead=True, stop_s=0.1)
     await taken(dispatcher, "first")
-    heir = Lessee(redis_url, "heir", target="sm_90")
+    heir = LeaseClient(redis_url, "heir", target="sm_90")
     while (left := heir.lease(block_ms=0)) is None or left.job.id != "third":
         assert left is None or left.job.id == "second", "it was not quick enough to take the second"
         heir.release(left)
@@ -281,7 +281,7 @@ async def test_a_worker_outlasts_a_queue_that_restarts(tmp_path: Path, hire: Hir
 async def test_a_worker_that_lacks_something_says_so(redis_url: str) -> None:
     lacking = '{"kind": "failure", "error": "ToolMissing: no card", "transient": false}'
     command = (sys.executable, str(HERE / "stand_in.py"), "w", "--greeting", lacking)
-    worker = Worker(Lessee(redis_url, "w", target="sm_90"), {"trace": command})
+    worker = LeaseLoop(LeaseClient(redis_url, "w", target="sm_90"), {"trace": command})
     with pytest.raises(ToolMissing, match="no card"):
         worker.run()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from workers.options import cache_home, card_arguments, parse, read_seat
-from workers.protocol import Device, Seat
+from workers.protocol import CardShare, Device
 
 QUEUE = "--redis redis://x"
 
@@ -32,7 +32,7 @@ def test_what_measures_on_no_card_is_told_of_none() -> None:
 def test_a_bench_reads_back_what_it_is_told() -> None:
     said = options("bench measure --device h200 --card cuda:1 --data /var/lib/reef")
     again = options(" ".join(("bench measure --device h200", *card_arguments(said))))
-    assert (again.card, again.data) == (Seat(1), Path("/var/lib/reef"))
+    assert (again.card, again.data) == (CardShare(1), Path("/var/lib/reef"))
 
 
 def test_a_recording_traces_for_itself_and_has_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_wrong_usage_is_answered_with_advice(text: str, advice: str, capsys: pyt
 
 
 def test_other_names_of_cards_are_refused() -> None:
-    assert read_seat("cuda:12/2") == Seat(12, 2)
+    assert read_seat("cuda:12/2") == CardShare(12, 2)
     with pytest.raises(argparse.ArgumentTypeError, match="the first one is cuda:0"):
         read_seat("hip:0")
 

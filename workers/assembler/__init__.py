@@ -22,8 +22,8 @@ however many elements it handles:
     other                       moves, selects, shuffles, parameters, local memory
 """
 
-from workers.assembler.assembly import Assembled, Assembler, assemble, assemble_kernel
+from workers.assembler.assembly import AssembledBundle, Assembler, assemble, assemble_kernel
 from workers.assembler.machine import CLASSES, MachineCode
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 
-__all__ = ["CLASSES", "Assembled", "Assembler", "MachineCode", "Refused", "assemble", "assemble_kernel"]
+__all__ = ["CLASSES", "AssembledBundle", "Assembler", "AssemblyRefused", "MachineCode", "assemble", "assemble_kernel"]

@@ -11,7 +11,7 @@ from workers.assembler.machine import MachineCode
 from workers.assembler.precision import check_precision
 from workers.assembler.ptx.ptxas import assemble_ptx
 from workers.assembler.readings import read_plans, resident_of
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 from workers.assembler.signature import check_launch
 from workers.errors import ToolMissing
 from workers.protocol import Bundle, Kernel, Launch, Operator, Outcome, Readings
@@ -22,13 +22,13 @@ _CACHED_KERNELS = 64
 BUDGET_S = 60.0
 """Seconds after which no further kernel of a bundle is assembled; honest bundles take a tenth of it."""
 Assembler: TypeAlias = Callable[[Kernel], MachineCode]
-"""Lints and assembles one kernel; raises `Refused` if it breaks a rule or does not assemble."""
+"""Lints and assembles one kernel; raises `AssemblyRefused` if it breaks a rule or does not assemble."""
 _GRID_LIMIT = {"nvidia": 65535, "amd": 2**31 - 1}
 # Most programs along y and z: CUDA programming guide, compute capabilities; HIP device limits.
 
 
 @dataclass(frozen=True)
-class Assembled:
+class AssembledBundle:
     """What assembling a bundle gave.
 
     Attributes:
@@ -50,7 +50,7 @@ class Assembled:
     codes: Mapping[str, MachineCode] = field(default_factory=dict)
 
 
-def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = None) -> Assembled:
+def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = None) -> AssembledBundle:
     """Lint and assemble a bundle's kernels and read what its plans will do.
 
     Args:
@@ -70,14 +70,14 @@ def assemble(bundle: Bundle, operator: Operator, assembler: Assembler | None = N
         codes = _assemble_kernels(bundle, target, started + BUDGET_S, assembler or assemble_kernel)
         for launch in (launch for plan in bundle.plans for launch in plan.launches):
             check_precision(launch, codes[launch.kernel].mix, operator)
-    except Refused as refused:
+    except AssemblyRefused as refused:
         seconds = time.perf_counter() - started
-        return Assembled(None, (), refused.outcome, refused.reason, refused.line, seconds)
+        return AssembledBundle(None, (), refused.outcome, refused.reason, refused.line, seconds)
     cubins = {digest: code.digest for digest, code in codes.items()}
     kernels = {digest: bundle.kernels[digest] for digest in codes}
     assembled = bundle.model_copy(update={"kernels": kernels, "cubins": cubins})
     readings = read_plans(assembled, operator, codes, target)
-    return Assembled(assembled, readings, None, "", None, time.perf_counter() - started, codes)
+    return AssembledBundle(assembled, readings, None, "", None, time.perf_counter() - started, codes)
 
 
 def _assemble_kernels(bundle: Bundle, target: Target, until: float, assembler: Assembler) -> dict[str, MachineCode]:
@@ -86,7 +86,7 @@ def _assemble_kernels(bundle: Bundle, target: Target, until: float, assembler: A
         for launch in plan.launches:
             kernel = bundle.kernels[launch.kernel]
             if time.perf_counter() > until:
-                raise Refused(
+                raise AssemblyRefused(
                     f"assembling its kernels took more than {BUDGET_S:g} s; use fewer or smaller specialisations",
                     launch.line,
                     Outcome.COMPILE_ERROR,
@@ -100,11 +100,11 @@ def _assemble_kernels(bundle: Bundle, target: Target, until: float, assembler: A
 
 def _assemble_fitting(kernel: Kernel, target: Target, launch: Launch, assembler: Assembler) -> MachineCode:
     if kernel.target != target.name:
-        raise Refused(f"'{launch.function}' was compiled for {kernel.target}, the bundle is for {target.name}")
+        raise AssemblyRefused(f"'{launch.function}' was compiled for {kernel.target}, the bundle is for {target.name}")
     code = assembler(kernel)
     shared = code.shared_bytes
     if shared > target.shared_block_bytes or not resident_of(kernel, code, target):
-        raise Refused(
+        raise AssemblyRefused(
             f"'{launch.function}' does not fit on {target.name}: a program takes {shared} bytes of shared memory (of "
             f"{target.shared_block_bytes}) and {kernel.num_warps} warps of {code.registers} registers a thread; use "
             "smaller blocks, fewer stages or fewer warps",
@@ -117,7 +117,7 @@ def _assemble_fitting(kernel: Kernel, target: Target, launch: Launch, assembler:
 def _check_grid(launch: Launch, target: Target) -> None:
     limit = _GRID_LIMIT[target.vendor]
     if max(launch.grid[1:]) > limit:
-        raise Refused(
+        raise AssemblyRefused(
             f"'{launch.function}' is launched on a grid of {launch.grid}; along the second and third axis {limit} is "
             "the most",
             launch.line,
@@ -138,5 +138,5 @@ def assemble_kernel(kernel: Kernel) -> MachineCode:
     if target is None:
         raise ToolMissing(f"there is no sheet for the target '{kernel.target}'")
     if (target.vendor == "nvidia") != (kernel.language == "ptx"):
-        raise Refused(f"a kernel in {kernel.language} cannot run on {target.name}")
+        raise AssemblyRefused(f"a kernel in {kernel.language} cannot run on {target.name}")
     return assemble_ptx(kernel, target) if kernel.language == "ptx" else assemble_amdgcn(kernel, target)

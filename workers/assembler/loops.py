@@ -7,7 +7,7 @@ from workers.assembler.machine import ACCESSES
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class LoopFlow:
     """How a text goes on from place to place.
 
     Attributes:

@@ -33,7 +33,7 @@ TensorCore = Literal["none", "mma", "wgmma"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class EntryParameter:
     """One parameter of a kernel's entry.
 
     Attributes:
@@ -46,7 +46,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LoopIteration:
     """One turn of a kernel's innermost loops that access global memory; of several loops, one turn of each.
 
     Attributes:
@@ -60,12 +60,12 @@ class Turn:
     program_bytes: int
 
 
-STRAIGHT = Turn({}, 0, 0)
+STRAIGHT = LoopIteration({}, 0, 0)
 """Of a kernel without such loops."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class InstructionMix:
     """What the instructions of a kernel say about how it works.
 
     Attributes:
@@ -88,7 +88,7 @@ class Mix:
     memory_path: MemoryPath
     tensor_core: TensorCore
     loops: bool
-    turn: Turn = STRAIGHT
+    turn: LoopIteration = STRAIGHT
     open_barriers: int = 0
     sums: frozenset[str] = frozenset()
     factors: frozenset[str] = frozenset()
@@ -108,11 +108,11 @@ class MachineCode:
     """
 
     code: bytes
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[EntryParameter, ...]
     registers: int
     spill_bytes: int
     shared_bytes: int
-    mix: Mix
+    mix: InstructionMix
 
     @cached_property
     def digest(self) -> str:

@@ -3,7 +3,7 @@
 from workers.protocol import REASON_CHARS, Outcome, printable
 
 
-class Refused(Exception):
+class AssemblyRefused(Exception):
     """The assembly breaks a rule.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Whether the launches of a plan pass what a kernel's entry takes."""
 
-from workers.assembler.machine import Parameter
-from workers.assembler.refusal import Refused
+from workers.assembler.machine import EntryParameter
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Launch, Pointer
 
 SCRATCH_POINTERS = 2
@@ -13,7 +13,7 @@ _NUMBER_BYTES = {"i1": 1, "u1": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8} |
 }
 
 
-def check_launch(launch: Launch, parameters: tuple[Parameter, ...]) -> None:
+def check_launch(launch: Launch, parameters: tuple[EntryParameter, ...]) -> None:
     """Compare a launch's arguments with the entry's parameters.
 
     Raises:
@@ -22,7 +22,7 @@ def check_launch(launch: Launch, parameters: tuple[Parameter, ...]) -> None:
     declared = parameters[: len(parameters) - SCRATCH_POINTERS]
     scratch = parameters[len(declared) :]
     if len(parameters) != len(launch.arguments) + SCRATCH_POINTERS or not all(map(_is_address, scratch)):
-        raise Refused(
+        raise AssemblyRefused(
             f"'{launch.function}' is launched with {len(launch.arguments)} arguments and {SCRATCH_POINTERS} scratch "
             f"pointers, but its entry takes {len(parameters)} parameters",
             launch.line,
@@ -35,12 +35,12 @@ def check_launch(launch: Launch, parameters: tuple[Parameter, ...]) -> None:
             fits = parameter.bytes == _NUMBER_BYTES[argument.type] and parameter.type != "pointer"
             fits = fits and (parameter.type != "float" or floating)
         if not fits:
-            raise Refused(
+            raise AssemblyRefused(
                 f"argument {index} of '{launch.function}' is a {argument.kind}, but its entry takes {parameter.bytes} "
                 f"bytes of {parameter.type} there",
                 launch.line,
             )
 
 
-def _is_address(parameter: Parameter) -> bool:
+def _is_address(parameter: EntryParameter) -> bool:
     return parameter.bytes == _POINTER_BYTES and parameter.type != "float"

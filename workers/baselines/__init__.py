@@ -4,7 +4,15 @@
 `python -m workers.baselines`.
 """
 
-from workers.baselines.asking import BaselineProcess, BaselinesFailed, measure_baselines
-from workers.baselines.messages import Baseline, Figure, Reply, Request
+from workers.baselines.client import BaselineProcess, BaselinesFailed, measure_baselines
+from workers.baselines.messages import Baseline, BaselineFigure, BaselineReply, BaselineRequest
 
-__all__ = ["Baseline", "BaselineProcess", "BaselinesFailed", "Figure", "Reply", "Request", "measure_baselines"]
+__all__ = [
+    "Baseline",
+    "BaselineFigure",
+    "BaselineProcess",
+    "BaselineReply",
+    "BaselineRequest",
+    "BaselinesFailed",
+    "measure_baselines",
+]

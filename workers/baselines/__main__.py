@@ -6,9 +6,9 @@ import select
 import signal
 import sys
 
-from workers.baselines.messages import Request
-from workers.baselines.serving import answer
-from workers.jail.kernel import die_with_parent
+from workers.baselines.messages import BaselineRequest
+from workers.baselines.server import answer
+from workers.sandbox.syscalls import die_with_parent
 
 IDLE_S = 600.0
 """Seconds without a request after which the process ends: it holds memory of the host and of the card."""
@@ -26,7 +26,9 @@ def main() -> int:
             line = sys.stdin.buffer.readline()
             if not line:
                 break
-            channel.write(answer(Request.model_validate_json(line), options.card).model_dump_json().encode() + b"\n")
+            channel.write(
+                answer(BaselineRequest.model_validate_json(line), options.card).model_dump_json().encode() + b"\n"
+            )
             channel.flush()
     return 0
 

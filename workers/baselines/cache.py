@@ -13,14 +13,14 @@ from pydantic import ValidationError
 
 from workers.baselines.messages import Baseline
 from workers.protocol import PROTOCOL_VERSION, Device
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 from workers.protocol.plan import Digest
 
 MAX_AGE_S = 24 * 3600.0
 """Seconds after which a figure is measured anew: cards drift with temperature and neighbours; a day is our choice."""
 
 
-class Key(Wire):
+class BaselineKey(WireModel):
     """What a figure depends on."""
 
     operator: Digest
@@ -39,14 +39,14 @@ class Key(Wire):
         return hashlib.sha256(body.model_dump_json().encode()).hexdigest()
 
 
-class _Entry(Wire):
-    key: Key
+class _Entry(WireModel):
+    key: BaselineKey
     measured_at: float
     """Seconds since the epoch."""
     baseline: Baseline
 
 
-class Cache:
+class BaselineCache:
     """A folder of figures.
 
     Args:
@@ -56,7 +56,7 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def find(self, key: Key) -> Baseline | None:
+    def find(self, key: BaselineKey) -> Baseline | None:
         """The figure under a key, unless there is none, it is too old, or its file cannot be read."""
         with suppress(OSError, ValidationError):
             entry = _Entry.model_validate_json(self._path(key).read_bytes())
@@ -64,7 +64,7 @@ class Cache:
                 return entry.baseline
         return None
 
-    def keep(self, key: Key, baseline: Baseline) -> None:
+    def keep(self, key: BaselineKey, baseline: Baseline) -> None:
         """Write a figure down, in place of an older one.
 
         Raises:
@@ -81,5 +81,5 @@ class Cache:
                 Path(file.name).unlink(missing_ok=True)
                 raise
 
-    def _path(self, key: Key) -> Path:
+    def _path(self, key: BaselineKey) -> Path:
         return self._folder / f"{key.digest}.json"

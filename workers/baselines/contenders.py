@@ -10,8 +10,8 @@ from workers.baselines.liger import LIGER, liger_of
 from workers.baselines.module import Function, spread, to_module
 from workers.baselines.native import NATIVE, native_of
 from workers.baselines.training import both_ways, forward_of
+from workers.gpu_lock import GpuLock
 from workers.protocol import Graph, Operator
-from workers.turns import Turns
 
 EAGER, COMPILE, MAX_AUTOTUNE = "eager", "compile", "max_autotune"
 MODES = {COMPILE: "default", MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}
@@ -22,7 +22,7 @@ Maker = Callable[[], Function]
 
 
 def contenders_of(
-    operator: Operator, graph: Graph, device: torch.device, turns: Turns
+    operator: Operator, graph: Graph, device: torch.device, turns: GpuLock
 ) -> tuple[dict[str, Maker], dict[str, str]]:
     """What to time at a shape of all that the operator is to be compared with, eager first.
 
@@ -55,7 +55,7 @@ def contenders_of(
     return makers, {}
 
 
-def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str, turns: Turns) -> Function:
+def _compiled(operator: Operator, module: torch.fx.GraphModule, mode: str, turns: GpuLock) -> Function:
     function = compiled(module, mode, turns)
     return both_ways(function, operator) if operator.backward else spread(function)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import exp, log, sqrt
 from statistics import NormalDist, median
 
-from workers.baselines.messages import PACER, Baseline, Figure
+from workers.baselines.messages import PACER, Baseline, BaselineFigure
 from workers.timing import CONFIDENCE, estimate, student_quantile
 
 
@@ -42,9 +42,9 @@ def median_half_width(samples: Sequence[float]) -> float:
     return (ordered[len(ordered) - 1 - low] - ordered[low]) / 2 / median(ordered)
 
 
-def _relate(times: Sequence[float], pacer: Sequence[float]) -> Figure:
+def _relate(times: Sequence[float], pacer: Sequence[float]) -> BaselineFigure:
     ratio = estimate([log(mine / its) for mine, its in zip(times, pacer, strict=True)])
-    return Figure(
+    return BaselineFigure(
         time_us=median(times),
         time_half_width=median_half_width(times),
         over_pacer=exp(ratio.mean),

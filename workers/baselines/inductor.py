@@ -13,14 +13,14 @@ import torch
 from torch._inductor import list_mode_options
 from torch._inductor.runtime import benchmarking
 
-from workers.turns import Turns
+from workers.gpu_lock import GpuLock
 
 LINGER_S = 0.25
 """Seconds until the next kernel is timed, at most: it is compiled meanwhile. To hand the card over takes as long where
 others are at work, and a contender's kernels are timed some hundred times."""
 
 
-def compiled(module: torch.fx.GraphModule, mode: str, turns: Turns) -> Callable[..., Any]:
+def compiled(module: torch.fx.GraphModule, mode: str, turns: GpuLock) -> Callable[..., Any]:
     """A module that is compiled when it is called first, for static shapes.
 
     Args:
@@ -40,7 +40,7 @@ def compiled(module: torch.fx.GraphModule, mode: str, turns: Turns) -> Callable[
 
 
 @contextmanager
-def tuning_alone(turns: Turns) -> Iterator[None]:
+def tuning_alone(turns: GpuLock) -> Iterator[None]:
     """Have kernels that TorchInductor times be alone on the card, whichever compilation they belong to."""
     benchmarker: Any = benchmarking.benchmarker
     benchmark_gpu = benchmarker.benchmark_gpu

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from workers.protocol import Bundle, Graph, Operator
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 
 PACER = "pacer"
 """The contender that all others are related to."""
@@ -13,7 +13,7 @@ PACER = "pacer"
 Microseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class Request(Wire):
+class BaselineRequest(WireModel):
     """To the process: relate the pacer to what a user would run instead.
 
     Everything here is data: the reference arrives as graphs, the pacer as plans with the machine code of its kernels.
@@ -28,7 +28,7 @@ class Request(Wire):
     """Machine code of every kernel by its digest, base64."""
 
 
-class Figure(Wire):
+class BaselineFigure(WireModel):
     """One contender at one shape."""
 
     time_us: Microseconds
@@ -41,7 +41,7 @@ class Figure(Wire):
     """Half of the 95 % interval of that logarithm: the relative half-width of `over_pacer`."""
 
 
-class Baseline(Wire):
+class Baseline(WireModel):
     """How the pacer of one shape compares. Every contender ran as a CUDA graph, with a cold cache."""
 
     shape: str
@@ -49,7 +49,7 @@ class Baseline(Wire):
     """Median over rounds, a call."""
     pacer_half_width: float
     """Half of the median's 95 % interval over the median."""
-    figures: dict[str, Figure]
+    figures: dict[str, BaselineFigure]
     """By name of the contender, the pacer left out."""
     pairs: int
     """Rounds that counted; in each every contender was timed once."""
@@ -63,12 +63,12 @@ class Baseline(Wire):
         """Microseconds a call by name of the contender."""
         return {name: figure.time_us for name, figure in self.figures.items()}
 
-    def best(self) -> Figure | None:
+    def best(self) -> BaselineFigure | None:
         """The fastest contender, the pacer left out; None if there is none."""
         return min(self.figures.values(), key=lambda figure: figure.over_pacer, default=None)
 
 
-class Reply(Wire):
+class BaselineReply(WireModel):
     """From the process."""
 
     baselines: tuple[Baseline, ...]

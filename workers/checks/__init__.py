@@ -1,12 +1,12 @@
 """Checks: properties of a correct kernel, one a file, cheap to dear."""
 
-from workers.checks.base import Check, Evidence, Finding
+from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.bias import Bias
 from workers.checks.error_ratio import ErrorRatio
 from workers.checks.exact_integers import ExactIntegers
 from workers.checks.expectation import Expectation
-from workers.checks.ledger import Ledger
 from workers.checks.output_types import OutputTypes
+from workers.checks.results import CheckResults
 from workers.checks.special_values import SpecialValues
 from workers.checks.untouched_inputs import UntouchedInputs
 
@@ -16,4 +16,4 @@ CHECKS: dict[str, Check] = {
 }
 """Checks by name, in the order in which a case is held against them; the first failure ends it."""
 
-__all__ = ["CHECKS", "Check", "Evidence", "Expectation", "Finding", "Ledger"]
+__all__ = ["CHECKS", "Check", "CheckEvidence", "CheckFinding", "CheckResults", "Expectation"]

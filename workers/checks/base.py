@@ -16,7 +16,7 @@ from workers.protocol import Operator, Outcome, Shape
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CheckEvidence:
     """What the judge saw of one case.
 
     Attributes:
@@ -39,7 +39,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """What a check measured on one case. `outcome` is None when the property holds.
 
     Attributes:
@@ -63,5 +63,5 @@ class Check(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Hold one case against the property."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from workers.checks.base import Check, Evidence, Finding
-from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, Errors, moves_in_rows, rms, summation_roundoff
+from workers.checks.base import Check, CheckEvidence, CheckFinding
+from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, RowErrors, moves_in_rows, rms, summation_roundoff
 from workers.float8 import carrier
 from workers.protocol import Outcome
 
@@ -35,7 +35,7 @@ class Bias(Check):
 
     name = "bias"
 
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Regress errors on expected values in every row; the mean slope must be near zero, or by chance.
 
         Where it is not, or rows differ so much that they could hide it, those that nudged inputs move do not count.
@@ -45,7 +45,7 @@ class Bias(Check):
             got = evidence.outputs[number]
             if evidence.draw not in DRAWS or not got.is_floating_point() or got.numel() == 0:
                 continue
-            errors = Errors.to_average(evidence, number)
+            errors = RowErrors.to_average(evidence, number)
             lean = _Lean.of(evidence, errors)
             if lean.doubt > 1:
                 lean = _Lean.of(evidence, errors, steady(errors, evidence.reference.sensitivity[number]))
@@ -55,9 +55,9 @@ class Bias(Check):
                     f"throughout ({evidence.shape.key}, {evidence.draw} inputs): look for a factor, a missing term, or "
                     "rounding by truncation, which tl.dot of float32 does unless input_precision is 'ieee' or 'tf32x3'"
                 )
-                return Finding(lean.measure, Outcome.PRECISION, reason)
+                return CheckFinding(lean.measure, Outcome.PRECISION, reason)
             worst = max(worst, lean.measure)
-        return Finding(worst)
+        return CheckFinding(worst)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Lean:
     chance: float
 
     @classmethod
-    def of(cls, evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) -> "_Lean":
+    def of(cls, evidence: CheckEvidence, errors: RowErrors, rows: torch.Tensor | None = None) -> "_Lean":
         """The lean of all rows or some; nothing where they are too few to say."""
         gains, limit = slopes(errors.error, errors.value, rows), gain_limit(evidence, errors, rows)
         if len(gains) < ROWS:
@@ -96,7 +96,7 @@ class _Lean:
         return abs(self.gain) / max(self.limit, self.chance)
 
 
-def gain_limit(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = None) -> float:
+def gain_limit(evidence: CheckEvidence, errors: RowErrors, rows: torch.Tensor | None = None) -> float:
     """Mean slope up to which the bias of an output, by its errors, is nobody's concern.
 
     Over some of its rows the native reference's own gain is allowed for. Over all of them it is not: those of which
@@ -108,13 +108,13 @@ def gain_limit(evidence: Evidence, errors: Errors, rows: torch.Tensor | None = N
     return max(floor, NATIVE_GAINS * abs(float(slopes(errors.native, errors.value, rows).mean())))
 
 
-def steady(errors: Errors, sensitivity: torch.Tensor) -> torch.Tensor:
+def steady(errors: RowErrors, sensitivity: torch.Tensor) -> torch.Tensor:
     """Which rows of an output keep nearly where they are when inputs are nudged, (rows,) bool."""
     moved = moves_in_rows(sensitivity, len(errors.value))
     return (rms(moved) <= MOVED * rms(errors.value))[:, 0]
 
 
-def _floor(evidence: Evidence, dtype: torch.dtype) -> float:
+def _floor(evidence: CheckEvidence, dtype: torch.dtype) -> float:
     if dtype == torch.float32 and evidence.operator.precision.allow_tf32:
         return TF32.scale_rms
     return max(GAIN_ROUNDOFFS * torch.finfo(carrier(dtype)).eps / 2, 4 * SUM_ROUNDOFFS * summation_roundoff(evidence))

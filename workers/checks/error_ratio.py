@@ -5,13 +5,13 @@ from functools import cached_property
 
 import torch
 
-from workers.checks.base import Check, Evidence, Finding
+from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.expectation import Expectation
 from workers.checks.location import at, cluster
 from workers.checks.tolerance import (
-    Bounds,
-    Errors,
+    ErrorBounds,
     Leeway,
+    RowErrors,
     bounds_without_sensitivity,
     leeway,
     leeway_of_single_elements,
@@ -35,7 +35,7 @@ class ErrorRatio(Check):
 
     name = "error_ratio"
 
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare all float outputs with the reference in float64."""
         worst = 0.0
         for number in range(len(evidence.outputs)):
@@ -44,7 +44,7 @@ class ErrorRatio(Check):
                 if finding.outcome is not None:
                     return finding
                 worst = max(worst, finding.worst)
-        return Finding(worst)
+        return CheckFinding(worst)
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class _Weighed:
         return int(self.near.sum())
 
 
-def _examine_output(evidence: Evidence, number: int) -> Finding:
-    errors, reference = Errors.of(evidence, number), evidence.reference
+def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
+    errors, reference = RowErrors.of(evidence, number), evidence.reference
     bounds = bounds_without_sensitivity(evidence, errors)
     weighed = _weigh(errors, bounds)
     if weighed.measure > 1:
@@ -87,27 +87,27 @@ def _examine_output(evidence: Evidence, number: int) -> Finding:
     if weighed.measure > 1 and (weighed.few or _is_coarse(errors, bounds)):
         bounds, weighed = _weigh_widened(errors, bounds, reference.full_sensitivity[number], reference, number)
     if weighed.measure <= 1:
-        return Finding(weighed.measure)
+        return CheckFinding(weighed.measure)
     outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
     wrong = weighed.near | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
-    return Finding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
+    return CheckFinding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
 
 
-def _is_coarse(errors: Errors, bounds: Bounds) -> bool:
+def _is_coarse(errors: RowErrors, bounds: ErrorBounds) -> bool:
     """Whether no row is further off than arithmetic of too few bits would make it."""
     limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
     return bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
 
 
-def _weigh(errors: Errors, bounds: Bounds) -> _Weighed:
+def _weigh(errors: RowErrors, bounds: ErrorBounds) -> _Weighed:
     missed = errors.error.abs()
     near = missed > torch.maximum(bounds.worst / 2, bounds.own * errors.value.abs())
     return _Weighed(rms(errors.error) / bounds.rms, missed / bounds.elements(errors.value), near)
 
 
 def _weigh_widened(
-    errors: Errors, bounds: Bounds, sensitivity: torch.Tensor, reference: Expectation, number: int
-) -> tuple[Bounds, _Weighed]:
+    errors: RowErrors, bounds: ErrorBounds, sensitivity: torch.Tensor, reference: Expectation, number: int
+) -> tuple[ErrorBounds, _Weighed]:
     """Bounds that allow what nudged inputs do, and errors over them, with what few may miss as far as it matters."""
     bounds = widen_by_sensitivity(bounds, sensitivity)
     weighed = _weigh(errors, bounds)
@@ -118,7 +118,7 @@ def _weigh_widened(
     return bounds, weighed
 
 
-def _explain(evidence: Evidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:
+def _explain(evidence: CheckEvidence, number: int, ratio: torch.Tensor, wrong: torch.Tensor, outcome: Outcome) -> str:
     got, expected = evidence.outputs[number].flatten(), evidence.reference.expected[number].flatten()
     place = int(ratio.argmax())
     shape = evidence.outputs[number].shape

@@ -2,7 +2,7 @@
 
 import torch
 
-from workers.checks.base import Check, Evidence, Finding
+from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.location import at, cluster
 from workers.protocol import Outcome
 
@@ -12,7 +12,7 @@ class ExactIntegers(Check):
 
     name = "exact_integers"
 
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare outputs that are not floats."""
         for output, got, expected in zip(
             evidence.operator.results, evidence.outputs, evidence.reference.expected, strict=True
@@ -29,5 +29,5 @@ class ExactIntegers(Check):
                     f"{expected.flatten()[place].item()} ({cluster(wrong)}; {evidence.shape.key}, "
                     f"{evidence.draw} inputs)"
                 )
-                return Finding(2.0, Outcome.WRONG_RESULT, reason)
-        return Finding(0.0)
+                return CheckFinding(2.0, Outcome.WRONG_RESULT, reason)
+        return CheckFinding(0.0)

@@ -8,8 +8,8 @@ from functools import cached_property, partial
 
 import torch
 
+from workers.commands import TIMED
 from workers.float8 import readable
-from workers.orders import TIMED
 from workers.protocol import Graph, Operator
 from workers.reference import evaluate, filters, is_product, origin
 

@@ -1,6 +1,6 @@
 """Check: outputs have the dtype and shape that the reference's have."""
 
-from workers.checks.base import Check, Evidence, Finding
+from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.protocol import Outcome
 
 
@@ -9,20 +9,20 @@ class OutputTypes(Check):
 
     name = "output_types"
 
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare dtypes and shapes."""
         declared = evidence.operator.results
         if len(evidence.outputs) != len(declared):
             reason = f"returned {len(evidence.outputs)} tensors, but the operator has {len(declared)} outputs"
-            return Finding(2.0, Outcome.WRONG_OUTPUT_TYPE, reason)
+            return CheckFinding(2.0, Outcome.WRONG_OUTPUT_TYPE, reason)
         for output, got, reference in zip(declared, evidence.outputs, evidence.reference.native, strict=True):
             if (got.dtype, got.shape) != (reference.dtype, reference.shape):
                 reason = (
                     f"output '{output.name}' is {_describe(got.dtype, got.shape)} at {evidence.shape.key}; "
                     f"it must be {_describe(reference.dtype, reference.shape)}"
                 )
-                return Finding(2.0, Outcome.WRONG_OUTPUT_TYPE, reason)
-        return Finding(0.0)
+                return CheckFinding(2.0, Outcome.WRONG_OUTPUT_TYPE, reason)
+        return CheckFinding(0.0)
 
 
 def _describe(dtype: object, shape: object) -> str:

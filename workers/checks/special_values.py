@@ -4,7 +4,7 @@ from math import floor, log2
 
 import torch
 
-from workers.checks.base import Check, Evidence, Finding
+from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.location import at, cluster
 from workers.float8 import carrier, readable
 from workers.inputs import PLANTED
@@ -24,7 +24,7 @@ class SpecialValues(Check):
 
     name = "special_values"
 
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare the masks of NaN, Inf and -Inf."""
         for number, output in enumerate(evidence.operator.results):
             got, native = (readable(values[number]) for values in (evidence.outputs, evidence.reference.native))
@@ -44,8 +44,8 @@ class SpecialValues(Check):
                     f"reference is {native.flatten()[place].item():g} ({cluster(differs)}; {evidence.shape.key}, "
                     f"{evidence.draw} inputs){_advice(evidence.draw, got.flatten()[place], native.flatten()[place])}"
                 )
-                return Finding(2.0, Outcome.WRONG_RESULT, reason)
-        return Finding(0.0)
+                return CheckFinding(2.0, Outcome.WRONG_RESULT, reason)
+        return CheckFinding(0.0)
 
 
 def _kind(tensor: torch.Tensor) -> torch.Tensor:

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import torch
 
-from workers.checks.base import Evidence
+from workers.checks.base import CheckEvidence
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
 from workers.protocol import Operator
 from workers.reference import is_finite
 
 
 @dataclass(frozen=True)
-class Allowance:
+class ErrorAllowance:
     """What an output may miss, by the kind of contract.
 
     Root mean square and worst element are bounded separately, each by the largest of a multiple of the native
@@ -33,15 +33,15 @@ class Allowance:
     scale_worst: float
 
 
-SINGLE = Allowance(3.0, 4.0, 8.0, 32.0)
+SINGLE = ErrorAllowance(3.0, 4.0, 8.0, 32.0)
 """Float32 and float64 outputs; `scale_*` in roundoffs. Constants of this file: calibrated so that reference, compiled
 reference and independent correct kernels pass, and the mutants of `tests/workers/checks` fail."""
-HALF = Allowance(1.5, 2.0, 4.0, 8.0)
+HALF = ErrorAllowance(1.5, 2.0, 4.0, 8.0)
 """Narrower outputs with a float32 accumulator; `scale_*` in roundoffs, of float8 in those of what it is rounded from:
 its errors are what the last rounding does not explain. A factor that is rounded to the output's dtype,
 as the probabilities of attention are, may cost a whole row one roundoff and the result another: with 1.5, rows of one
 large score in a million were refused whose exponent is a fused multiply-add away from zero."""
-TF32 = Allowance(3.0, 1.6e-3, 8.0, 1e-2)
+TF32 = ErrorAllowance(3.0, 1.6e-3, 8.0, 1e-2)
 """Float32 outputs where TF32 is allowed; `scale_*` as they are: matrix units cut operands after 10 bits, which makes
 products too small by 7e-4 on average."""
 
@@ -74,7 +74,7 @@ GROUP = 32
 
 
 @dataclass(frozen=True)
-class Errors:
+class RowErrors:
     """Errors of one output in rows that share a scale, float64; NaN and infinities left out as zeros.
 
     Of float8, errors are what the last rounding does not explain: half a unit in the last place is 6 % of a value, and
@@ -95,12 +95,12 @@ class Errors:
     complete: bool = field(kw_only=True)
 
     @classmethod
-    def of(cls, evidence: Evidence, number: int) -> "Errors":
+    def of(cls, evidence: CheckEvidence, number: int) -> "RowErrors":
         """The errors of an output, by its number."""
         return cls._of(evidence, number, _missed)
 
     @classmethod
-    def to_average(cls, evidence: Evidence, number: int) -> "Errors":
+    def to_average(cls, evidence: CheckEvidence, number: int) -> "RowErrors":
         """The same for what counts on the mean only: of float8 whole errors, where no roundoff before explains them.
 
         What the last rounding makes alone leans: there are more small values than large ones. And where inputs take
@@ -109,7 +109,7 @@ class Errors:
         return cls._of(evidence, number, _missed_on_average)
 
     @classmethod
-    def _of(cls, evidence: Evidence, number: int, missed: "_Missed") -> "Errors":
+    def _of(cls, evidence: CheckEvidence, number: int, missed: "_Missed") -> "RowErrors":
         expected, native = evidence.reference.expected[number], evidence.reference.native[number]
         got = evidence.outputs[number]
         error = missed(got, expected)
@@ -138,7 +138,7 @@ def _missed_on_average(got: torch.Tensor, expected: torch.Tensor) -> torch.Tenso
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ErrorBounds:
     """What the errors are held against.
 
     Attributes:
@@ -169,7 +169,7 @@ class Leeway:
     worst: torch.Tensor
 
 
-def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
+def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> ErrorBounds:
     """Bounds by contract: what any honest kernel keeps on inputs that are not ill-conditioned."""
     allowance, unit = _allowance(evidence.operator, errors.dtype)
     sums = SUM_ROUNDOFFS * summation_roundoff(evidence)
@@ -183,26 +183,28 @@ def bounds_without_sensitivity(evidence: Evidence, errors: Errors) -> Bounds:
     flushed = UNDERFLOWS * torch.finfo(torch.float32).tiny * max(1.0, largest)
     cancelled = max(largest * torch.finfo(torch.float64).eps, _cancellation(evidence, errors.dtype, largest))
     least = max(info.smallest_normal * info.eps, flushed, cancelled)
-    return Bounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * _roundoff(errors.dtype))
+    return ErrorBounds(
+        rms_bound.clamp(min=least), worst_bound.clamp(min=least), OWN_ROUNDOFFS * _roundoff(errors.dtype)
+    )
 
 
-def widen_by_sensitivity(bounds: Bounds, sensitivity: torch.Tensor) -> Bounds:
+def widen_by_sensitivity(bounds: ErrorBounds, sensitivity: torch.Tensor) -> ErrorBounds:
     """Bounds that also allow what nudged inputs do to the result."""
     moved = moves_in_rows(sensitivity, len(bounds.worst))
-    return Bounds(
+    return ErrorBounds(
         torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
         torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),
         bounds.own,
     )
 
 
-def leeway(bounds: Bounds, coarse_sensitivity: torch.Tensor) -> Leeway:
+def leeway(bounds: ErrorBounds, coarse_sensitivity: torch.Tensor) -> Leeway:
     """What few may miss beyond their bounds: as much as inputs that are rounded once more do to the result."""
     moved = moves_in_rows(coarse_sensitivity, len(bounds.worst))
     return _beyond(bounds, SENSITIVITY_FEW * rms(moved), SENSITIVITY_FEW * _most(moved))
 
 
-def leeway_of_single_elements(bounds: Bounds, sensitivity: torch.Tensor) -> Leeway:
+def leeway_of_single_elements(bounds: ErrorBounds, sensitivity: torch.Tensor) -> Leeway:
     """What few rows may miss where a clamp took all but a few of their elements, or all.
 
     One element may miss alone what the worst of its row may: where no other moves, its share of the root mean square is
@@ -215,7 +217,7 @@ def leeway_of_single_elements(bounds: Bounds, sensitivity: torch.Tensor) -> Leew
     return _beyond(bounds, torch.maximum(still, SENSITIVITY_WORST * most / sqrt(moved.shape[1])), still)
 
 
-def _beyond(bounds: Bounds, row_rms: torch.Tensor, row_worst: torch.Tensor) -> Leeway:
+def _beyond(bounds: ErrorBounds, row_rms: torch.Tensor, row_worst: torch.Tensor) -> Leeway:
     return Leeway((row_rms / bounds.rms).clamp(min=1.0), (row_worst / bounds.worst).clamp(min=1.0))
 
 
@@ -240,7 +242,7 @@ def rms(rows: torch.Tensor) -> torch.Tensor:
     return norms / sqrt(rows.shape[1])
 
 
-def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[Allowance, float]:
+def _allowance(operator: Operator, dtype: torch.dtype) -> tuple[ErrorAllowance, float]:
     if dtype.itemsize < 4:
         return HALF, _roundoff(dtype)
     if dtype == torch.float32 and operator.precision.allow_tf32:
@@ -253,7 +255,7 @@ def _roundoff(dtype: torch.dtype) -> float:
     return float(torch.finfo(carrier(dtype)).eps / 2)
 
 
-def summation_roundoff(evidence: Evidence) -> float:
+def summation_roundoff(evidence: CheckEvidence) -> float:
     """What summing in another order may lose, relative to the sum, up to a factor near 1.
 
     The number of summands is not known, but it is at most the longest axis, or what is reduced to one output element as
@@ -266,7 +268,7 @@ def summation_roundoff(evidence: Evidence) -> float:
     return float(torch.finfo(accumulator).eps / 2 * max(longest, min(elements / results, IN_A_ROW)) ** 0.5)
 
 
-def _cancellation(evidence: Evidence, dtype: torch.dtype, largest: float) -> float:
+def _cancellation(evidence: CheckEvidence, dtype: torch.dtype, largest: float) -> float:
     """What terms as large as the largest input, or as products of inputs, may lose in an output of a dtype."""
     accumulator = _accumulator(evidence)
     widest = max((tensor.dtype.itemsize for tensor in evidence.inputs if tensor.is_floating_point()), default=8)
@@ -276,12 +278,12 @@ def _cancellation(evidence: Evidence, dtype: torch.dtype, largest: float) -> flo
     return CANCELLED_ROUNDOFFS * torch.finfo(accumulator).eps / 2 * max(largest, evidence.reference.largest_product)
 
 
-def _accumulator(evidence: Evidence) -> torch.dtype:
+def _accumulator(evidence: CheckEvidence) -> torch.dtype:
     dtype: torch.dtype = getattr(torch, evidence.operator.precision.accumulate)
     return dtype
 
 
-def _largest_input(evidence: Evidence) -> float:
+def _largest_input(evidence: CheckEvidence) -> float:
     """The largest finite magnitude among float inputs. Times a roundoff of float64, what the reference may cancel."""
     floats = [readable(tensor) for tensor in evidence.inputs if tensor.is_floating_point() and tensor.numel()]
     return max((float(tensor.nan_to_num(0.0, 0.0, 0.0).abs().amax().double()) for tensor in floats), default=0.0)

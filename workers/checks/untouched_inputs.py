@@ -2,7 +2,7 @@
 
 import torch
 
-from workers.checks.base import Check, Evidence, Finding
+from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.location import at
 from workers.protocol import Outcome
 
@@ -12,7 +12,7 @@ class UntouchedInputs(Check):
 
     name = "untouched_inputs"
 
-    def examine(self, evidence: Evidence) -> Finding:
+    def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare every input that is not mutable with what was passed."""
         for item, before, after in zip(evidence.operator.given, evidence.inputs, evidence.inputs_after, strict=True):
             if item.mutable:
@@ -24,8 +24,8 @@ class UntouchedInputs(Check):
                     f"input '{item.name}' is changed at {place} ({int(changed.sum())} elements, {evidence.shape.key}): "
                     "write to the outputs only"
                 )
-                return Finding(2.0, Outcome.INPUT_MUTATED, reason)
-        return Finding(0.0)
+                return CheckFinding(2.0, Outcome.INPUT_MUTATED, reason)
+        return CheckFinding(0.0)
 
 
 def _raw(tensor: torch.Tensor) -> torch.Tensor:

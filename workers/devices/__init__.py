@@ -6,7 +6,7 @@ from workers.devices.base import DeviceBench
 from workers.devices.cuda import CudaDevice
 from workers.devices.model import ModelDevice
 from workers.devices.recorded import RecordedDevice
-from workers.protocol import FIRST_CARD, Device, Seat
+from workers.protocol import FIRST_CARD, CardShare, Device
 
 DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (ModelDevice, CudaDevice, RecordedDevice)}
 """Devices by `Device.kind`."""
@@ -14,7 +14,7 @@ DEVICES: dict[str, type[DeviceBench]] = {device.kind: device for device in (Mode
 __all__ = ["DEVICES", "CudaDevice", "DeviceBench", "ModelDevice", "open_device"]
 
 
-def open_device(device: Device, worker: str, seat: Seat = FIRST_CARD, folder: Path | None = None) -> DeviceBench:
+def open_device(device: Device, worker: str, seat: CardShare = FIRST_CARD, folder: Path | None = None) -> DeviceBench:
     """Open a device for a worker; `DeviceBench` says what `seat` and `folder` are.
 
     Raises:

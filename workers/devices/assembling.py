@@ -6,11 +6,11 @@ from collections import OrderedDict
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 
-from workers import jail
-from workers.assembler import Assembler, MachineCode, Refused, assemble_kernel
+from workers import sandbox
+from workers.assembler import Assembler, AssemblyRefused, MachineCode, assemble_kernel
 from workers.errors import WorkerError
-from workers.jail.kernel import die_with_parent
 from workers.protocol import Bundle, Kernel
+from workers.sandbox.syscalls import die_with_parent
 
 MOST_PROCESSES = 12
 """Assembling a kernel takes 0.1 s, and bundles of the catalogue have nine kernels on average."""
@@ -27,7 +27,7 @@ class Assemblers:
         Raises:
             JailFailed: If no jail can be set up here.
         """
-        jail.probe()
+        sandbox.probe()
         cores = len(os.sched_getaffinity(0))
         self._pool = ProcessPoolExecutor(
             min(cores, MOST_PROCESSES), get_context("fork"), initializer=die_with_parent, initargs=(signal.SIGKILL,)
@@ -42,7 +42,7 @@ class Assemblers:
         def wait(kernel: Kernel) -> MachineCode:
             try:
                 return begun[kernel.digest].result()
-            except (Refused, WorkerError):
+            except (AssemblyRefused, WorkerError):
                 self._kept.pop(kernel.digest, None)
                 raise
 

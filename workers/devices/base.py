@@ -15,15 +15,15 @@ from workers.errors import ToolMissing
 from workers.protocol import (
     FIRST_CARD,
     Bundle,
+    CardShare,
     ConfirmJob,
     Device,
     FinalJob,
-    Grounds,
     MeasureJob,
     Outcome,
     Provenance,
     Report,
-    Seat,
+    TrustGrounds,
     label,
 )
 
@@ -45,7 +45,7 @@ class DeviceBench(ABC):
         self,
         device: Device,
         worker: str,
-        seat: Seat = FIRST_CARD,
+        seat: CardShare = FIRST_CARD,
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
@@ -113,7 +113,7 @@ class DeviceBench(ABC):
     def close(self) -> None:
         """Release what the device holds. Idempotent."""
 
-    def _blank(self, job: MeasureJob | ConfirmJob | FinalJob, grounds: Grounds | None = None) -> Report:
+    def _blank(self, job: MeasureJob | ConfirmJob | FinalJob, grounds: TrustGrounds | None = None) -> Report:
         """A report on a job as it is before anything is found; without grounds there is nothing to trust it for."""
         return Report(
             kind=job.kind,

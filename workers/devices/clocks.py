@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import compress
 from statistics import median
 
-from workers.devices.crew import CardFailed
-from workers.orders import Round, Timed
+from workers.commands import TimedRound, TimingRound
+from workers.devices.card_processes import CardFailed
 
 CLOCKS_WITHIN, CLOCKS_US = 0.01, 20.0
 """How far events and the card's timer may be apart over a round: a share, and the ends of two holds. On H100s and H200s
@@ -13,14 +13,14 @@ whose hosts had more to do than cores, one round in ten thousand had a first or 
 by up to 7 ms: a sample that the host does not queue while the card is held begins when it does."""
 
 
-def punctual(timed: Timed) -> list[bool]:
+def punctual(timed: TimedRound) -> list[bool]:
     """Which samples of a round began when the card was held no longer: as long after as most of them did."""
     lags = [start_us - hold_us for start_us, hold_us in zip(timed.starts_us, timed.holds_us, strict=True)]
     usual = median(lags)
     return [abs(lag - usual) <= CLOCKS_WITHIN * timed.holds_us[-1] + CLOCKS_US for lag in lags]
 
 
-def check_clocks(order: Round, timed: Timed) -> float:
+def check_clocks(order: TimingRound, timed: TimedRound) -> float:
     """Hold three clocks against each other over a round: that of events, the card's timer, and the host's.
 
     Events and timer measure the same stretch, from the first sample that began in time to the last one. The host's
@@ -48,7 +48,7 @@ def check_clocks(order: Round, timed: Timed) -> float:
     return timed.wall_us * (count - 1) / (count * timer_us)
 
 
-def counts_of(timed: Timed) -> set[int]:
+def counts_of(timed: TimedRound) -> set[int]:
     """Of how many samples each figure is told."""
     return {len(each) for each in (timed.samples_us, timed.clocks_mhz, timed.starts_us, timed.holds_us)}
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from math import exp
 
 from workers.assembler import MachineCode
-from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import Pace, Race, Track
-from workers.devices.trial import Trial
-from workers.devices.verdict import Ended
-from workers.orders import Side
+from workers.commands import PairSide
+from workers.devices.card_processes import CardFailed, CardProcesses
+from workers.devices.ending import JudgementEnded
+from workers.devices.paired_timing import CallTime, PairedTimer, PairedTimes
+from workers.devices.trial import VariantTrial
 from workers.protocol import Allocate, Bundle, Graph, Launch, Operator, Plan
 
 EQUAL_PAIRS, PAIRS = 16, 4
@@ -35,7 +35,7 @@ cache, more where it does not and the first did."""
 
 
 @dataclass(frozen=True)
-class Controls:
+class TimingControls:
     """The controls of one operator on one card.
 
     Attributes:
@@ -47,12 +47,12 @@ class Controls:
         pace: The pacer's at its first shape that is timed.
     """
 
-    crew: Crew
+    crew: CardProcesses
     operator: Operator
     graphs: Sequence[Graph]
     pacer: Bundle
     codes: Mapping[str, MachineCode]
-    pace: Pace
+    pace: CallTime
 
     def run(self) -> dict[str, float]:
         """Judge them all; what was measured, by the control's name.
@@ -77,25 +77,25 @@ class Controls:
                 raise CardFailed(f"a control failed: done twice, a plan takes {found['twice']:.3f} times as long")
         return found | {"idle": self._refusal(without_last_launch(plan))}
 
-    def _accepted(self, plan: Plan, pairs: int) -> Race:
+    def _accepted(self, plan: Plan, pairs: int) -> PairedTimes:
         try:
             return self._race(plan, pairs)
-        except Ended as ended:
+        except JudgementEnded as ended:
             raise CardFailed(f"a control failed: a correct plan is refused, {ended}") from ended
 
     def _refusal(self, plan: Plan) -> float:
         try:
             self._race(plan, PAIRS)
-        except Ended:
+        except JudgementEnded:
             return 1.0
         raise CardFailed("a control failed: a plan that leaves out its last launch was not refused")
 
-    def _race(self, plan: Plan, pairs: int) -> Race:
+    def _race(self, plan: Plan, pairs: int) -> PairedTimes:
         """A plan beside the pacer."""
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
-        bundles = {Side.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), Side.PACER: pacer}
-        trial = Trial(self.crew, self.operator, self.graphs, bundles, self.codes)
-        return Track(trial, dict.fromkeys(Side, 0), self.pace).race(pairs)
+        bundles = {PairSide.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), PairSide.PACER: pacer}
+        trial = VariantTrial(self.crew, self.operator, self.graphs, bundles, self.codes)
+        return PairedTimer(trial, dict.fromkeys(PairSide, 0), self.pace).race(pairs)
 
 
 @dataclass
@@ -107,7 +107,7 @@ class _Batch:
     jobs: int = 0
 
 
-class Batches:
+class ControlBatches:
     """The present batch of each operator."""
 
     def __init__(self) -> None:

@@ -7,31 +7,31 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from workers import jail
-from workers.baselines import Baseline, BaselineProcess, Reply, Request, measure_baselines
+from workers import sandbox
+from workers.baselines import Baseline, BaselineProcess, BaselineReply, BaselineRequest, measure_baselines
 from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
-from workers.devices.controls import Batches
-from workers.devices.crew import Crew
+from workers.devices.card_processes import CardProcesses
+from workers.devices.controls import ControlBatches
+from workers.devices.ending import JudgementEnded
 from workers.devices.examination import Examination
-from workers.devices.measurement import Measurement, Setting
-from workers.devices.trial import Scrutiny
-from workers.devices.verdict import Ended
+from workers.devices.measurement import Measurement, MeasurementContext
+from workers.devices.trial import CheckDepth
 from workers.errors import BadMessage, ToolMissing
 from workers.protocol import (
     FIRST_CARD,
     Bundle,
+    CardShare,
     ConfirmJob,
     Device,
     FinalJob,
     Graph,
-    Grounds,
     MeasureJob,
     Operator,
     Provenance,
     Report,
-    Seat,
+    TrustGrounds,
     device_of_card,
     label,
 )
@@ -56,7 +56,7 @@ class CudaDevice(DeviceBench):
         self,
         device: Device,
         worker: str,
-        seat: Seat = FIRST_CARD,
+        seat: CardShare = FIRST_CARD,
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
@@ -68,12 +68,12 @@ class CudaDevice(DeviceBench):
         """
         super().__init__(device, worker, seat, folder, checks)
         self._target = TARGETS[device.target]
-        self._batches = Batches()
+        self._batches = ControlBatches()
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-        self._crew = Crew.at(seat, self._target, checks)
+        self._crew = CardProcesses.at(seat, self._target, checks)
         self._baseline_process = BaselineProcess(seat.card)
-        self._setting = Setting(self._crew, self._assemblers, self._target, self._baselines)
+        self._setting = MeasurementContext(self._crew, self._assemblers, self._target, self._baselines)
         if device_of_card(self._crew.opened.card) != device:
             self._crew.close()
             raise ToolMissing(f"card {seat.card} is '{self._crew.opened.card}', which is no {device.name}")
@@ -94,7 +94,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        return self._measured(job, PAIRS, Scrutiny.USUAL, related=job.related)
+        return self._measured(job, PAIRS, CheckDepth.USUAL, related=job.related)
 
     def measure_briefly(self, job: MeasureJob) -> Report:
         """The same as `measure` with as few pairs as there can be, for recording thousands of variants in minutes.
@@ -106,7 +106,7 @@ class CudaDevice(DeviceBench):
             BadMessage: If the bundle is for another target.
             CardFailed: If the card or a process that uses it failed.
         """
-        return self._measured(job, BRIEF_PAIRS, Scrutiny.BRIEF, related=False)
+        return self._measured(job, BRIEF_PAIRS, CheckDepth.BRIEF, related=False)
 
     def confirm(self, job: ConfirmJob) -> Report:
         """Check the challenger anew, time it against the pacer, and against the incumbent until it is clear who wins.
@@ -126,7 +126,7 @@ class CudaDevice(DeviceBench):
             job.pacer,
             self._setting,
             fresh=True,
-            scrutiny=Scrutiny.THOROUGH,
+            scrutiny=CheckDepth.THOROUGH,
         )
         return self._judge(job, measurement, PAIRS, job.incumbent)
 
@@ -142,7 +142,7 @@ class CudaDevice(DeviceBench):
         found: dict[str, object] = {}
         try:
             examination.run()
-        except Ended as ended:
+        except JudgementEnded as ended:
             found |= ended.found
         grounds = report.grounds.model_copy(update={"sanitised": examination.sanitised}) if report.grounds else None
         found |= {"checks": examination.results(), "stages_s": examination.stages_s, "grounds": grounds}
@@ -162,7 +162,7 @@ class CudaDevice(DeviceBench):
         self._baseline_process.close()
         self._assemblers.close()
 
-    def _measured(self, job: MeasureJob, pairs: int, scrutiny: Scrutiny, *, related: bool) -> Report:
+    def _measured(self, job: MeasureJob, pairs: int, scrutiny: CheckDepth, *, related: bool) -> Report:
         measurement = Measurement(
             job.operator,
             job.graphs,
@@ -180,7 +180,7 @@ class CudaDevice(DeviceBench):
         found: dict[str, object] = {}
         try:
             found |= measurement.run(pairs, incumbent)
-        except Ended as ended:
+        except JudgementEnded as ended:
             found |= ended.found
         self._batches.count(job.operator.digest, measurement.controls)
         # A control that fails, and clocks that disagree, are failures of ours that no report comes from.
@@ -197,12 +197,12 @@ class CudaDevice(DeviceBench):
         """
         if bundle.target != self._target.name:
             raise BadMessage(f"{self.device.name} runs {self._target.name}; job {job.id} is for {bundle.target}")
-        grounds = Grounds(jail=jail.probe(), replayed=True, measured=True, agreed=False)
+        grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=True, agreed=False)
         return self._blank(job, grounds)
 
     def _baselines(self, operator: Operator, graphs: tuple[Graph, ...], pacer: Bundle) -> dict[str, Baseline]:
         return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
 
-    def _ask(self, request: Request) -> Reply:
+    def _ask(self, request: BaselineRequest) -> BaselineReply:
         self._crew.make_room()
         return self._baseline_process.ask(request)

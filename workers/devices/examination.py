@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from math import prod
 
 from workers.assembler import MachineCode
-from workers.devices.crew import NoMemory
-from workers.devices.finals import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, far_plan, random_plans, skipped
-from workers.devices.measurement import Setting, assemble_again
+from workers.commands import SECRET_BYTES, PairSide
+from workers.devices.card_processes import CardMemoryShort
+from workers.devices.ending import JudgementEnded, timed
+from workers.devices.finalist_checks import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, far_plan, random_plans, skipped
+from workers.devices.measurement import MeasurementContext, assemble_again
 from workers.devices.selection import contract_bytes
-from workers.devices.trial import Runs, Trial, room_for
-from workers.devices.verdict import Ended, timed
-from workers.orders import SECRET_BYTES, Side
+from workers.devices.trial import CheckedRuns, VariantTrial, room_for
 from workers.protocol import FAR, Bundle, CheckResult, FinalJob, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 from workers.sanitizer import TOOLS, Sanitizer
-from workers.sanitizer.messages import Rehearsal
+from workers.sanitizer.messages import ReplayRequest
 
 ABSENT = "no compute-sanitizer on this machine; it comes with the CUDA toolkit"
 """Why a card's finalists are not sanitised."""
@@ -51,7 +51,7 @@ class Examination:
     """
 
     job: FinalJob
-    setting: Setting
+    setting: MeasurementContext
     sanitizer: Sanitizer | None
     card: int
     checks: dict[str, CheckResult] = field(default_factory=dict)
@@ -90,15 +90,19 @@ class Examination:
             self.checks[RANDOM_SHAPES] = skipped(RANDOM_SHAPES, "the operator has no ranges to draw shapes from")
             return
         self.setting.crew.provide(room_for(job.bundle.restricted([plan for _, plan, _ in plans]), runs=1))
-        trial = Trial(self.setting.crew, job.operator, job.graphs, {Side.CANDIDATE: job.bundle}, codes, fresh=True)
+        trial = VariantTrial(
+            self.setting.crew, job.operator, job.graphs, {PairSide.CANDIDATE: job.bundle}, codes, fresh=True
+        )
         try:
             for index, _, draws in plans:
-                trial.run(Runs(index, name, 1) for name in draws)
+                trial.run(CheckedRuns(index, name, 1) for name in draws)
             trial.check_idle()
-        except Ended as ended:
+        except JudgementEnded as ended:
             reason = str(ended)
             self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="failed", detail=reason)
-            raise Ended(Stage.FINAL, Outcome(str(ended.found["outcome"])), f"at a random shape: {reason}") from ended
+            raise JudgementEnded(
+                Stage.FINAL, Outcome(str(ended.found["outcome"])), f"at a random shape: {reason}"
+            ) from ended
         detail = f"{len(plans)} shapes, two draws each"
         self.checks[RANDOM_SHAPES] = CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
 
@@ -111,13 +115,13 @@ class Examination:
         key = plan.shape.key
         try:
             result = self._far_result(plan, codes)
-        except NoMemory as error:
+        except CardMemoryShort as error:
             result = skipped(FAR_INDICES, f"{key} does not fit the card: {error}")
-        except Ended as ended:
+        except JudgementEnded as ended:
             if ended.found["outcome"] not in UNDECIDED:
                 self.checks[FAR_INDICES] = CheckResult(name=FAR_INDICES, verdict="failed", detail=str(ended))
                 outcome, reason = Outcome(str(ended.found["outcome"])), f"where indices exceed 2^31: {ended}"
-                raise Ended(Stage.FINAL, outcome, reason) from ended
+                raise JudgementEnded(Stage.FINAL, outcome, reason) from ended
             result = skipped(FAR_INDICES, f"{key}: {ended}")
         self.checks[FAR_INDICES] = result
 
@@ -126,7 +130,7 @@ class Examination:
 
         Raises:
             Ended: If it is not right, or the arena too small for it.
-            CardFailed: If the card failed; `NoMemory` if it has too little memory.
+            CardFailed: If the card failed; `CardMemoryShort` if it has too little memory.
         """
         job, crew = self.job, self.setting.crew
         bundle = job.bundle.restricted([plan])
@@ -138,12 +142,12 @@ class Examination:
             beside = f"with a reference in float64 it takes {needed / 1e9:.0f} GB, and {crew.memory_bytes / 1e9:.0f}"
             return skipped(FAR_INDICES, f"{plan.shape.key} does not fit the card: {beside} are there")
         crew.provide(room_for(bundle, runs=1))
-        trial = Trial(crew, job.operator, (graph,), {Side.CANDIDATE: bundle}, codes, fresh=True)
-        trial.run([Runs(0, "normal", 1)])
+        trial = VariantTrial(crew, job.operator, (graph,), {PairSide.CANDIDATE: bundle}, codes, fresh=True)
+        trial.run([CheckedRuns(0, "normal", 1)])
         trial.check_idle()
         return CheckResult(name=FAR_INDICES, verdict="passed", detail=f"{plan.shape.key}, one draw")
 
-    def _sanitise(self, tool: str, rehearsal: Rehearsal) -> None:
+    def _sanitise(self, tool: str, rehearsal: ReplayRequest) -> None:
         if self.sanitizer is None:
             result = skipped(tool, ABSENT)
         else:
@@ -151,12 +155,12 @@ class Examination:
                 result = self.sanitizer.run(tool, rehearsal)
         self.checks[tool] = result
         if result.verdict == "failed":
-            raise Ended(Stage.FINAL, OUTCOMES[tool], result.detail)
+            raise JudgementEnded(Stage.FINAL, OUTCOMES[tool], result.detail)
 
-    def _rehearsal(self, codes: Mapping[str, MachineCode]) -> Rehearsal:
+    def _rehearsal(self, codes: Mapping[str, MachineCode]) -> ReplayRequest:
         """Boundary shapes, where buffers are small and tails are long, and the smallest benchmark shape."""
         bundle = self.job.bundle
-        return Rehearsal(
+        return ReplayRequest(
             card=self.card,
             operator=self.job.operator,
             bundle=bundle,

@@ -6,8 +6,8 @@ from itertools import chain, repeat
 
 import torch
 
-from workers import jail
-from workers.devices.selection import Case
+from workers import sandbox
+from workers.devices.selection import SelectedRun
 from workers.inputs import draw_tiles
 from workers.interpreter import TILE_BYTES, InterpretReply, InterpretRequest, execute, pack, unpack
 from workers.protocol import DTYPE_BYTES, FinalJob, MeasureJob, Operator, Plan
@@ -17,12 +17,12 @@ MEMORY_BYTES = 4 * 2**30
 """Memory that an interpretation may add to the warm process, sampled benchmark buffers included."""
 
 
-class Unusable(Exception):
+class InterpretationUnusable(Exception):
     """The interpreter gave no reply to judge by; the message says why, to a person or an LLM."""
 
 
 @dataclass(frozen=True)
-class Result:
+class InterpretedResult:
     """What one plan made of one draw."""
 
     outputs: tuple[torch.Tensor, ...]
@@ -39,12 +39,12 @@ class Interpretation:
     """
 
     reply: InterpretReply
-    results: list[list[Result]]
+    results: list[list[InterpretedResult]]
 
 
 def interpret(
     job: MeasureJob | FinalJob,
-    cases: Sequence[Case],
+    cases: Sequence[SelectedRun],
     drawn: Sequence[Sequence[tuple[torch.Tensor, ...]]],
     sampled: Sequence[Plan],
     limit_s: float,
@@ -77,18 +77,18 @@ def interpret(
         kernels=job.bundle.restricted(launched).kernels,
     )
     parts = [_to_bytes(tensor) for each in (*chain.from_iterable(drawn), *_tiles(job, sampled)) for tensor in each]
-    limits = jail.Limits(wall_s=BUSY * limit_s, cpu_s=limit_s, memory_bytes=MEMORY_BYTES)
-    result = jail.run(interpreter_function, pack(request, parts), limits)
-    if result.ending is not jail.Ending.RETURNED:
-        raise Unusable(_explain(result, limit_s))
+    limits = sandbox.SandboxLimits(wall_s=BUSY * limit_s, cpu_s=limit_s, memory_bytes=MEMORY_BYTES)
+    result = sandbox.run(interpreter_function, pack(request, parts), limits)
+    if result.ending is not sandbox.SandboxEnding.RETURNED:
+        raise InterpretationUnusable(_explain(result, limit_s))
     try:
         reply, blobs = unpack(result.reply, InterpretReply)
         results = _read(job.operator, cases[: len(reply.finished)], blobs)
     except ValueError as error:
-        raise Unusable(f"the interpreter's reply makes no sense: {error}") from error
+        raise InterpretationUnusable(f"the interpreter's reply makes no sense: {error}") from error
     done = reply.outcome is not None or (len(reply.finished) == len(cases) and _fits(reply, sampled))
     if not done or (reply.outcome is not None and len(reply.finished) >= len(cases)):
-        raise Unusable("the interpreter's reply makes no sense: its plans are not those of the request")
+        raise InterpretationUnusable("the interpreter's reply makes no sense: its plans are not those of the request")
     return Interpretation(reply, results)
 
 
@@ -110,15 +110,15 @@ def _fits(reply: InterpretReply, sampled: Sequence[Plan]) -> bool:
     )
 
 
-def _launched(job: MeasureJob | FinalJob, cases: Sequence[Case]) -> tuple[Plan, ...]:
+def _launched(job: MeasureJob | FinalJob, cases: Sequence[SelectedRun]) -> tuple[Plan, ...]:
     """What is executed, and where a time is predicted, what that is of."""
     executed = tuple(case.plan for case in cases)
     predicted = job.bundle.benchmarks if isinstance(job, MeasureJob) else ()
     return (*executed, *(plan for plan in predicted if plan not in executed))
 
 
-def _explain(result: jail.JailResult, limit_s: float) -> str:
-    if result.ending is jail.Ending.TIMEOUT:
+def _explain(result: sandbox.SandboxResult, limit_s: float) -> str:
+    if result.ending is sandbox.SandboxEnding.TIMEOUT:
         return f"the kernel did not end within {limit_s:g} s in the interpreter: an endless loop, or too much work"
     said = result.detail.strip().splitlines()
     return f"the interpreter's process ended ({result.ending.value}): {said[-1] if said else 'it left no word'}"
@@ -128,7 +128,9 @@ def _to_bytes(tensor: torch.Tensor) -> bytes:
     return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-def _read(operator: Operator, cases: Sequence[Case], blobs: Sequence[memoryview]) -> list[list[Result]]:
+def _read(
+    operator: Operator, cases: Sequence[SelectedRun], blobs: Sequence[memoryview]
+) -> list[list[InterpretedResult]]:
     """Tensors of the reply, by case and draw.
 
     Raises:
@@ -136,13 +138,13 @@ def _read(operator: Operator, cases: Sequence[Case], blobs: Sequence[memoryview]
     """
     remaining = chain(blobs, repeat(memoryview(b"")))
     expected = 0
-    results: list[list[Result]] = []
+    results: list[list[InterpretedResult]] = []
     for case in cases:
         outputs = [(view.dtype, view.shape) for view in case.plan.outputs]
         inputs = [(item.dtype, operator.input_shape(item, case.plan.shape.dims)) for item in operator.given]
         expected += len(case.draws) * len(outputs + inputs)
         rows = [(_take(remaining, outputs), _take(remaining, inputs)) for _ in case.draws]
-        results.append([Result(*row) for row in rows])
+        results.append([InterpretedResult(*row) for row in rows])
     if expected != len(blobs):
         raise ValueError(f"it holds {len(blobs)} results instead of {expected}")
     return results

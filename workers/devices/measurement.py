@@ -7,16 +7,23 @@ from functools import partial
 from math import hypot, log
 from statistics import NormalDist, median
 
-from workers.assembler import Assembled, MachineCode, assemble
+from workers.assembler import AssembledBundle, MachineCode, assemble
 from workers.baselines import Baseline
+from workers.commands import PairSide
 from workers.devices.assembling import Assemblers
-from workers.devices.controls import Controls
-from workers.devices.crew import CardFailed, Crew
-from workers.devices.race import LOOK_CONFIDENCE, Pace, Race, Track, check_cycles, reject_below_floor
-from workers.devices.trial import Scrutiny, Trial, benchmarks, room_for
-from workers.devices.verdict import Ended, timed
+from workers.devices.card_processes import CardFailed, CardProcesses
+from workers.devices.controls import TimingControls
+from workers.devices.ending import JudgementEnded, timed
+from workers.devices.paired_timing import (
+    LOOK_CONFIDENCE,
+    CallTime,
+    PairedTimer,
+    PairedTimes,
+    check_cycles,
+    reject_below_floor,
+)
+from workers.devices.trial import CheckDepth, VariantTrial, benchmarks, room_for
 from workers.floors import floor_us
-from workers.orders import Side
 from workers.protocol import (
     Bundle,
     CheckResult,
@@ -43,7 +50,7 @@ _NORMAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True)
-class Setting:
+class MeasurementContext:
     """What measurements on a card have in common.
 
     Attributes:
@@ -54,11 +61,11 @@ class Setting:
         paces: Those of pacers at shapes, by the pacer's identity and the shape's key.
     """
 
-    crew: Crew
+    crew: CardProcesses
     assemblers: Assemblers
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
-    paces: defaultdict[tuple[str, str], Pace] = field(default_factory=lambda: defaultdict(Pace))
+    paces: defaultdict[tuple[str, str], CallTime] = field(default_factory=lambda: defaultdict(CallTime))
 
 
 @dataclass
@@ -84,10 +91,10 @@ class Measurement:
     graphs: tuple[Graph, ...]
     bundle: Bundle
     pacer: Bundle | None
-    setting: Setting
+    setting: MeasurementContext
     related: bool = True
     fresh: bool = False
-    scrutiny: Scrutiny = Scrutiny.USUAL
+    scrutiny: CheckDepth = CheckDepth.USUAL
     controls: dict[str, float] | None = None
     checks: tuple[CheckResult, ...] = ()
     stages_s: dict[str, float] = field(default_factory=dict)
@@ -150,10 +157,10 @@ class Measurement:
         """
         try:
             self._assembled(bundle)
-        except Ended as ended:
+        except JudgementEnded as ended:
             raise CardFailed(f"a kernel to compare with cannot be assembled here: {ended}") from ended
 
-    def _races(self, against: Bundle, pairs: int, *, contest: bool = False) -> list[Race]:
+    def _races(self, against: Bundle, pairs: int, *, contest: bool = False) -> list[PairedTimes]:
         """Check the candidate and race it against another bundle, at every benchmark shape.
 
         Args:
@@ -162,15 +169,15 @@ class Measurement:
             contest: Whether it is the incumbent: the candidate is checked, and to know who is faster suffices.
         """
         with timed(self.stages_s, "load"):
-            bundles = {Side.CANDIDATE: self.bundle, Side.PACER: against}
+            bundles = {PairSide.CANDIDATE: self.bundle, PairSide.PACER: against}
             crew = self.setting.crew
-            trial = Trial(crew, self.operator, self.graphs, bundles, self._codes, fresh=self.fresh)
+            trial = VariantTrial(crew, self.operator, self.graphs, bundles, self._codes, fresh=self.fresh)
         try:
             if not contest:
                 with timed(self.stages_s, "check"):
                     trial.check(self.scrutiny)
             with timed(self.stages_s, "time"):
-                suffices = Race.is_decided if contest else Race.is_hopeless
+                suffices = PairedTimes.is_decided if contest else PairedTimes.is_hopeless
                 racing = partial(self._race, trial, against.identity, pairs=pairs, suffices=suffices, stranger=contest)
                 races = [racing(index, plan) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
@@ -180,23 +187,23 @@ class Measurement:
 
     def _control(self, pacer: Bundle) -> dict[str, float]:
         pace = self.setting.paces[pacer.identity, pacer.benchmarks[0].shape.key]
-        return Controls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, pace).run()
+        return TimingControls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, pace).run()
 
     def _race(
         self,
-        trial: Trial,
+        trial: VariantTrial,
         pacer: str,
         index: int,
         plan: Plan,
         *,
         pairs: int,
-        suffices: Callable[[Race], bool],
+        suffices: Callable[[PairedTimes], bool],
         stranger: bool,
-    ) -> Race:
+    ) -> PairedTimes:
         key = plan.shape.key
-        other = next(at for at, plan in benchmarks(trial.bundles[Side.PACER]) if plan.shape.key == key)
-        plans = {Side.CANDIDATE: index, Side.PACER: other}
-        race = Track(trial, plans, self.setting.paces[pacer, key], stranger=stranger).race(pairs, suffices)
+        other = next(at for at, plan in benchmarks(trial.bundles[PairSide.PACER]) if plan.shape.key == key)
+        plans = {PairSide.CANDIDATE: index, PairSide.PACER: other}
+        race = PairedTimer(trial, plans, self.setting.paces[pacer, key], stranger=stranger).race(pairs, suffices)
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
         reject_below_floor(race, median(race.candidate_us), floor_us(self.operator, graph, self.setting.target))
         return race
@@ -205,7 +212,7 @@ class Measurement:
         return [plan.shape.weight for _, plan in benchmarks(self.bundle)]
 
 
-def _shape(race: Race, baseline: Baseline | None, readings: Readings) -> ShapeResult:
+def _shape(race: PairedTimes, baseline: Baseline | None, readings: Readings) -> ShapeResult:
     low, mid, high = race.slowdown.bounds()
     pacer_us = median(race.pacer_us) if baseline is None else baseline.pacer_us
     return ShapeResult(
@@ -221,7 +228,7 @@ def _shape(race: Race, baseline: Baseline | None, readings: Readings) -> ShapeRe
     )
 
 
-def _samples(race: Race) -> Samples:
+def _samples(race: PairedTimes) -> Samples:
     candidate_us, other_us = (
         tuple(round(time_us, SAMPLE_DIGITS) for time_us in times) for times in (race.candidate_us, race.pacer_us)
     )
@@ -229,7 +236,7 @@ def _samples(race: Race) -> Samples:
     return Samples(candidate_us=candidate_us, other_us=other_us, calls=race.calls, clocks_mhz=clocks_mhz)
 
 
-def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> Assembled:
+def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> AssembledBundle:
     """Lint and assemble what a trace worker has assembled.
 
     Raises:
@@ -237,14 +244,18 @@ def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -
     """
     assembled = assemble(bundle, operator, assemblers.start(bundle))
     if assembled.outcome is not None or assembled.bundle is None:
-        raise Ended(Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line)
+        raise JudgementEnded(
+            Stage.ASSEMBLE, assembled.outcome or Outcome.PLAN_REJECTED, assembled.reason, assembled.line
+        )
     if assembled.bundle.cubins != bundle.cubins:
         reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
-        raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+        raise JudgementEnded(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
     return assembled
 
 
-def joint_speedup(races: Sequence[Race], baselines: Mapping[str, Baseline], weights: Sequence[float]) -> Ratio | None:
+def joint_speedup(
+    races: Sequence[PairedTimes], baselines: Mapping[str, Baseline], weights: Sequence[float]
+) -> Ratio | None:
     """Best baseline over candidate: the weighted geometric mean over shapes, bounded jointly; None without baselines.
 
     Args:

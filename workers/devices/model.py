@@ -14,25 +14,25 @@ from pathlib import Path
 import torch
 from triton.backends.nvidia.compiler import get_ptxas
 
-from workers import jail
+from workers import sandbox
 from workers.assembler import assemble
-from workers.checks import CHECKS, Check, Evidence, Expectation, Ledger
+from workers.checks import CHECKS, Check, CheckEvidence, CheckResults, Expectation
 from workers.devices.base import DeviceBench
-from workers.devices.finals import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
-from workers.devices.interpretation import Result, Unusable, interpret
-from workers.devices.metering import Executed, extrapolated, floor_of, predicted_us, raised, sampled
-from workers.devices.selection import TOTAL_BYTES, Case, contract_bytes, cost, select_cases, within
-from workers.devices.verdict import Ended, timed
+from workers.devices.ending import JudgementEnded, timed
+from workers.devices.finalist_checks import FAR_INDICES, FINAL_CHECKS, RANDOM_SHAPES, random_plans, skipped
+from workers.devices.interpretation import InterpretationUnusable, InterpretedResult, interpret
+from workers.devices.selection import TOTAL_BYTES, SelectedRun, contract_bytes, cost, select_cases, within
+from workers.devices.traffic import ExecutedTraffic, extrapolated, floor_of, predicted_us, raised, sampled
 from workers.errors import BadMessage, ToolMissing
 from workers.inputs import draw
-from workers.interpreter import InterpretReply, Metered, warm_up
+from workers.interpreter import InterpretReply, MeteredTraffic, warm_up
 from workers.protocol import (
     FIRST_CARD,
     REASON_CHARS,
+    CardShare,
     CheckResult,
     Device,
     FinalJob,
-    Grounds,
     MeasureJob,
     Operator,
     Outcome,
@@ -40,12 +40,12 @@ from workers.protocol import (
     Provenance,
     Readings,
     Report,
-    Seat,
     ShapeResult,
     Stage,
+    TrustGrounds,
 )
 from workers.targets import TARGETS
-from workers.tracer.rehearsal import rehearse
+from workers.tracer.compiler_warmup import rehearse
 
 SEED_BYTES = 32
 """Bytes of the secret that input values are drawn from, new for every job."""
@@ -66,8 +66,8 @@ class KnownTraffic:
         executed: What was done at the largest shape that was executed.
     """
 
-    sampled: dict[str, tuple[Metered, ...]]
-    executed: Executed
+    sampled: dict[str, tuple[MeteredTraffic, ...]]
+    executed: ExecutedTraffic
 
 
 class ModelDevice(DeviceBench):
@@ -81,7 +81,7 @@ class ModelDevice(DeviceBench):
         self,
         device: Device,
         worker: str,
-        seat: Seat = FIRST_CARD,
+        seat: CardShare = FIRST_CARD,
         folder: Path | None = None,
         checks: Mapping[str, Check] = CHECKS,
     ) -> None:
@@ -108,14 +108,14 @@ class ModelDevice(DeviceBench):
             BadMessage: If the job is for another target or carries no source.
             JailFailed: If the jail cannot be set up.
         """
-        ledger, stages_s = Ledger(self.checks), dict[str, float]()
+        ledger, stages_s = CheckResults(self.checks), dict[str, float]()
         report = self._report(job)
         found: dict[str, object] = {}
         seed = job.seed or secrets.token_hex(SEED_BYTES)
         try:
             traffic = _judge(job, bytes.fromhex(seed), ledger, stages_s)
             found["shapes"] = self._predict(job, traffic, stages_s)
-        except Ended as ended:
+        except JudgementEnded as ended:
             found = dict(ended.found)
         found |= {"checks": ledger.results(), "stages_s": stages_s, "seed": seed}
         return report.model_copy(update=found)
@@ -133,7 +133,7 @@ class ModelDevice(DeviceBench):
         found: dict[str, object] = {}
         try:
             results[RANDOM_SHAPES] = _run_random_shapes(job, stages_s)
-        except Ended as ended:
+        except JudgementEnded as ended:
             if ended.found["outcome"] is Outcome.NOT_INTERPRETABLE:
                 results[RANDOM_SHAPES] = skipped(RANDOM_SHAPES, str(ended))
             else:
@@ -152,7 +152,7 @@ class ModelDevice(DeviceBench):
         """
         if job.source is None or job.bundle.target != self.device.target:
             raise BadMessage(f"{self.device.name} needs a source and plans for {self.device.target}; job {job.id}")
-        grounds = Grounds(jail=jail.probe(), replayed=True, measured=False)
+        grounds = TrustGrounds(jail=sandbox.probe(), replayed=True, measured=False)
         return self._blank(job, grounds)
 
     def _predict(self, job: MeasureJob, known: KnownTraffic, stages_s: dict[str, float]) -> tuple[ShapeResult, ...]:
@@ -161,10 +161,10 @@ class ModelDevice(DeviceBench):
             assembled = assemble(benchmarked, job.operator)
         if assembled.outcome is not None or assembled.bundle is None:
             outcome = assembled.outcome or Outcome.PLAN_REJECTED
-            raise Ended(Stage.ASSEMBLE, outcome, assembled.reason, assembled.line)
+            raise JudgementEnded(Stage.ASSEMBLE, outcome, assembled.reason, assembled.line)
         if not assembled.bundle.cubins.items() <= job.bundle.cubins.items():
             reason = "the machine code differs from what the trace worker assembled: are their Triton versions equal?"
-            raise Ended(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
+            raise JudgementEnded(Stage.ASSEMBLE, Outcome.PLAN_REJECTED, reason)
         with timed(stages_s, "predict"):
             pairs = zip(benchmarked.plans, assembled.readings, strict=True)
             return tuple(self._predict_shape(job, plan, readings, known) for plan, readings in pairs)
@@ -191,7 +191,7 @@ def _versions(target: str) -> dict[str, str]:
     return versions
 
 
-def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, float]) -> KnownTraffic:
+def _judge(job: MeasureJob, seed: bytes, ledger: CheckResults, stages_s: dict[str, float]) -> KnownTraffic:
     """Execute and check.
 
     Raises:
@@ -200,14 +200,14 @@ def _judge(job: MeasureJob, seed: bytes, ledger: Ledger, stages_s: dict[str, flo
     cases = select_cases(job.bundle, job.graphs, job.operator)
     if not cases:
         reason = "every shape is too large to be executed on a CPU; widen the operator's ranges downwards"
-        raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
+        raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, reason)
     if len(cases) == 1:
         cases = [*cases, *cases]  # of two plans one finds its buffers near each other
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
     reply = _execute(job, cases, plans, seed, ledger, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
     last = cases[-1]
-    done = Executed(reply.finished[-1], contract_bytes(job.operator, last.graph), last.graph)
+    done = ExecutedTraffic(reply.finished[-1], contract_bytes(job.operator, last.graph), last.graph)
     return KnownTraffic(sampled, done)
 
 
@@ -220,21 +220,21 @@ def _run_random_shapes(job: FinalJob, stages_s: dict[str, float]) -> CheckResult
     graphs = {graph.shape.key: graph for graph in job.graphs}
     plans = list(random_plans(job.bundle, job.operator))
     costs = {key: cost(job.operator, graph) for key, graph in graphs.items()}
-    every = [Case(plan, graphs[plan.shape.key], draws, costs[plan.shape.key]) for _, plan, draws in plans]
+    every = [SelectedRun(plan, graphs[plan.shape.key], draws, costs[plan.shape.key]) for _, plan, draws in plans]
     cases = within(every, TOTAL_BYTES)
     if not cases:
         return skipped(RANDOM_SHAPES, "no random shape is small enough to be executed on a CPU")
-    _execute(job, cases, (), secrets.token_bytes(SEED_BYTES), Ledger(CHECKS), stages_s)
+    _execute(job, cases, (), secrets.token_bytes(SEED_BYTES), CheckResults(CHECKS), stages_s)
     detail = f"{len(cases)} of {len(plans)} shapes, two draws each, in the interpreter"
     return CheckResult(name=RANDOM_SHAPES, verdict="passed", detail=detail)
 
 
 def _execute(
     job: MeasureJob | FinalJob,
-    cases: Sequence[Case],
+    cases: Sequence[SelectedRun],
     plans: Sequence[Plan],
     seed: bytes,
-    ledger: Ledger,
+    ledger: CheckResults,
     stages_s: dict[str, float],
 ) -> InterpretReply:
     """Execute cases on secret inputs, hold them against the checks, and sample the traffic of larger plans.
@@ -246,8 +246,8 @@ def _execute(
     try:
         with timed(stages_s, "interpret"):
             interpretation = interpret(job, cases, drawn, plans, min(LIMIT_S, job.deadline_s))
-    except Unusable as unusable:
-        raise Ended(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
+    except InterpretationUnusable as unusable:
+        raise JudgementEnded(Stage.CHECK, Outcome.NOT_INTERPRETABLE, str(unusable)) from unusable
     with timed(stages_s, "check"):
         for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
             for name, given, result in zip(case.draws, inputs, results, strict=True):
@@ -255,19 +255,24 @@ def _execute(
     reply = interpretation.reply
     if reply.outcome is not None:
         where = cases[len(reply.finished)].plan.shape.key
-        raise Ended(Stage.CHECK, reply.outcome, f"{reply.reason} ({where})", reply.line)
+        raise JudgementEnded(Stage.CHECK, reply.outcome, f"{reply.reason} ({where})", reply.line)
     return reply
 
 
 def _examine(
-    operator: Operator, case: Case, name: str, inputs: tuple[torch.Tensor, ...], result: Result, ledger: Ledger
+    operator: Operator,
+    case: SelectedRun,
+    name: str,
+    inputs: tuple[torch.Tensor, ...],
+    result: InterpretedResult,
+    ledger: CheckResults,
 ) -> None:
     """Hold one draw against the checks.
 
     Raises:
         Ended: If it fails.
     """
-    evidence = Evidence(
+    evidence = CheckEvidence(
         operator=operator,
         shape=case.plan.shape,
         draw=name,
@@ -278,4 +283,4 @@ def _examine(
     )
     outcome = ledger.examine(evidence)
     if outcome is not None and ledger.failure is not None:
-        raise Ended(Stage.CHECK, outcome, ledger.failure.reason)
+        raise JudgementEnded(Stage.CHECK, outcome, ledger.failure.reason)

@@ -12,13 +12,13 @@ from workers.errors import ToolMissing
 from workers.landscape import Landscape, RecordedBundle
 from workers.protocol import (
     FIRST_CARD,
+    CardShare,
     Device,
     FinalJob,
     MeasureJob,
     Outcome,
     Provenance,
     Report,
-    Seat,
     ShapeResult,
     Stage,
 )
@@ -32,7 +32,7 @@ class RecordedDevice(DeviceBench):
     provenance = Provenance.RECORDED
     confirms = False
 
-    def __init__(self, device: Device, worker: str, seat: Seat = FIRST_CARD, folder: Path | None = None) -> None:
+    def __init__(self, device: Device, worker: str, seat: CardShare = FIRST_CARD, folder: Path | None = None) -> None:
         """Prepare; recordings are read when they are first asked for. In `folder` there may be others than ours."""
         super().__init__(device, worker, seat, folder)
         self._recordings = Recordings(device, folder)

@@ -21,7 +21,7 @@ ROW_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Case:
+class SelectedRun:
     """One plan to execute.
 
     Attributes:
@@ -37,7 +37,7 @@ class Case:
     cost: int
 
 
-def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> list[Case]:
+def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) -> list[SelectedRun]:
     """Plans at shapes that are small enough to execute, the smallest first.
 
     Benchmark shapes are rarely among them. The smallest that is no larger than the limit always is.
@@ -45,20 +45,20 @@ def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) ->
     costs = {graph.shape.key: (cost(operator, graph), graph) for graph in graphs}
     known = [(*costs[plan.shape.key], plan) for plan in bundle.plans if plan.shape.key in costs]
     others = [name for name in DRAWS if name != "normal"]
-    cases: list[Case] = []
+    cases: list[SelectedRun] = []
     spent = 0
     for index, (size, graph, plan) in enumerate(sorted(known, key=lambda each: each[0])):
         draws = tuple(DRAWS) if size <= ALL_DRAWS_BYTES else ("normal", others[index % len(others)])
         if size > LARGEST_BYTES or (cases and spent + size * len(draws) > TOTAL_BYTES):
             break
         spent += size * len(draws)
-        cases.append(Case(plan, graph, draws, size))
+        cases.append(SelectedRun(plan, graph, draws, size))
     return cases
 
 
-def within(cases: Sequence[Case], most_bytes: int) -> list[Case]:
+def within(cases: Sequence[SelectedRun], most_bytes: int) -> list[SelectedRun]:
     """As many cases as come to no more than that together, the smallest first."""
-    chosen: list[Case] = []
+    chosen: list[SelectedRun] = []
     for case in sorted(cases, key=lambda case: case.cost):
         most_bytes -= case.cost * len(case.draws)
         if most_bytes < 0:

@@ -14,28 +14,28 @@ from random import SystemRandom
 from typing import TypeAlias
 
 from workers.assembler import MachineCode
-from workers.devices.crew import Crew
-from workers.devices.selection import contract_bytes
-from workers.devices.verdict import Ended
-from workers.inputs import DRAWS
-from workers.orders import (
+from workers.commands import (
     POISON,
     SECRET_BYTES,
-    Adopt,
-    Case,
-    Content,
-    Examine,
-    Examined,
+    ExaminedRuns,
     ExamineIdle,
-    Execute,
-    Load,
-    Scrub,
-    Side,
-    Slot,
+    ExamineRuns,
+    ExecuteRuns,
+    InputContent,
+    LoadBundle,
+    PairSide,
+    PoisonRanges,
+    Reset,
+    RunCase,
+    RunSlot,
+    SetOperator,
     Stretch,
-    Vacate,
 )
-from workers.placement import ALIGNMENT, SMALL_ZONE_BYTES, ZONE_BYTES, NoRoom, outside, place, slot_bytes
+from workers.devices.card_processes import CardProcesses
+from workers.devices.ending import JudgementEnded
+from workers.devices.selection import contract_bytes
+from workers.inputs import DRAWS
+from workers.memory_layout import ALIGNMENT, SMALL_ZONE_BYTES, ZONE_BYTES, ArenaFull, outside, place, slot_bytes
 from workers.protocol import Bundle, CheckResult, Graph, Operator, Outcome, Plan, ShapeRole, Stage
 
 LARGE_PLAN_BYTES = 64 * 2**20
@@ -62,7 +62,7 @@ START_STEPS = 4096
 """Most multiples of the alignment by which the first buffer is moved on."""
 
 
-class Scrutiny(StrEnum):
+class CheckDepth(StrEnum):
     """How closely a candidate is looked at before it is timed."""
 
     BRIEF = "brief"
@@ -74,7 +74,7 @@ class Scrutiny(StrEnum):
 
 
 @dataclass(frozen=True)
-class Runs:
+class CheckedRuns:
     """Runs of one plan on one content: a position in the bundle, a draw, and two of them where they are compared."""
 
     plan: int
@@ -82,7 +82,7 @@ class Runs:
     count: int
 
 
-class Trial:
+class VariantTrial:
     """A candidate's bundle on the card, and the pacer's beside it.
 
     Attributes:
@@ -91,10 +91,10 @@ class Trial:
 
     def __init__(
         self,
-        crew: Crew,
+        crew: CardProcesses,
         operator: Operator,
         graphs: Sequence[Graph],
-        bundles: dict[Side, Bundle],
+        bundles: dict[PairSide, Bundle],
         codes: Mapping[str, MachineCode],
         *,
         fresh: bool = False,
@@ -118,12 +118,12 @@ class Trial:
         self._uninterrupted = {
             side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
         }
-        kept = crew.look(Adopt(operator=operator, graphs=tuple(graphs))).secret
+        kept = crew.look(SetOperator(operator=operator, graphs=tuple(graphs))).secret
         self._secret = "" if fresh else f"{kept} {operator.digest}"
-        crew.replay(Scrub(), EXECUTE_S, Stage.CHECK)
+        crew.replay(Reset(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
             code = {digest: b64encode(codes[digest].code).decode() for digest in bundle.kernels}
-            order = Load(side=side, operator=operator, bundle=bundle, machine_code=code)
+            order = LoadBundle(side=side, operator=operator, bundle=bundle, machine_code=code)
             crew.replay(order, EXECUTE_S, Stage.CHECK)
 
     def seed(self, shape: str) -> str:
@@ -132,7 +132,7 @@ class Trial:
             return secrets.token_hex(SECRET_BYTES)
         return sha256(f"{self._secret} {shape}".encode()).hexdigest()[: 2 * SECRET_BYTES]
 
-    def check(self, scrutiny: Scrutiny = Scrutiny.USUAL) -> None:
+    def check(self, scrutiny: CheckDepth = CheckDepth.USUAL) -> None:
         """Run the candidate's plans, cheap to dear, each on several draws, and have every run looked at.
 
         The cheapest plan and the first that is timed are run twice on equal content, once beside kernels of ours.
@@ -143,18 +143,18 @@ class Trial:
         Raises:
             Ended: At the first batch of runs in which one is not right.
         """
-        bundle = self.bundles[Side.CANDIDATE]
-        timed = {index for index, _ in benchmarks(bundle)} if scrutiny is Scrutiny.BRIEF else set()
+        bundle = self.bundles[PairSide.CANDIDATE]
+        timed = {index for index, _ in benchmarks(bundle)} if scrutiny is CheckDepth.BRIEF else set()
         checked = [index for index in range(len(bundle.plans)) if index not in timed]
         order = sorted(checked, key=lambda index: plan_bytes(bundle.plans[index]))
         twice = {*order[:1], self._first_benchmark()}
         self.run(
-            Runs(index, name, 2 if index in twice and name == REPEATED else 1)
+            CheckedRuns(index, name, 2 if index in twice and name == REPEATED else 1)
             for index in order
             for name in draws_for(self._contract_bytes[bundle.plans[index].shape.key], scrutiny)
         )
 
-    def run(self, runs: Iterable[Runs]) -> None:
+    def run(self, runs: Iterable[CheckedRuns]) -> None:
         """Run plans of the candidate and have every run looked at, as many at a time as the arena has room for.
 
         Args:
@@ -166,7 +166,7 @@ class Trial:
         for batch in self._batches(runs):
             self._run_batch(batch)
 
-    def execute(self, order: Execute, timeout_s: float, stage: Stage) -> None:
+    def execute(self, order: ExecuteRuns, timeout_s: float, stage: Stage) -> None:
         """Run plans of a side; with nobody else on the card, if its kernels do not bear to be interrupted.
 
         Args:
@@ -197,7 +197,7 @@ class Trial:
         self._held = taken
         if former != NOWHERE:
             self._look_at(outside(taken, former), stage)
-            self.crew.replay(Vacate(stretches=outside(former, taken)), EXECUTE_S, stage)
+            self.crew.replay(PoisonRanges(stretches=outside(former, taken)), EXECUTE_S, stage)
 
     def check_idle(self) -> None:
         """Have all memory looked at that no run has a place in.
@@ -207,7 +207,7 @@ class Trial:
         """
         self._look_at(outside((0, self.crew.arena_bytes), self._held), Stage.TIME)
 
-    def slots(self, side: Side, plan: Plan, count: int, start: int, **options: int) -> tuple[Slot, ...]:
+    def slots(self, side: PairSide, plan: Plan, count: int, start: int, **options: int) -> tuple[RunSlot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
 
         Raises:
@@ -216,15 +216,15 @@ class Trial:
         limit = self.crew.arena_bytes
         try:
             slots = place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
-        except NoRoom as error:
-            raise Ended(Stage.CHECK, Outcome.PLAN_REJECTED, str(error)) from error
+        except ArenaFull as error:
+            raise JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, str(error)) from error
         return slots
 
     def somewhere(self) -> int:
         """A random offset near the arena's start."""
         return self.random.randrange(START_STEPS) * ALIGNMENT
 
-    def settle(self, examined: Examined, stage: Stage) -> None:
+    def settle(self, examined: ExaminedRuns, stage: Stage) -> None:
         """Take in what the checker found.
 
         Raises:
@@ -232,14 +232,14 @@ class Trial:
         """
         self.checks = examined.checks or self.checks
         if examined.outcome is not None:
-            raise Ended(stage, examined.outcome, examined.reason)
+            raise JudgementEnded(stage, examined.outcome, examined.reason)
 
     def _look_at(self, stretches: tuple[Stretch, ...], stage: Stage) -> None:
         self.settle(self.crew.look(ExamineIdle(stretches=stretches)), stage)
 
-    def _batches(self, runs: Iterable[Runs]) -> Iterator[list[Runs]]:
-        bundle = self.bundles[Side.CANDIDATE]
-        batch: list[Runs] = []
+    def _batches(self, runs: Iterable[CheckedRuns]) -> Iterator[list[CheckedRuns]]:
+        bundle = self.bundles[PairSide.CANDIDATE]
+        batch: list[CheckedRuns] = []
         left, large = 0, False
         for each in runs:
             plan = bundle.plans[each.plan]
@@ -254,21 +254,21 @@ class Trial:
         if batch:
             yield batch
 
-    def _run_batch(self, batch: Sequence[Runs]) -> None:
-        plans = self.bundles[Side.CANDIDATE].plans
-        cases: list[Case] = []
+    def _run_batch(self, batch: Sequence[CheckedRuns]) -> None:
+        plans = self.bundles[PairSide.CANDIDATE].plans
+        cases: list[RunCase] = []
         repeats: list[tuple[int, int]] = []
         first = end = self.somewhere()
         for runs in batch:
             plan = plans[runs.plan]
             if runs.count > 1:
                 repeats.append((len(cases), len(cases) + 1))
-            content = Content(draw=runs.draw, seed=self.seed(plan.shape.key))
+            content = InputContent(draw=runs.draw, seed=self.seed(plan.shape.key))
             in_company = self.random.randrange(runs.count) if runs.count > 1 else None
             for number in range(runs.count):
-                (slot,) = self.slots(Side.CANDIDATE, plan, 1, end, zone_bytes=self._lot(runs.plan, ZONES))
+                (slot,) = self.slots(PairSide.CANDIDATE, plan, 1, end, zone_bytes=self._lot(runs.plan, ZONES))
                 cases.append(
-                    Case(
+                    RunCase(
                         plan=runs.plan,
                         slot=slot,
                         content=content,
@@ -280,10 +280,10 @@ class Trial:
         self.take(first, end, Stage.CHECK)
         zones = secrets.token_hex(SECRET_BYTES)
         slow = sum(is_large(plans[case.plan]) for case in cases)
-        order = Execute(side=Side.CANDIDATE, cases=tuple(cases), zones=zones)
+        order = ExecuteRuns(side=PairSide.CANDIDATE, cases=tuple(cases), zones=zones)
         self.execute(order, EXECUTE_S * max(1, slow), Stage.CHECK)
         used = {runs.plan: plans[runs.plan] for runs in batch}
-        look = Examine(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
+        look = ExamineRuns(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
         self.settle(self.crew.look(look), Stage.CHECK)
 
     def _lot(self, plan: int, lots: Lots) -> int:
@@ -294,7 +294,7 @@ class Trial:
         return left.pop()
 
     def _first_benchmark(self) -> int:
-        return next(index for index, _ in benchmarks(self.bundles[Side.CANDIDATE]))
+        return next(index for index, _ in benchmarks(self.bundles[PairSide.CANDIDATE]))
 
 
 def room_for(*bundles: Bundle, runs: int = 2) -> int:
@@ -315,9 +315,9 @@ def plan_bytes(plan: Plan) -> int:
     return sum(buffer.bytes for buffer in plan.buffers)
 
 
-def draws_for(size: int, scrutiny: Scrutiny) -> tuple[str, ...]:
+def draws_for(size: int, scrutiny: CheckDepth) -> tuple[str, ...]:
     """Which draws a plan is run on, by the bytes of its inputs and results: what else it needs is its own doing."""
-    return LARGE_DRAWS if size > LARGE_PLAN_BYTES and scrutiny is not Scrutiny.THOROUGH else tuple(DRAWS)
+    return LARGE_DRAWS if size > LARGE_PLAN_BYTES and scrutiny is not CheckDepth.THOROUGH else tuple(DRAWS)
 
 
 def is_large(plan: Plan) -> bool:

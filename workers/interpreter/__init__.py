@@ -7,6 +7,6 @@ Read `execution` (steps), `launch` (programs), `builder` (instructions) and `mem
 from workers.interpreter.execution import execute
 from workers.interpreter.language import warm_up
 from workers.interpreter.memory import TILE_BYTES
-from workers.interpreter.message import InterpretReply, InterpretRequest, Metered, pack, unpack
+from workers.interpreter.message import InterpretReply, InterpretRequest, MeteredTraffic, pack, unpack
 
-__all__ = ["TILE_BYTES", "InterpretReply", "InterpretRequest", "Metered", "execute", "pack", "unpack", "warm_up"]
+__all__ = ["TILE_BYTES", "InterpretReply", "InterpretRequest", "MeteredTraffic", "execute", "pack", "unpack", "warm_up"]

@@ -9,11 +9,11 @@ import numpy as np
 from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
-from workers.interpreter.formats import TritonType, Value, encode, format_of, round_to
+from workers.interpreter.formats import TensorValue, TritonType, encode, format_of, round_to
 from workers.interpreter.hints import WIDEST_BYTES, apply, require_access, require_true
-from workers.interpreter.memory import Lanes, Memory
-from workers.interpreter.sampling import Lot
-from workers.interpreter.undefined import Chance
+from workers.interpreter.memory import DeviceMemory, LaneGroup
+from workers.interpreter.sampling import LoopSample
+from workers.interpreter.undefined import UndefinedValues
 
 BULK_BYTES = 16
 """What a tensor descriptor's address and strides are multiples of, by CUDA's `cuTensorMapEncodeTiled`."""
@@ -26,13 +26,13 @@ class BlockPointer:
     Sizes, strides and offsets are in elements, one scalar a dimension.
     """
 
-    base: Value
+    base: TensorValue
     sizes: tuple[Array, ...]
     strides: tuple[Array, ...]
     offsets: tuple[Array, ...]
     block: tuple[int, ...]
 
-    def place(self, checked: Sequence[int]) -> tuple[Value, Value]:
+    def place(self, checked: Sequence[int]) -> tuple[TensorValue, TensorValue]:
         """Addresses of the block's elements, and which of them lie inside along the `checked` dimensions."""
         element = self.base.dtype.element_ty
         rank = len(self.block)
@@ -44,25 +44,25 @@ class BlockPointer:
             address = address + index * _raise(self.strides[axis], rank) * format_of(element).stored.itemsize
             if axis in checked:
                 inside = inside & (index >= 0) & (index < _raise(self.sizes[axis], rank))
-        return Value(address, self.base.dtype), Value(inside, tl.int1)
+        return TensorValue(address, self.base.dtype), TensorValue(inside, tl.int1)
 
 
 @dataclass(frozen=True)
-class Descriptor:
+class BlockDescriptor:
     """What `tl.make_tensor_descriptor` makes: a tensor of which blocks are read and written by offset."""
 
-    base: Value
+    base: TensorValue
     sizes: tuple[Array, ...]
     strides: tuple[Array, ...]
     block: tuple[int, ...]
     padding: object
 
-    def at(self, offsets: Sequence[Value]) -> BlockPointer:
+    def at(self, offsets: Sequence[TensorValue]) -> BlockPointer:
         """The block at an offset, in elements."""
         return BlockPointer(self.base, self.sizes, self.strides, _arrays(offsets), self.block)
 
 
-def _arrays(values: Sequence[Value]) -> tuple[Array, ...]:
+def _arrays(values: Sequence[TensorValue]) -> tuple[Array, ...]:
     require_true(values)
     return tuple(value.data for value in values)
 
@@ -114,7 +114,7 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 """What an atomic instruction writes, from what it finds and its operand."""
 
 
-class Access:
+class MemoryAccess:
     """The half of the builder that touches memory.
 
     Attributes:
@@ -129,53 +129,61 @@ class Access:
         chance: Draws what is undefined.
     """
 
-    memory: Memory
-    lanes: Lanes
+    memory: DeviceMemory
+    lanes: LaneGroup
     grid: tuple[int, int, int]
-    chance: Chance
+    chance: UndefinedValues
 
     def __init__(self) -> None:
         self.widest = 1
-        self.lot: Lot | None = None
+        self.lot: LoopSample | None = None
         self.patience = inf
         self.bulk = False
         self.widest_bytes = WIDEST_BYTES
 
-    def create_load(self, pointer: Value, cache: object, eviction: object, volatile: bool) -> Value:
+    def create_load(self, pointer: TensorValue, cache: object, eviction: object, volatile: bool) -> TensorValue:
         """Load all elements."""
         return self._load(pointer, None, None)
 
     def create_masked_load(
-        self, pointer: Value, mask: Value, other: Value | None, cache: object, eviction: object, volatile: bool
-    ) -> Value:
+        self,
+        pointer: TensorValue,
+        mask: TensorValue,
+        other: TensorValue | None,
+        cache: object,
+        eviction: object,
+        volatile: bool,
+    ) -> TensorValue:
         """Load where the mask is set; elsewhere `other`, or zero."""
         return self._load(pointer, mask, None if other is None else other.data)
 
-    def create_store(self, pointer: Value, value: Value, cache: object, eviction: object) -> None:
+    def create_store(self, pointer: TensorValue, value: TensorValue, cache: object, eviction: object) -> None:
         """Store all elements."""
         self._store(pointer, value, None)
 
-    def create_masked_store(self, pointer: Value, value: Value, mask: Value, cache: object, eviction: object) -> None:
+    def create_masked_store(
+        self, pointer: TensorValue, value: TensorValue, mask: TensorValue, cache: object, eviction: object
+    ) -> None:
         """Store where the mask is set."""
         self._store(pointer, value, mask)
 
-    def _load(self, pointer: Value, mask: Value | None, other: Array | None) -> Value:
+    def _load(self, pointer: TensorValue, mask: TensorValue | None, other: Array | None) -> TensorValue:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
         require_access(pointer, mask, self.widest_bytes)
         data = self.memory.load(pointer.data, None if mask is None else mask.data, element, self.lanes)
         if mask is not None and other is not None:
             data = np.where(mask.data, data, _raise(other, data.ndim - 2) if other.ndim == 2 else other)
-        return Value(data, element)
+        return TensorValue(data, element)
 
-    def _store(self, pointer: Value, value: Value, mask: Value | None) -> None:
+    def _store(self, pointer: TensorValue, value: TensorValue, mask: TensorValue | None) -> None:
         element = pointer.dtype.scalar.element_ty
         self.widest = max(self.widest, pointer.data[0, 0].size)
         require_access(pointer, mask, self.widest_bytes)
         data = self.chance.settle_nan(value.data, self.lanes.draws)
         self.memory.store(pointer.data, data, None if mask is None else mask.data, element, self.lanes)
 
-    def create_addptr(self, pointer: Value, offset: Value) -> Value:
+    def create_addptr(self, pointer: TensorValue, offset: TensorValue) -> TensorValue:
         """Pointer arithmetic, in elements."""
         size = format_of(pointer.dtype.scalar.element_ty).stored.itemsize
         return apply(lambda base, steps: base + steps.astype(np.int64) * size, pointer.dtype, pointer, offset)
@@ -184,10 +192,10 @@ class Access:
 
     def create_make_block_ptr(
         self,
-        base: Value,
-        sizes: Sequence[Value],
-        strides: Sequence[Value],
-        offsets: Sequence[Value],
+        base: TensorValue,
+        sizes: Sequence[TensorValue],
+        strides: Sequence[TensorValue],
+        offsets: Sequence[TensorValue],
         block: Sequence[int],
         order: Sequence[int],
     ) -> BlockPointer:
@@ -195,7 +203,7 @@ class Access:
         require_true([base])
         return BlockPointer(base, _arrays(sizes), _arrays(strides), _arrays(offsets), tuple(block))
 
-    def create_advance(self, pointer: BlockPointer, steps: Sequence[Value]) -> BlockPointer:
+    def create_advance(self, pointer: BlockPointer, steps: Sequence[TensorValue]) -> BlockPointer:
         """`tl.advance`."""
         offsets = tuple(offset + step for offset, step in zip(pointer.offsets, _arrays(steps), strict=True))
         return BlockPointer(pointer.base, pointer.sizes, pointer.strides, offsets, pointer.block)
@@ -208,13 +216,13 @@ class Access:
         cache: object,
         eviction: object,
         volatile: bool,
-    ) -> Value:
+    ) -> TensorValue:
         """Load a block pointer's block."""
         address, inside = pointer.place(checked)
         return self._load(address, inside if checked else None, _pad(padding, address.dtype.element_ty))
 
     def create_tensor_pointer_store(
-        self, pointer: BlockPointer, value: Value, checked: Sequence[int], cache: object, eviction: object
+        self, pointer: BlockPointer, value: TensorValue, checked: Sequence[int], cache: object, eviction: object
     ) -> None:
         """Store a block pointer's block."""
         address, inside = pointer.place(checked)
@@ -222,13 +230,13 @@ class Access:
 
     def create_make_tensor_descriptor(
         self,
-        base: Value,
-        sizes: Sequence[Value],
-        strides: Sequence[Value],
+        base: TensorValue,
+        sizes: Sequence[TensorValue],
+        strides: Sequence[TensorValue],
         block: Sequence[int],
         signed: bool,
         padding: object,
-    ) -> Descriptor:
+    ) -> BlockDescriptor:
         """`tl.make_tensor_descriptor`.
 
         Raises:
@@ -243,22 +251,24 @@ class Access:
                 *(("stride", s.data.astype(np.int64) * size) for s in strides[:-1]),
             ):
                 _require_aligned(what, data)
-        return Descriptor(base, _arrays(sizes), _arrays(strides), tuple(block), padding)
+        return BlockDescriptor(base, _arrays(sizes), _arrays(strides), tuple(block), padding)
 
     def create_descriptor_load(
-        self, descriptor: Descriptor, offsets: Sequence[Value], cache: object, eviction: object
-    ) -> Value:
+        self, descriptor: BlockDescriptor, offsets: Sequence[TensorValue], cache: object, eviction: object
+    ) -> TensorValue:
         """Load a block; elements outside the tensor read as its padding."""
         address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
         return self._load(address, inside, _pad(descriptor.padding, address.dtype.element_ty))
 
-    def create_descriptor_store(self, descriptor: Descriptor, value: Value, offsets: Sequence[Value]) -> None:
+    def create_descriptor_store(
+        self, descriptor: BlockDescriptor, value: TensorValue, offsets: Sequence[TensorValue]
+    ) -> None:
         """Store a block; elements outside the tensor are dropped."""
         address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
         self._store(address, value, inside)
 
     def create_descriptor_reduce(
-        self, kind: object, descriptor: Descriptor, value: Value, offsets: Sequence[Value]
+        self, kind: object, descriptor: BlockDescriptor, value: TensorValue, offsets: Sequence[TensorValue]
     ) -> None:
         """Atomically combine a block with what is there; elements outside the tensor are dropped."""
         address, inside = descriptor.at(offsets).place(range(len(descriptor.block)))
@@ -267,8 +277,8 @@ class Access:
     # Atomics.
 
     def create_atomic_rmw(
-        self, kind: object, pointer: Value, value: Value, mask: Value, order: object, scope: object
-    ) -> Value:
+        self, kind: object, pointer: TensorValue, value: TensorValue, mask: TensorValue, order: object, scope: object
+    ) -> TensorValue:
         """Read, modify, write, one lane after another; returns what each lane found.
 
         Raises:
@@ -280,14 +290,16 @@ class Access:
         require_access(pointer, mask, self.widest_bytes)
         return self._update(pointer, (value.data,), mask.data, UPDATES[name])
 
-    def create_atomic_cas(self, pointer: Value, expected: Value, value: Value, order: object, scope: object) -> Value:
+    def create_atomic_cas(
+        self, pointer: TensorValue, expected: TensorValue, value: TensorValue, order: object, scope: object
+    ) -> TensorValue:
         """Write where the expected value is found; returns what each lane found."""
         swap = partial(_compare_and_swap, pointer.dtype.scalar.element_ty)
         return self._update(pointer, (expected.data, value.data), None, swap)
 
     def _update(
-        self, pointer: Value, operands: tuple[Array, ...], mask: Array | None, function: Callable[..., Array]
-    ) -> Value:
+        self, pointer: TensorValue, operands: tuple[Array, ...], mask: Array | None, function: Callable[..., Array]
+    ) -> TensorValue:
         element = pointer.dtype.scalar.element_ty
 
         def rounded(*values: Array) -> Array:
@@ -295,4 +307,4 @@ class Access:
 
         operands = tuple(self.chance.settle_nan(operand, self.lanes.draws) for operand in operands)
         data = self.memory.update(pointer.data, operands, mask, element, self.lanes, rounded)
-        return Value(data, element)
+        return TensorValue(data, element)

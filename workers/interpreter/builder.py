@@ -16,10 +16,11 @@ from triton import language as tl
 
 from workers.interpreter import inline
 from workers.interpreter.casts import Casts, as_unsigned
+from workers.interpreter.elementwise import require_outside
 from workers.interpreter.faults import Array, NotInterpretable, OutOfBounds
 from workers.interpreter.formats import (
+    TensorValue,
     TritonType,
-    Value,
     as_tensor,
     constant,
     round_to,
@@ -27,12 +28,11 @@ from workers.interpreter.formats import (
 from workers.interpreter.hints import apply
 from workers.interpreter.libdevice import FUNCTIONS, OF_FLOAT_BITS
 from workers.interpreter.products import multiply, unit_work
-from workers.interpreter.singles import require_outside
 from workers.interpreter.undefined import UNDEFINED
 
 
 @dataclass(frozen=True)
-class Options:
+class BuilderOptions:
     """What the front end asks about the target, and `bulk`: whether units of its own move descriptors' blocks."""
 
     bulk: bool = False
@@ -124,7 +124,7 @@ SPECIAL = frozenset((*FUNCTIONS_OF_ONE, "fdiv", "precise_divf", "frem")) - {"fab
 class Builder(Casts):
     """Executes one instruction after another for the lanes that are current."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: BuilderOptions) -> None:
         super().__init__()
         self.options = options
         self.bulk = options.bulk
@@ -146,10 +146,10 @@ class Builder(Casts):
     def _compute(
         self,
         function: Callable[..., Array],
-        *operands: Value,
+        *operands: TensorValue,
         special: bool,
         undefined: Callable[..., Array] | None = None,
-    ) -> Value:
+    ) -> TensorValue:
         dtype, draws = operands[0].dtype, self.lanes.draws
         if operands[0].data.dtype == np.bool_:
             function = OF_BITS.get(function, function)
@@ -159,10 +159,10 @@ class Builder(Casts):
             return result if undefined is None else self.chance.settle(result, undefined(*data), draws)
 
         if dtype.scalar.is_floating():  # of which the compiler believes nothing
-            return self._counted(Value(computed(*(operand.data for operand in operands)), dtype), special)
+            return self._counted(TensorValue(computed(*(operand.data for operand in operands)), dtype), special)
         return self._counted(apply(computed, dtype, *operands), special)
 
-    def _compare(self, function: Callable[..., Array], left: Value, right: Value) -> Value:
+    def _compare(self, function: Callable[..., Array], left: TensorValue, right: TensorValue) -> TensorValue:
         return apply(function, tl.int1, left, right)
 
     # Constants and the grid.
@@ -171,47 +171,49 @@ class Builder(Casts):
         """The type of block pointers' sizes and strides."""
         return tl.int64
 
-    def get_null_value(self, dtype: TritonType) -> Value:
+    def get_null_value(self, dtype: TritonType) -> TensorValue:
         """Zero."""
         return constant(0, dtype.scalar)
 
-    def get_all_ones_value(self, dtype: TritonType) -> Value:
+    def get_all_ones_value(self, dtype: TritonType) -> TensorValue:
         """All bits set."""
         return constant(True if dtype.scalar == tl.int1 else -1, dtype.scalar)
 
-    def create_get_program_id(self, axis: int) -> Value:
+    def create_get_program_id(self, axis: int) -> TensorValue:
         """The program's place in the grid."""
         require_outside("the program's place")
-        return Value(self.lanes.programs[None, :, axis].astype(np.int32), tl.int32)
+        return TensorValue(self.lanes.programs[None, :, axis].astype(np.int32), tl.int32)
 
-    def create_get_num_programs(self, axis: int) -> Value:
+    def create_get_num_programs(self, axis: int) -> TensorValue:
         """The grid's size."""
         return constant(self.grid[axis], tl.int32)
 
-    def create_make_range(self, dtype: TritonType, start: int, stop: int) -> Value:
+    def create_make_range(self, dtype: TritonType, start: int, stop: int) -> TensorValue:
         """`tl.arange`."""
-        return Value(np.arange(start, stop, dtype=np.int32)[None, None], tl.int32)
+        return TensorValue(np.arange(start, stop, dtype=np.int32)[None, None], tl.int32)
 
     # Several operands.
 
-    def create_select(self, condition: Value, left: Value, right: Value) -> Value:
+    def create_select(self, condition: TensorValue, left: TensorValue, right: TensorValue) -> TensorValue:
         """`tl.where`."""
         return self._counted(apply(np.where, left.dtype, condition, left, right))
 
-    def create_fma(self, left: Value, right: Value, addend: Value) -> Value:
+    def create_fma(self, left: TensorValue, right: TensorValue, addend: TensorValue) -> TensorValue:
         """One rounding for product and sum."""
         exact = left.data.astype(np.float64) * right.data + addend.data
-        return self._counted(Value(round_to(exact, addend.dtype), addend.dtype))
+        return self._counted(TensorValue(round_to(exact, addend.dtype), addend.dtype))
 
-    def create_clampf(self, value: Value, low: Value, high: Value, propagate: object) -> Value:
+    def create_clampf(self, value: TensorValue, low: TensorValue, high: TensorValue, propagate: object) -> TensorValue:
         """Clamp; undefined where the bounds are turned around. A NaN goes through only where the kernel asks for it."""
         data = np.fmin(np.fmax(value.data, low.data), high.data)
         if str(propagate).endswith("ALL"):
             data = np.where(np.isnan(value.data), value.data, data)
         data = self.chance.settle(data, low.data > high.data, self.lanes.draws)
-        return self._counted(Value(round_to(data, value.dtype), value.dtype))
+        return self._counted(TensorValue(round_to(data, value.dtype), value.dtype))
 
-    def create_dot(self, left: Value, right: Value, addend: Value, precision: object, imprecise: int) -> Value:
+    def create_dot(
+        self, left: TensorValue, right: TensorValue, addend: TensorValue, precision: object, imprecise: int
+    ) -> TensorValue:
         """Matrix product in the accumulator's precision; float32 operands in parts where `precision` says so."""
         single = addend.data.dtype == np.float32 and left.dtype == tl.float32
         parts = str(precision).rpartition(".")[2] if single else ""
@@ -219,9 +221,9 @@ class Builder(Casts):
         total = multiply(left.data.astype(held, copy=False), right.data.astype(held, copy=False), addend.data, parts)
         multiplied = total[0, 0].size * left.data.shape[-1] * len(self.lanes.programs)
         self.memory.meter.dot_operations += 2 * multiplied * unit_work(parts) * self.memory.meter.weight
-        return Value(round_to(total, addend.dtype), addend.dtype)
+        return TensorValue(round_to(total, addend.dtype), addend.dtype)
 
-    def create_histogram(self, value: Value, bins: int, mask: Value | None) -> Value:
+    def create_histogram(self, value: TensorValue, bins: int, mask: TensorValue | None) -> TensorValue:
         """Counts of 0 to bins - 1.
 
         Raises:
@@ -233,9 +235,9 @@ class Builder(Casts):
             reason = f"counts {values[stray][0]} in {bins} bins, and where tl.histogram counts that is undefined"
             raise OutOfBounds(reason)
         hits = counted[..., None] & (values[..., None] == np.arange(bins, dtype=values.dtype))
-        return Value(hits.sum(axis=2, dtype=np.int32), tl.int32)
+        return TensorValue(hits.sum(axis=2, dtype=np.int32), tl.int32)
 
-    def create_gather(self, source: Value, index: Value, axis: int) -> Value:
+    def create_gather(self, source: TensorValue, index: TensorValue, axis: int) -> TensorValue:
         """`tl.gather`.
 
         Raises:
@@ -248,11 +250,11 @@ class Builder(Casts):
             raise OutOfBounds(f"gathers element {found} of {size}, and what tl.gather does with that is undefined")
         leading = np.broadcast_shapes(source.data.shape[:2], index.data.shape[:2])
         data, places = (np.broadcast_to(v.data, leading + v.data.shape[2:]) for v in (source, index))
-        return Value(np.take_along_axis(data, places.astype(np.int64), axis=axis + 2), source.dtype)
+        return TensorValue(np.take_along_axis(data, places.astype(np.int64), axis=axis + 2), source.dtype)
 
     def create_extern_elementwise(
-        self, library: str, path: str, symbol: str, operands: Sequence[Value], dtype: TritonType, pure: bool
-    ) -> Value:
+        self, library: str, path: str, symbol: str, operands: Sequence[TensorValue], dtype: TritonType, pure: bool
+    ) -> TensorValue:
         """A function of libdevice.
 
         Raises:
@@ -264,11 +266,17 @@ class Builder(Casts):
         if symbol in OF_FLOAT_BITS:
             given = [self.chance.settle_nan(data, self.lanes.draws) for data in given]
         data = round_to(FUNCTIONS[symbol](*given), dtype)
-        return self._counted(Value(data, dtype.scalar), special=True)
+        return self._counted(TensorValue(data, dtype.scalar), special=True)
 
     def create_inline_asm(
-        self, text: str, constraints: str, operands: Sequence[Value], types: Sequence[TritonType], pure: bool, pack: int
-    ) -> inline.Results:
+        self,
+        text: str,
+        constraints: str,
+        operands: Sequence[TensorValue],
+        types: Sequence[TritonType],
+        pure: bool,
+        pack: int,
+    ) -> inline.InlineResults:
         """A known instruction of PTX.
 
         Raises:
@@ -277,28 +285,28 @@ class Builder(Casts):
         if not self.options.takes_ptx:
             raise NotInterpretable("the interpreter does not know this target's inline assembly")
         value, is_special = inline.compute(text, constraints, operands, types, pack)
-        return inline.Results((self._counted(value, is_special),))
+        return inline.InlineResults((self._counted(value, is_special),))
 
     # Shapes.
 
-    def create_splat(self, dtype: TritonType, value: Value) -> Value:
+    def create_splat(self, dtype: TritonType, value: TensorValue) -> TensorValue:
         """A block of one value."""
         raised = apply(lambda data: data.reshape(data.shape[:2] + (1,) * len(dtype.shape)), value.dtype, value)
         return self.create_broadcast(raised, dtype.shape)
 
-    def create_unsplat(self, value: Value) -> Value:
+    def create_unsplat(self, value: TensorValue) -> TensorValue:
         """The only element of a block."""
         return apply(lambda data: data.reshape(data.shape[:2]), value.dtype, value)
 
-    def create_broadcast(self, value: Value, shape: Sequence[int]) -> Value:
+    def create_broadcast(self, value: TensorValue, shape: Sequence[int]) -> TensorValue:
         """Repeat axes of size 1."""
         return apply(lambda data: np.broadcast_to(data, data.shape[:2] + tuple(shape)), value.dtype, value)
 
-    def create_expand_dims(self, value: Value, axis: int) -> Value:
+    def create_expand_dims(self, value: TensorValue, axis: int) -> TensorValue:
         """Insert an axis of size 1."""
         return apply(lambda data: np.expand_dims(data, axis + 2), value.dtype, value)
 
-    def create_reshape(self, value: Value, shape: Sequence[int], reorder: bool) -> Value:
+    def create_reshape(self, value: TensorValue, shape: Sequence[int], reorder: bool) -> TensorValue:
         """The same elements in another shape, and in any order where the kernel says that it does not matter."""
 
         def reshaped(data: Array) -> Array:
@@ -307,26 +315,26 @@ class Builder(Casts):
 
         return apply(reshaped, value.dtype, value)
 
-    def create_trans(self, value: Value, order: Sequence[int]) -> Value:
+    def create_trans(self, value: TensorValue, order: Sequence[int]) -> TensorValue:
         """Permute axes."""
         return apply(lambda data: np.transpose(data, (0, 1, *(axis + 2 for axis in order))), value.dtype, value)
 
-    def create_cat(self, left: Value, right: Value) -> Value:
+    def create_cat(self, left: TensorValue, right: TensorValue) -> TensorValue:
         """Concatenate along the first axis of the block, in any order."""
         joined = np.concatenate(_level(left.data, right.data), axis=2)
-        return Value(self.chance.shuffle(joined, self.lanes.draws), left.dtype)
+        return TensorValue(self.chance.shuffle(joined, self.lanes.draws), left.dtype)
 
-    def create_join(self, left: Value, right: Value) -> Value:
+    def create_join(self, left: TensorValue, right: TensorValue) -> TensorValue:
         """Stack along a new last axis."""
-        return Value(np.stack(_level(left.data, right.data), axis=-1), left.dtype)
+        return TensorValue(np.stack(_level(left.data, right.data), axis=-1), left.dtype)
 
-    def create_split(self, value: Value) -> tuple[Value, Value]:
+    def create_split(self, value: TensorValue) -> tuple[TensorValue, TensorValue]:
         """Take the last axis, of size 2, apart."""
-        return Value(value.data[..., 0], value.dtype), Value(value.data[..., 1], value.dtype)
+        return TensorValue(value.data[..., 0], value.dtype), TensorValue(value.data[..., 1], value.dtype)
 
     # What has no effect on results.
 
-    def create_assume(self, condition: Value) -> None:
+    def create_assume(self, condition: TensorValue) -> None:
         """`tl.assume`: compiled code is made for the case that it holds.
 
         Raises:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from workers.interpreter.access import Access
+from workers.interpreter.access import MemoryAccess
 from workers.interpreter.faults import Array
 from workers.interpreter.formats import (
+    TensorValue,
     TritonType,
-    Value,
     decode,
     encode,
     format_of,
@@ -23,40 +23,40 @@ def as_unsigned(data: Array) -> Array:
     return data.view(np.dtype(f"u{data.dtype.name}")) if data.dtype.kind == "i" else data
 
 
-class Casts(Access):
+class Casts(MemoryAccess):
     """The part of the builder that gives values another type."""
 
-    def create_int_cast(self, value: Value, dtype: TritonType, signed: bool) -> Value:
+    def create_int_cast(self, value: TensorValue, dtype: TritonType, signed: bool) -> TensorValue:
         """Between integers; wraps."""
         held = format_of(dtype).held
         return apply(lambda data: (data if signed else as_unsigned(data)).astype(held), dtype.scalar, value)
 
-    def create_fp_trunc(self, value: Value, dtype: TritonType) -> Value:
+    def create_fp_trunc(self, value: TensorValue, dtype: TritonType) -> TensorValue:
         """To a narrower float, to nearest even."""
-        return self._counted(Value(round_to(value.data, dtype), dtype.scalar))
+        return self._counted(TensorValue(round_to(value.data, dtype), dtype.scalar))
 
     create_fp_ext = create_fp_trunc
     create_si_to_fp = create_fp_trunc
 
-    def create_ui_to_fp(self, value: Value, dtype: TritonType) -> Value:
+    def create_ui_to_fp(self, value: TensorValue, dtype: TritonType) -> TensorValue:
         """From an unsigned integer or a boolean."""
-        return Value(round_to(as_unsigned(value.data), dtype), dtype.scalar)
+        return TensorValue(round_to(as_unsigned(value.data), dtype), dtype.scalar)
 
-    def create_fp_to_si(self, value: Value, dtype: TritonType) -> Value:
+    def create_fp_to_si(self, value: TensorValue, dtype: TritonType) -> TensorValue:
         """To an integer; what that cannot hold becomes anything, unless an instruction is sure to cast it."""
         data, draws = truncate_to_integer(value.data, dtype), self.lanes.draws
         known = self.chance.known(is_beyond(value.data, dtype), draws)
-        return Value(self.chance.settle(data, known, draws), dtype.scalar)
+        return TensorValue(self.chance.settle(data, known, draws), dtype.scalar)
 
     create_fp_to_ui = create_fp_to_si
 
-    def create_fp_to_fp(self, value: Value, dtype: TritonType, rounding: object) -> Value:
+    def create_fp_to_fp(self, value: TensorValue, dtype: TritonType, rounding: object) -> TensorValue:
         """Between floats with an explicit rounding mode."""
         toward_zero = rounding is not None and str(rounding).endswith("RTZ")
         data = truncate_to(value.data, dtype) if toward_zero else round_to(value.data, dtype)
-        return Value(data, dtype.scalar)
+        return TensorValue(data, dtype.scalar)
 
-    def create_bitcast(self, value: Value, dtype: TritonType) -> Value:
+    def create_bitcast(self, value: TensorValue, dtype: TritonType) -> TensorValue:
         """The same bits under another type."""
         if value.dtype.is_ptr() or dtype.scalar.is_ptr():
             return apply(lambda data: data, dtype.scalar, value)
@@ -70,7 +70,7 @@ class Casts(Access):
     create_int_to_ptr = create_bitcast
     create_ptr_to_int = create_bitcast
 
-    def _counted(self, value: Value, special: bool = False) -> Value:
+    def _counted(self, value: TensorValue, special: bool = False) -> TensorValue:
         """Meter an operation on single elements by its result; what is alike in all programs is done by each."""
         if value.dtype.scalar.is_floating():
             meter = self.memory.meter

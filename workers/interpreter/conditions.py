@@ -6,7 +6,7 @@ import triton.language.core as core
 from triton import language as tl
 
 from workers.interpreter.builder import Builder
-from workers.interpreter.faults import Divergence, NotInterpretable, Waiting
+from workers.interpreter.faults import Divergence, NotInterpretable, SpinLimitReached
 from workers.interpreter.formats import TritonType
 
 
@@ -78,7 +78,7 @@ def go_on(builder: Builder, condition: object) -> bool:
         return False
     builder.patience -= 1
     if builder.patience < 0:
-        raise Waiting
+        raise SpinLimitReached
     return True
 
 

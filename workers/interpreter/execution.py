@@ -12,21 +12,21 @@ import numpy as np
 import torch
 from triton.language.semantic import IncompatibleTypeErrorImpl
 
-from workers.interpreter.builder import Options
-from workers.interpreter.faults import FILENAME, Fault, NotInterpretable, OutOfBounds
-from workers.interpreter.guide import Guide
-from workers.interpreter.instructions import Code, read, require_written
-from workers.interpreter.language import Language, bind
+from workers.interpreter.builder import BuilderOptions
+from workers.interpreter.extract import take_over
+from workers.interpreter.faults import FILENAME, InterpreterFault, NotInterpretable, OutOfBounds
+from workers.interpreter.instructions import MemoryInstructions, read, require_written
+from workers.interpreter.language import FrontEnd, bind
 from workers.interpreter.launch import run_launch, sample_launch
-from workers.interpreter.memory import Memory, Meter
-from workers.interpreter.message import InterpretReply, InterpretRequest, Metered, pack, unpack
+from workers.interpreter.memory import DeviceMemory, TrafficMeter
+from workers.interpreter.message import InterpretReply, InterpretRequest, MeteredTraffic, pack, unpack
 from workers.interpreter.recompilation import name_of, recompile
 from workers.interpreter.record import Record
-from workers.interpreter.seeming import SeemingMemory
-from workers.interpreter.taking import take_over
+from workers.interpreter.sampled_memory import SampledMemory
+from workers.interpreter.spin_wait import may_wait
 from workers.interpreter.translation import Functions, translate_candidate
-from workers.interpreter.undefined import Chance
-from workers.interpreter.waiting import may_wait
+from workers.interpreter.type_trace import TypeTrace
+from workers.interpreter.undefined import UndefinedValues
 from workers.protocol import REASON_CHARS, Allocate, Copy, Fill, Launch, Plan
 from workers.targets import TARGETS
 
@@ -49,10 +49,10 @@ class _Candidate:
         records: That, by `name_of` a launch; nothing if no kernel was compiled anew.
     """
 
-    language: Language
+    language: FrontEnd
     functions: Functions
-    codes: Mapping[str, Code]
-    guide: Guide
+    codes: Mapping[str, MemoryInstructions]
+    guide: TypeTrace
     records: Mapping[str, Record]
 
     def prepare(self, launch: Launch) -> None:
@@ -75,16 +75,16 @@ def execute(request: bytes) -> bytes:
         records = recompile(taken, order.target, order.launched, order.kernels)
         for plan in (plan for plan in order.launched if plan not in order.plans):
             require_written(plan, codes)
-        language, guide = bind(_options(order.target)), Guide()
+        language, guide = bind(_options(order.target)), TypeTrace()
         provided = {**language.provided, **guide.provided}
         functions = translate_candidate(taken, FILENAME, provided, language.replaced, is_recorded=bool(records))
-    except Fault as caught:
+    except InterpreterFault as caught:
         return pack(_stopped(caught, InterpretReply()), [])
     candidate = _Candidate(language, functions, codes, guide, records)
     inputs = len(order.input_names)
-    finished: list[Metered] = []
+    finished: list[MeteredTraffic] = []
     results: list[bytes] = []
-    fault: Fault | None = None
+    fault: InterpreterFault | None = None
     with np.errstate(all="ignore"), torch.no_grad():
         coin = randbelow(2)
         for number, (plan, draws) in enumerate(zip(order.plans, order.draws, strict=True)):
@@ -93,7 +93,7 @@ def execute(request: bytes) -> bytes:
             parts = parts[draws * inputs :]
             try:
                 _run_plan(plan, candidate, memory, draws, turns)
-            except Fault as caught:
+            except InterpreterFault as caught:
                 fault = caught
                 break
             finished.append(_read(memory.meter))
@@ -106,13 +106,13 @@ def execute(request: bytes) -> bytes:
     return pack(_stopped(fault, reply) if fault else reply, results)
 
 
-def _stopped(fault: Fault, reply: InterpretReply) -> InterpretReply:
+def _stopped(fault: InterpreterFault, reply: InterpretReply) -> InterpretReply:
     found = {"outcome": fault.outcome, "reason": fault.reason[:REASON_CHARS], "line": fault.line}
     return reply.model_copy(update=found)
 
 
-def _read(meter: Meter) -> Metered:
-    return Metered(
+def _read(meter: TrafficMeter) -> MeteredTraffic:
+    return MeteredTraffic(
         moved_bytes=round(meter.moved_bytes),
         dot_operations=round(meter.dot_operations),
         float_operations=round(meter.float_operations),
@@ -120,7 +120,7 @@ def _read(meter: Meter) -> Metered:
     )
 
 
-def _options(target: str) -> Options:
+def _options(target: str) -> BuilderOptions:
     """Precisions of float32 products as Triton's backends have them. Where TF32 is one, it is the default.
 
     Blocks of descriptors are moved by units of their own from sm_90 on; elsewhere they become plain addresses.
@@ -129,15 +129,17 @@ def _options(target: str) -> Options:
     own = ("tf32", "tf32x3") if takes_ptx else ("tf32",) if target == "gfx942" else ()
     bulk = takes_ptx and int(target.removeprefix("sm_").rstrip("af")) >= 90
     precisions = (*own, "ieee", "bf16x3", "bf16x6")
-    return Options(bulk=bulk, allowed_dot_input_precisions=precisions, takes_ptx=takes_ptx)
+    return BuilderOptions(bulk=bulk, allowed_dot_input_precisions=precisions, takes_ptx=takes_ptx)
 
 
-def _make_memory(plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview], is_near: bool) -> Memory:
+def _make_memory(
+    plan: Plan, draws: int, names: Sequence[str], parts: Sequence[memoryview], is_near: bool
+) -> DeviceMemory:
     labels = [f"'{names[b.input]}'" if b.input is not None else f"allocation {b.id}" for b in plan.buffers]
     for position, output in enumerate(plan.outputs):
         if plan.buffers[output.buffer].input is None:
             labels[output.buffer] = f"output {position}"
-    memory = Memory(draws, [buffer.bytes for buffer in plan.buffers], labels, is_near=is_near)
+    memory = DeviceMemory(draws, [buffer.bytes for buffer in plan.buffers], labels, is_near=is_near)
     for draw in range(draws):
         for buffer in plan.buffers:
             if buffer.input is not None:
@@ -154,8 +156,8 @@ def _draw_order(parts: Sequence[memoryview]) -> np.random.Generator:
     return np.random.default_rng(list(digest.digest()))
 
 
-def _run_plan(plan: Plan, candidate: _Candidate, memory: Memory, draws: int, order: np.random.Generator) -> None:
-    candidate.language.builder.chance = Chance(order, draws)
+def _run_plan(plan: Plan, candidate: _Candidate, memory: DeviceMemory, draws: int, order: np.random.Generator) -> None:
+    candidate.language.builder.chance = UndefinedValues(order, draws)
     for step in plan.steps:
         match step:
             case Allocate():  # poisoned already
@@ -170,7 +172,9 @@ def _run_plan(plan: Plan, candidate: _Candidate, memory: Memory, draws: int, ord
                 _launch(step, candidate, memory, draws, order)
 
 
-def _sample(plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot: str) -> tuple[Metered, ...] | None:
+def _sample(
+    plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot: str
+) -> tuple[MeteredTraffic, ...] | None:
     """What each launch of a plan does, from a few programs; None if programs may wait for each other.
 
     Args:
@@ -183,11 +187,11 @@ def _sample(plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot:
     if any(may_wait(functions, launch) for launch in plan.launches):
         return None
     order = _draw_order([memoryview(lot.encode())])
-    builder.chance = Chance(order, 1)
+    builder.chance = UndefinedValues(order, 1)
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
-        memory = SeemingMemory([buffer.bytes for buffer in plan.buffers], drawn, order)
-        found: list[Metered] = []
+        memory = SampledMemory([buffer.bytes for buffer in plan.buffers], drawn, order)
+        found: list[MeteredTraffic] = []
         for step in plan.steps:
             match step:
                 case Allocate():
@@ -197,20 +201,20 @@ def _sample(plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot:
                 case Copy():
                     memory.copy(step.source, step.target)
                 case Launch():
-                    memory.meter = Meter()
+                    memory.meter = TrafficMeter()
                     candidate.prepare(step)
                     sample_launch(builder, functions, step, memory, f"{lot} {plan.shape.key} {len(found)}")
                     found.append(_read(memory.meter))
-    except (Fault, MemoryError, *KERNEL_ERRORS):
+    except (InterpreterFault, MemoryError, *KERNEL_ERRORS):
         return None
     return tuple(found)
 
 
-def _code(step: Launch, candidate: _Candidate) -> Code:
-    return candidate.codes.get(step.kernel, Code())
+def _code(step: Launch, candidate: _Candidate) -> MemoryInstructions:
+    return candidate.codes.get(step.kernel, MemoryInstructions())
 
 
-def _launch(step: Launch, candidate: _Candidate, memory: Memory, draws: int, order: np.random.Generator) -> None:
+def _launch(step: Launch, candidate: _Candidate, memory: DeviceMemory, draws: int, order: np.random.Generator) -> None:
     """Execute a launch, unless its machine code writes nothing: what it leaves is what was there."""
     builder, code = candidate.language.builder, _code(step, candidate)
     if not code.writes:
@@ -218,7 +222,7 @@ def _launch(step: Launch, candidate: _Candidate, memory: Memory, draws: int, ord
     candidate.prepare(step)
     try:
         run_launch(builder, candidate.functions, step, memory, draws, order)
-    except Fault as fault:
+    except InterpreterFault as fault:
         fault.line = _line(fault) or step.line
         if isinstance(fault, OutOfBounds):
             fault.reason = f"{step.function} {fault.reason}; mask the access or size the grid to the shape"
@@ -247,7 +251,7 @@ def _line(error: BaseException) -> int | None:
     return lines[-1] if lines else None
 
 
-def _results(plan: Plan, memory: Memory, draws: int) -> list[bytes]:
+def _results(plan: Plan, memory: DeviceMemory, draws: int) -> list[bytes]:
     results = []
     for draw in range(draws):
         for view in plan.outputs:

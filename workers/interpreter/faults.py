@@ -12,7 +12,7 @@ FILENAME = "<candidate>"
 """Name the candidate's lines carry in tracebacks."""
 
 
-class Fault(Exception):
+class InterpreterFault(Exception):
     """The kernel cannot be executed to its end.
 
     Attributes:
@@ -29,11 +29,11 @@ class Fault(Exception):
         self.line: int | None = None
 
 
-class NotInterpretable(Fault):
+class NotInterpretable(InterpreterFault):
     """The interpreter does not know this construct; nothing follows about the kernel."""
 
 
-class OutOfBounds(Fault):
+class OutOfBounds(InterpreterFault):
     """An active lane loads or stores outside every buffer."""
 
     outcome = Outcome.OUT_OF_BOUNDS
@@ -51,5 +51,5 @@ class Divergence(Exception):
         self.values = values
 
 
-class Waiting(Exception):
+class SpinLimitReached(Exception):
     """Lanes have taken as many turns of `while` as they may: perhaps they wait for programs that have yet to run."""

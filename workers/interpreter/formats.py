@@ -18,7 +18,7 @@ TritonType: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class Format:
+class ScalarFormat:
     """How one scalar type is held.
 
     Attributes:
@@ -32,27 +32,27 @@ class Format:
     torch_name: str = ""
 
 
-def _same(name: str) -> Format:
-    return Format(np.dtype(name), np.dtype(name))
+def _same(name: str) -> ScalarFormat:
+    return ScalarFormat(np.dtype(name), np.dtype(name))
 
 
 FORMATS = {
-    "int1": Format(np.dtype("bool"), np.dtype("uint8")),
+    "int1": ScalarFormat(np.dtype("bool"), np.dtype("uint8")),
     **{name: _same(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
     "fp64": _same("float64"),
     "fp32": _same("float32"),
-    "fp16": Format(np.dtype("float32"), np.dtype("uint16"), "float16"),
-    "bf16": Format(np.dtype("float32"), np.dtype("uint16"), "bfloat16"),
-    "fp8e4nv": Format(np.dtype("float32"), np.dtype("uint8"), "float8_e4m3fn"),
-    "fp8e5": Format(np.dtype("float32"), np.dtype("uint8"), "float8_e5m2"),
+    "fp16": ScalarFormat(np.dtype("float32"), np.dtype("uint16"), "float16"),
+    "bf16": ScalarFormat(np.dtype("float32"), np.dtype("uint16"), "bfloat16"),
+    "fp8e4nv": ScalarFormat(np.dtype("float32"), np.dtype("uint8"), "float8_e4m3fn"),
+    "fp8e5": ScalarFormat(np.dtype("float32"), np.dtype("uint8"), "float8_e5m2"),
 }
 """Formats by Triton's name of the scalar type."""
 
-ADDRESS = Format(np.dtype("int64"), np.dtype("int64"))
+ADDRESS = ScalarFormat(np.dtype("int64"), np.dtype("int64"))
 """Pointers are addresses of `workers.interpreter.memory`."""
 
 
-def format_of(dtype: TritonType) -> Format:
+def format_of(dtype: TritonType) -> ScalarFormat:
     """The format of a scalar type, or of the elements of a block type.
 
     Raises:
@@ -165,7 +165,7 @@ def truncate_to_integer(data: Array, dtype: TritonType) -> Array:
 
 
 @dataclass(frozen=True)
-class Belief:
+class FalseHint:
     """What the compiler takes a value for because of a hint that is false.
 
     Attributes:
@@ -178,7 +178,7 @@ class Belief:
 
 
 @dataclass
-class Value:
+class TensorValue:
     """What stands behind a `tl.tensor`: an array of (draws or 1, programs or 1, *block) and its scalar type.
 
     Attributes:
@@ -191,7 +191,7 @@ class Value:
 
     data: Array
     dtype: TritonType
-    belief: Belief | None = None
+    belief: FalseHint | None = None
     hints: dict[str, tuple[int, ...]] = field(default_factory=dict)
     is_used: bool = False
 
@@ -201,9 +201,9 @@ class Value:
         return self.data if self.belief is None else self.belief.data
 
 
-def constant(number: float, dtype: TritonType) -> Value:
+def constant(number: float, dtype: TritonType) -> TensorValue:
     """A scalar that is the same in every draw and program."""
-    return Value(round_to(np.array([[number]]).astype(format_of(dtype).held), dtype), dtype)
+    return TensorValue(round_to(np.array([[number]]).astype(format_of(dtype).held), dtype), dtype)
 
 
 POINTER_DTYPES = {

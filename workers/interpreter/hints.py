@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from workers.interpreter.faults import Array, NotInterpretable
-from workers.interpreter.formats import Belief, TritonType, Value, format_of
+from workers.interpreter.formats import FalseHint, TensorValue, TritonType, format_of
 
 WIDEST_BYTES = 16
 """Most that one thread loads or stores at once."""
 
 
-def apply(function: Callable[..., Array], dtype: TritonType, *operands: Value) -> Value:
+def apply(function: Callable[..., Array], dtype: TritonType, *operands: TensorValue) -> TensorValue:
     """What a function makes of some values, and of what they are believed to be."""
-    result = Value(function(*(operand.data for operand in operands)), dtype)
+    result = TensorValue(function(*(operand.data for operand in operands)), dtype)
     for operand in operands:
         operand.is_used = True
     beliefs = [operand.belief for operand in operands if operand.belief is not None]
@@ -28,7 +28,7 @@ def apply(function: Callable[..., Array], dtype: TritonType, *operands: Value) -
     return result
 
 
-def give(value: Value, kind: str, numbers: Sequence[int], line: int) -> None:
+def give(value: TensorValue, kind: str, numbers: Sequence[int], line: int) -> None:
     """Take a hint for granted.
 
     Args:
@@ -57,7 +57,7 @@ def give(value: Value, kind: str, numbers: Sequence[int], line: int) -> None:
         )
 
 
-def require_access(pointer: Value, mask: Value | None, widest_bytes: int = WIDEST_BYTES) -> None:
+def require_access(pointer: TensorValue, mask: TensorValue | None, widest_bytes: int = WIDEST_BYTES) -> None:
     """Hold an access against the hints that its addresses and its mask are made with.
 
     Args:
@@ -74,7 +74,7 @@ def require_access(pointer: Value, mask: Value | None, widest_bytes: int = WIDES
     belief = pointer.belief or (mask.belief if mask is not None else None)
     if belief is None:
         return
-    wanted = mask if mask is not None else Value(np.ones((1, 1), dtype=np.bool_), pointer.dtype)
+    wanted = mask if mask is not None else TensorValue(np.ones((1, 1), dtype=np.bool_), pointer.dtype)
     operands = (pointer.believed, wanted.believed, pointer.data, wanted.data)
     rank = max(operand.ndim for operand in operands)
     raised = [
@@ -96,7 +96,7 @@ def require_access(pointer: Value, mask: Value | None, widest_bytes: int = WIDES
             )
 
 
-def require_true(values: Sequence[Value]) -> None:
+def require_true(values: Sequence[TensorValue]) -> None:
     """Take no value that a false hint is about.
 
     Raises:
@@ -110,11 +110,11 @@ def require_true(values: Sequence[Value]) -> None:
             )
 
 
-def _believe(value: Value, believed: Array, hint: str) -> None:
-    value.belief = None if np.array_equal(believed, value.data) else Belief(believed, hint)
+def _believe(value: TensorValue, believed: Array, hint: str) -> None:
+    value.belief = None if np.array_equal(believed, value.data) else FalseHint(believed, hint)
 
 
-def _numbers(value: Value, rank: int) -> tuple[Sequence[int | None], ...]:
+def _numbers(value: TensorValue, rank: int) -> tuple[Sequence[int | None], ...]:
     """Divisor, length of runs and length of constant stretches by axis; None where no hint says so."""
     nothing = (None,) * max(rank, 1)
     return tuple(value.hints.get(kind, nothing) for kind in ("multiple_of", "max_contiguous", "max_constancy"))

@@ -12,7 +12,7 @@ import numpy as np
 from triton import language as tl
 
 from workers.interpreter.faults import Array, NotInterpretable
-from workers.interpreter.formats import TritonType, Value, round_to, round_to_tf32
+from workers.interpreter.formats import TensorValue, TritonType, round_to, round_to_tf32
 
 _TEXT = re.compile(
     r"[ \t\n]*(?P<name>[a-z0-9]+(?:\.[a-zA-Z0-9]+)*)[ \t]+(?P<operands>\$[0-9](?:,[ \t]*\$[0-9])*);[ \t\n]*"
@@ -25,7 +25,7 @@ _TURNS = np.float32(1 / (2 * np.pi))
 
 
 @dataclass(frozen=True)
-class Instruction:
+class InlineInstruction:
     """One instruction of PTX.
 
     Attributes:
@@ -53,12 +53,12 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Results:
+class InlineResults:
     """What the front end gets of an instruction with several results."""
 
-    values: tuple[Value, ...]
+    values: tuple[TensorValue, ...]
 
-    def get_result(self, index: int) -> Value:
+    def get_result(self, index: int) -> TensorValue:
         """One of them."""
         return self.values[index]
 
@@ -87,31 +87,31 @@ def _flush(data: Array) -> Array:
     return np.where(np.abs(data) < _TINY, np.copysign(np.float32(0), data), data)
 
 
-def _flushing(instruction: Instruction) -> Instruction:
+def _flushing(instruction: InlineInstruction) -> InlineInstruction:
     """The same with `.ftz`: numbers below the normal ones are zeros, read or written."""
 
     def call(*operands: Array) -> Array:
         return _flush(round_to(instruction.function(*map(_flush, operands)), tl.float32))
 
-    return Instruction(call, instruction.operands, instruction.special)
+    return InlineInstruction(call, instruction.operands, instruction.special)
 
 
 _BOTH = {
-    "ex2.approx.f32": Instruction(np.exp2), "lg2.approx.f32": Instruction(np.log2),
-    "rsqrt.approx.f32": Instruction(lambda x: 1 / np.sqrt(x)), "rcp.approx.f32": Instruction(lambda x: 1 / x),
-    "sqrt.approx.f32": Instruction(np.sqrt), "sin.approx.f32": Instruction(_of_turns(np.sin)),
-    "cos.approx.f32": Instruction(_of_turns(np.cos)), "fma.rn.f32": Instruction(_fma, 3, special=False),
-    "add.f32": Instruction(np.add, 2, special=False), "sub.f32": Instruction(np.subtract, 2, special=False),
-    "mul.f32": Instruction(np.multiply, 2, special=False), "max.f32": Instruction(np.fmax, 2, special=False),
-    "min.f32": Instruction(np.fmin, 2, special=False),
+    "ex2.approx.f32": InlineInstruction(np.exp2), "lg2.approx.f32": InlineInstruction(np.log2),
+    "rsqrt.approx.f32": InlineInstruction(lambda x: 1 / np.sqrt(x)), "rcp.approx.f32": InlineInstruction(lambda x: 1 / x),
+    "sqrt.approx.f32": InlineInstruction(np.sqrt), "sin.approx.f32": InlineInstruction(_of_turns(np.sin)),
+    "cos.approx.f32": InlineInstruction(_of_turns(np.cos)), "fma.rn.f32": InlineInstruction(_fma, 3, special=False),
+    "add.f32": InlineInstruction(np.add, 2, special=False), "sub.f32": InlineInstruction(np.subtract, 2, special=False),
+    "mul.f32": InlineInstruction(np.multiply, 2, special=False), "max.f32": InlineInstruction(np.fmax, 2, special=False),
+    "min.f32": InlineInstruction(np.fmin, 2, special=False),
 }  # fmt: skip
 # Those that there are with `.ftz`, too.
-INSTRUCTIONS: dict[str, Instruction] = {
+INSTRUCTIONS: dict[str, InlineInstruction] = {
     **_BOTH,
     **{name.replace(".f32", ".ftz.f32"): _flushing(instruction) for name, instruction in _BOTH.items()},
-    "tanh.approx.f32": Instruction(_tanh),
-    "tanh.approx.f16x2": Instruction(np.tanh, dtype=tl.float16, pack=2),
-    "tanh.approx.bf16x2": Instruction(np.tanh, dtype=tl.bfloat16, pack=2),
+    "tanh.approx.f32": InlineInstruction(_tanh),
+    "tanh.approx.f16x2": InlineInstruction(np.tanh, dtype=tl.float16, pack=2),
+    "tanh.approx.bf16x2": InlineInstruction(np.tanh, dtype=tl.bfloat16, pack=2),
 }
 """Instructions by name (PTX ISA 8, floating-point instructions). Approximations are computed exactly
 where their error is about that of float32, as the interpreter does elsewhere."""
@@ -123,8 +123,8 @@ _KNOWN = (
 
 
 def compute(
-    text: object, constraints: object, operands: Sequence[Value], results: Sequence[TritonType], pack: object
-) -> tuple[Value, bool]:
+    text: object, constraints: object, operands: Sequence[TensorValue], results: Sequence[TritonType], pack: object
+) -> tuple[TensorValue, bool]:
     """The result of a text of inline assembly, and whether a special unit computes it.
 
     Raises:
@@ -149,7 +149,7 @@ def compute(
             f"`{_excerpt(text)}` with '{_excerpt(constraints)}', pack={pack} and {', '.join(sorted(map(str, scalars)))}"
         )
     data = instruction.function(*(operand.data for operand in operands))
-    return Value(round_to(data, instruction.dtype), instruction.dtype), instruction.special
+    return TensorValue(round_to(data, instruction.dtype), instruction.dtype), instruction.special
 
 
 def _excerpt(said: object) -> str:

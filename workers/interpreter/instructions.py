@@ -23,7 +23,7 @@ _COPIED = re.compile(r"\],\s*(0x[0-9a-fA-F]+|\d+)")
 
 
 @dataclass(frozen=True)
-class Code:
+class MemoryInstructions:
     """What matters of a kernel's machine code.
 
     Attributes:
@@ -35,10 +35,10 @@ class Code:
     widest_bytes: int = WIDEST_BYTES
 
 
-def read(kernel: Kernel) -> Code:
+def read(kernel: Kernel) -> MemoryInstructions:
     """Look through a kernel's text. Of other languages than PTX nothing is known."""
     if kernel.language != "ptx":
-        return Code()
+        return MemoryInstructions()
     writes, widest = False, 0
     for opcode, modifiers, operands in _ACCESS.findall(kernel.assembly):
         if opcode == "cp":
@@ -47,10 +47,10 @@ def read(kernel: Kernel) -> Code:
         elif not any(part.startswith(_ELSEWHERE) for part in modifiers.split(".")):
             writes |= opcode in _WRITES
             widest = max(widest, _moved_bytes(modifiers))
-    return Code(writes, widest)
+    return MemoryInstructions(writes, widest)
 
 
-def require_written(plan: Plan, codes: Mapping[str, Code]) -> None:
+def require_written(plan: Plan, codes: Mapping[str, MemoryInstructions]) -> None:
     """Hold a plan that is not executed against whether anything could write its outputs.
 
     Args:

@@ -23,12 +23,12 @@ from triton.language.extra.cuda import libdevice
 from triton.language.semantic import TritonSemantic
 
 from workers.interpreter import reductions
-from workers.interpreter.builder import Builder, Options
+from workers.interpreter.builder import Builder, BuilderOptions
 from workers.interpreter.conditions import agreed, bound_there, connect, decide, go_on, is_carried, negate
+from workers.interpreter.elementwise import call_elementwise
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.formats import TritonType, constant
 from workers.interpreter.hints import give
-from workers.interpreter.singles import call_elementwise
 from workers.interpreter.translation import library_codes, translate_library
 
 LIBRARIES = (triton.language.standard, triton.language.math, triton.language.random)
@@ -48,7 +48,7 @@ def warm_up() -> None:
 
 
 @dataclass(frozen=True)
-class Language:
+class FrontEnd:
     """The bound front end.
 
     Attributes:
@@ -62,7 +62,7 @@ class Language:
     replaced: dict[int, object]
 
 
-def bind(options: Options) -> Language:
+def bind(options: BuilderOptions) -> FrontEnd:
     """Bind `triton.language` to a new builder. The process cannot compile kernels afterwards."""
     builder = Builder(options)
     semantic = TritonSemantic(builder)
@@ -98,7 +98,7 @@ def bind(options: Options) -> Language:
         if hasattr(libdevice, name):
             replaced |= {id(value): getattr(libdevice, name)} if inspect.isfunction(value) else {}
             setattr(portable_libdevice, name, getattr(libdevice, name))
-    return Language(builder, provided, replaced)
+    return FrontEnd(builder, provided, replaced)
 
 
 def _takes_semantic(member: object) -> bool:

@@ -16,11 +16,11 @@ import torch
 from triton import language as tl
 
 from workers.interpreter.builder import Builder
-from workers.interpreter.faults import Array, Divergence, NotInterpretable, Waiting
-from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TritonType, Value, constant
-from workers.interpreter.memory import Lanes, Memory, Meter
-from workers.interpreter.sampling import FEW_TURNS, MOST_PAIRS, PAIRS, TURNS, Drawn, Lot, draw_pairs, draw_spread
-from workers.interpreter.seeming import SeemingMemory
+from workers.interpreter.faults import Array, Divergence, NotInterpretable, SpinLimitReached
+from workers.interpreter.formats import NUMBER_DTYPES, POINTER_DTYPES, TensorValue, TritonType, constant
+from workers.interpreter.memory import DeviceMemory, LaneGroup, TrafficMeter
+from workers.interpreter.sampled_memory import SampledMemory
+from workers.interpreter.sampling import FEW_TURNS, MOST_PAIRS, PAIRS, TURNS, Drawn, LoopSample, draw_pairs, draw_spread
 from workers.interpreter.translation import Functions, launchable
 from workers.protocol import Launch, Number, Pointer
 from workers.protocol.tags import untagged
@@ -48,7 +48,7 @@ Amounts = tuple[float, ...]
 
 
 def run_launch(
-    builder: Builder, functions: Functions, launch: Launch, memory: Memory, draws: int, order: np.random.Generator
+    builder: Builder, functions: Functions, launch: Launch, memory: DeviceMemory, draws: int, order: np.random.Generator
 ) -> None:
     """Execute a launch step on every draw's memory.
 
@@ -66,7 +66,7 @@ def run_launch(
     count, together = prod(launch.grid), _together(_width(launch), draws)
     most = (count + 1) // 2 if count <= together and order.random() < APART else inf
     shuffled = _shuffled(count, max(together, LEAST_TOGETHER), order, _strides(launch.grid))
-    lanes = Lanes(np.arange(draws), _places(launch, shuffled))
+    lanes = LaneGroup(np.arange(draws), _places(launch, shuffled))
     _run(builder, functions, launch, memory, lanes, PATIENCE, most)
 
 
@@ -95,7 +95,7 @@ def _together(width: int, draws: int) -> int:
     return max(least, GROUP_ELEMENTS // (width * draws))
 
 
-def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: SeemingMemory, seed: str) -> None:
+def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory: SampledMemory, seed: str) -> None:
     """Execute some programs of a launch and some turns of their loops, metered as if it were all of them.
 
     All of them are, where they and their memory are few. Where programs do not do the same, more of them are drawn.
@@ -117,7 +117,7 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
     memory.forget()
     try:
         if is_whole:
-            _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.arange(programs))))
+            _run(builder, functions, launch, memory, LaneGroup(np.arange(1), _places(launch, np.arange(programs))))
         else:
             _sample(partial(_run_drawn, builder, functions, launch, memory), programs, memory, seed)
     finally:
@@ -125,18 +125,20 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
     memory.settle(in_part=not is_whole)
 
 
-def _sample(run: Callable[[str, Drawn, int], Sequence[Amounts]], programs: int, memory: Memory, seed: str) -> None:
+def _sample(
+    run: Callable[[str, Drawn, int], Sequence[Amounts]], programs: int, memory: DeviceMemory, seed: str
+) -> None:
     """Execute a few pairs and then many programs in fewer turns, and pairs again, and more of them, if they differ."""
     pairs = min(PAIRS, (programs + 1) // 2)
     amounts = run(seed, draw_pairs(seed, programs, pairs), TURNS * (PAIRS // pairs))
     if programs <= 2 * PAIRS:
         return
     few = memory.meter
-    memory.meter = Meter()
+    memory.meter = TrafficMeter()
     run(f"{seed} spread", draw_spread(seed, programs), FEW_TURNS)
     alike = (*zip(*amounts, strict=True), *zip(few.done, memory.meter.done, strict=True))
     if not any(moved for moved, *_ in amounts) or not all(map(_are_alike, alike)):
-        memory.meter = Meter()
+        memory.meter = TrafficMeter()
         run(f"{seed} more", draw_pairs(f"{seed} more", programs, MOST_PAIRS), TURNS)
 
 
@@ -145,15 +147,15 @@ def _are_alike(amounts: Sequence[float]) -> bool:
 
 
 def _run_drawn(
-    builder: Builder, functions: Functions, launch: Launch, memory: Memory, seed: str, drawn: Drawn, turns: int
+    builder: Builder, functions: Functions, launch: Launch, memory: DeviceMemory, seed: str, drawn: Drawn, turns: int
 ) -> Sequence[Amounts]:
     """Execute groups of programs; returns what one of those that each program stands for does, by group."""
     found = []
     for programs, share in drawn:
         before, memory.meter.weight = memory.meter.done, share
         memory.forget()
-        builder.lot = Lot(f"{seed} {programs}", turns)
-        _run(builder, functions, launch, memory, Lanes(np.arange(1), _places(launch, np.array(programs))))
+        builder.lot = LoopSample(f"{seed} {programs}", turns)
+        _run(builder, functions, launch, memory, LaneGroup(np.arange(1), _places(launch, np.array(programs))))
         per_program = len(programs) * share
         done = zip(memory.meter.done, before, strict=True)
         found.append(tuple((after - then) / per_program for after, then in done))
@@ -169,8 +171,8 @@ def _run(
     builder: Builder,
     functions: Functions,
     launch: Launch,
-    memory: Memory,
-    lanes: Lanes,
+    memory: DeviceMemory,
+    lanes: LaneGroup,
     patience: float = inf,
     most: float = inf,
 ) -> None:
@@ -181,10 +183,10 @@ def _run(
         function(**bind_arguments(launch, functions, memory))  # anew, as a run gives hints about them
 
     width, done = _width(launch), 0
-    waiting: list[Lanes] = []
+    waiting: list[LaneGroup] = []
     while done < len(lanes.programs):
         count = int(min(_together(width, len(lanes.draws)), most))
-        waiting += _run_group(builder, kernel, Lanes(lanes.draws, lanes.programs[done : done + count]), patience)
+        waiting += _run_group(builder, kernel, LaneGroup(lanes.draws, lanes.programs[done : done + count]), patience)
         width = builder.widest
         done += count
     while waiting:
@@ -194,7 +196,7 @@ def _run(
         waiting = left
 
 
-def _size(lanes: Lanes) -> int:
+def _size(lanes: LaneGroup) -> int:
     return len(lanes.draws) * len(lanes.programs)
 
 
@@ -204,7 +206,7 @@ def _width(launch: Launch) -> int:
     return max(LEAST_WIDTH, prod(sizes[-2:]))
 
 
-def bind_arguments(launch: Launch, functions: Functions, memory: Memory) -> dict[str, object]:
+def bind_arguments(launch: Launch, functions: Functions, memory: DeviceMemory) -> dict[str, object]:
     """What the kernel's parameters receive, by name.
 
     Raises:
@@ -226,13 +228,13 @@ _TRITON_DTYPES = {
 }
 
 
-def _scalar(argument: Pointer | Number, memory: Memory) -> TritonType:
+def _scalar(argument: Pointer | Number, memory: DeviceMemory) -> TritonType:
     if isinstance(argument, Number):
         dtype = NUMBER_DTYPES[argument.type]
         return tl.tensor(constant(argument.value, dtype), dtype)
     dtype = tl.pointer_type(POINTER_DTYPES[argument.dtype])
     address = memory.address(argument.buffer, argument.offset_bytes)
-    return tl.tensor(Value(np.array([[address]]), dtype), dtype)
+    return tl.tensor(TensorValue(np.array([[address]]), dtype), dtype)
 
 
 def constant_of(value: object, named: Callable[[str], object]) -> object:
@@ -258,7 +260,7 @@ def constant_of(value: object, named: Callable[[str], object]) -> object:
     return known[name]
 
 
-def _run_group(builder: Builder, kernel: Callable[[], object], lanes: Lanes, patience: float) -> list[Lanes]:
+def _run_group(builder: Builder, kernel: Callable[[], object], lanes: LaneGroup, patience: float) -> list[LaneGroup]:
     """Run lanes together as far as they agree; returns those that have not ended, as if they had not begun."""
     remaining, waiting = [lanes], []
     while remaining:
@@ -271,20 +273,20 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: Lanes, pat
         except Divergence as divergence:
             builder.memory.undo()
             remaining += reversed(_split(builder.lanes, divergence.values))
-        except Waiting:
+        except SpinLimitReached:
             builder.memory.undo()
             waiting.append(builder.lanes)
         builder.memory.forget()
     return waiting
 
 
-def _split(lanes: Lanes, values: Array) -> Sequence[Lanes]:
+def _split(lanes: LaneGroup, values: Array) -> Sequence[LaneGroup]:
     """Groups of lanes for which the value, (draws or 1, programs or 1), is the same, in order of first appearance."""
     rows, labels = np.unique(values, axis=0, return_inverse=True)
     if len(rows) > 1:
         groups = _groups(labels.reshape(-1))
-        return [Lanes(lanes.draws[group], lanes.programs) for group in groups]
-    return [Lanes(lanes.draws, lanes.programs[group]) for group in _groups(values[0])]
+        return [LaneGroup(lanes.draws[group], lanes.programs) for group in groups]
+    return [LaneGroup(lanes.draws, lanes.programs[group]) for group in _groups(values[0])]
 
 
 def _groups(labels: Array) -> list[Array]:

@@ -38,7 +38,7 @@ TILE_BYTES = 8 * 8191
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LaneGroup:
     """What runs together.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Write:
 
 
 @dataclass
-class Meter:
+class TrafficMeter:
     """What one draw has done so far.
 
     Attributes:
@@ -83,7 +83,7 @@ class Meter:
         return self.moved_bytes, self.dot_operations, self.float_operations
 
 
-class Memory:
+class DeviceMemory:
     """Buffers, with an undo log and a meter.
 
     Attributes:
@@ -126,8 +126,8 @@ class Memory:
             if draws > 1:
                 self._space[-1] = np.random.default_rng().integers(0, 1 << 8, self._space.shape[1], np.uint8)
         self._writes: list[_Write] = []
-        self.meter = Meter()
-        self._kept = Meter()
+        self.meter = TrafficMeter()
+        self._kept = TrafficMeter()
 
     def address(self, buffer: int, offset_bytes: int) -> int:
         """Address of a byte of a buffer."""
@@ -150,7 +150,7 @@ class Memory:
         flat = torch.from_numpy(self._space[draw, start : start + usable]).view(getattr(torch, view.dtype))
         return flat.as_strided(view.shape, view.strides)
 
-    def load(self, address: Array, mask: Array | None, dtype: TritonType, lanes: Lanes) -> Array:
+    def load(self, address: Array, mask: Array | None, dtype: TritonType, lanes: LaneGroup) -> Array:
         """Load as registers hold it; lanes that are masked off read zero, as the compiled code does."""
         stored = format_of(dtype).stored
         address, mask = _together(address, mask)
@@ -165,7 +165,7 @@ class Memory:
             raw = np.concatenate(rows)
         return decode(raw, dtype)
 
-    def store(self, address: Array, data: Array, mask: Array | None, dtype: TritonType, lanes: Lanes) -> None:
+    def store(self, address: Array, data: Array, mask: Array | None, dtype: TritonType, lanes: LaneGroup) -> None:
         """Store what registers hold. Where lanes store to one address, the last program wins."""
         raw = encode(data, dtype)
         address, mask = _together(address, mask)
@@ -188,7 +188,7 @@ class Memory:
         operands: Sequence[Array],
         mask: Array | None,
         dtype: TritonType,
-        lanes: Lanes,
+        lanes: LaneGroup,
         function: Callable[..., Array],
     ) -> Array:
         """Read, modify and write one lane after another; returns what each lane found there.
@@ -226,7 +226,7 @@ class Memory:
         self._writes.clear()
         self.meter = replace(self._kept)
 
-    def _count(self, address: Array, mask: Array | None, stored: np.dtype[np.generic], lanes: Lanes) -> None:
+    def _count(self, address: Array, mask: Array | None, stored: np.dtype[np.generic], lanes: LaneGroup) -> None:
         """Meter an access of one draw; what is alike in all programs is moved by each of them."""
         active = address.size if mask is None else int(np.count_nonzero(mask))
         repeats = len(lanes.programs) / address.shape[1] / len(address) * self.meter.weight

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from workers.protocol import Kernel, Outcome, Plan, Wire
+from workers.protocol import Kernel, Outcome, Plan, WireModel
 from workers.protocol.plan import Digest
 from workers.protocol.report import Reason
 
-Header = TypeVar("Header", bound=Wire)
+Header = TypeVar("Header", bound=WireModel)
 
 MAX_PARTS = 4096
 """Parts of a message: draws x (inputs + outputs) x plans of the largest honest request stay far below."""
@@ -21,7 +21,7 @@ _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 
 
-class InterpretRequest(Wire):
+class InterpretRequest(WireModel):
     """Execute these plans. The parts are the inputs: for each plan, for each draw, each input of the operator.
 
     Behind them, for each sampled plan, come `TILE_BYTES` of each input, which it seems to repeat.
@@ -49,7 +49,7 @@ class InterpretRequest(Wire):
     kernels: dict[Digest, Kernel] = {}
 
 
-class Metered(Wire):
+class MeteredTraffic(WireModel):
     """What a launch does, or all launches of a plan.
 
     Attributes:
@@ -66,7 +66,7 @@ class Metered(Wire):
     special_operations: Amount = 0
 
 
-class InterpretReply(Wire):
+class InterpretReply(WireModel):
     """What happened. The parts, for each finished plan, for each draw: every output, then every input buffer after.
 
     Attributes:
@@ -80,11 +80,11 @@ class InterpretReply(Wire):
     outcome: Literal[Outcome.OUT_OF_BOUNDS, Outcome.NOT_INTERPRETABLE] | None = None
     reason: Reason = ""
     line: int | None = None
-    finished: tuple[Metered, ...] = ()
-    sampled: tuple[tuple[Metered, ...] | None, ...] = ()
+    finished: tuple[MeteredTraffic, ...] = ()
+    sampled: tuple[tuple[MeteredTraffic, ...] | None, ...] = ()
 
 
-def pack(header: Wire, parts: Sequence[bytes]) -> bytes:
+def pack(header: WireModel, parts: Sequence[bytes]) -> bytes:
     """Frame a header and its parts."""
     every = [header.model_dump_json().encode(), *parts]
     lengths = b"".join(_LENGTH.pack(len(part)) for part in every)

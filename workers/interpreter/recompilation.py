@@ -17,18 +17,18 @@ from triton.compiler.compiler import ASTSource
 from triton.language import core
 from triton.runtime.jit import JITCallable, JITFunction
 
+from workers.interpreter.expression_ids import number
+from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.hinting import watch_hints
 from workers.interpreter.launch import constant_of
-from workers.interpreter.likeness import are_alike
-from workers.interpreter.record import Generator, Record, write_down
-from workers.interpreter.sites import number
-from workers.interpreter.taking import MODULE_NAME, Taken
+from workers.interpreter.ptx_equality import are_alike
+from workers.interpreter.record import Record, RecordingGenerator, write_down
 from workers.protocol import Kernel, Launch, Number, Plan, Pointer
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiled, Compiler
-from workers.tracer.pretence import drive
-from workers.tracer.refusal import Refused
+from workers.tracer.fake_device import drive
+from workers.tracer.refusal import TraceRefused
 
 _BUFFER_BITS = 40
 # Buffers pretend to start 2**40 bytes apart, as while they were traced.
@@ -69,10 +69,12 @@ class _Recorder(Compiler):
         self, source: ASTSource, target: GPUTarget, options: Mapping[str, object], _env_vars: object = None
     ) -> _Recorded:
         compiled = super().compile(source, target, options)
-        return _Recorded(compiled.source, compiled.kernel, compiled.digest, Generator.record)
+        return _Recorded(compiled.source, compiled.kernel, compiled.digest, RecordingGenerator.record)
 
 
-def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping[str, Kernel]) -> Mapping[str, Record]:
+def recompile(
+    taken: ExtractedModule, target: str, plans: Sequence[Plan], kernels: Mapping[str, Kernel]
+) -> Mapping[str, Record]:
     """Compile every kernel that the plans launch, and hold it against theirs.
 
     Args:
@@ -108,7 +110,7 @@ def recompile(taken: Taken, target: str, plans: Sequence[Plan], kernels: Mapping
     return records
 
 
-def _number(taken: Taken, kernel: JITFunction) -> None:
+def _number(taken: ExtractedModule, kernel: JITFunction) -> None:
     """Number what is interpreted as what was compiled, while members of Triton's modules are what they were then."""
     definition, (compiled,) = taken.definitions[kernel.fn], kernel.parse().body
     if list(map(ast.dump, compiled.body)) != list(map(ast.dump, definition.body)):
@@ -121,7 +123,7 @@ def name_of(launch: Launch) -> str:
     return launch.model_dump_json(exclude={"grid", "line"})
 
 
-def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> Record:
+def _hold(taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel) -> Record:
     """Compile a launch's kernel in every way that may have given the expected one, until one does."""
     kernel, failure = _kernel(taken, launch.function), ""
     for warps in (warps for warps in _WARPS if warps <= expected.num_warps):
@@ -130,7 +132,7 @@ def _hold(taken: Taken, launch: Launch, plan: Plan, expected: Kernel) -> Record:
                 if again:
                     kernel.device_caches.clear()
                 compiled = _compile(kernel, taken, launch, plan, expected, warps)
-            except (Refused, *_ERRORS) as error:
+            except (TraceRefused, *_ERRORS) as error:
                 said = str(error).partition("\n")[0]
                 failure = f"{launch.function} does not compile without host code: {said}{_hint(taken)}"
                 if expected.num_ctas > 1:
@@ -186,7 +188,9 @@ def _told(kind: object) -> object:
     return type(value), repr(value), id(value) if isinstance(value, JITCallable) else 0
 
 
-def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expected: Kernel, warps: int) -> _Recorded:
+def _compile(
+    kernel: JITFunction, taken: ExtractedModule, launch: Launch, plan: Plan, expected: Kernel, warps: int
+) -> _Recorded:
     """A launch's kernel, as Triton specialises it for the launch's own arguments and options."""
     constants = {name: constant_of(value, partial(_kernel, taken)) for name, value in launch.constants.items()}
     passed = {
@@ -199,7 +203,7 @@ def _compile(kernel: JITFunction, taken: Taken, launch: Launch, plan: Plan, expe
     return compiled
 
 
-def _kernel(taken: Taken, name: str) -> JITFunction:
+def _kernel(taken: ExtractedModule, name: str) -> JITFunction:
     kernel = taken.namespace.get(name.rpartition(".")[2])
     if isinstance(kernel, FunctionType):
         raise NotInterpretable(
@@ -214,14 +218,14 @@ def _kernel(taken: Taken, name: str) -> JITFunction:
     return kernel
 
 
-def _explain(taken: Taken, launch: Launch) -> str:
+def _explain(taken: ExtractedModule, launch: Launch) -> str:
     return (
         f"{launch.function} as it is written compiles to another kernel than the plan's: host code changed what it "
         f"means, or the worker that traced it has another version of Triton{_hint(taken)}"
     )
 
 
-def _hint(taken: Taken) -> str:
+def _hint(taken: ExtractedModule) -> str:
     """What a kernel may use and does not find, because host code binds it."""
     used = {name for item in taken.definitions.values() for name in _free(item)}
     lines = [f"'{name}' in line {line}" for name, line in taken.left_out.items() if name in used]

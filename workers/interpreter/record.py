@@ -13,7 +13,7 @@ from triton.compiler import code_generator
 from triton.language import core
 from triton.runtime.jit import JITCallable
 
-from workers.interpreter.sites import LOOP, READ, SITE, number
+from workers.interpreter.expression_ids import LOOP, READ, SITE, number
 
 Told: TypeAlias = str | tuple["Told", ...]
 """What a value is: the name of a tensor's type, or a constant."""
@@ -59,7 +59,7 @@ def in_words(what: object) -> str:
     return " ".join(map(in_words, what)) if isinstance(what, tuple) else str(what)
 
 
-class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
+class RecordingGenerator(code_generator.CodeGenerator):  # type: ignore[misc]
     """Triton's own, which writes down what it has for the candidate's functions.
 
     Attributes:
@@ -73,7 +73,7 @@ class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
     def __init__(self, *given: object, **named: object) -> None:
         super().__init__(*given, **named)
         if self.is_kernel:
-            Generator.record = {}
+            RecordingGenerator.record = {}
         self._sheet: Sheet = {}
         self._turns: tuple[object, ...] = ()
         self._bodies: dict[int, ast.For] = {}
@@ -137,5 +137,5 @@ class Generator(code_generator.CodeGenerator):  # type: ignore[misc]
 
 def write_down(module_name: str) -> None:
     """Have the compiler write down what it has for the functions of a module, from now on."""
-    Generator.module_name = module_name
-    code_generator.CodeGenerator = Generator
+    RecordingGenerator.module_name = module_name
+    code_generator.CodeGenerator = RecordingGenerator

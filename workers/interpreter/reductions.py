@@ -6,9 +6,9 @@ from typing import SupportsIndex
 import numpy as np
 from triton import language as tl
 
+from workers.interpreter.elementwise import call_singly
 from workers.interpreter.faults import Array
-from workers.interpreter.formats import TritonType, Value, format_of, round_to
-from workers.interpreter.singles import call_singly
+from workers.interpreter.formats import TensorValue, TritonType, format_of, round_to
 
 Combine = Callable[..., object]
 """A jit function of two tuples of elements, translated to Python."""
@@ -129,7 +129,7 @@ def _doubling(arrays: list[Array], dtypes: Sequence[TritonType], axis: int, comb
 def _combine(
     left: Sequence[Array], right: Sequence[Array], dtypes: Sequence[TritonType], combine_fn: Combine
 ) -> list[Array]:
-    operands = [Value(array, dtype) for side in (left, right) for array, dtype in zip(side, dtypes, strict=True)]
+    operands = [TensorValue(array, dtype) for side in (left, right) for array, dtype in zip(side, dtypes, strict=True)]
     results = call_singly(combine_fn, operands)
     values = results if isinstance(results, (tuple, tl.tuple)) else (results,)
     return [round_to(value.handle.data, dtype) for value, dtype in zip(values, dtypes, strict=True)]
@@ -147,4 +147,4 @@ def _plain(value: object) -> int | None:
 
 def _wrap(data: Array, dtype: TritonType) -> TritonType:
     kind = tl.block_type(dtype, list(data.shape[2:])) if data.ndim > 2 else dtype
-    return tl.tensor(Value(data, dtype), kind)
+    return tl.tensor(TensorValue(data, dtype), kind)

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
-from workers.interpreter.sites import LOOP, READ, SITE, bound_in
+from workers.interpreter.expression_ids import LOOP, READ, SITE, bound_in
 
 _HERE, _KEPT, _COUNTING = "__here__", "__kept__", "__counting__"
 _NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])

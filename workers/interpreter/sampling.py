@@ -25,7 +25,7 @@ Drawn = list[tuple[tuple[int, ...], float]]
 """Groups of programs, and for how many each of theirs stands."""
 
 
-class Lot:
+class LoopSample:
     """Draws turns of the loops of one pair of programs.
 
     Args:

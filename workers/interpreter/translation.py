@@ -15,17 +15,17 @@ from types import CodeType, FunctionType, ModuleType
 from triton import language as tl
 from triton.runtime.jit import ConstexprFunction, JITCallable, JITFunction
 
+from workers.interpreter.allowed_syntax import is_plain_default
+from workers.interpreter.extract import MODULE_NAME, ExtractedModule
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.plainness import is_plain_default
 from workers.interpreter.rewriting import DeviceCode, check_results, guided
-from workers.interpreter.taking import MODULE_NAME, Taken
 
 Functions = dict[str, FunctionType]
 """Python functions by the global names of the jit functions they stand for."""
 
 
 def translate_candidate(
-    taken: Taken,
+    taken: ExtractedModule,
     filename: str,
     provided: Mapping[str, object],
     replaced: Mapping[int, object],

@@ -39,7 +39,7 @@ class _Seen:
     draws: set[int] = field(default_factory=set)
 
 
-class Chance:
+class UndefinedValues:
     """Draws undefined values, each the same throughout a draw of the inputs.
 
     Args:

@@ -1,4 +1,4 @@
-"""`python -m workers kernelbench`: a `Question` a line in, an `Inspection` a line out."""
+"""`python -m workers kernelbench`: a `ProblemQuestion` a line in, an `ProblemInspection` a line out."""
 
 import gc
 import os
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from workers.errors import WorkerError
 from workers.kernelbench import inspect
-from workers.protocol.kernelbench import Inspection, Question
+from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
 
 
 def main() -> int:
@@ -30,11 +30,11 @@ def main() -> int:
     return 0
 
 
-def _answer(line: bytes) -> Inspection:
+def _answer(line: bytes) -> ProblemInspection:
     try:
-        return inspect(Question.model_validate_json(line))
+        return inspect(ProblemQuestion.model_validate_json(line))
     except ValidationError as error:
-        return Inspection(reason=f"not a problem file: {error.errors(include_url=False)[0]['msg']}")
+        return ProblemInspection(reason=f"not a problem file: {error.errors(include_url=False)[0]['msg']}")
 
 
 if __name__ == "__main__":

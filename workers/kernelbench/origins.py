@@ -18,7 +18,7 @@ LEAST_SHARE = 2.0**-20
 
 
 @dataclass(frozen=True)
-class Origin:
+class ValueOrigin:
     """How a tensor's values were made.
 
     `low` and `high` are bounds of uniform, whole and constant values, and mean and standard deviation of normal ones.
@@ -34,26 +34,26 @@ class Origin:
         """Whether `low` and `high` are bounds."""
         return self.kind in ("uniform", "whole", "constant")
 
-    def scaled(self, factor: float, added: float = 0.0) -> "Origin":
+    def scaled(self, factor: float, added: float = 0.0) -> "ValueOrigin":
         """Of the same values times a factor, plus a number."""
         if self.kind == "normal":
-            return Origin("normal", self.low * factor + added, self.high * abs(factor))
+            return ValueOrigin("normal", self.low * factor + added, self.high * abs(factor))
         low, high = sorted((self.low * factor + added, self.high * factor + added))
-        return Origin(self.kind, low, high)
+        return ValueOrigin(self.kind, low, high)
 
 
-UNKNOWN = Origin()
+UNKNOWN = ValueOrigin()
 
 
-class Origins(TorchDispatchMode):
+class ValueOrigins(TorchDispatchMode):
     """Watches tensors being made while it is the mode; `of` tells how one was."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._known: dict[int, Origin] = {}
+        self._known: dict[int, ValueOrigin] = {}
         self._kept: list[torch.Tensor] = []  # so that no storage's address is used again
 
-    def of(self, tensor: torch.Tensor) -> Origin:
+    def of(self, tensor: torch.Tensor) -> ValueOrigin:
         """How a tensor's values were made."""
         return self._known.get(_storage(tensor), UNKNOWN)
 
@@ -81,11 +81,11 @@ def _storage(tensor: torch.Tensor) -> int:
     return address
 
 
-def _number(value: object) -> Origin:
-    return Origin("constant", float(value), float(value)) if isinstance(value, (int, float)) else UNKNOWN
+def _number(value: object) -> ValueOrigin:
+    return ValueOrigin("constant", float(value), float(value)) if isinstance(value, (int, float)) else UNKNOWN
 
 
-def _made(name: str, args: tuple[object, ...], before: list[Origin]) -> Origin:
+def _made(name: str, args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     """How the result of an operation is made, of its arguments as they were before."""
     rule = _RULES.get(name)
     return UNKNOWN if rule is None else rule(args, before)
@@ -97,13 +97,15 @@ def _first(args: tuple[object, ...], low: float, high: float) -> tuple[float, fl
     return low if given[0] is None else given[0], high if given[1] is None else given[1]
 
 
-def _randint(args: tuple[object, ...], before: list[Origin]) -> Origin:
+def _randint(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     bounds = [float(value) for value in args if isinstance(value, int)]
     low, high = bounds if len(bounds) == 2 else [0.0, *bounds]
-    return Origin("whole", low, high - 1)
+    return ValueOrigin("whole", low, high - 1)
 
 
-def _linear(args: tuple[object, ...], before: list[Origin], combine: Callable[[float, float], float]) -> Origin:
+def _linear(
+    args: tuple[object, ...], before: list[ValueOrigin], combine: Callable[[float, float], float]
+) -> ValueOrigin:
     left, right = before[:2]
     if left.kind == "normal" and right.kind == "constant":
         offset = combine(0.0, right.low)
@@ -112,45 +114,45 @@ def _linear(args: tuple[object, ...], before: list[Origin], combine: Callable[[f
         return UNKNOWN
     corners = [combine(one, other) for one, other in product((left.low, left.high), (right.low, right.high))]
     kind = left.kind if right.kind == "constant" else "uniform" if left.kind != "constant" else right.kind
-    return Origin(kind, min(corners), max(corners))
+    return ValueOrigin(kind, min(corners), max(corners))
 
 
-def _divided(args: tuple[object, ...], before: list[Origin]) -> Origin:
+def _divided(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     if before[1].kind != "constant" or before[1].low == 0.0:
         return UNKNOWN
     return before[0].scaled(1.0 / before[1].low) if before[0].kind != "unknown" else UNKNOWN
 
 
-def _cut(args: tuple[object, ...], before: list[Origin]) -> Origin:
+def _cut(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     """A triangle of a matrix; the rest are zeros."""
     kind = before[0]
-    return Origin("uniform", min(kind.low, 0.0), max(kind.high, 0.0)) if kind.bounded else kind
+    return ValueOrigin("uniform", min(kind.low, 0.0), max(kind.high, 0.0)) if kind.bounded else kind
 
 
-def _filled(args: tuple[object, ...], before: list[Origin]) -> Origin:
+def _filled(args: tuple[object, ...], before: list[ValueOrigin]) -> ValueOrigin:
     return before[1] if len(before) > 1 else UNKNOWN
 
 
-_Rule = Callable[[tuple[object, ...], list[Origin]], Origin]
+_Rule = Callable[[tuple[object, ...], list[ValueOrigin]], ValueOrigin]
 _RULES: dict[str, _Rule] = {
-    "rand": lambda args, before: Origin("uniform", 0.0, 1.0),
-    "rand_like": lambda args, before: Origin("uniform", 0.0, 1.0),
-    "uniform": lambda args, before: Origin("uniform", *_first(args, 0.0, 1.0)),
-    "randn": lambda args, before: Origin("normal", 0.0, 1.0),
-    "randn_like": lambda args, before: Origin("normal", 0.0, 1.0),
-    "normal": lambda args, before: Origin("normal", *_first(args, 0.0, 1.0)),
+    "rand": lambda args, before: ValueOrigin("uniform", 0.0, 1.0),
+    "rand_like": lambda args, before: ValueOrigin("uniform", 0.0, 1.0),
+    "uniform": lambda args, before: ValueOrigin("uniform", *_first(args, 0.0, 1.0)),
+    "randn": lambda args, before: ValueOrigin("normal", 0.0, 1.0),
+    "randn_like": lambda args, before: ValueOrigin("normal", 0.0, 1.0),
+    "normal": lambda args, before: ValueOrigin("normal", *_first(args, 0.0, 1.0)),
     "randint": _randint,
-    "ones": lambda args, before: Origin("constant", 1.0, 1.0),
-    "ones_like": lambda args, before: Origin("constant", 1.0, 1.0),
-    "zeros": lambda args, before: Origin("constant", 0.0, 0.0),
-    "zeros_like": lambda args, before: Origin("constant", 0.0, 0.0),
-    "zero": lambda args, before: Origin("constant", 0.0, 0.0),
+    "ones": lambda args, before: ValueOrigin("constant", 1.0, 1.0),
+    "ones_like": lambda args, before: ValueOrigin("constant", 1.0, 1.0),
+    "zeros": lambda args, before: ValueOrigin("constant", 0.0, 0.0),
+    "zeros_like": lambda args, before: ValueOrigin("constant", 0.0, 0.0),
+    "zero": lambda args, before: ValueOrigin("constant", 0.0, 0.0),
     "full": _filled,
     "full_like": _filled,
     "fill": _filled,
     "copy": _filled,
-    "_softmax": lambda args, before: Origin("uniform", LEAST_SHARE, 1.0),
-    "sigmoid": lambda args, before: Origin("uniform", LEAST_SHARE, 1.0),
+    "_softmax": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
+    "sigmoid": lambda args, before: ValueOrigin("uniform", LEAST_SHARE, 1.0),
     "mul": lambda args, before: _linear(args, before, lambda one, other: one * other),
     "add": lambda args, before: _linear(args, before, lambda one, other: one + other),
     "sub": lambda args, before: _linear(args, before, lambda one, other: one - other),

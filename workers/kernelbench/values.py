@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from workers.kernelbench.origins import Origin
+from workers.kernelbench.origins import ValueOrigin
 
 AROUND = 0.5
 """How far values go either way from a constant that a parameter begins with."""
 DEVIATIONS = 2.0
 """Standard deviations either way that uniform values go, for normal ones of another spread than 1."""
-STANDARD = (Origin("uniform", 0.0, 1.0), Origin("normal", 0.0, 1.0))
+STANDARD = (ValueOrigin("uniform", 0.0, 1.0), ValueOrigin("normal", 0.0, 1.0))
 """What `rand` and `randn` make."""
 
 
@@ -25,7 +25,7 @@ class Undrawable(Exception):
     """Nothing tells what values a tensor may have; the message says of which."""
 
 
-def drawn(name: str, dtype: torch.dtype, origin: Origin, *, parameter: bool, published: bool) -> dict[str, Any]:
+def drawn(name: str, dtype: torch.dtype, origin: ValueOrigin, *, parameter: bool, published: bool) -> dict[str, Any]:
     """The fields of an input that say how its values are drawn.
 
     Args:
@@ -52,7 +52,7 @@ def drawn(name: str, dtype: torch.dtype, origin: Origin, *, parameter: bool, pub
     )
 
 
-def _bounds(origin: Origin) -> tuple[float, float]:
+def _bounds(origin: ValueOrigin) -> tuple[float, float]:
     if origin.kind == "normal":
         reach = DEVIATIONS * origin.high
         return origin.low - reach, origin.low + reach

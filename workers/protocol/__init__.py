@@ -4,9 +4,9 @@ Pure data, no torch. Read `operator` (what to compute), `plan` (what a candidate
 order.
 """
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire, check_protocol, printable
-from workers.protocol.bench import ANSWER, MESSAGE, Answer, Failure, Foresight, Ready
-from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, Device, Seat, device_of_card
+from workers.protocol.base import PROTOCOL_VERSION, WireModel, check_protocol, printable
+from workers.protocol.bench import ANSWER, MESSAGE, Answer, ExecutorFailure, ExecutorForesight, ExecutorReady
+from workers.protocol.device import DEVICE_TARGETS, FIRST_CARD, CardShare, Device, device_of_card
 from workers.protocol.graph import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.job import (
     JOB,
@@ -54,9 +54,9 @@ from workers.protocol.report import (
     REPORT,
     AnyReport,
     CheckResult,
-    Gate,
-    GateEntry,
     LaunchReadings,
+    MutationEntry,
+    MutationReport,
     Ratio,
     Readings,
     Report,
@@ -65,7 +65,7 @@ from workers.protocol.report import (
     TracedVariant,
     TraceReport,
 )
-from workers.protocol.trust import Grounds, label
+from workers.protocol.trust import TrustGrounds, label
 
 __all__ = [
     "ANSWER",
@@ -87,20 +87,19 @@ __all__ = [
     "BenchmarkShape",
     "Buffer",
     "Bundle",
+    "CardShare",
     "CheckResult",
     "ConfirmJob",
     "Copy",
     "Device",
     "Distribution",
     "DtypeRef",
-    "Failure",
+    "ExecutorFailure",
+    "ExecutorForesight",
+    "ExecutorReady",
     "Fill",
     "FinalJob",
-    "Foresight",
-    "Gate",
-    "GateEntry",
     "Graph",
-    "Grounds",
     "Input",
     "InputRef",
     "Job",
@@ -108,6 +107,8 @@ __all__ = [
     "Launch",
     "LaunchReadings",
     "MeasureJob",
+    "MutationEntry",
+    "MutationReport",
     "Node",
     "NodeRef",
     "Number",
@@ -121,12 +122,10 @@ __all__ = [
     "Provenance",
     "Ratio",
     "Readings",
-    "Ready",
     "Reference",
     "Report",
     "Samples",
     "Scalar",
-    "Seat",
     "Shape",
     "ShapeResult",
     "ShapeRole",
@@ -135,8 +134,9 @@ __all__ = [
     "TraceReport",
     "TracedVariant",
     "Trust",
+    "TrustGrounds",
     "View",
-    "Wire",
+    "WireModel",
     "bundle_of",
     "check_protocol",
     "device_of_card",

@@ -22,7 +22,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """A value that crosses a process border as JSON. Frozen; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 from workers.protocol.job import Job
 from workers.protocol.plan import Bundle
 from workers.protocol.report import Report, TraceReport
 
 
-class Ready(Wire):
+class ExecutorReady(WireModel):
     """The first line: the bench is warm and takes jobs.
 
     Attributes:
@@ -26,7 +26,7 @@ class Ready(Wire):
     versions: dict[str, str] = {}
 
 
-class Failure(Wire):
+class ExecutorFailure(WireModel):
     """Our machine failed, not the candidate; `transient` says whether another try may succeed."""
 
     kind: Literal["failure"] = "failure"
@@ -34,15 +34,17 @@ class Failure(Wire):
     transient: bool
 
 
-class Foresight(Wire):
+class ExecutorForesight(WireModel):
     """To a bench: this bundle is in the job after the next, so that what it needs can be prepared. Not answered."""
 
     kind: Literal["foresight"] = "foresight"
     bundle: Bundle
 
 
-Message = Annotated[Job | Foresight, Field(discriminator="kind")]
-MESSAGE: TypeAdapter[Job | Foresight] = TypeAdapter(Message, config=Wire.model_config)
+Message = Annotated[Job | ExecutorForesight, Field(discriminator="kind")]
+MESSAGE: TypeAdapter[Job | ExecutorForesight] = TypeAdapter(Message, config=WireModel.model_config)
 
-Answer = Annotated[Ready | Failure | TraceReport | Report, Field(discriminator="kind")]
-ANSWER: TypeAdapter[Ready | Failure | TraceReport | Report] = TypeAdapter(Answer, config=Wire.model_config)
+Answer = Annotated[ExecutorReady | ExecutorFailure | TraceReport | Report, Field(discriminator="kind")]
+ANSWER: TypeAdapter[ExecutorReady | ExecutorFailure | TraceReport | Report] = TypeAdapter(
+    Answer, config=WireModel.model_config
+)

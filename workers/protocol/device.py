@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import model_serializer, model_validator
 
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 
 DEVICE_TARGETS = {
     "a100": "sm_80",
@@ -19,7 +19,7 @@ DEVICE_TARGETS = {
 """Compile target of each hardware class; the class comes from the driver's name of the card."""
 
 
-class Device(Wire):
+class Device(WireModel):
     """A hardware class (`h200`), a model of a target (`model:sm_90`) or a recording (`recorded:h200`).
 
     On the wire it is its name, a plain string.
@@ -79,7 +79,7 @@ class Device(Wire):
 
 
 @dataclass(frozen=True)
-class Seat:
+class CardShare:
     """A bench's place at a card of this machine: `cuda:0`, or `cuda:0/3` where three benches share the card.
 
     Attributes:
@@ -91,7 +91,7 @@ class Seat:
     sharers: int = 1
 
     @classmethod
-    def parse(cls, name: str) -> "Seat":
+    def parse(cls, name: str) -> "CardShare":
         """Read a seat's name.
 
         Raises:
@@ -106,7 +106,7 @@ class Seat:
         return f"cuda:{self.card}" if self.sharers == 1 else f"cuda:{self.card}/{self.sharers}"
 
 
-FIRST_CARD = Seat()
+FIRST_CARD = CardShare()
 """The first card of a machine, shared with nobody."""
 
 

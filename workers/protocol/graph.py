@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 from typing_extensions import TypeAliasType
 
-from workers.protocol.base import Constant, Wire
+from workers.protocol.base import Constant, WireModel
 from workers.protocol.operator import DtypeName, Shape
 
 MAX_NODES = 4096
@@ -15,7 +15,7 @@ MOST_FLOPS = 1e24
 """Of a graph: more than any card does in a year."""
 
 
-class NodeRef(Wire):
+class NodeRef(WireModel):
     """The value of an earlier node, or of one of its results where it has several."""
 
     kind: Literal["node"] = "node"
@@ -23,7 +23,7 @@ class NodeRef(Wire):
     result: int | None = None
 
 
-class InputRef(Wire):
+class InputRef(WireModel):
     """An input of the operator, by position."""
 
     kind: Literal["input"] = "input"
@@ -34,7 +34,7 @@ Reference: TypeAlias = NodeRef | InputRef
 """A value of a graph."""
 
 
-class DtypeRef(Wire):
+class DtypeRef(WireModel):
     """A dtype passed to an operation."""
 
     kind: Literal["dtype"] = "dtype"
@@ -45,7 +45,7 @@ Value = TypeAliasType("Value", "NodeRef | InputRef | DtypeRef | Constant | tuple
 """An argument of a node: a reference, a constant, or a list of them."""
 
 
-class Node(Wire):
+class Node(WireModel):
     """One ATen call, such as `aten.mul.Tensor`. Arguments nest in lists; tensors and dtypes are references."""
 
     op: Annotated[str, Field(pattern=r"^(aten|prims)\.[a-z0-9_]+\.[A-Za-z0-9_]+$", max_length=96)]
@@ -58,7 +58,7 @@ class Node(Wire):
         return tuple(_references((self.args, tuple(self.kwargs.values()))))
 
 
-class Graph(Wire):
+class Graph(WireModel):
     """The reference for one shape: nodes in order, and which values are the results (in the operator's order)."""
 
     shape: Shape

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from workers.protocol.base import PROTOCOL_VERSION, Ours, Wire
+from workers.protocol.base import PROTOCOL_VERSION, Ours, WireModel
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.operator import Operator, Shape
@@ -22,7 +22,7 @@ BUSY = 2.0
 """By the clock a trace may take so many times what it may take of a processor: cores have other work as well."""
 
 
-class TraceJob(Wire):
+class TraceJob(WireModel):
     """Turn a candidate into bundles, one a variant. Without `source` and `bundle`, export the operator's reference.
 
     With `drafts` and neither of the two, have TorchInductor write a candidate from the reference.
@@ -52,7 +52,7 @@ class TraceJob(Wire):
     protocol_version: Ours = PROTOCOL_VERSION
 
 
-class MeasureJob(Wire):
+class MeasureJob(WireModel):
     """Judge one variant on one device. `source` is sent to `model` devices only, whose interpreter needs it."""
 
     kind: Literal["measure"] = "measure"
@@ -83,7 +83,7 @@ class MeasureJob(Wire):
         return self.bundle.identity
 
 
-class ConfirmJob(Wire):
+class ConfirmJob(WireModel):
     """Check and time a challenger anew before a promotion, interleaved with its cell's incumbent where there is one."""
 
     kind: Literal["confirm"] = "confirm"
@@ -107,7 +107,7 @@ class ConfirmJob(Wire):
         return self.challenger.identity
 
 
-class FinalJob(Wire):
+class FinalJob(WireModel):
     """Examine the holder of a cell as no ordinary candidate is: under the sanitizer, and on many random shapes."""
 
     kind: Literal["final"] = "final"
@@ -149,4 +149,4 @@ def bundle_of(job: MeasureJob | ConfirmJob | FinalJob) -> Bundle:
 
 
 Job: TypeAlias = TraceJob | MeasureJob | ConfirmJob | FinalJob
-JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")], config=Wire.model_config)
+JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")], config=WireModel.model_config)

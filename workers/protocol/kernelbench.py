@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 from workers.protocol.operator import Identifier, Input, Output, Scalar, Size
 from workers.protocol.report import Reason
 
@@ -25,7 +25,7 @@ for _part in {MODULE}.modules():
 """Follows the text of a problem, where it is inspected and in the reference that is made of it."""
 
 
-class Question(Wire):
+class ProblemQuestion(WireModel):
     """One problem file.
 
     Attributes:
@@ -37,7 +37,7 @@ class Question(Wire):
     published: bool = False
 
 
-class Inspection(Wire):
+class ProblemInspection(WireModel):
     """What a problem is, or why it cannot be judged.
 
     Attributes:

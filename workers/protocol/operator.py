@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 
 FAR = 2**31
 """Elements from which on an index of 32 bits with a sign does not reach."""
@@ -70,7 +70,7 @@ class Distribution(StrEnum):
     INTEGER = "integer"
 
 
-class Input(Wire):
+class Input(WireModel):
     """One tensor argument. `shape` names dimensions or gives sizes; `low` and `high` bound uniform and integer draws.
 
     For the integer distribution `high` may name a dimension, whose size is then the exclusive upper end. `gradient`
@@ -100,7 +100,7 @@ class Input(Wire):
         return self
 
 
-class Output(Wire):
+class Output(WireModel):
     """One result. Its shape is the reference's; `shape` says it beforehand, which gradients need."""
 
     name: Identifier
@@ -108,7 +108,7 @@ class Output(Wire):
     shape: Annotated[tuple[Extent, ...], Field(max_length=8)] | None = None
 
 
-class Scalar(Wire):
+class Scalar(WireModel):
     """A Python number passed after the inputs. An `int` may name a dimension, whose size is then its value."""
 
     name: Identifier
@@ -128,20 +128,20 @@ class Scalar(Wire):
         return value
 
 
-class Precision(Wire):
+class Precision(WireModel):
     """What arithmetic the contract asks for: the accumulator's dtype, and whether TF32 may stand in for float32."""
 
     accumulate: Literal["float32", "float64"] = "float32"
     allow_tf32: bool = False
 
 
-class Policy(Wire):
+class Policy(WireModel):
     """What host code may do besides launching kernels: allocate and fill, or also copy."""
 
     host: Literal["allocate", "copy"] = "allocate"
 
 
-class BenchmarkShape(Wire):
+class BenchmarkShape(WireModel):
     """Sizes by dimension name, and the weight in the objective's geometric mean."""
 
     dims: dict[Identifier, Size]
@@ -161,7 +161,7 @@ class ShapeRole(StrEnum):
     RANDOM = "random"
 
 
-class Shape(Wire):
+class Shape(WireModel):
     """A point in the operator's space of sizes."""
 
     dims: dict[Identifier, Size]
@@ -174,7 +174,7 @@ class Shape(Wire):
         return ",".join(f"{name}={size}" for name, size in sorted(self.dims.items()))
 
 
-class Operator(Wire):
+class Operator(WireModel):
     """What to compute and how to judge it.
 
     `reference` is Python source that defines `entry`. `seeds` are sources of candidates that a search starts from, the

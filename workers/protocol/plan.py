@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from workers.protocol.base import Constant, Wire
+from workers.protocol.base import Constant, WireModel
 from workers.protocol.operator import DTYPE_BYTES, DtypeName, Identifier, Shape, ShapeRole
 
 MAX_STEPS = 64
@@ -66,7 +66,7 @@ def is_representable(value: bool | int | float, dtype: str) -> bool:
     return low <= value <= high
 
 
-class Buffer(Wire):
+class Buffer(WireModel):
     """A piece of device memory. Inputs come first, in the operator's order; the others are allocated by the plan."""
 
     id: BufferId
@@ -74,7 +74,7 @@ class Buffer(Wire):
     input: int | None = Field(default=None, ge=0, lt=32)
 
 
-class View(Wire):
+class View(WireModel):
     """A strided tensor in a buffer: `shape` and `strides` in elements, `offset_bytes` from the buffer's start."""
 
     buffer: BufferId
@@ -109,7 +109,7 @@ class View(Wire):
         return False
 
 
-class Pointer(Wire):
+class Pointer(WireModel):
     """A pointer argument: byte `offset_bytes` of a buffer, of which `extent_bytes` belong to the tensor passed."""
 
     kind: Literal["pointer"] = "pointer"
@@ -119,7 +119,7 @@ class Pointer(Wire):
     dtype: DtypeName
 
 
-class Number(Wire):
+class Number(WireModel):
     """A scalar argument; `type` is Triton's name, such as `i32` or `fp32`."""
 
     kind: Literal["number"] = "number"
@@ -137,14 +137,14 @@ class Number(Wire):
 Argument = Annotated[Pointer | Number, Field(discriminator="kind")]
 
 
-class Allocate(Wire):
+class Allocate(WireModel):
     """Make a buffer; its content is undefined (and poisoned when judged)."""
 
     op: Literal["allocate"] = "allocate"
     buffer: BufferId
 
 
-class Fill(Wire):
+class Fill(WireModel):
     """Set every element of a view to one value."""
 
     op: Literal["fill"] = "fill"
@@ -158,7 +158,7 @@ class Fill(Wire):
         return self
 
 
-class Copy(Wire):
+class Copy(WireModel):
     """Copy a view to another of the same shape, converting the dtype."""
 
     op: Literal["copy"] = "copy"
@@ -166,7 +166,7 @@ class Copy(Wire):
     target: View
 
 
-class Launch(Wire):
+class Launch(WireModel):
     """Start a kernel.
 
     `arguments` are what the kernel's parameters receive, in order, without Triton's two scratch pointers.
@@ -200,7 +200,7 @@ _NOT_LAUNCHED = {"assembly", "num_stages", "max_registers"}
 # Fields of a kernel that its machine code has already answered: no part of a plan's identity.
 
 
-class Kernel(Wire):
+class Kernel(WireModel):
     """One compiled kernel: assembly text under the canonical entry name `kernel`, and its launch attributes."""
 
     language: Literal["ptx", "amdgcn"]
@@ -221,7 +221,7 @@ class Kernel(Wire):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
-class Plan(Wire):
+class Plan(WireModel):
     """What a candidate does for one shape: buffers, ordered steps, and which views are its results."""
 
     shape: Shape
@@ -290,7 +290,7 @@ class Plan(Wire):
         return tuple(step for step in self.steps if step.op == "launch")
 
 
-class Bundle(Wire):
+class Bundle(WireModel):
     """A variant's plans over all shapes, with every kernel they launch.
 
     `configuration` holds the autotune choice that made this variant (empty without autotune). `cubins` maps each

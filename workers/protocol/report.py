@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from workers.protocol.base import PROTOCOL_VERSION, Wire, printable
+from workers.protocol.base import PROTOCOL_VERSION, WireModel, printable
 from workers.protocol.device import Device
 from workers.protocol.graph import Graph
 from workers.protocol.job import MAX_SOURCE_BYTES
 from workers.protocol.outcome import Outcome, Provenance, Stage, Trust
 from workers.protocol.plan import Bundle
-from workers.protocol.trust import Grounds
+from workers.protocol.trust import TrustGrounds
 
 REASON_CHARS = 2000
 """Longest reason kept: enough for a compiler message, short enough for a prompt."""
@@ -33,7 +33,7 @@ Count = Annotated[int, Field(ge=0, le=MOST_COUNTED)]
 Rate = Annotated[float, Field(ge=0.0, le=MOST_COUNTED)]
 
 
-class LaunchReadings(Wire):
+class LaunchReadings(WireModel):
     """Raw facts of one launch of a plan, in the words and units of `Readings`; what a time is predicted from."""
 
     programs: Count
@@ -53,7 +53,7 @@ class LaunchReadings(Wire):
     matrix unit could do of bfloat16), `float` ones, and `special` ones such as exponentials. Empty where unknown."""
 
 
-class Readings(Wire):
+class Readings(WireModel):
     """Raw facts of one plan, compiled or measured. None where it is unknown. DESIGN's list, with units.
 
     Over several launches registers, shared memory and load width are those of the launch with the most programs;
@@ -86,7 +86,7 @@ class Readings(Wire):
     """Barriers in shared memory that launches initialise and do not invalidate: see `docs/measuring.md`."""
 
 
-class TracedVariant(Wire):
+class TracedVariant(WireModel):
     """One variant out of a trace: a bundle with readings by plan, or the outcome that stopped it."""
 
     index: Index
@@ -98,7 +98,7 @@ class TracedVariant(Wire):
     readings: tuple[Readings, ...] = ()
 
 
-class GateEntry(Wire):
+class MutationEntry(WireModel):
     """One answer that was held against an operator's checks before anybody searched for kernels.
 
     A wrong one is `killed` or has `survived`; it is `equivalent` if it equals the reference in float64 everywhere, and
@@ -119,23 +119,23 @@ class GateEntry(Wire):
     """What the failing check said of an honest answer."""
 
 
-class Gate(Wire):
+class MutationReport(WireModel):
     """Whether an operator's checks tell right from wrong: what was tried, and what became of it.
 
     It is `failed` if a trivial answer survived, if a right one was rejected, or if fewer wrong ones were killed than
-    `workers.gate` demands; `untried` if nothing could be tried, which `reason` explains.
+    `workers.mutation_testing` demands; `untried` if nothing could be tried, which `reason` explains.
     """
 
     verdict: Literal["passed", "failed", "untried"]
     reason: Reason = ""
     shapes: tuple[str, ...] = ()
-    entries: Annotated[tuple[GateEntry, ...], Field(max_length=4096)] = ()
+    entries: Annotated[tuple[MutationEntry, ...], Field(max_length=4096)] = ()
     kill_rate: float | None = None
     """Killed over killed and survived, of trivial answers and mutants."""
     seconds: float = 0.0
 
 
-class TraceReport(Wire):
+class TraceReport(WireModel):
     """What came back from a trace job: variants, reference graphs, a draft, or one outcome for the whole candidate."""
 
     kind: Literal["trace"] = "trace"
@@ -155,7 +155,7 @@ class TraceReport(Wire):
     graphs: tuple[Graph, ...] = ()
     draft: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""
     """A candidate that TorchInductor wrote. As hostile as any: the reference that it comes from is a stranger's."""
-    gate: Gate | None = None
+    gate: MutationReport | None = None
     """Of the operator; comes with its reference graphs."""
     stages_s: dict[str, Seconds] = {}
 
@@ -163,7 +163,7 @@ class TraceReport(Wire):
 Times = Annotated[tuple[float, ...], Field(max_length=MAX_SAMPLES)]
 
 
-class Samples(Wire):
+class Samples(WireModel):
     """One race, sample by sample, in the order of its pairs: microseconds a call."""
 
     candidate_us: Times
@@ -176,7 +176,7 @@ class Samples(Wire):
     have one a round, before its last sample."""
 
 
-class ShapeResult(Wire):
+class ShapeResult(WireModel):
     """Times of one benchmark shape, microseconds; `low` to `high` is the interval of the candidate's time."""
 
     shape: str
@@ -196,7 +196,7 @@ class ShapeResult(Wire):
     """Of the race against the incumbent, in a confirm against one."""
 
 
-class Ratio(Wire):
+class Ratio(WireModel):
     """How many times faster one side is than another: the other's time over its own, with its interval.
 
     Over several shapes it is their weighted geometric mean. Where it was measured, `low` to `high` is one interval of
@@ -208,7 +208,7 @@ class Ratio(Wire):
     high: float
 
 
-class CheckResult(Wire):
+class CheckResult(WireModel):
     """One check over all shapes it saw: its verdict, and the worst case in the check's own measure."""
 
     name: str
@@ -217,7 +217,7 @@ class CheckResult(Wire):
     detail: str = ""
 
 
-class Report(Wire):
+class Report(WireModel):
     """What came back from judging one variant on one device.
 
     `speedup` and `rival` are given by devices that measure, for correct variants only.
@@ -238,7 +238,7 @@ class Report(Wire):
     stage: Stage | None = None
     line: Line | None = None
     trust: Trust | None = None
-    grounds: Grounds | None = None
+    grounds: TrustGrounds | None = None
     """What `trust` follows from, by `workers.protocol.trust.label`."""
     seed: Annotated[str, Field(max_length=128)] | None = None
     """The secret that the inputs of checked runs were drawn from, hexadecimal: drawn for this job alone after the
@@ -259,4 +259,4 @@ class Report(Wire):
 
 
 AnyReport = Annotated[TraceReport | Report, Field(discriminator="kind")]
-REPORT: TypeAdapter[TraceReport | Report] = TypeAdapter(AnyReport, config=Wire.model_config)
+REPORT: TypeAdapter[TraceReport | Report] = TypeAdapter(AnyReport, config=WireModel.model_config)

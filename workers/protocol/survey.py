@@ -1,9 +1,9 @@
 """What a machine says of itself when somebody asks what it can do."""
 
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 
 
-class CardSurvey(Wire):
+class CardSurvey(WireModel):
     """One card, and whether what measuring needs works on it.
 
     Attributes:
@@ -40,7 +40,7 @@ class CardSurvey(Wire):
         return self.device is not None and self.sharing == self.graphs == "works"
 
 
-class Survey(Wire):
+class Survey(WireModel):
     """What one machine can do.
 
     Attributes:

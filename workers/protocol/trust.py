@@ -1,13 +1,13 @@
 """Trust: what a host could guarantee when it judged, and the letter that this comes to."""
 
-from workers.protocol.base import Wire
+from workers.protocol.base import WireModel
 from workers.protocol.outcome import Trust
 
 FULL_JAIL = ("user", "mount", "pid", "net", "ipc", "readonly", "tmpfs", "dev", "proc", "seccomp")
-"""Layers of a full jail, as `workers.jail` names them. `nobody` is for hosts that run as root, and no less without."""
+"""Layers of a full jail, as `workers.sandbox` names them. `nobody` is for hosts that run as root, and no less without."""
 
 
-class Grounds(Wire):
+class TrustGrounds(WireModel):
     """What a verdict rests on, as far as its host could provide it. What a host does not know, it does not claim.
 
     Attributes:
@@ -31,7 +31,7 @@ class Grounds(Wire):
     vouched: bool = True
 
 
-def label(grounds: Grounds) -> tuple[Trust, tuple[str, ...]]:
+def label(grounds: TrustGrounds) -> tuple[Trust, tuple[str, ...]]:
     """The letter, and why it is none better: everything that is missing, in words, what weighs most first.
 
     D: something else than plans was executed, or without a jail. C: no more than that, by a host that nobody vouches

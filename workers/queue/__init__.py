@@ -37,30 +37,30 @@ only while the lease is its own (`accept.lua`).
 """
 
 from workers.errors import QueueUnavailable
-from workers.queue.asking import Ask
+from workers.queue.broker import BrokerWorker, LeaseBroker
 from workers.queue.dispatch import Delivery, Dispatcher
-from workers.queue.handover import Handed
-from workers.queue.hosted import DISMISSED, Credential, HostLessee
-from workers.queue.keys import Lane, is_host, lanes_of
-from workers.queue.lease import Lease, Lessee
-from workers.queue.loss import lost_report, report_instead
-from workers.queue.porter import Porter, Seat
+from workers.queue.forwarding import ForwardedReport
+from workers.queue.keys import JobQueue, is_host, lanes_of
+from workers.queue.lease import Lease, LeaseClient
+from workers.queue.lease_request import LeaseRequest
+from workers.queue.lost_jobs import lost_report, report_instead
+from workers.queue.remote_lease import DISMISSED, QueueCredential, RemoteLeaseClient
 from workers.queue.status import WorkerStatus
 
 __all__ = [
     "DISMISSED",
-    "Ask",
-    "Credential",
+    "BrokerWorker",
     "Delivery",
     "Dispatcher",
-    "Handed",
-    "HostLessee",
-    "Lane",
+    "ForwardedReport",
+    "JobQueue",
     "Lease",
-    "Lessee",
-    "Porter",
+    "LeaseBroker",
+    "LeaseClient",
+    "LeaseRequest",
+    "QueueCredential",
     "QueueUnavailable",
-    "Seat",
+    "RemoteLeaseClient",
     "WorkerStatus",
     "is_host",
     "lanes_of",

@@ -21,13 +21,13 @@ from workers.protocol import (
     Job,
     check_protocol,
 )
-from workers.queue.addressing import answer_to
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.handover import Handover
-from workers.queue.keys import REPORT_GROUP, WORKERS, Lane, is_host, reports_key, worker_key, worker_of
-from workers.queue.loss import unread_report
+from workers.queue.forwarding import ReportForwarding
+from workers.queue.keys import REPORT_GROUP, WORKERS, JobQueue, is_host, reports_key, worker_key, worker_of
+from workers.queue.lost_jobs import unread_report
+from workers.queue.report_validation import answer_to
+from workers.queue.stats import QueueStats, lanes_in
 from workers.queue.status import WorkerStatus
-from workers.queue.vitals import Vitals, lanes_in
 
 REDELIVER_MS = 5_000
 """A report not acknowledged for this long is delivered again: longer than the commits of one collection."""
@@ -101,7 +101,7 @@ class Dispatcher:
         self._settle_host = self._redis.register_script(script("settle"))
         self._refused: Counter[str] = Counter()
         self._redeliver_ms = redeliver_ms
-        self.handover, self.vitals = Handover(self._redis), Vitals(self._redis)
+        self.handover, self.vitals = ReportForwarding(self._redis), QueueStats(self._redis)
         self._shares: dict[str, tuple[str, int]] = {}
         self._look_behind_at: float | None = None if alone else 0.0
         self._grouped: set[str] = set()
@@ -141,7 +141,10 @@ class Dispatcher:
         with translated():
             async with self._redis.pipeline(transaction=False) as pipeline:
                 for job, reserved in jobs:
-                    lane, (owner, priority) = Lane.of(job, reserved=reserved), self._shares.get(job.search, NO_SHARE)
+                    lane, (owner, priority) = (
+                        JobQueue.of(job, reserved=reserved),
+                        self._shares.get(job.search, NO_SHARE),
+                    )
                     text = job.model_dump_json()
                     await self._submit(args=[lane.name, job.search, job.id, text, owner, priority], client=pipeline)
                 await pipeline.execute()

@@ -73,7 +73,7 @@ def worker_of(reports: str) -> str:
 
 
 @dataclass(frozen=True)
-class Lane:
+class JobQueue:
     """Where jobs of one kind for one place wait.
 
     The place is a target for trace jobs that compile, and a device for all others.
@@ -149,7 +149,7 @@ class Lane:
         return f"reef:dead:{self.name}"
 
 
-def lanes_of(target: str | None, device: str | None) -> tuple[Lane, ...]:
+def lanes_of(target: str | None, device: str | None) -> tuple[JobQueue, ...]:
     """Lanes of a trusted worker in order of preference: what finishes a candidate, or others wait for, comes first.
 
     Finalists come last, so that they keep no ordinary candidate waiting.
@@ -158,7 +158,7 @@ def lanes_of(target: str | None, device: str | None) -> tuple[Lane, ...]:
         target: What it traces for; None if it does not trace.
         device: Name of what it measures on; None if it measures nothing.
     """
-    judging = [Lane(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")] if device else []
-    tracing = [Lane(target, kind) for kind in (f"{RESERVED}trace", "trace")] if target else []
-    finals = (*([Lane(device, FINAL)] if device else ()), *([Lane(target, f"{FINAL}-trace")] if target else ()))
+    judging = [JobQueue(device, kind) for kind in ("confirm", f"{RESERVED}measure", "measure")] if device else []
+    tracing = [JobQueue(target, kind) for kind in (f"{RESERVED}trace", "trace")] if target else []
+    finals = (*([JobQueue(device, FINAL)] if device else ()), *([JobQueue(target, f"{FINAL}-trace")] if target else ()))
     return (*judging, *tracing, *finals)

@@ -17,8 +17,8 @@ from workers.protocol import (
     Job,
 )
 from workers.queue.connection import ANSWER_S, MAX_BLOCK_MS, RETRIES, backoff, script, translated
-from workers.queue.keys import JOB_GROUP, WORKERS, Lane, lanes_of, reports_key, worker_key
-from workers.queue.loss import lost_report
+from workers.queue.keys import JOB_GROUP, WORKERS, JobQueue, lanes_of, reports_key, worker_key
+from workers.queue.lost_jobs import lost_report
 from workers.queue.status import WorkerStatus
 
 LEASE_MS = 15_000
@@ -47,12 +47,12 @@ class Lease:
     """
 
     job: Job
-    lane: Lane
+    lane: JobQueue
     entry: str
     deliveries: int
 
 
-class Lessee:
+class LeaseClient:
     """Leases jobs for one worker, one at a time. Dear jobs come before cheap ones, so that candidates get finished."""
 
     def __init__(
@@ -213,7 +213,7 @@ class Lessee:
         self.report(lease, lost_report(lease.job, self.worker, told))
 
     def _read(self, lane_name: str, search: str, entry: str, deliveries: int, job_id: str, text: str) -> Lease | None:
-        lane = Lane.named(lane_name)
+        lane = JobQueue.named(lane_name)
         try:
             return Lease(JOB.validate_json(text), lane, entry, deliveries)
         except ValidationError as error:
@@ -226,7 +226,7 @@ class Lessee:
         return None
 
 
-def _settle(pipeline: Pipeline, lane: Lane, search: str, entry: str, job: str) -> None:
+def _settle(pipeline: Pipeline, lane: JobQueue, search: str, entry: str, job: str) -> None:
     pipeline.xack(lane.jobs(search), JOB_GROUP, entry)
     pipeline.xdel(lane.jobs(search), entry)
     pipeline.hdel(lane.ids(search), job)

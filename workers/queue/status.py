@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from workers.protocol import Wire
+from workers.protocol import WireModel
 
 
-class WorkerStatus(Wire):
+class WorkerStatus(WireModel):
     """One living worker, as its last sign of life said.
 
     Attributes:

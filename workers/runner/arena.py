@@ -14,7 +14,7 @@ ALIGNMENT = 256
 """An arena is a multiple of this many bytes, so that all of it can be seen in every dtype."""
 
 
-class Memory(Protocol):
+class PlanMemory(Protocol):
     """What plans run on: addresses from `pointer` on, and views of what lies there."""
 
     @property

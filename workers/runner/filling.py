@@ -7,18 +7,18 @@ from random import SystemRandom
 import torch
 
 from workers import driver
+from workers.commands import POISON, TIMED, InputContent, RunCase, RunSlot
+from workers.device_kernels import ContentJob, DeviceKernels, assign_content, zone_seed
 from workers.inputs import draw
-from workers.orders import POISON, TIMED, Case, Content, Slot
-from workers.placement import written
+from workers.memory_layout import written
 from workers.runner.arena import Arena
-from workers.runner.roster import Entrant
-from workers.support import ContentJob, Support, assign_content, zone_seed
+from workers.runner.loaded_plans import LoadedPlan
 
 _RANDOM = SystemRandom()
 
 
 @dataclass(frozen=True)
-class Refill:
+class SlotRefill:
     """What happens to some slots before they are timed.
 
     Attributes:
@@ -30,7 +30,7 @@ class Refill:
     poisoned: list[tuple[int, int]]
 
 
-class Filler:
+class SlotFiller:
     """Fills slots of an arena; everything is enqueued on one stream.
 
     Args:
@@ -39,12 +39,12 @@ class Filler:
         stream: Where it is enqueued.
     """
 
-    def __init__(self, support: Support, arena: Arena, stream: int) -> None:
+    def __init__(self, support: DeviceKernels, arena: Arena, stream: int) -> None:
         self._support = support
         self._arena = arena
         self._stream = stream
 
-    def fill(self, cases: Sequence[tuple[Entrant, Case]], zones: str) -> None:
+    def fill(self, cases: Sequence[tuple[LoadedPlan, RunCase]], zones: str) -> None:
         """Enqueue everything for one run of each case.
 
         Args:
@@ -54,7 +54,7 @@ class Filler:
         Raises:
             ValueError: If there is no draw of a content's name.
         """
-        refill = Refill([], [])
+        refill = SlotRefill([], [])
         for entrant, case in cases:
             content = case.content
             if content.draw == TIMED:
@@ -65,7 +65,7 @@ class Filler:
         self.refill(refill)
         self.fill_zones((case.slot for _, case in cases), zones)
 
-    def prepare(self, entrant: Entrant, slots: Sequence[Slot], seed: str, streams: Sequence[int]) -> Refill:
+    def prepare(self, entrant: LoadedPlan, slots: Sequence[RunSlot], seed: str, streams: Sequence[int]) -> SlotRefill:
         """Timed content for several runs, and poison.
 
         In no order: tables of what is filled lie in memory that a candidate could find, and shall not tell of decoys.
@@ -76,36 +76,36 @@ class Filler:
             seed: The secret, hexadecimal.
             streams: Which content each slot gets.
         """
-        refill = Refill([], [])
+        refill = SlotRefill([], [])
         pairs = list(zip(slots, streams, strict=True))
         for slot, stream in _RANDOM.sample(pairs, len(pairs)):
             self._add(refill, entrant, slot, seed, stream)
         return refill
 
-    def refill(self, refill: Refill) -> None:
+    def refill(self, refill: SlotRefill) -> None:
         """Enqueue what was prepared, in a few launches; red zones stay as they are."""
         self._support.fill_content(self._stream, refill.jobs)
         self._support.poison(self._stream, refill.poisoned)
 
-    def fill_zones(self, slots: Iterable[Slot], seed: str) -> None:
+    def fill_zones(self, slots: Iterable[RunSlot], seed: str) -> None:
         """Enqueue the red zones of slots; `seed` is the secret of a content or a round, hexadecimal."""
         zones = (zone for slot in slots for zone in slot.zones)
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
 
-    def written(self, entrant: Entrant, slots: Iterable[Slot], seal: int) -> list[tuple[int, int, int]]:
+    def written(self, entrant: LoadedPlan, slots: Iterable[RunSlot], seal: int) -> list[tuple[int, int, int]]:
         """(address, bytes, seal) of everything that a plan's runs in these slots may write to."""
         stretches = (stretch for slot in slots for stretch in written(entrant.operator, slot))
         return [(self._arena.pointer + start, end - start, seal) for start, end in stretches]
 
-    def _add(self, refill: Refill, entrant: Entrant, slot: Slot, seed: str, stream: int) -> None:
+    def _add(self, refill: SlotRefill, entrant: LoadedPlan, slot: RunSlot, seed: str, stream: int) -> None:
         inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
         refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
         refill.poisoned.extend(self._poisoned(entrant, slot))
 
-    def _poisoned(self, entrant: Entrant, slot: Slot) -> list[tuple[int, int]]:
+    def _poisoned(self, entrant: LoadedPlan, slot: RunSlot) -> list[tuple[int, int]]:
         return [(self._arena.pointer + offset, size) for offset, size in entrant.loaded.layout.poisoned(slot)]
 
-    def _poison(self, refill: Refill, ranges: Sequence[tuple[int, int]], poison: int) -> None:
+    def _poison(self, refill: SlotRefill, ranges: Sequence[tuple[int, int]], poison: int) -> None:
         """Poison what a run is not given: at once where it is not the usual poison."""
         if poison == POISON:
             refill.poisoned.extend(ranges)
@@ -114,7 +114,7 @@ class Filler:
             if size:
                 driver.set_bytes(self._stream, address, poison, size)
 
-    def _draw(self, entrant: Entrant, slot: Slot, content: Content) -> None:
+    def _draw(self, entrant: LoadedPlan, slot: RunSlot, content: InputContent) -> None:
         secret = bytes.fromhex(content.seed)
         with self._arena.queue(self._stream):
             drawn = draw(entrant.operator, entrant.plan.shape, content.draw, secret, device=self._arena.device)

@@ -7,7 +7,7 @@ from workers import driver
 from workers.runner.replay import Step
 
 
-class Graphs:
+class RoundGraphs:
     """Graphs of the round that is ready.
 
     Args:

@@ -10,12 +10,12 @@ from functools import partial
 
 from workers import driver
 from workers.assembler.machine import ENTRY
-from workers.orders import Slot
+from workers.commands import RunSlot
 from workers.protocol import DTYPE_BYTES, Bundle, Copy, Fill, Kernel, Launch, Plan
-from workers.runner.arena import Memory
+from workers.runner.arena import PlanMemory
 from workers.runner.errors import CannotRun
 from workers.runner.packing import pack
-from workers.runner.slots import Layout
+from workers.runner.slots import SlotLayout
 
 WARP = 32
 """Threads a warp on every NVIDIA card."""
@@ -26,7 +26,7 @@ Step = Callable[[int], None]
 """Enqueues something on a stream."""
 
 
-class Kernels:
+class LoadedKernels:
     """A bundle's kernels, each loaded when it is first asked for.
 
     Attributes:
@@ -38,7 +38,7 @@ class Kernels:
         self.bundle = bundle
         self._machine_code = machine_code
         self._card = driver.current_card()
-        self._functions: dict[str, driver.Function] = {}
+        self._functions: dict[str, driver.DriverFunction] = {}
 
     def launcher(self, launch: Launch) -> driver.Launcher:
         """A launch, ready to be enqueued.
@@ -85,14 +85,14 @@ class Kernels:
         if any(size > limit for size, limit in zip(blocks, card.grid, strict=True)):
             raise CannotRun(f"'{launch.function}' starts {blocks} blocks; {card.name} takes {card.grid} at most")
 
-    def _function(self, digest: str, kernel: Kernel) -> driver.Function:
+    def _function(self, digest: str, kernel: Kernel) -> driver.DriverFunction:
         if digest not in self._functions:
             code = self._machine_code[digest]
             self._functions[digest] = driver.load_function(code, ENTRY, kernel.shared_bytes)
         return self._functions[digest]
 
 
-class LoadedPlan:
+class ReplayedPlan:
     """A plan whose kernels are on the card.
 
     Attributes:
@@ -101,7 +101,7 @@ class LoadedPlan:
         local_bytes: Most local memory that a thread of any of its launches takes.
     """
 
-    def __init__(self, kernels: Kernels, plan: Plan, arena: Memory) -> None:
+    def __init__(self, kernels: LoadedKernels, plan: Plan, arena: PlanMemory) -> None:
         """Load what the plan launches.
 
         Args:
@@ -114,7 +114,7 @@ class LoadedPlan:
             DriverError: If machine code is not for this card.
         """
         self.plan = plan
-        self.layout = Layout(kernels.bundle, plan)
+        self.layout = SlotLayout(kernels.bundle, plan)
         self._arena = arena
         for step in plan.steps:
             if isinstance(step, Fill | Copy):
@@ -122,7 +122,7 @@ class LoadedPlan:
         self._launchers = [kernels.launcher(launch) for launch in plan.launches]
         self.local_bytes = max((kernels.local_bytes(launch) for launch in plan.launches), default=0)
 
-    def bind(self, slot: Slot) -> Step:
+    def bind(self, slot: RunSlot) -> Step:
         """All steps of the plan on a slot, checked and ready to be enqueued many times.
 
         Raises:
@@ -142,7 +142,7 @@ class LoadedPlan:
                     on_tensors = True
         return partial(self._enqueue_on_tensors if on_tensors else _enqueue, steps)
 
-    def call(self, slot: Slot, stream: int) -> None:
+    def call(self, slot: RunSlot, stream: int) -> None:
         """Enqueue all steps of the plan once.
 
         Raises:
@@ -155,18 +155,18 @@ class LoadedPlan:
         with self._arena.queue(stream):
             _enqueue(steps, stream)
 
-    def _bind_launch(self, launch: Launch, slot: Slot, launcher: driver.Launcher, scratch: tuple[int, int]) -> Step:
+    def _bind_launch(self, launch: Launch, slot: RunSlot, launcher: driver.Launcher, scratch: tuple[int, int]) -> Step:
         base = self._arena.pointer
         addresses = [base + offset for offset in slot.buffers]
         given, profile = (base + offset if offset >= 0 else 0 for offset in scratch)
-        parameters = driver.Parameters(pack(launch, addresses, (given, profile)))
+        parameters = driver.LaunchParameters(pack(launch, addresses, (given, profile)))
 
         def enqueue(stream: int) -> None:
             launcher(stream, parameters.address)
 
         return enqueue
 
-    def _bind_tensors(self, step: Fill | Copy, slot: Slot) -> Step:
+    def _bind_tensors(self, step: Fill | Copy, slot: RunSlot) -> Step:
         target = self._arena.view(step.target, slot.buffers[step.target.buffer])
         if isinstance(step, Fill):
             value = step.value
@@ -195,5 +195,5 @@ def _check_aligned(step: Fill | Copy) -> None:
             raise CannotRun(f"a {step.op} begins at byte {view.offset_bytes}, where no {view.dtype} can")
 
 
-def _too_much_shared(launch: Launch, needed: int, card: driver.Card) -> str:
+def _too_much_shared(launch: Launch, needed: int, card: driver.DriverCard) -> str:
     return f"'{launch.function}' takes {needed} bytes of shared memory; {card.name} has {card.shared_block_bytes}"

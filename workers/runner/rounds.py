@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from workers import driver
+from workers.commands import PairSide, RunSlot, TimedRound, TimedSample, TimingRound
+from workers.device_kernels import MOST_DELAYS, DeviceKernels, seal_key
 from workers.errors import BadMessage
-from workers.orders import Round, Sample, Side, Slot, Timed
-from workers.runner.filling import Filler, Refill
-from workers.runner.graphs import Graphs
+from workers.runner.filling import SlotFiller, SlotRefill
+from workers.runner.graphs import RoundGraphs
+from workers.runner.loaded_plans import LoadedPlan
 from workers.runner.replay import Step
-from workers.runner.roster import Entrant
-from workers.support import MOST_DELAYS, Support, seal_key
 
 HOLD_US = 50.0
 """How long the card is held before the start event; the host queues both events and a graph in less."""
@@ -44,14 +44,14 @@ class _Stretch:
     """
 
     calls: int
-    filled: tuple[Slot, ...]
-    refill: Refill
+    filled: tuple[RunSlot, ...]
+    refill: SlotRefill
     enqueue: Step
     hold_us: float
     sealed: list[tuple[int, int, int]]
 
 
-class Rounds:
+class TimedRounds:
     """Times rounds on one stream.
 
     Args:
@@ -60,18 +60,18 @@ class Rounds:
         stream: Where everything is enqueued.
     """
 
-    def __init__(self, support: Support, filler: Filler, stream: int) -> None:
+    def __init__(self, support: DeviceKernels, filler: SlotFiller, stream: int) -> None:
         self._support = support
         self._filler = filler
         self._stream = stream
-        self._graphs = Graphs(stream)
+        self._graphs = RoundGraphs(stream)
         self._events: list[driver.Handle] = []
         self._seals = driver.allocate(MOST_SAMPLES * SEAL_BYTES)
         self._key = 0
-        self._warm: set[tuple[Side, int]] = set()
+        self._warm: set[tuple[PairSide, int]] = set()
         self._ready: list[_Stretch] | None = None
 
-    def prepare(self, order: Round, entrants: Mapping[Side, Entrant]) -> None:
+    def prepare(self, order: TimingRound, entrants: Mapping[PairSide, LoadedPlan]) -> None:
         """Get a round ready: all that the host does beforehand, and what is new run once.
 
         Args:
@@ -96,7 +96,7 @@ class Rounds:
         driver.synchronise(self._stream)
         self._ready = stretches
 
-    def time(self) -> Timed:
+    def time(self) -> TimedRound:
         """Time the round that is ready, once.
 
         Raises:
@@ -115,7 +115,7 @@ class Rounds:
         samples_us = (driver.elapsed_us(*pair) / stretch.calls for pair, stretch in zip(events, stretches, strict=True))
         seals = struct.unpack(f"<{len(stretches)}q", driver.read(self._seals, len(stretches) * SEAL_BYTES))
         delays = self._support.delays(len(stretches))
-        return Timed(
+        return TimedRound(
             samples_us=tuple(samples_us),
             wall_us=wall_us,
             starts_us=tuple(driver.elapsed_us(events[0][0], start) for start, _ in events),
@@ -130,7 +130,7 @@ class Rounds:
         self._warm.clear()
         self._ready = None
 
-    def _warm_up(self, order: Round, entrants: Mapping[Side, Entrant]) -> None:
+    def _warm_up(self, order: TimingRound, entrants: Mapping[PairSide, LoadedPlan]) -> None:
         """Run plans that are new here once: the driver loads code at its first use, and must not while it captures."""
         for sample in order.samples:
             key = (sample.side, order.plans[sample.side])
@@ -142,7 +142,7 @@ class Rounds:
                 driver.synchronise(self._stream)
                 self._warm.add(key)
 
-    def _stretch(self, order: Round, number: int, sample: Sample, entrant: Entrant) -> _Stretch:
+    def _stretch(self, order: TimingRound, number: int, sample: TimedSample, entrant: LoadedPlan) -> _Stretch:
         filled = tuple(order.slots[sample.side][index] for index in sample.filled)
         slots = filled[: len(sample.slots)]
         refill = self._filler.prepare(entrant, filled, order.seed, sample.streams)
@@ -171,7 +171,7 @@ class Rounds:
         return self._events[2 * number], self._events[2 * number + 1]
 
 
-def check_round(order: Round) -> None:
+def check_round(order: TimingRound) -> None:
     """Hold a round against itself.
 
     Raises:
@@ -180,7 +180,7 @@ def check_round(order: Round) -> None:
     """
     if len(order.samples) > MOST_SAMPLES:
         raise BadMessage(f"a round has {len(order.samples)} samples, of {MOST_SAMPLES} at most")
-    used: set[tuple[Side, int]] = set()
+    used: set[tuple[PairSide, int]] = set()
     for sample in order.samples:
         places = {(sample.side, index) for index in sample.filled}
         if sample.side not in order.plans or not sample.slots or len(sample.streams) != len(sample.filled):

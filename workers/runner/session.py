@@ -7,34 +7,34 @@ from types import TracebackType
 import torch
 
 from workers import driver
-from workers.children import Channel
-from workers.errors import BadMessage
-from workers.orders import (
-    Broken,
-    Claim,
-    Done,
-    Execute,
-    Fault,
-    Load,
-    Opened,
+from workers.child_process import ChildChannel
+from workers.commands import (
+    ChildBroken,
+    ChildReady,
+    ClaimArena,
+    CommandDone,
+    CommandRefused,
+    DriverFault,
+    ExecuteRuns,
+    LoadBundle,
     Order,
+    PairSide,
+    PoisonRanges,
     PrepareRound,
-    Refused,
     Reply,
-    Round,
-    Scrub,
-    Side,
+    Reset,
     Stretch,
     TimeRound,
-    Vacate,
+    TimingRound,
 )
+from workers.device_kernels import DeviceKernels, SupportKernel
+from workers.errors import BadMessage
+from workers.gpu_lock import GpuLock
 from workers.runner.arena import Arena, free_idle
 from workers.runner.errors import CannotRun
-from workers.runner.filling import Filler
-from workers.runner.roster import Entrant, Roster
-from workers.runner.rounds import Rounds
-from workers.support import Support, SupportKernel
-from workers.turns import Turns
+from workers.runner.filling import SlotFiller
+from workers.runner.loaded_plans import LoadedPlan, LoadedPlans
+from workers.runner.rounds import TimedRounds
 
 COMPANY = 8
 """Times that memory twice as large as the cache is read beside a run that has company: a few hundred microseconds."""
@@ -42,7 +42,7 @@ IDLE_BYTES = 2**30
 """How much memory torch may keep in a runner for the next inputs."""
 
 
-class Opening:
+class OpenedCard:
     """A card that is open, and on which there is no arena yet: a spare takes no room from those who work.
 
     Args:
@@ -54,8 +54,10 @@ class Opening:
         opened: What to greet the bench with.
     """
 
-    def __init__(self, card: driver.Card, support: Support, allocate: Callable[[int], Arena] = Arena.allocate) -> None:
-        self.opened = Opened(
+    def __init__(
+        self, card: driver.DriverCard, support: DeviceKernels, allocate: Callable[[int], Arena] = Arena.allocate
+    ) -> None:
+        self.opened = ChildReady(
             card=card.name,
             address=card.address,
             memory_bytes=card.memory_bytes,
@@ -64,23 +66,23 @@ class Opening:
         self._support = support
         self._allocate = allocate
 
-    def claim(self, arena_bytes: int) -> "Session":
+    def claim(self, arena_bytes: int) -> "RunnerSession":
         """Take an arena, and open the card for replay.
 
         Raises:
             DriverError: If there is not as much memory.
         """
-        return Session(self.opened, self._support, self._allocate(arena_bytes))
+        return RunnerSession(self.opened, self._support, self._allocate(arena_bytes))
 
 
-class Session:
+class RunnerSession:
     """A card that is open for replay.
 
     Attributes:
         opened: What to say of it to the bench.
     """
 
-    def __init__(self, opened: Opened, support: Support, arena: Arena) -> None:
+    def __init__(self, opened: ChildReady, support: DeviceKernels, arena: Arena) -> None:
         """Take over an arena, whose content is overwritten.
 
         Args:
@@ -91,9 +93,9 @@ class Session:
         self._support = support
         self._arena = arena
         self._stream, self._beside = driver.make_stream(), driver.make_stream()
-        self._roster = Roster(arena)
-        self._filler = Filler(support, arena, self._stream)
-        self._rounds = Rounds(support, self._filler, self._stream)
+        self._roster = LoadedPlans(arena)
+        self._filler = SlotFiller(support, arena, self._stream)
+        self._rounds = TimedRounds(support, self._filler, self._stream)
         self.opened = opened.model_copy(update={"handle": arena.handle.hex(), "arena_bytes": arena.bytes})
         self._scrub()
 
@@ -106,26 +108,26 @@ class Session:
         """
         try:
             match order:
-                case Load():
+                case LoadBundle():
                     self._rounds.forget()
                     self._roster.load(order)
-                case Execute():
+                case ExecuteRuns():
                     self._execute(order)
                 case PrepareRound():
                     self._prepare(order.round)
                 case TimeRound():
                     return self._rounds.time()
-                case Scrub():
+                case Reset():
                     self._scrub()
-                case Vacate():
+                case PoisonRanges():
                     self._overwrite(order.stretches)
                 case _:
                     raise BadMessage(f"'{order.order}' is no order for a runner")
         except CannotRun as error:
-            return Refused(reason=str(error))
-        return Done()
+            return CommandRefused(reason=str(error))
+        return CommandDone()
 
-    def _execute(self, order: Execute) -> None:
+    def _execute(self, order: ExecuteRuns) -> None:
         cases = [(self._roster.entrant(order.side, case.plan), case) for case in order.cases]
         runs = [entrant.loaded.bind(case.slot) for entrant, case in cases]
         self._filler.fill(cases, order.zones)
@@ -135,7 +137,7 @@ class Session:
                     self._keep_company()
                 run(self._stream)
         except driver.DriverError as error:
-            if order.side is not Side.CANDIDATE or not _lacks_room(error, [entrant for entrant, _ in cases]):
+            if order.side is not PairSide.CANDIDATE or not _lacks_room(error, [entrant for entrant, _ in cases]):
                 raise
             driver.synchronise(self._stream)  # What was enqueued before may still run.
             raise CannotRun("the card has no room for the local memory of its threads; use smaller blocks") from error
@@ -149,7 +151,7 @@ class Session:
         for _ in range(COMPANY):
             self._support.flush(self._beside)
 
-    def _prepare(self, order: Round) -> None:
+    def _prepare(self, order: TimingRound) -> None:
         self._rounds.prepare(order, {side: self._roster.entrant(side, index) for side, index in order.plans.items()})
 
     def _scrub(self) -> None:
@@ -167,7 +169,7 @@ class Session:
 class _LastWords:
     """Whatever ends the session early becomes an answer: the card's fault after a candidate's run, or ours."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ChildChannel) -> None:
         self._channel = channel
 
     def __enter__(self) -> None:
@@ -177,11 +179,13 @@ class _LastWords:
         if not isinstance(error, Exception):
             return False
         fault = fault_of(error)
-        self._channel.answer(Broken(error=f"{type(error).__name__}: {error}") if fault is None else Fault(error=fault))
+        self._channel.answer(
+            ChildBroken(error=f"{type(error).__name__}: {error}") if fault is None else DriverFault(error=fault)
+        )
         return True
 
 
-def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> Opening:
+def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> OpenedCard:
     """Open a card, while nobody times there.
 
     Args:
@@ -192,13 +196,13 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> Opening:
         ToolMissing: If there is no such card.
         DriverError: If it cannot be used.
     """
-    with closing(Turns(driver.address_of(card))) as turns, turns.among_others():
+    with closing(GpuLock(driver.address_of(card))) as turns, turns.among_others():
         opened = driver.open_card(card)
         torch.cuda.set_device(card)
-        return Opening(opened, Support(kernels))
+        return OpenedCard(opened, DeviceKernels(kernels))
 
 
-def serve(channel: Channel, begin: Callable[[], Opening]) -> None:
+def serve(channel: ChildChannel, begin: Callable[[], OpenedCard]) -> None:
     """Be a runner: open the card, say so, obey orders until the bench hangs up or the card is lost.
 
     Args:
@@ -209,7 +213,7 @@ def serve(channel: Channel, begin: Callable[[], Opening]) -> None:
     with _LastWords(channel):
         opening = begin()
         channel.answer(opening.opened)
-        session: Session | None = None
+        session: RunnerSession | None = None
         for order in channel.orders():
             if session is None:
                 session = _claimed(opening, order)
@@ -218,13 +222,13 @@ def serve(channel: Channel, begin: Callable[[], Opening]) -> None:
                 channel.answer(session.obey(order))
 
 
-def _claimed(opening: Opening, order: Order) -> Session:
-    if not isinstance(order, Claim):
+def _claimed(opening: OpenedCard, order: Order) -> RunnerSession:
+    if not isinstance(order, ClaimArena):
         raise BadMessage(f"'{order.order}' comes before there is an arena")
     return opening.claim(order.arena_bytes)
 
 
-def _lacks_room(error: driver.DriverError, entrants: Sequence[Entrant]) -> bool:
+def _lacks_room(error: driver.DriverError, entrants: Sequence[LoadedPlan]) -> bool:
     """Whether a launch failed because the card cannot set aside the local memory that its kernels ask for."""
     return error.name == driver.OUT_OF_MEMORY and any(entrant.loaded.local_bytes for entrant in entrants)
 

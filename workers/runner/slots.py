@@ -2,8 +2,8 @@
 
 from itertools import chain
 
-from workers.orders import Slot
-from workers.placement import pieces_of
+from workers.commands import RunSlot
+from workers.memory_layout import pieces_of
 from workers.protocol import Bundle, Plan
 from workers.runner.errors import CannotRun
 
@@ -11,7 +11,7 @@ Range = tuple[int, int]
 """Offset in the arena, bytes."""
 
 
-class Layout:
+class SlotLayout:
     """What every slot of a plan holds.
 
     Attributes:
@@ -30,7 +30,7 @@ class Layout:
             if index < len(buffers) or piece.bytes
         ]
 
-    def check(self, slot: Slot, arena_bytes: int) -> None:
+    def check(self, slot: RunSlot, arena_bytes: int) -> None:
         """Hold a slot against the plan: what is launched on it stays in it, as far as offsets go.
 
         Raises:
@@ -53,11 +53,11 @@ class Layout:
         if end > slot.end:
             raise ValueError(f"a slot for {self._shape} holds {end - slot.end} bytes beyond its end")
 
-    def poisoned(self, slot: Slot) -> list[Range]:
+    def poisoned(self, slot: RunSlot) -> list[Range]:
         """Everything in a slot that a run is not given: buffers that are no inputs, and scratch."""
         offsets = _offsets(slot)
         return [(offsets[index], size) for index, size, _ in self._pieces if index >= self.inputs]
 
 
-def _offsets(slot: Slot) -> list[int]:
+def _offsets(slot: RunSlot) -> list[int]:
     return [*slot.buffers, *chain.from_iterable(slot.scratch)]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workers.sanitizer.messages import Place
+from workers.sanitizer.messages import BufferAllocation
 
 MARK = "========="
 """Begins each of the tool's lines."""
@@ -21,7 +21,7 @@ _SUMMARY = re.compile(rf"^{MARK} (?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMA
 
 
 @dataclass(frozen=True)
-class Finding:
+class SanitizerFinding:
     """One thing that the tool objects to.
 
     Attributes:
@@ -32,7 +32,7 @@ class Finding:
     said: str
     address: int | None = None
 
-    def told(self, places: Sequence[Place]) -> str:
+    def told(self, places: Sequence[BufferAllocation]) -> str:
         """The finding in a sentence, with the buffer nearest to its address."""
         if self.address is None or not places:
             functions = tuple(dict.fromkeys(name for place in places for name in place.functions))
@@ -42,7 +42,7 @@ class Finding:
         return f"{self.said}, {_where(place, address)} of {place.name} at {place.shape}{_by(place.functions)}"
 
 
-def findings(output: str) -> list[Finding]:
+def findings(output: str) -> list[SanitizerFinding]:
     """Everything that the tool objects to, in its order."""
     return [finding for block in _blocks(output) if (finding := _finding(block)) is not None]
 
@@ -70,14 +70,14 @@ def _blocks(output: str) -> Iterator[list[str]]:
         yield block
 
 
-def _finding(block: list[str]) -> Finding | None:
+def _finding(block: list[str]) -> SanitizerFinding | None:
     if not _FAULTY.match(block[0]):
         return None
     address = next((found for line in block if (found := _ADDRESS.search(line))), None)
-    return Finding(block[0].removeprefix("Error: "), None if address is None else int(address[1], 16))
+    return SanitizerFinding(block[0].removeprefix("Error: "), None if address is None else int(address[1], 16))
 
 
-def _where(place: Place, address: int) -> str:
+def _where(place: BufferAllocation, address: int) -> str:
     behind = address - (place.address + place.bytes)
     if address < place.address:
         return f"{place.address - address} bytes before the start"

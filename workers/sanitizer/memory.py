@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from workers import driver
-from workers.orders import Slot
-from workers.placement import Piece, pieces_of
+from workers.commands import RunSlot
+from workers.memory_layout import MemoryPiece, pieces_of
 from workers.protocol import Bundle, View
 from workers.protocol.plan import Plan
 from workers.runner.arena import as_tensor
@@ -38,7 +38,7 @@ class Allocations:
         self.sizes: dict[int, int] = {}
         self._card = card
 
-    def slot(self, bundle: Bundle, plan: Plan) -> Slot:
+    def slot(self, bundle: Bundle, plan: Plan) -> RunSlot:
         """Memory for one run of a plan.
 
         Raises:
@@ -48,9 +48,9 @@ class Allocations:
         addresses = [self.take(piece) for piece in buffers]
         scratched = [self.take(piece) if piece.bytes else -1 for piece in chain.from_iterable(scratch)]
         pairs = tuple(zip(scratched[::2], scratched[1::2], strict=True))
-        return Slot(start=0, end=END, buffers=tuple(addresses), scratch=pairs, zones=())
+        return RunSlot(start=0, end=END, buffers=tuple(addresses), scratch=pairs, zones=())
 
-    def take(self, piece: Piece) -> int:
+    def take(self, piece: MemoryPiece) -> int:
         """An allocation of a piece's size; more only where the driver aligns it too little.
 
         Raises:
@@ -91,7 +91,7 @@ def write(stream: int, address: int, values: torch.Tensor) -> None:
     driver.synchronise(stream)
 
 
-def in_order(slot: Slot) -> Iterator[int]:
+def in_order(slot: RunSlot) -> Iterator[int]:
     """Addresses of a slot's allocations: buffers, then scratch."""
     taken: Sequence[int] = (*slot.buffers, *chain.from_iterable(slot.scratch))
     return (address for address in taken if address >= 0)

@@ -1,9 +1,9 @@
 """What crosses between the bench and the program that runs under the sanitizer: files of JSON."""
 
-from workers.protocol import Bundle, Operator, Wire
+from workers.protocol import Bundle, Operator, WireModel
 
 
-class Rehearsal(Wire):
+class ReplayRequest(WireModel):
     """Replay these plans once each, on inputs drawn from a secret.
 
     Attributes:
@@ -23,7 +23,7 @@ class Rehearsal(Wire):
     seed: str
 
 
-class Place(Wire):
+class BufferAllocation(WireModel):
     """One allocation of a plan's run.
 
     Attributes:
@@ -45,7 +45,7 @@ class Place(Wire):
         return max(self.address - address, address - (self.address + self.bytes - 1), 0)
 
 
-class NoRoom(Wire):
+class SanitizerMemoryShort(WireModel):
     """The card had no memory left for a plan beside those that ran before it in the same process.
 
     Attributes:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from workers.protocol import CheckResult
 from workers.sanitizer.findings import errors, findings
-from workers.sanitizer.messages import NoRoom, Place, Rehearsal
+from workers.sanitizer.messages import BufferAllocation, ReplayRequest, SanitizerMemoryShort
 
 TOOLS = ("memcheck", "initcheck", "racecheck")
 """Tools of compute-sanitizer that finalists pass, cheap to dear: accesses outside of allocations, reads of memory that
@@ -25,9 +25,9 @@ VERSION_S = 30.0
 """Seconds for the tool to say its version."""
 SHOWN = 3
 """Findings that a reason tells; further ones are most often the same in other threads."""
-_PROGRAM = (sys.executable, "-m", "workers.sanitizer.replaying")
+_PROGRAM = (sys.executable, "-m", "workers.sanitizer.replay_program")
 _NAME = "compute-sanitizer"
-_TOLD: TypeAdapter[Place | NoRoom] = TypeAdapter(Place | NoRoom)
+_TOLD: TypeAdapter[BufferAllocation | SanitizerMemoryShort] = TypeAdapter(BufferAllocation | SanitizerMemoryShort)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sanitizer:
     path: str
     version: str
 
-    def run(self, tool: str, rehearsal: Rehearsal, program: Sequence[str] = _PROGRAM) -> CheckResult:
+    def run(self, tool: str, rehearsal: ReplayRequest, program: Sequence[str] = _PROGRAM) -> CheckResult:
         """Replay under one of its tools: in one process, and in another from a plan on that it had no memory for.
 
         Args:
@@ -59,8 +59,8 @@ class Sanitizer:
             result, told = self._replay(tool, rehearsal.model_copy(update={"plans": left}), program)
             if result.verdict != "passed":
                 return result
-            full = next((line for line in told if isinstance(line, NoRoom)), None)
-            seen.update(line.shape for line in told if isinstance(line, Place))
+            full = next((line for line in told if isinstance(line, SanitizerMemoryShort)), None)
+            seen.update(line.shape for line in told if isinstance(line, BufferAllocation))
             if full is None:
                 return _summed(tool, seen, unfit)
             ran = left.index(full.plan)
@@ -71,8 +71,8 @@ class Sanitizer:
                 return _summed(tool, seen, unfit)
 
     def _replay(
-        self, tool: str, rehearsal: Rehearsal, program: Sequence[str]
-    ) -> tuple[CheckResult, list[Place | NoRoom]]:
+        self, tool: str, rehearsal: ReplayRequest, program: Sequence[str]
+    ) -> tuple[CheckResult, list[BufferAllocation | SanitizerMemoryShort]]:
         """One process, and what it told."""
         with tempfile.TemporaryDirectory(prefix="reef-sanitizer-") as folder:
             request, told = Path(folder) / "request", Path(folder) / "places"
@@ -89,11 +89,11 @@ class Sanitizer:
                 why = f"{self.path} does not start: {error.strerror}"
                 return CheckResult(name=tool, verdict="skipped", detail=why), []
             lines = _read(told)
-        places = [line for line in lines if isinstance(line, Place)]
+        places = [line for line in lines if isinstance(line, BufferAllocation)]
         return judge(tool, done.stdout + done.stderr, done.returncode, places), lines
 
 
-def judge(tool: str, output: str, status: int, places: Sequence[Place]) -> CheckResult:
+def judge(tool: str, output: str, status: int, places: Sequence[BufferAllocation]) -> CheckResult:
     """What a run of a tool amounts to: passed only if it says itself that it saw the end and counted no error."""
     found = findings(output)
     if found:
@@ -144,7 +144,7 @@ def _version(path: str) -> str | None:
     return (said.strip().splitlines() or ["unknown"])[-1].removeprefix("Version ").strip()
 
 
-def _read(told: Path) -> list[Place | NoRoom]:
+def _read(told: Path) -> list[BufferAllocation | SanitizerMemoryShort]:
     """What the program told, as far as it came; the last line may be cut off."""
     lines = told.read_text().split("\n")[:-1] if told.exists() else []
     return [_TOLD.validate_json(line) for line in lines]

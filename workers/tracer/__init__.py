@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from workers.protocol import TraceJob
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiler
-from workers.tracer.execution import Edge, Execution
-from workers.tracer.reply import Reply
+from workers.tracer.execution import CandidateEdge, CandidateExecution
+from workers.tracer.reply import TraceReply
 from workers.tracer.source import ALLOWED_IMPORTS
 
 __all__ = ["trace"]
@@ -36,8 +36,8 @@ def trace(request: bytes, allowed_imports: Sequence[str] = ALLOWED_IMPORTS) -> b
     job = TraceJob.model_validate_json(request)
     compiler = Compiler(TARGETS[job.target])
     reply = None
-    with Edge() as edge:
-        reply = Execution(job, compiler, allowed_imports).run()
-    reply = reply or Reply(**edge.ended.model_dump())
+    with CandidateEdge() as edge:
+        reply = CandidateExecution(job, compiler, allowed_imports).run()
+    reply = reply or TraceReply(**edge.ended.model_dump())
     stages_s = {"trace": time.perf_counter() - started - compiler.spent_s, "compile": compiler.spent_s}
     return reply.model_copy(update={"stages_s": stages_s}).model_dump_json().encode()

@@ -21,7 +21,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 from workers.protocol import Kernel, Outcome, Stage
 from workers.targets import Target
 from workers.tracer import libdevice
-from workers.tracer.refusal import SOURCE_NAME, Refused, describe
+from workers.tracer.refusal import SOURCE_NAME, TraceRefused, describe
 
 ENTRY = "kernel"
 """The canonical name of every kernel's entry, so that a rename makes no new kernel."""
@@ -110,7 +110,7 @@ class Compiler:
             (metadata["num_warps"] * target.warp_size, _THREADS_BLOCK, "threads"),
         ):
             if needed > limit:
-                raise Refused(
+                raise TraceRefused(
                     Outcome.COMPILE_ERROR,
                     f"a program needs {needed} {what} of the {limit} that {target.name} has: use smaller blocks, "
                     "fewer stages or fewer warps",
@@ -165,7 +165,7 @@ def _diagnostics() -> Iterator[Callable[[], str]]:
         os.close(catcher)
 
 
-def _refuse_source(error: CompilationError, function: JITFunction) -> Refused:
+def _refuse_source(error: CompilationError, function: JITFunction) -> TraceRefused:
     """A refusal of Triton's front end: the words of the innermost error, at the candidate's own line."""
     place, cause = error, error.__cause__
     while isinstance(cause, CompilationError):
@@ -177,7 +177,7 @@ def _refuse_source(error: CompilationError, function: JITFunction) -> Refused:
         number = None  # Of a function that may not be inlined Triton gives the text of one and the place in another.
     line = lines[number - 1].strip()[:_EXCERPT_CHARS] if number else ""
     reason = f"{said} in `{line}`" if line else said
-    return Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, _file_line(function, source, number))
+    return TraceRefused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE, _file_line(function, source, number))
 
 
 def _unquoted(message: str | None) -> str:
@@ -196,9 +196,11 @@ def _file_line(function: JITFunction, source: str, number: int | None) -> int | 
     return None
 
 
-def _refuse_lowering(error: BaseException, printed: str, function: JITFunction, ctas: object) -> Refused:
+def _refuse_lowering(error: BaseException, printed: str, function: JITFunction, ctas: object) -> TraceRefused:
     """A refusal of a later stage, whose C++ prints more than the exception says."""
     located, said = _LOCATED.search(printed), _SAID.search(printed)
     line = int(located["line"]) if located else int(function.starting_line_number)
     reason = located["said"] if located else said[1] if said else f"{type(error).__name__}: {describe(error)}"
-    return Refused(Outcome.COMPILE_ERROR, reason + (_CLUSTERS if ctas not in (None, 1) else ""), Stage.COMPILE, line)
+    return TraceRefused(
+        Outcome.COMPILE_ERROR, reason + (_CLUSTERS if ctas not in (None, 1) else ""), Stage.COMPILE, line
+    )

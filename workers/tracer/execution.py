@@ -11,19 +11,19 @@ from pydantic import ValidationError
 from workers.protocol import Input, Kernel, Outcome, Output, Plan, Shape, ShapeRole, Stage, TraceJob
 from workers.targets import TARGETS
 from workers.tracer import source
-from workers.tracer.allowance import Allowance
 from workers.tracer.compiler import Compiler
-from workers.tracer.launches import Launches
-from workers.tracer.pretence import pretend
-from workers.tracer.recorder import Recorder
-from workers.tracer.refusal import Refused, crash
-from workers.tracer.reply import Ended, Reply, TracedPlans
+from workers.tracer.fake_device import pretend
+from workers.tracer.launches import LaunchInterceptor
+from workers.tracer.recorder import PlanRecorder
+from workers.tracer.refusal import TraceRefused, crash
+from workers.tracer.reply import TracedPlans, TraceEnded, TraceReply
 from workers.tracer.tensors import TargetTensors
+from workers.tracer.time_budget import TimeBudget
 from workers.tracer.tuning import Choice, Tuning
 
 
 @dataclass
-class Session:
+class EntryCall:
     """One call of the entry, as launches see it.
 
     Attributes:
@@ -32,29 +32,29 @@ class Session:
         compiles: Whether launches compile and record; without, they only show which kernels are autotuned.
     """
 
-    recorder: Recorder
+    recorder: PlanRecorder
     kernels: dict[str, Kernel]
     compiles: bool
 
 
 @dataclass
-class Edge:
+class CandidateEdge:
     """Turns whatever ends the candidate's code, short of the process and of memory, into how it ended."""
 
-    ended: Ended = field(default_factory=Ended)
+    ended: TraceEnded = field(default_factory=TraceEnded)
 
-    def __enter__(self) -> "Edge":
+    def __enter__(self) -> "CandidateEdge":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None or isinstance(error, MemoryError):
             return False
-        refusal = error if isinstance(error, Refused) else crash(error)
-        self.ended = Ended(outcome=refusal.outcome, reason=refusal.reason, stage=refusal.stage, line=refusal.line)
+        refusal = error if isinstance(error, TraceRefused) else crash(error)
+        self.ended = TraceEnded(outcome=refusal.outcome, reason=refusal.reason, stage=refusal.stage, line=refusal.line)
         return True
 
 
-class Execution:
+class CandidateExecution:
     """One candidate in this process, which must be its own: Triton and torch are taken over for good."""
 
     def __init__(self, job: TraceJob, compiler: Compiler, allowed_imports: Sequence[str]) -> None:
@@ -62,11 +62,11 @@ class Execution:
         self._compiler = compiler
         self._allowed = allowed_imports
         self._tuning = Tuning()
-        self._launches = Launches()
+        self._launches = LaunchInterceptor()
         self._kernels: dict[str, Kernel] = {}
-        self._allowance = Allowance(job.deadline_s)
+        self._allowance = TimeBudget(job.deadline_s)
 
-    def run(self) -> Reply:
+    def run(self) -> TraceReply:
         """Trace all variants.
 
         Raises:
@@ -82,8 +82,8 @@ class Execution:
         launched = {launch.kernel for variant in variants for plan in variant.plans for launch in plan.launches}
         kernels = {digest: kernel for digest, kernel in self._kernels.items() if digest in launched}
         best = next((variant for variant in variants if variant.outcome is Outcome.CORRECT), variants[0])
-        ended = best.model_dump(include=set(Ended.model_fields))
-        return Reply(variants=tuple(variants), kernels=kernels, **ended)
+        ended = best.model_dump(include=set(TraceEnded.model_fields))
+        return TraceReply(variants=tuple(variants), kernels=kernels, **ended)
 
     def _load(self) -> ModuleType:
         text = self._job.source or ""
@@ -97,7 +97,7 @@ class Execution:
     def _find_entry(self, module: ModuleType, name: str) -> Callable[..., object]:
         entry: object = getattr(module, name, None)
         if not callable(entry):
-            raise Refused(Outcome.SYNTAX_ERROR, f"defines no function '{name}'", Stage.PARSE)
+            raise TraceRefused(Outcome.SYNTAX_ERROR, f"defines no function '{name}'", Stage.PARSE)
         return entry
 
     def _find_configurations(self) -> None:
@@ -126,7 +126,7 @@ class Execution:
             f"{count} configurations at {len(self._job.shapes)} shapes take longer to compile than the "
             f"{self._job.deadline_s:g} s there are: offer fewer configurations"
         )
-        ended = Ended(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.COMPILE)
+        ended = TraceEnded(outcome=Outcome.TRACE_TIMEOUT, reason=reason, stage=Stage.COMPILE)
         return TracedPlans(configuration=self._tuning.describe(choice), **ended.model_dump())
 
     def _trace_variant(self, choice: Choice) -> TracedPlans:
@@ -134,7 +134,7 @@ class Execution:
         self._tuning.choose(choice)
         operator = self._job.operator
         plans: dict[str, Plan] = {}
-        with Edge() as edge:
+        with CandidateEdge() as edge:
             for shape in sorted(self._job.shapes, key=lambda shape: operator.input_bytes(shape.dims)):
                 plans[shape.key] = self._trace_shape(shape)
         ordered = tuple(plans[shape.key] for shape in self._job.shapes) if not edge.ended.reason else ()
@@ -146,18 +146,18 @@ class Execution:
         try:
             plan = recorder.plan(shape, outputs)
         except ValidationError as error:
-            raise Refused(Outcome.PLAN_REJECTED, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+            raise TraceRefused(Outcome.PLAN_REJECTED, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
         if not plan.launches:
-            raise Refused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
+            raise TraceRefused(Outcome.PLAN_REJECTED, "launches no kernel", line=self._entry_line)
         return plan
 
-    def _call(self, shape: Shape, compiles: bool) -> tuple[Recorder, Sequence[Any]]:
+    def _call(self, shape: Shape, compiles: bool) -> tuple[PlanRecorder, Sequence[Any]]:
         """Everything that the candidate returns for a shape: from its entry, and from the one for gradients."""
         operator = self._job.operator
         given = [_make_input(item, operator.input_shape(item, shape.dims)) for item in operator.given]
         inputs, upstream = given[: len(operator.inputs)], given[len(operator.inputs) :]
-        recorder = Recorder(operator.policy, given)
-        self._launches.session = Session(recorder, self._kernels, compiles)
+        recorder = PlanRecorder(operator.policy, given)
+        self._launches.session = EntryCall(recorder, self._kernels, compiles)
         scalars = operator.scalar_values(shape.dims)
         try:
             with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
@@ -168,7 +168,7 @@ class Execution:
                 return recorder, [*outputs, *self._several(gradients, operator.results[len(outputs) :])]
         except TypeError as error:
             refusal = crash(error)
-            raise Refused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
+            raise TraceRefused(refusal.outcome, refusal.reason, line=refusal.line or self._entry_line) from error
 
     def _several(self, result: object, expected: Sequence[Output]) -> Sequence[Any]:
         """What a function returned, one or several.
@@ -182,7 +182,7 @@ class Execution:
             raise self._wrong_output(f"returns {len(returned)} results; the operator has {len(expected)}: {names}")
         return returned
 
-    def _held(self, returned: Sequence[Any], expected: Sequence[Output], recorder: Recorder) -> list[torch.Tensor]:
+    def _held(self, returned: Sequence[Any], expected: Sequence[Output], recorder: PlanRecorder) -> list[torch.Tensor]:
         """What was returned, held against the operator.
 
         Raises:
@@ -197,11 +197,11 @@ class Execution:
             if source is not None and not self._job.operator.given[source].mutable:
                 name = self._job.operator.given[source].name
                 reason = f"returns memory of input '{name}' for '{output.name}': allocate outputs"
-                raise Refused(Outcome.PLAN_REJECTED, reason, line=self._entry_line)
+                raise TraceRefused(Outcome.PLAN_REJECTED, reason, line=self._entry_line)
         return list(returned)
 
-    def _wrong_output(self, reason: str) -> Refused:
-        return Refused(Outcome.WRONG_OUTPUT_TYPE, reason, line=self._entry_line)
+    def _wrong_output(self, reason: str) -> TraceRefused:
+        return TraceRefused(Outcome.WRONG_OUTPUT_TYPE, reason, line=self._entry_line)
 
     @property
     def _entry_line(self) -> int | None:

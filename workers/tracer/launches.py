@@ -11,8 +11,8 @@ from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
 from workers.protocol import DTYPE_BYTES, Kernel, Launch, Number, Outcome, Pointer, Stage
 from workers.protocol.tags import escaped, tagged
 from workers.tracer.compiler import Compiled
-from workers.tracer.recorder import Recorder
-from workers.tracer.refusal import Refused, describe, running_line
+from workers.tracer.recorder import PlanRecorder
+from workers.tracer.refusal import TraceRefused, describe, running_line
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Launch options that a plan carries."""
@@ -30,10 +30,10 @@ _TRITON_DTYPES = {"fp8e5": "float8_e5m2", "fp8e4nv": "float8_e4m3fn", "bf16": "b
 Grid = tuple[int, int, int]
 
 
-class Session(Protocol):
+class LaunchSession(Protocol):
     """What a launch needs to know: where to record it, and whether to compile it."""
 
-    recorder: Recorder
+    recorder: PlanRecorder
     kernels: dict[str, Kernel]
     compiles: bool
 
@@ -55,7 +55,7 @@ class _Argument:
         return self._storage_bytes
 
 
-class Launches:
+class LaunchInterceptor:
     """Stands in for the launches of jit functions.
 
     Attributes:
@@ -64,7 +64,7 @@ class Launches:
     """
 
     def __init__(self) -> None:
-        self.session: Session | None = None
+        self.session: LaunchSession | None = None
         self.namespace: Mapping[str, object] = {}
         self._specialise: Callable[..., Any] = JITFunction.run
 
@@ -82,7 +82,9 @@ class Launches:
     ) -> None:
         session = self.session
         if session is None:
-            raise Refused(Outcome.UNSUPPORTED_LAUNCH, "launches a kernel while the module loads: launch in the entry")
+            raise TraceRefused(
+                Outcome.UNSUPPORTED_LAUNCH, "launches a kernel while the module loads: launch in the entry"
+            )
         _require_plain(function, warmup, kwargs)
         options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs and name not in function.arg_names}
         bound = function.signature.bind(*args, **kwargs)
@@ -102,7 +104,7 @@ class Launches:
             compiled: Compiled = self._specialise(function, grid=grid, warmup=True, **arguments)
         except (AssertionError, ValueError, KeyError) as error:
             reason = f"Triton refuses the options of the launch: {describe(error)}"
-            raise Refused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE) from error
+            raise TraceRefused(Outcome.COMPILE_ERROR, reason, Stage.COMPILE) from error
         return compiled
 
     def _step(self, function: JITFunction, compiled: Compiled, grid: Grid, values: Mapping[str, object]) -> Launch:
@@ -136,7 +138,7 @@ class Launches:
             return tagged("torch", f"{value}".removeprefix("torch."))
         if isinstance(value, JITCallable):
             return tagged("function", self._name_of(value))
-        raise Refused(
+        raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
             f"constexpr argument '{name}' is a {_kind(value)}: pass numbers, strings, dtypes or jit functions",
         )
@@ -153,15 +155,15 @@ class Launches:
 
 def _require_plain(function: JITFunction, warmup: bool, kwargs: Mapping[str, object]) -> None:
     if warmup:
-        raise Refused(
+        raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
             "calls warmup: registers are not known while tracing; size the grid by the number of multiprocessors",
         )
     if function.debug or function.pre_run_hooks:
-        raise Refused(Outcome.UNSUPPORTED_LAUNCH, "uses debug=True or a pre-run hook: launch a plain @triton.jit")
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "uses debug=True or a pre-run hook: launch a plain @triton.jit")
     unknown = [name for name in kwargs if name not in function.arg_names and name not in OPTIONS]
     if unknown:
-        raise Refused(
+        raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
             f"passes '{unknown[0]}', which is no parameter of {function.__name__} and no launch option that a plan "
             f"carries: {', '.join(OPTIONS)}",
@@ -173,48 +175,50 @@ def _grid(grid: object, arguments: Mapping[str, object]) -> Grid:
     given = grid(dict(arguments)) if callable(grid) else grid
     sizes = [_grid_size(size) for size in (given if isinstance(given, Sequence) else (given,))]
     if not 1 <= len(sizes) <= 3:
-        raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"the grid has {len(sizes)} dimensions; it may have 1 to 3")
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"the grid has {len(sizes)} dimensions; it may have 1 to 3")
     sizes += [1] * (3 - len(sizes))
     for size, axis in zip(sizes, "xyz", strict=True):
         if not 0 <= size <= _MAX_GRID:
-            raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"the grid's size along {axis} is {size}; at most {_MAX_GRID}")
+            raise TraceRefused(
+                Outcome.UNSUPPORTED_LAUNCH, f"the grid's size along {axis} is {size}; at most {_MAX_GRID}"
+            )
     return sizes[0], sizes[1], sizes[2]
 
 
 def _grid_size(size: object) -> int:
     if not isinstance(size, SupportsIndex):
-        raise Refused(
+        raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH, f"a size of the grid is {size!r}: it must be an integer; use triton.cdiv"
         )
     return operator.index(size)
 
 
-def _wrap(value: object, recorder: Recorder) -> object:
+def _wrap(value: object, recorder: PlanRecorder) -> object:
     """A launch argument as Triton's specialisation gets it."""
     if isinstance(value, torch.Tensor):
         return _Argument(value, value.dtype, recorder.address_of(value))
     if isinstance(value, TensorWrapper):
         return _Argument(value.base, value.dtype, recorder.address_of(value.base))
     if hasattr(value, "data_ptr") or type(value).__name__ == "TensorDescriptor":
-        raise Refused(
+        raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH,
             f"passes a {type(value).__name__}: pass the tensor, and make descriptors inside the kernel",
         )
     if isinstance(value, tuple | list):
-        raise Refused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as arguments of their own")
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes a tuple: pass its elements as arguments of their own")
     if isinstance(value, int) and not isinstance(value, bool) and recorder.is_address(value):
-        raise Refused(Outcome.UNSUPPORTED_LAUNCH, "passes an address as an integer: pass the tensor itself")
+        raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, "passes an address as an integer: pass the tensor itself")
     return value
 
 
-def _argument(name: str, kind: str, value: object, recorder: Recorder) -> Pointer | Number:
+def _argument(name: str, kind: str, value: object, recorder: PlanRecorder) -> Pointer | Number:
     if isinstance(value, _Argument):
         pointer = recorder.pointer(value.tensor)
         if isinstance(value.dtype, tl.dtype):
             return pointer.model_copy(update={"dtype": _renamed(value.dtype)})
         return pointer
     if kind.startswith("*") or not isinstance(value, bool | int | float):
-        raise Refused(
+        raise TraceRefused(
             Outcome.UNSUPPORTED_LAUNCH, f"argument '{name}' is a {_kind(value)} where the kernel has '{kind}'"
         )
     return Number(type=kind, value=value)
@@ -226,5 +230,7 @@ def _kind(value: object) -> str:
 
 def _renamed(dtype: tl.dtype) -> str:
     if dtype.name not in _TRITON_DTYPES:
-        raise Refused(Outcome.UNSUPPORTED_LAUNCH, f"reinterprets a tensor as {dtype.name}, which plans do not have")
+        raise TraceRefused(
+            Outcome.UNSUPPORTED_LAUNCH, f"reinterprets a tensor as {dtype.name}, which plans do not have"
+        )
     return _TRITON_DTYPES[dtype.name]

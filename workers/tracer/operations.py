@@ -9,7 +9,7 @@ from torch._ops import OpOverload
 
 from workers.protocol import Outcome
 from workers.protocol.plan import is_representable
-from workers.tracer.refusal import Refused
+from workers.tracer.refusal import TraceRefused
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]
@@ -32,7 +32,7 @@ FILL_VALUES: Mapping[str, Callable[[Args], Any]] = {
 """Operations that fill, and how to find the value among their arguments."""
 
 
-class Kind(Enum):
+class OperationKind(Enum):
     """What an operation does."""
 
     ALLOCATION = auto()
@@ -48,15 +48,17 @@ class Kind(Enum):
 
 
 _KINDS = {
-    Kind.ALLOCATION: (*("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),),
-    Kind.WRAPPED_NUMBER: ("scalar_tensor",),
-    Kind.FILL: ("fill_", "zero_"),
-    Kind.COPY: ("copy_",),
-    Kind.CONVERSION: ("clone", "_to_copy"),
+    OperationKind.ALLOCATION: (
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+    ),
+    OperationKind.WRAPPED_NUMBER: ("scalar_tensor",),
+    OperationKind.FILL: ("fill_", "zero_"),
+    OperationKind.COPY: ("copy_",),
+    OperationKind.CONVERSION: ("clone", "_to_copy"),
     # Views that torch's schema does not mark as such.
-    Kind.VIEW: ("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias"),
-    Kind.READ: ("_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2"),
-    Kind.RANDOM: ("rand", "rand_like", "randn", "randn_like", "randint", "uniform_", "normal_", "bernoulli_"),
+    OperationKind.VIEW: ("_unsafe_view", "_reshape_alias", "lift_fresh", "detach", "alias"),
+    OperationKind.READ: ("_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2"),
+    OperationKind.RANDOM: ("rand", "rand_like", "randn", "randn_like", "randint", "uniform_", "normal_", "bernoulli_"),
 }
 _KIND_BY_NAME = {name: kind for kind, names in _KINDS.items() for name in names}
 
@@ -66,17 +68,17 @@ def name_of(operation: OpOverload) -> str:
     return operation._schema.name.partition("::")[2]
 
 
-def kind_of(operation: OpOverload) -> Kind:
+def kind_of(operation: OpOverload) -> OperationKind:
     """What an operation does."""
     name = name_of(operation)
     if name in _KIND_BY_NAME:
         return _KIND_BY_NAME[name]
     if name in FILL_VALUES:
-        return Kind.FILLED_ALLOCATION
+        return OperationKind.FILLED_ALLOCATION
     aliases = [item.alias_info for item in operation._schema.returns]
     if any(alias is not None and not alias.is_write for alias in aliases):
-        return Kind.VIEW
-    return Kind.COMPUTATION
+        return OperationKind.VIEW
+    return OperationKind.COMPUTATION
 
 
 def filled(value: Number, dtype: torch.dtype) -> Number:
@@ -101,17 +103,17 @@ def is_on_target(args: Args, kwargs: Kwargs) -> bool:
     return any(_has_meta(value) for value in (*args, *kwargs.values()))
 
 
-def refusal(operation: OpOverload) -> Refused:
+def refusal(operation: OpOverload) -> TraceRefused:
     """Why a plan cannot hold an operation, and what to do instead."""
     name, kind = name_of(operation), kind_of(operation)
-    if kind is Kind.READ:
-        return Refused(Outcome.HOST_READ, f"host code reads a tensor's values ({name}): decide inside the kernel")
-    if kind is Kind.RANDOM:
-        return Refused(Outcome.FORBIDDEN_OP, f"host code draws random numbers ({name}): use tl.rand in a kernel")
+    if kind is OperationKind.READ:
+        return TraceRefused(Outcome.HOST_READ, f"host code reads a tensor's values ({name}): decide inside the kernel")
+    if kind is OperationKind.RANDOM:
+        return TraceRefused(Outcome.FORBIDDEN_OP, f"host code draws random numbers ({name}): use tl.rand in a kernel")
     if operation.namespace not in ("aten", "prims"):
         reason = f"host code calls a custom operator ({name}): call the function that launches the kernels directly"
-        return Refused(Outcome.FORBIDDEN_OP, reason)
-    return Refused(
+        return TraceRefused(Outcome.FORBIDDEN_OP, reason)
+    return TraceRefused(
         Outcome.FORBIDDEN_OP,
         f"host code computes with torch ({name}): do it in a Triton kernel; on the host only allocate, fill, view "
         "and launch",

@@ -31,16 +31,16 @@ from workers.protocol.plan import MAX_STEPS
 from workers.tracer.operations import (
     FILL_VALUES,
     Args,
-    Kind,
     Kwargs,
     Number,
+    OperationKind,
     filled,
     is_on_target,
     kind_of,
     name_of,
     refusal,
 )
-from workers.tracer.refusal import Refused
+from workers.tracer.refusal import TraceRefused
 
 _ADDRESSES = 0x5EEF
 _ADDRESS_BITS = 48
@@ -60,7 +60,7 @@ class _Memory:
     input: int | None
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class PlanRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down what one call of the candidate's entry does for one shape."""
 
     def __init__(self, policy: Policy, inputs: Sequence[torch.Tensor]) -> None:
@@ -90,19 +90,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _handle(self, func: OpOverload, args: Args, kwargs: Kwargs) -> object:
         kind, name = kind_of(func), name_of(func)
         match kind:
-            case Kind.ALLOCATION:
+            case OperationKind.ALLOCATION:
                 return self._allocate(func(*args, **kwargs))
-            case Kind.FILLED_ALLOCATION:
+            case OperationKind.FILLED_ALLOCATION:
                 return self._fill(self._allocate(func(*args, **kwargs)), FILL_VALUES[name](args))
-            case Kind.WRAPPED_NUMBER:
+            case OperationKind.WRAPPED_NUMBER:
                 return self._hold(func(*args, **kwargs), FILL_VALUES[name](args))
-            case Kind.FILL:
+            case OperationKind.FILL:
                 return self._fill(args[0], FILL_VALUES[name](args))
-            case Kind.COPY:
+            case OperationKind.COPY:
                 return self._copy(args[1], args[0])
-            case Kind.CONVERSION:
+            case OperationKind.CONVERSION:
                 return self._convert(func, args, kwargs)
-            case Kind.VIEW:
+            case OperationKind.VIEW:
                 return self._checked_view(func(*args, **kwargs))
         raise refusal(func)
 
@@ -148,7 +148,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             Refused: If a plan cannot hold as many.
         """
         if len(self._steps) >= MAX_STEPS:
-            raise Refused(Outcome.PLAN_REJECTED, f"one call does more than {MAX_STEPS} things; fuse its kernels")
+            raise TraceRefused(Outcome.PLAN_REJECTED, f"one call does more than {MAX_STEPS} things; fuse its kernels")
         self._steps.append(step)
 
     def input_of(self, tensor: torch.Tensor) -> int | None:
@@ -177,7 +177,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _remember(self, tensor: torch.Tensor, index: int | None) -> _Memory:
         if len(self._memories) >= _MAX_BUFFERS:
-            raise Refused(Outcome.PLAN_REJECTED, f"one call allocates more than {_MAX_BUFFERS} tensors")
+            raise TraceRefused(Outcome.PLAN_REJECTED, f"one call allocates more than {_MAX_BUFFERS} tensors")
         storage = tensor.untyped_storage()
         memory = _Memory(len(self._memories), storage, storage.nbytes(), index)
         self._memories[storage._cdata] = memory
@@ -196,7 +196,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         memory = self._memories.get(storage) if storage is not None else None
         if memory is None:
             where = "was not allocated in this call" if tensor.is_meta else "lives on the host; pass device=x.device"
-            raise Refused(Outcome.PLAN_REJECTED, f"a tensor {where}: allocate on the device, anew in every call")
+            raise TraceRefused(Outcome.PLAN_REJECTED, f"a tensor {where}: allocate on the device, anew in every call")
         return memory
 
     def _allocate(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -214,11 +214,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(value, torch.Tensor) and value.is_meta:
             held = self._constants.get(value.untyped_storage()._cdata)
             if held is None:
-                raise Refused(Outcome.HOST_READ, "host code fills a tensor with a value of another: do it in a kernel")
+                raise TraceRefused(
+                    Outcome.HOST_READ, "host code fills a tensor with a value of another: do it in a kernel"
+                )
             return held[1]
         number = value.item() if isinstance(value, torch.Tensor) else value
         if not isinstance(number, bool | int | float):
-            raise Refused(Outcome.FORBIDDEN_OP, f"host code fills with {number}, which is no real number")
+            raise TraceRefused(Outcome.FORBIDDEN_OP, f"host code fills with {number}, which is no real number")
         return number
 
     def _copy(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -226,7 +228,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._fill_by_copy(target, source)
         if not source.is_meta:
             if source.numel() != 1:
-                raise Refused(Outcome.FORBIDDEN_OP, "host code copies data of its own to the device")
+                raise TraceRefused(Outcome.FORBIDDEN_OP, "host code copies data of its own to the device")
             return self._fill_by_copy(target, source)
         self._require_copies("copies a tensor")
         self.add(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
@@ -242,7 +244,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _convert(self, func: OpOverload, args: Args, kwargs: Kwargs) -> torch.Tensor:
         device = kwargs.get("device")
         if device is not None and device.type != "meta":
-            raise Refused(
+            raise TraceRefused(
                 Outcome.HOST_READ,
                 "host code moves a tensor to the host, where it has no values while tracing: work on it in a kernel",
             )
@@ -254,7 +256,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _require_copies(self, what: str) -> None:
         if self._policy.host != "copy":
-            raise Refused(
+            raise TraceRefused(
                 Outcome.FORBIDDEN_OP,
                 f"host code {what}: use strides and casts inside the kernel (the operator's policy allows no copies)",
             )
@@ -265,7 +267,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata not in self._constants:
                 memory = self._memory(tensor)
                 if self.view(tensor).end_bytes > memory.bytes:
-                    raise Refused(
+                    raise TraceRefused(
                         Outcome.PLAN_REJECTED, f"a view reaches beyond the {memory.bytes} bytes that it is a view of"
                     )
         return result
@@ -274,5 +276,5 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _dtype_name(dtype: torch.dtype) -> DtypeName:
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
-        raise Refused(Outcome.FORBIDDEN_OP, f"host code uses dtype {name}; there are {', '.join(DTYPE_BYTES)}")
+        raise TraceRefused(Outcome.FORBIDDEN_OP, f"host code uses dtype {name}; there are {', '.join(DTYPE_BYTES)}")
     return cast(DtypeName, name)

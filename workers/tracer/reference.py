@@ -125,14 +125,14 @@ def _export_shape(entry: Entry, operator: Operator, shape: Shape) -> Graph:
             return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
         def guarded(*tensors: torch.Tensor) -> tuple[object, ...]:
-            with Guard(tensors):
+            with OperationGuard(tensors):
                 return differentiate(called, operator, tensors) if operator.backward else called(*tensors)
 
         traced = make_fx(guarded)(*given)
     return _translate(traced, operator, shape)
 
 
-class Guard(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses an operation where the reference calls it, so that the refusal names the reference's line."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:

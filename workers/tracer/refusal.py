@@ -14,7 +14,7 @@ _EXCERPT_CHARS = 200
 # Longest part of a source line that a reason quotes.
 
 
-class Refused(BaseException):
+class TraceRefused(BaseException):
     """Stops a candidate. No `Exception`, so that the candidate's own handlers let it through."""
 
     def __init__(self, outcome: Outcome, reason: str, stage: Stage = Stage.TRACE, line: int | None = None) -> None:
@@ -47,13 +47,13 @@ def tidy(text: str) -> str:
     return printable(text)[:REASON_CHARS].strip()
 
 
-def crash(error: BaseException) -> Refused:
+def crash(error: BaseException) -> TraceRefused:
     """What an exception that the candidate raised amounts to; of one that says nothing, the line."""
     line, said = raising_line(error), describe(error)
     text = linecache.getline(SOURCE_NAME, line).strip()[:_EXCERPT_CHARS] if line else ""
     quoted = f" in `{text}`" if text else ""
     reason = f"{type(error).__name__}: {said}" if said.strip() else f"{type(error).__name__}{quoted}"
-    return Refused(Outcome.TRACE_CRASHED, reason, Stage.TRACE, line)
+    return TraceRefused(Outcome.TRACE_CRASHED, reason, Stage.TRACE, line)
 
 
 def describe(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from workers.protocol import MAX_SOURCE_BYTES, Kernel, Outcome, Plan, Stage, Wire
+from workers.protocol import MAX_SOURCE_BYTES, Kernel, Outcome, Plan, Stage, WireModel
 from workers.protocol.plan import MAX_PLANS, Digest
 from workers.protocol.report import Line, Reason, Seconds
 
@@ -16,7 +16,7 @@ MAX_KERNELS = 512
 Configured = bool | int | float | Annotated[str, Field(max_length=256)] | None
 
 
-class Ended(Wire):
+class TraceEnded(WireModel):
     """How a candidate or a variant ended in the jail: `CORRECT` means that nothing was found against it so far."""
 
     outcome: Outcome = Outcome.CORRECT
@@ -25,14 +25,14 @@ class Ended(Wire):
     line: Line | None = None
 
 
-class TracedPlans(Ended):
+class TracedPlans(TraceEnded):
     """One variant: its configuration, and its plans in the job's order of shapes unless something stopped it."""
 
     configuration: Annotated[dict[Annotated[str, Field(max_length=128)], Configured], Field(max_length=64)] = {}
     plans: tuple[Plan, ...] = Field(default=(), max_length=MAX_PLANS)
 
 
-class Reply(Ended):
+class TraceReply(TraceEnded):
     """All of a candidate: its variants and the kernels that their plans launch, or why there is none."""
 
     variants: tuple[TracedPlans, ...] = Field(default=(), max_length=MAX_VARIANTS)
@@ -40,7 +40,7 @@ class Reply(Ended):
     stages_s: dict[Literal["trace", "compile"], Seconds] = {}
 
 
-class Written(Ended):
+class WrittenSeed(TraceEnded):
     """A candidate's text that TorchInductor wrote, or why there is none."""
 
     source: Annotated[str, Field(max_length=MAX_SOURCE_BYTES)] = ""

@@ -9,7 +9,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from workers.protocol import Outcome, Stage
-from workers.tracer.refusal import SOURCE_NAME, Refused
+from workers.tracer.refusal import SOURCE_NAME, TraceRefused
 
 MODULE_NAME = "candidate"
 """What the candidate's module is called."""
@@ -35,11 +35,11 @@ def parse(source: str, allowed: Sequence[str] = ALLOWED_IMPORTS) -> CodeType:
         tree = ast.parse(source, SOURCE_NAME)
         code = compile(tree, SOURCE_NAME, "exec")
     except SyntaxError as error:
-        raise Refused(
+        raise TraceRefused(
             Outcome.SYNTAX_ERROR, f"{error.msg}: {(error.text or '').strip()}", Stage.PARSE, error.lineno or 1
         ) from None
     except (ValueError, RecursionError) as error:
-        raise Refused(Outcome.SYNTAX_ERROR, str(error), Stage.PARSE, 1) from None
+        raise TraceRefused(Outcome.SYNTAX_ERROR, str(error), Stage.PARSE, 1) from None
     for module, line in _imports(tree):
         _require_allowed(module, allowed, line)
     return code
@@ -71,7 +71,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def _require_allowed(module: str, allowed: Sequence[str], line: int | None = None) -> None:
     below = any(module.startswith(f"{name}.") for name in allowed if name in _OPEN or name not in ALLOWED_IMPORTS)
     if module not in allowed and not below:
-        raise Refused(
+        raise TraceRefused(
             Outcome.FORBIDDEN_IMPORT, f"imports '{module}'; {_ADVICE_ON.get(module, _ADVICE)}", Stage.PARSE, line
         )
 

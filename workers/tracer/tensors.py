@@ -12,8 +12,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from workers.protocol import Outcome
-from workers.tracer.pretence import DEVICE
-from workers.tracer.refusal import Refused
+from workers.tracer.fake_device import DEVICE
+from workers.tracer.refusal import TraceRefused
 
 _META = torch.device("meta")
 
@@ -79,9 +79,9 @@ class TargetTensors(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in _READS:
             what = _READS_BY_SYNTAX.get(name, name)
-            raise Refused(Outcome.HOST_READ, f"host code reads a tensor's values ({what}): {_SHAPES_ONLY}")
+            raise TraceRefused(Outcome.HOST_READ, f"host code reads a tensor's values ({what}): {_SHAPES_ONLY}")
         if func == _property("data").__set__:
-            raise Refused(Outcome.FORBIDDEN_OP, "host code replaces a tensor's data; write to it in a kernel")
+            raise TraceRefused(Outcome.FORBIDDEN_OP, "host code replaces a tensor's data; write to it in a kernel")
         answer = self._answers.get(func)
         return answer(subject) if answer else _pass_on(func, args, kwargs)
 
@@ -105,7 +105,7 @@ def _translate(value: object) -> object:
     if not isinstance(value, str | torch.device) or not _is_target(value):
         return value
     if torch.device(value).index not in (None, 0):
-        raise Refused(Outcome.FORBIDDEN_OP, f"host code asks for {value}: there is one device, cuda:0")
+        raise TraceRefused(Outcome.FORBIDDEN_OP, f"host code asks for {value}: there is one device, cuda:0")
     return _META
 
 
@@ -120,7 +120,7 @@ def _refuse_upload(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> None
     """Refuse to move a tensor of the host to the target."""
     moves = getattr(func, "__name__", "") in ("to", "cuda", "copy_")
     if func == torch.Tensor.cuda or (moves and any(_is_elsewhere(value) for value in (*args[1:], *kwargs.values()))):
-        raise Refused(Outcome.FORBIDDEN_OP, _UPLOAD)
+        raise TraceRefused(Outcome.FORBIDDEN_OP, _UPLOAD)
 
 
 def _is_elsewhere(value: object) -> bool:
@@ -135,6 +135,6 @@ def _constant(data: object, dtype: torch.dtype | None = None, **_: object) -> to
         return torch.empty(0, dtype=dtype, device=_META)
     number = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
     if not isinstance(number, bool | int | float):
-        raise Refused(Outcome.FORBIDDEN_OP, _UPLOAD)
+        raise TraceRefused(Outcome.FORBIDDEN_OP, _UPLOAD)
     made = torch.scalar_tensor(number, dtype=dtype or torch.tensor(number).dtype, device=_META)
     return made if number is data else made.view(1)

@@ -7,11 +7,11 @@ comes back. `conversation` is the strategy in which a model asks too.
 import random
 from typing import ClassVar
 
-from service.emitters.base import Brief, Emitter, Proposal, Spent, Turn
-from service.emitters.llm.answers import Answered, read_answer
-from service.emitters.llm.asking import ask
+from service.emitters.base import ConversationTurn, Emitter, NoProposal, Proposal, ProposalContext
+from service.emitters.llm.answer_faults import UnusableAnswer
+from service.emitters.llm.answers import ParsedAnswer, read_answer
 from service.emitters.llm.conversation import converse
-from service.emitters.llm.faults import Unusable
+from service.emitters.llm.question import ask
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
 from service.emitters.llm.templates import fan_out
 from service.operators.sources import digest
@@ -26,7 +26,7 @@ class Llm(Emitter):
     arity: ClassVar[int] = 2
     asks: ClassVar[bool] = True
 
-    async def propose(self, brief: Brief) -> Proposal | Spent | None:
+    async def propose(self, brief: ProposalContext) -> Proposal | NoProposal | None:
         """Ask for a candidate, or None if nobody may be asked for anything.
 
         Raises:
@@ -39,18 +39,18 @@ class Llm(Emitter):
         if found.strategy == AGENTIC:
             return await converse(brief, talk, found)
         answer = await ask(brief, talk, found)
-        turn = Turn(answer.exchange)
+        turn = ConversationTurn(answer.exchange)
         entry = str(brief.operator["entry"])
         parent = found.parents[0].source if found.parents else None
         said = answer.completion
         try:
             answered = read_answer(said.text, entry, parent, truncated=said.truncated)
             return _proposal(answered, found, turn, talk.most)
-        except Unusable as error:
-            return Spent((turn,), error.fault.value, error.sentence)
+        except UnusableAnswer as error:
+            return NoProposal((turn,), error.fault.value, error.sentence)
 
 
-def _proposal(answered: Answered, found: Approach, turn: Turn, most: int) -> Proposal:
+def _proposal(answered: ParsedAnswer, found: Approach, turn: ConversationTurn, most: int) -> Proposal:
     """The candidate of an answer, with its variations where it is a template."""
     parents = tuple(parent.candidate for parent in found.parents if parent.candidate)
     note = f"{EXPLORE} cell {found.cell}" if found.strategy == EXPLORE else found.strategy

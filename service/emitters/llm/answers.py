@@ -13,9 +13,9 @@ import symtable
 from dataclasses import dataclass
 
 from service.emitters.llm import edits
-from service.emitters.llm.faults import Fault, Unusable
-from service.emitters.llm.fences import Fence, fences
-from service.emitters.llm.templates import Template, read_template
+from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
+from service.emitters.llm.fences import FencedBlock, fences
+from service.emitters.llm.templates import ParameterTemplate, read_template
 from service.operators.sources import parse
 
 ANSWER_CHARS = 200_000
@@ -35,14 +35,14 @@ _GIVEN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 @dataclass(frozen=True)
-class Answered:
+class ParsedAnswer:
     """What stands in a usable answer: one file, and values to try where it is a template."""
 
     source: str
-    template: Template | None = None
+    template: ParameterTemplate | None = None
 
 
-def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: bool = False) -> Answered:
+def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: bool = False) -> ParsedAnswer:
     """Find the candidate in an answer.
 
     Args:
@@ -59,12 +59,12 @@ def read_answer(text: str, entry: str, parent: str | None = None, *, truncated: 
         return _edited(text, entry, parent, truncated)
     blocks = fences(text)
     if any(not block.closed for block in blocks):
-        raise Unusable(Fault.TRUNCATED, "a code block has no end")
+        raise UnusableAnswer(AnswerFault.TRUNCATED, "a code block has no end")
     if blocks:
-        return Answered(_checked(_from_blocks(blocks, entry), entry), read_template(blocks))
+        return ParsedAnswer(_checked(_from_blocks(blocks, entry), entry), read_template(blocks))
     if truncated:
-        raise Unusable(Fault.TRUNCATED, "the answer was cut before its first code block ended")
-    return Answered(_checked(_bare(text), entry))
+        raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut before its first code block ended")
+    return ParsedAnswer(_checked(_bare(text), entry))
 
 
 def said(text: str) -> str:
@@ -74,41 +74,47 @@ def said(text: str) -> str:
         Unusable: If nothing is left, or it is too long.
     """
     if len(text) > ANSWER_CHARS:
-        raise Unusable(Fault.TOO_LONG, f"the answer has {len(text)} characters; {ANSWER_CHARS} are looked at")
+        raise UnusableAnswer(
+            AnswerFault.TOO_LONG, f"the answer has {len(text)} characters; {ANSWER_CHARS} are looked at"
+        )
     spoken, rest = "", text.replace("\r\n", "\n")
     while rest:
         before, thinks, after = rest.partition("<think>")
         _, spoke, rest = after.partition("</think>")
         if thinks and not spoke:
-            raise Unusable(Fault.TRUNCATED, "the answer was cut while the model thought")
+            raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut while the model thought")
         spoken += before
     if not spoken.strip():
-        raise Unusable(Fault.EMPTY, "the answer is empty")
+        raise UnusableAnswer(AnswerFault.EMPTY, "the answer is empty")
     return spoken
 
 
-def _edited(text: str, entry: str, parent: str | None, truncated: bool) -> Answered:
+def _edited(text: str, entry: str, parent: str | None, truncated: bool) -> ParsedAnswer:
     found = edits.read_edits(text)
     if truncated:
-        raise Unusable(Fault.TRUNCATED, "the answer was cut; edits may be missing")
+        raise UnusableAnswer(AnswerFault.TRUNCATED, "the answer was cut; edits may be missing")
     if parent is None:
-        raise Unusable(Fault.EDIT_NOT_FOUND, "there is no parent that edits could refer to; write the whole file")
-    return Answered(_checked(edits.apply(found, parent), entry))
+        raise UnusableAnswer(
+            AnswerFault.EDIT_NOT_FOUND, "there is no parent that edits could refer to; write the whole file"
+        )
+    return ParsedAnswer(_checked(edits.apply(found, parent), entry))
 
 
-def _from_blocks(blocks: list[Fence], entry: str) -> str:
+def _from_blocks(blocks: list[FencedBlock], entry: str) -> str:
     python = [block for block in blocks if _is_code(block.text)]
     whole = [block for block in python if _defines(block.text, entry)]
     if len(whole) > 1:
         if "final" not in whole[-1].above.lower():
-            raise Unusable(Fault.SEVERAL_CANDIDATES, f"{len(whole)} code blocks define '{entry}', none is called final")
+            raise UnusableAnswer(
+                AnswerFault.SEVERAL_CANDIDATES, f"{len(whole)} code blocks define '{entry}', none is called final"
+            )
         return whole[-1].text
     if whole:
         alone = not _missing(whole[0].text)
         return whole[0].text if alone else "\n\n".join(block.text for block in python)
     if python:
-        raise Unusable(Fault.WRONG_ENTRY, f"no code block defines a function '{entry}'")
-    raise Unusable(Fault.NOT_PYTHON, _why_not_python(blocks))
+        raise UnusableAnswer(AnswerFault.WRONG_ENTRY, f"no code block defines a function '{entry}'")
+    raise UnusableAnswer(AnswerFault.NOT_PYTHON, _why_not_python(blocks))
 
 
 def _bare(text: str) -> str:
@@ -122,8 +128,8 @@ def _bare(text: str) -> str:
     if _is_code(text):
         return text
     if _DECLINES.search(text[:_OPENING_CHARS].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")):
-        raise Unusable(Fault.REFUSED, "the model declined: " + " ".join(text.split())[:200])
-    raise Unusable(Fault.NO_CODE, "the answer has no code block")
+        raise UnusableAnswer(AnswerFault.REFUSED, "the model declined: " + " ".join(text.split())[:200])
+    raise UnusableAnswer(AnswerFault.NO_CODE, "the answer has no code block")
 
 
 def _checked(source: str, entry: str) -> str:
@@ -134,24 +140,24 @@ def _checked(source: str, entry: str) -> str:
     """
     source = source.strip("\n") + "\n"
     if len(source.encode("utf-8", "surrogatepass")) > SOURCE_BYTES:
-        raise Unusable(Fault.TOO_LONG, f"the candidate is longer than {SOURCE_BYTES} bytes")
+        raise UnusableAnswer(AnswerFault.TOO_LONG, f"the candidate is longer than {SOURCE_BYTES} bytes")
     try:
         module = parse(source)
         source.encode("utf-8")
     except (SyntaxError, UnicodeEncodeError) as error:
-        raise Unusable(Fault.NOT_PYTHON, f"Python cannot read the candidate: {_message(error)}") from error
+        raise UnusableAnswer(AnswerFault.NOT_PYTHON, f"Python cannot read the candidate: {_message(error)}") from error
     definitions = sum(isinstance(item, ast.FunctionDef) and item.name == entry for item in module.body)
     if definitions > 1:
-        raise Unusable(Fault.SEVERAL_CANDIDATES, f"the file defines '{entry}' {definitions} times")
+        raise UnusableAnswer(AnswerFault.SEVERAL_CANDIDATES, f"the file defines '{entry}' {definitions} times")
     if entry not in _bound(module):
-        raise Unusable(Fault.WRONG_ENTRY, f"the candidate defines no function '{entry}'")
+        raise UnusableAnswer(AnswerFault.WRONG_ENTRY, f"the candidate defines no function '{entry}'")
     return source
 
 
 def _is_code(text: str) -> bool:
     """Whether a text is Python that does something: JSON and single words are Python too."""
     if len(text) > SOURCE_BYTES:
-        raise Unusable(Fault.TOO_LONG, f"a code block is longer than {SOURCE_BYTES} characters")
+        raise UnusableAnswer(AnswerFault.TOO_LONG, f"a code block is longer than {SOURCE_BYTES} characters")
     try:
         module = parse(text)
     except SyntaxError:
@@ -186,7 +192,7 @@ def _missing(source: str) -> set[str]:
     return used - given - _GIVEN
 
 
-def _why_not_python(blocks: list[Fence]) -> str:
+def _why_not_python(blocks: list[FencedBlock]) -> str:
     for block in blocks:
         if block.word.split(" ")[0].lower() in ("", "python", "py", "python3"):
             try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.emitters.llm.faults import Fault, Unusable
+from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 
 SEARCH, DIVIDE, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 """Marker lines of an edit, in their order: what to look for, what stands there instead, the end."""
@@ -14,7 +14,7 @@ QUOTED = 160
 
 
 @dataclass(frozen=True)
-class Edit:
+class SearchReplaceBlock:
     """One block: what to look for, and what to put in its place."""
 
     search: str
@@ -26,7 +26,7 @@ def has_edits(text: str) -> bool:
     return any(line.rstrip() == SEARCH for line in text.split("\n"))
 
 
-def read_edits(text: str) -> list[Edit]:
+def read_edits(text: str) -> list[SearchReplaceBlock]:
     """The edits of an answer, in order.
 
     Raises:
@@ -35,13 +35,13 @@ def read_edits(text: str) -> list[Edit]:
     lines, found = iter(text.split("\n")), []
     for line in lines:
         if line.rstrip() == SEARCH:
-            found.append(Edit(_until(DIVIDE, lines), _until(REPLACE, lines)))
+            found.append(SearchReplaceBlock(_until(DIVIDE, lines), _until(REPLACE, lines)))
     if len(found) > EDITS:
-        raise Unusable(Fault.TOO_LONG, f"the answer has {len(found)} edits; {EDITS} are allowed")
+        raise UnusableAnswer(AnswerFault.TOO_LONG, f"the answer has {len(found)} edits; {EDITS} are allowed")
     return found
 
 
-def apply(edits: list[Edit], parent: str) -> str:
+def apply(edits: list[SearchReplaceBlock], parent: str) -> str:
     """The parent's text after all edits, each applied to what the one before left.
 
     Raises:
@@ -51,10 +51,10 @@ def apply(edits: list[Edit], parent: str) -> str:
     for number, edit in enumerate(edits, start=1):
         count = _occurrences(edit.search, text)
         if count != 1:
-            word = Fault.EDIT_AMBIGUOUS if count else Fault.EDIT_NOT_FOUND
+            word = AnswerFault.EDIT_AMBIGUOUS if count else AnswerFault.EDIT_NOT_FOUND
             where = f"{count} times" if count else "nowhere"
             again = " any more" if not count and edit.search and edit.search in parent else ""
-            raise Unusable(
+            raise UnusableAnswer(
                 word, f"the search text of edit {number} stands {where} in the parent{again}: {_quote(edit)}"
             )
         text = text.replace(edit.search, edit.replacement)
@@ -69,7 +69,7 @@ def _until(marker: str, lines: Iterator[str]) -> str:
         if line.rstrip() == SEARCH:
             break
         inside.append(line)
-    raise Unusable(Fault.TRUNCATED, f"an edit lacks its line '{marker}'")
+    raise UnusableAnswer(AnswerFault.TRUNCATED, f"an edit lacks its line '{marker}'")
 
 
 def _occurrences(search: str, text: str) -> int:
@@ -80,6 +80,6 @@ def _occurrences(search: str, text: str) -> int:
     return count
 
 
-def _quote(edit: Edit) -> str:
+def _quote(edit: SearchReplaceBlock) -> str:
     first = edit.search.strip("\n")
     return repr(first[:QUOTED] + ("…" if len(first) > QUOTED else ""))

@@ -8,7 +8,7 @@ _OPENING = re.compile(r"^ {0,3}(?P<marks>`{3,}|~{3,})(?P<word>.*)$")
 
 
 @dataclass(frozen=True)
-class Fence:
+class FencedBlock:
     """One block.
 
     Attributes:
@@ -24,9 +24,9 @@ class Fence:
     closed: bool
 
 
-def fences(text: str) -> list[Fence]:
+def fences(text: str) -> list[FencedBlock]:
     """The blocks of a text in order. One that never closes reaches to the end."""
-    found: list[Fence] = []
+    found: list[FencedBlock] = []
     above, lines = "", iter(text.split("\n"))
     for line in lines:
         opening = _opening(line)
@@ -34,7 +34,7 @@ def fences(text: str) -> list[Fence]:
             above = line if line.strip() else above
             continue
         inside, closed = _inside(lines, opening["marks"])
-        found.append(Fence(opening["word"].strip(), "\n".join(inside), above.strip(), closed))
+        found.append(FencedBlock(opening["word"].strip(), "\n".join(inside), above.strip(), closed))
         above = ""
     return found
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from archive.descriptors import DESCRIPTORS
-from service.emitters.base import Brief, Parent, Talk
-from service.emitters.llm.rendering import Rendered, Writer, write
+from service.emitters.base import LlmContext, Parent, ProposalContext
+from service.emitters.llm.rendering import PromptWriter, RenderedPrompt, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
-from service.judging.figures import provenance, relative_to
+from service.evaluation.figure_labels import provenance, relative_to
 from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
@@ -30,7 +30,7 @@ TIMES_RANK, TURN_RANK = 12, 50
 
 
 @dataclass(frozen=True)
-class Heard:
+class ToolFeedback:
     """What one answer of a conversation led to: a template, and what to put into it."""
 
     template: str
@@ -38,8 +38,14 @@ class Heard:
 
 
 def prompt(
-    brief: Brief, talk: Talk, found: Approach, *, turns: Sequence[Heard] = (), step: int = 0, steps: int = 1
-) -> Rendered:
+    brief: ProposalContext,
+    talk: LlmContext,
+    found: Approach,
+    *,
+    turns: Sequence[ToolFeedback] = (),
+    step: int = 0,
+    steps: int = 1,
+) -> RenderedPrompt:
     """The prompt of an approach.
 
     Args:
@@ -52,7 +58,7 @@ def prompt(
     """
     operator = Operator.model_validate(brief.operator)
     figures = {"provenance": provenance(talk.device), "relative_to": relative_to(talk.device)}
-    writer = Writer()
+    writer = PromptWriter()
     writer.add(OPERATOR, 0, "operator", _operator(operator))
     writer.add(DEVICE, RANKS[DEVICE], "device", {"target": TARGETS[brief.target]})
     _kernels(writer, found, figures)
@@ -123,7 +129,7 @@ def _bounds(low: object, high: object) -> str:
     return "" if high is None else f"values from {0 if low is None else low} to below {high}"
 
 
-def _kernels(writer: Writer, found: Approach, figures: Mapping[str, str]) -> None:
+def _kernels(writer: PromptWriter, found: Approach, figures: Mapping[str, str]) -> None:
     for number, kernel in enumerate(found.parents, start=1):
         values = {"title": f"Kernel {number}", "kernel": kernel, **figures}
         writer.add(KERNELS, 0, "kernel", values)
@@ -132,7 +138,7 @@ def _kernels(writer: Writer, found: Approach, figures: Mapping[str, str]) -> Non
             writer.add(KERNELS, TIMES_RANK, "times", values)
 
 
-def _surroundings(writer: Writer, talk: Talk, figures: Mapping[str, str]) -> None:
+def _surroundings(writer: PromptWriter, talk: LlmContext, figures: Mapping[str, str]) -> None:
     near: list[Parent] = [kernel for kernel in talk.neighbours if kernel.objective is not None]
     for number, kernel in enumerate(near):
         writer.add(NEIGHBOURS, RANKS[NEIGHBOURS] + number, "neighbour", {"kernel": kernel, **figures})

@@ -40,7 +40,7 @@ READINGS = {
 
 
 @dataclass(frozen=True)
-class Piece:
+class PromptSection:
     """A part of a prompt that stands or falls as a whole.
 
     Attributes:
@@ -57,7 +57,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedPrompt:
     """A prompt. `claims` maps each mark such as `R3` to the job whose report it rests on; `dropped` names sections."""
 
     system: str
@@ -66,7 +66,7 @@ class Rendered:
     dropped: tuple[str, ...] = ()
 
 
-class Marks:
+class ReportCitations:
     """Numbers the reports that a prompt rests on."""
 
     def __init__(self) -> None:
@@ -82,12 +82,12 @@ class Marks:
         return f" [{mark}]"
 
 
-class Writer:
+class PromptWriter:
     """Writes the pieces of one prompt."""
 
     def __init__(self) -> None:
-        self._marks = Marks()
-        self.pieces: list[Piece] = []
+        self._marks = ReportCitations()
+        self.pieces: list[PromptSection] = []
 
     def add(
         self,
@@ -100,15 +100,15 @@ class Writer:
         """Add what a template makes of some values; `claims` are made besides those that the text marks."""
         self._marks.used = {}
         text = write(template, {"ref": self._marks.ref, **values})
-        self.pieces.append(Piece(section, rank, text, {**self._marks.used, **(claims or {})}))
+        self.pieces.append(PromptSection(section, rank, text, {**self._marks.used, **(claims or {})}))
 
-    def prompt(self, system: str, headings: Iterable[str]) -> Rendered:
+    def prompt(self, system: str, headings: Iterable[str]) -> RenderedPrompt:
         """Everything that fits, in the order of the headings."""
         kept, dropped = within_budget(self.pieces, BUDGET_BYTES - len(system.encode()))
         claims: dict[str, str] = {}
         for piece in kept:
             claims.update(piece.claims)
-        return Rendered(system, _joined(kept, headings), claims, tuple(piece.section for piece in dropped))
+        return RenderedPrompt(system, _joined(kept, headings), claims, tuple(piece.section for piece in dropped))
 
 
 def write(template: str, values: Mapping[str, object]) -> str:
@@ -116,7 +116,7 @@ def write(template: str, values: Mapping[str, object]) -> str:
     return _PROMPTS.get_template(f"{template}.md.jinja").render(values).strip("\n")
 
 
-def within_budget(pieces: Iterable[Piece], most: int) -> tuple[list[Piece], list[Piece]]:
+def within_budget(pieces: Iterable[PromptSection], most: int) -> tuple[list[PromptSection], list[PromptSection]]:
     """Pieces that fit into some bytes, and those that were dropped: the largest rank first, of equals the last."""
     kept, dropped = list(pieces), []
     while sum(_size(piece) for piece in kept) > most:
@@ -162,12 +162,12 @@ def us(time_us: float) -> str:
     return f"{time_us:.4g} us"
 
 
-def _size(piece: Piece) -> int:
+def _size(piece: PromptSection) -> int:
     """Bytes of a piece with the blank lines and the heading that it may need."""
     return len(piece.text.encode()) + len(piece.section) + 8
 
 
-def _joined(pieces: Iterable[Piece], headings: Iterable[str]) -> str:
+def _joined(pieces: Iterable[PromptSection], headings: Iterable[str]) -> str:
     found: dict[str, list[str]] = {}
     for piece in pieces:
         found.setdefault(piece.section, []).append(piece.text)

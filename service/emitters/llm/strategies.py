@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.emitters import bandit
-from service.emitters.base import Brief, Parent, Record, Talk
+from service.emitters.base import LlmContext, Parent, ProposalContext, StrategyRecord
 
 SCRATCH, IMPROVE, EXPLORE, CROSS = "scratch", "improve", "explore", "cross"
 REPAIR, TUNE, AGENTIC = "repair", "tune", "agentic"
@@ -30,7 +30,7 @@ class Approach:
     cell: int | None = None
 
 
-def approach(brief: Brief, talk: Talk) -> Approach | None:
+def approach(brief: ProposalContext, talk: LlmContext) -> Approach | None:
     """What to try now: what was begun, or what the bandit draws. None if nothing is possible."""
     if talk.begun is not None:
         backend, strategy = talk.begun
@@ -43,7 +43,7 @@ def approach(brief: Brief, talk: Talk) -> Approach | None:
     return Approach(strategy, backend, possible[strategy], talk.cell if strategy == EXPLORE else None)
 
 
-def parents_for(strategy: str, brief: Brief, talk: Talk) -> tuple[Parent, ...] | None:
+def parents_for(strategy: str, brief: ProposalContext, talk: LlmContext) -> tuple[Parent, ...] | None:
     """The kernels that a strategy works on, None if it is not possible now."""
     chosen, others = brief.parents[:1], tuple(item for item in brief.parents[1:] if item != brief.parents[0])
     match strategy:
@@ -59,7 +59,7 @@ def parents_for(strategy: str, brief: Brief, talk: Talk) -> tuple[Parent, ...] |
             return chosen
 
 
-def draw(records: Sequence[Record], arms: Sequence[tuple[str, str]], rng: random.Random) -> tuple[str, str]:
+def draw(records: Sequence[StrategyRecord], arms: Sequence[tuple[str, str]], rng: random.Random) -> tuple[str, str]:
     """The backend and the strategy to try now, by promoted gain per cost.
 
     Args:
@@ -68,7 +68,7 @@ def draw(records: Sequence[Record], arms: Sequence[tuple[str, str]], rng: random
         rng: The only source of chance.
     """
     accounts = {
-        (item.backend, item.strategy): bandit.Account(item.calls, item.cost, item.promotions, item.gain)
+        (item.backend, item.strategy): bandit.ArmStats(item.calls, item.cost, item.promotions, item.gain)
         for item in records
     }
     return bandit.draw(accounts, arms, rng)

@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from service.emitters.llm.faults import Fault, Unusable
-from service.emitters.llm.fences import Fence
+from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
+from service.emitters.llm.fences import FencedBlock
 from service.operators.sources import parse, walk
 
 PARAMETERS, VALUES = 8, 32
@@ -18,7 +18,7 @@ Number = bool | int | float
 
 
 @dataclass(frozen=True)
-class Template:
+class ParameterTemplate:
     """Values to try, by name of a module-level constant."""
 
     parameters: Mapping[str, tuple[Number, ...]]
@@ -29,7 +29,7 @@ class Template:
         return math.prod(len(values) for values in self.parameters.values())
 
 
-def read_template(blocks: Sequence[Fence]) -> Template | None:
+def read_template(blocks: Sequence[FencedBlock]) -> ParameterTemplate | None:
     """The template of an answer: its one JSON block with `parameters`; None if there is none.
 
     Raises:
@@ -39,17 +39,19 @@ def read_template(blocks: Sequence[Fence]) -> Template | None:
     if not found:
         return None
     if len(found) > 1:
-        raise Unusable(Fault.BAD_TEMPLATE, f"{len(found)} JSON blocks name parameters; one is allowed")
+        raise UnusableAnswer(AnswerFault.BAD_TEMPLATE, f"{len(found)} JSON blocks name parameters; one is allowed")
     given = found[0]
     if not isinstance(given, dict) or not 1 <= len(given) <= PARAMETERS:
-        raise Unusable(Fault.BAD_TEMPLATE, f"'parameters' must map 1 to {PARAMETERS} names to lists of values")
+        raise UnusableAnswer(
+            AnswerFault.BAD_TEMPLATE, f"'parameters' must map 1 to {PARAMETERS} names to lists of values"
+        )
     for name, values in given.items():
         if not isinstance(values, list) or not 1 <= len(values) <= VALUES or not all(map(_is_number, values)):
-            raise Unusable(Fault.BAD_TEMPLATE, f"'{name[:64]}' needs 1 to {VALUES} finite numbers to try")
-    return Template({name: tuple(dict.fromkeys(values)) for name, values in given.items()})
+            raise UnusableAnswer(AnswerFault.BAD_TEMPLATE, f"'{name[:64]}' needs 1 to {VALUES} finite numbers to try")
+    return ParameterTemplate({name: tuple(dict.fromkeys(values)) for name, values in given.items()})
 
 
-def fan_out(source: str, template: Template, most: int, rng: random.Random) -> list[tuple[str, str]]:
+def fan_out(source: str, template: ParameterTemplate, most: int, rng: random.Random) -> list[tuple[str, str]]:
     """Up to `most` candidates of a template, the file as it is first; each with what was chosen, in words.
 
     Raises:
@@ -90,7 +92,9 @@ def _place(source: str, name: str) -> ast.expr:
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) for node in walk(module)
     )
     if len(values) != 1 or stores != 1 or not _is_literal(values[0]):
-        raise Unusable(Fault.BAD_TEMPLATE, f"'{name[:64]}' is not a number that the module assigns once, at its top")
+        raise UnusableAnswer(
+            AnswerFault.BAD_TEMPLATE, f"'{name[:64]}' is not a number that the module assigns once, at its top"
+        )
     return values[0]
 
 
@@ -99,7 +103,7 @@ def _is_literal(node: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, bool | int | float)
 
 
-def _combination(template: Template, number: int) -> dict[str, Number]:
+def _combination(template: ParameterTemplate, number: int) -> dict[str, Number]:
     """Combination `number` of all, the last parameter changing fastest."""
     chosen: dict[str, Number] = {}
     for name, values in reversed(list(template.parameters.items())):

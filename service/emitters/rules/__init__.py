@@ -14,7 +14,7 @@ every rule of the table over the catalogue's seeds). Look for what you need in t
 
 from typing import Any
 
-from service.emitters.rules.backward import Backward
+from service.emitters.rules.backward import ReverseOrder
 from service.emitters.rules.base import Rule
 from service.emitters.rules.block_pointers import BlockPointers
 from service.emitters.rules.cache_hint import CacheHint
@@ -29,7 +29,7 @@ from service.emitters.rules.hoist_load import HoistLoad
 from service.emitters.rules.limit_registers import LimitRegisters
 from service.emitters.rules.load_order import LoadOrder
 from service.emitters.rules.online_sum import OnlineSum
-from service.emitters.rules.persistent import Persistent
+from service.emitters.rules.persistent import MakePersistent
 from service.emitters.rules.pipeline_loop import PipelineLoop
 from service.emitters.rules.pipeline_pieces import PipelinePieces
 from service.emitters.rules.reciprocal import Reciprocal
@@ -49,7 +49,7 @@ RULES: dict[str, Rule[Any]] = {
         WholeRow(),
         OnlineSum(),
         RowsTile(),
-        Persistent(),
+        MakePersistent(),
         RunOfPieces(),
         HoistLoad(),
         EvenMask(),
@@ -58,7 +58,7 @@ RULES: dict[str, Rule[Any]] = {
         LoadOrder(),
         PipelineLoop(),
         Contiguity(),
-        Backward(),
+        ReverseOrder(),
         FlatGrid(),
         GroupPrograms(),
         Exp2(),

@@ -7,29 +7,29 @@ from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.boxes import Box, boxes
-from service.emitters.rules.kernels import Kernel, kernels
+from service.emitters.rules.kernels import RewritableKernel, kernels
 from service.emitters.rules.patterns import expression, replace
 
 
 @dataclass(frozen=True)
-class Boxed:
+class BoxedLoad:
     """A load of a kernel."""
 
-    kernel: Kernel
+    kernel: RewritableKernel
     box: Box
 
 
-class BlockPointers(Rule[Boxed]):
+class BlockPointers(Rule[BoxedLoad]):
     """One address in place of one an element: fewer registers, and bounds that the compiler understands."""
 
     name = "block_pointers"
     meaning = "load a box of a matrix through a block pointer"
 
-    def sites(self, module: ast.Module) -> Iterable[Boxed]:
+    def sites(self, module: ast.Module) -> Iterable[BoxedLoad]:
         """Loads of boxes."""
-        return (Boxed(kernel, box) for kernel in kernels(module) for box in boxes(kernel))
+        return (BoxedLoad(kernel, box) for kernel in kernels(module) for box in boxes(kernel))
 
-    def change(self, site: Boxed, rng: random.Random) -> None:
+    def change(self, site: BoxedLoad, rng: random.Random) -> None:
         """Write the load anew."""
         box = site.box
         shape, offsets, block = (f"({', '.join(pair)})" for pair in (box.shape, box.offsets, box.block))

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.emitters.rules.kernels import Kernel
+from service.emitters.rules.kernels import RewritableKernel
 from service.emitters.rules.patterns import flat, is_call, operand, text
 from service.operators.sources import walk
 
@@ -30,7 +30,7 @@ class Box:
     block: tuple[str, str]
 
 
-def boxes(kernel: Kernel) -> Iterator[Box]:
+def boxes(kernel: RewritableKernel) -> Iterator[Box]:
     """The loads of a kernel that surely are boxes."""
     lines = [line for line in flat(kernel.function.body) if isinstance(line, ast.Assign)]
     names = [line.targets[0].id if isinstance(line.targets[0], ast.Name) else "" for line in lines]
@@ -91,6 +91,6 @@ def _ends(mask: ast.expr, rows: str, cols: str) -> tuple[str, str] | None:
     return None
 
 
-def is_plain(box: Box, kernel: Kernel) -> bool:
+def is_plain(box: Box, kernel: RewritableKernel) -> bool:
     """Whether a box' matrix starts where a parameter points, and its stride is a parameter."""
     return box.base in kernel.parameters and box.stride in kernel.parameters

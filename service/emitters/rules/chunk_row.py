@@ -9,7 +9,7 @@ from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import REDUCTIONS, infer
 from service.emitters.rules.kernels import is_private
 from service.emitters.rules.patterns import calls, expression, reads, replace, statements, text, unused
-from service.emitters.rules.rows import Row, fixed_lines, rows
+from service.emitters.rules.rows import RowTile, fixed_lines, rows
 from service.emitters.rules.straight import assign, needed, target
 from service.operators.sources import launches
 
@@ -17,13 +17,13 @@ CHUNKS = (1024, 2048, 4096)
 """Elements a chunk to start from; `tune` varies the number."""
 
 
-class ChunkRow(Rule[Row]):
+class ChunkRow(Rule[RowTile]):
     """Any row length with few registers, at the price of reading the row once for each step that needs all of it."""
 
     name = "chunk_row"
     meaning = "go over a row in chunks"
 
-    def sites(self, module: ast.Module) -> Iterable[Row]:
+    def sites(self, module: ast.Module) -> Iterable[RowTile]:
         """Rows in one tile whose extent is passed for them alone."""
         found = launches(module)
         return (
@@ -32,7 +32,7 @@ class ChunkRow(Rule[Row]):
             if all(is_private(item, row.kernel.argument(item, row.block), found) for item in row.kernel.launches)
         )
 
-    def change(self, site: Row, rng: random.Random) -> None:
+    def change(self, site: RowTile, rng: random.Random) -> None:
         """Split the lines into sweeps, each up to the next fold of the row."""
         chunk = rng.choice(CHUNKS)
         site.body[:] = [*fixed_lines(site.body), *_chunked(site)]
@@ -42,7 +42,7 @@ class ChunkRow(Rule[Row]):
                 site.kernel.set_argument(launch, site.block, f"min({text(value)}, {chunk})")
 
 
-def _chunked(row: Row) -> list[ast.stmt]:
+def _chunked(row: RowTile) -> list[ast.stmt]:
     phases = _phases(row)
     result: list[ast.stmt] = []
     for phase in range(max(phases) + 1):
@@ -54,7 +54,7 @@ def _chunked(row: Row) -> list[ast.stmt]:
     return result
 
 
-def _phases(row: Row) -> list[int]:
+def _phases(row: RowTile) -> list[int]:
     """For each line, how many sweeps must have ended before it can run. Stores keep their order."""
     level: dict[str, int] = {}
     last_store, result = 0, []
@@ -67,7 +67,7 @@ def _phases(row: Row) -> list[int]:
     return result
 
 
-def _swept(row: Row, roots: list[ast.stmt]) -> list[ast.stmt]:
+def _swept(row: RowTile, roots: list[ast.stmt]) -> list[ast.stmt]:
     """One sweep: what the roots need, computed again for each chunk, and the folds taken over all chunks."""
     function = row.kernel.function
     start = unused("start", function)
@@ -87,7 +87,7 @@ def _swept(row: Row, roots: list[ast.stmt]) -> list[ast.stmt]:
     return [*before, loop, *after]
 
 
-def _accumulated(row: Row, fold: ast.stmt) -> tuple[ast.stmt, ast.stmt, ast.stmt]:
+def _accumulated(row: RowTile, fold: ast.stmt) -> tuple[ast.stmt, ast.stmt, ast.stmt]:
     """A fold of the row as a start before the sweep, a step in it, and a fold of one chunk after it."""
     assert isinstance(fold, ast.Assign) and isinstance(fold.value, ast.Call)
     call = deepcopy(fold.value)

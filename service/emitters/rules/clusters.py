@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import in_clusters
 from service.emitters.rules.patterns import calls
-from service.operators.sources import Launch, decorators, dotted, jit_functions, launches, walk
+from service.operators.sources import LaunchSite, decorators, dotted, jit_functions, launches, walk
 
 CTAS = (2, 4)
 """Thread blocks a program: what fits beside each other on most clusters of sm_90."""
@@ -25,19 +25,19 @@ REPEATING = ("loop_unroll_factor", "warp_specialize")
 """Wishes of a loop that do the same."""
 
 
-class Clusters(Rule[Launch]):
+class Clusters(Rule[LaunchSite]):
     """A tile that is too large for one multiprocessor may be shared by two, which read its operands once."""
 
     name = "clusters"
     meaning = "let a cluster of thread blocks work on one tile"
 
-    def sites(self, module: ast.Module) -> Iterable[Launch]:
+    def sites(self, module: ast.Module) -> Iterable[LaunchSite]:
         """Launches of kernels that are one matrix product, are not autotuned and do not ask for clusters yet."""
         done, devices = in_clusters(module), jit_functions(module).keys()
         found = (item for item in launches(module) if item.kernel not in done and len(decorators(item.kernel)) == 1)
         return (item for item in found if _is_one_product(item.kernel, CROSSING | devices))
 
-    def change(self, site: Launch, rng: random.Random) -> None:
+    def change(self, site: LaunchSite, rng: random.Random) -> None:
         """Pass the option."""
         site.call.keywords.append(ast.keyword("num_ctas", ast.Constant(rng.choice(CTAS))))
 

@@ -13,7 +13,7 @@ from service.operators.sources import jit_functions, walk
 
 
 @dataclass(frozen=True)
-class Offsets:
+class TileOffsets:
     """A sum `start + tl.arange(0, width)` of a kernel, whose start is a multiple of the width."""
 
     function: ast.FunctionDef
@@ -21,30 +21,30 @@ class Offsets:
     width: str
 
 
-class Contiguity(Rule[Offsets]):
+class Contiguity(Rule[TileOffsets]):
     """What the compiler cannot prove about offsets, it must load in small pieces."""
 
     name = "contiguity"
     meaning = "tell the compiler that a tile's offsets are aligned neighbours"
 
-    def sites(self, module: ast.Module) -> Iterable[Offsets]:
+    def sites(self, module: ast.Module) -> Iterable[TileOffsets]:
         """Sums of a range and the variable of a sweep, or a product with the range's width."""
         return (site for function in jit_functions(module).values() for site in _offsets(function))
 
-    def change(self, site: Offsets, rng: random.Random) -> None:
+    def change(self, site: TileOffsets, rng: random.Random) -> None:
         """Wrap the sum in the hints."""
         hint = f"tl.max_contiguous(tl.multiple_of({text(site.sum)}, {site.width}), {site.width})"
         replace(site.function, site.sum, expression(hint))
 
 
-def _offsets(function: ast.FunctionDef) -> Iterator[Offsets]:
+def _offsets(function: ast.FunctionDef) -> Iterator[TileOffsets]:
     starts = {(found.variable, found.step) for line in flat(function.body) if (found := sweep(line))}
     hinted = [call.args[0] for call in calls(function, *HINTS)]
     sums = (node for node in walk(function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add))
     for node in sums:
         width = text(node.right.args[1]) if is_call(node.right, "tl.arange") else ""
         if width and node not in hinted and ((text(node.left), width) in starts or _is_multiple(node.left, width)):
-            yield Offsets(function, node, width)
+            yield TileOffsets(function, node, width)
 
 
 def _is_multiple(node: ast.expr, width: str) -> bool:

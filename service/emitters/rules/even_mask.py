@@ -9,35 +9,35 @@ from typing import Self
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import HINTS
-from service.emitters.rules.kernels import Kernel, is_settled, kernels
+from service.emitters.rules.kernels import RewritableKernel, is_settled, kernels
 from service.emitters.rules.loops import sweep
 from service.emitters.rules.patterns import expression, flat, is_call, receiver, replace, text
-from service.emitters.rules.programs import BACKWARD, FORWARD, Programs, programs
+from service.emitters.rules.programs import BACKWARD, FORWARD, ProgramMapping, programs
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import Launch, walk
+from service.operators.sources import LaunchSite, walk
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedMask:
     """Comparisons `position < extent` of a kernel that all hold if the parameter `block` divides the extent."""
 
-    kernel: Kernel
+    kernel: RewritableKernel
     comparisons: tuple[ast.Compare, ...]
     extent: str
     block: str
 
 
-class EvenMask(Rule[Bounded]):
+class EvenMask(Rule[BoundedMask]):
     """A mask costs a comparison an element. Whether it may go is decided at each launch, and compiled in."""
 
     name = "even_mask"
     meaning = "compile masks away where the tile divides the axis"
 
-    def sites(self, module: ast.Module) -> Iterable[Bounded]:
+    def sites(self, module: ast.Module) -> Iterable[BoundedMask]:
         """Bounds on positions that start at multiples of the tile and end with the axis."""
         return (site for kernel in kernels(module) for site in _bounded(kernel))
 
-    def change(self, site: Bounded, rng: random.Random) -> None:
+    def change(self, site: BoundedMask, rng: random.Random) -> None:
         """Add a flag to the kernel, and let it satisfy the comparisons."""
         tie_tiles(site.kernel)
         names = {launch: site.kernel.name_argument(launch, site.block) for launch in site.kernel.launches}
@@ -50,7 +50,7 @@ class EvenMask(Rule[Bounded]):
             replace(site.kernel.function, comparison, expression(f"({text(comparison)}) | {flag}"))
 
 
-def _bounded(kernel: Kernel) -> Iterator[Bounded]:
+def _bounded(kernel: RewritableKernel) -> Iterator[BoundedMask]:
     view, found = _View.of(kernel), defaultdict(list)
     unions = [node for node in walk(kernel.function) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)]
     flagged = {id(node.left) for node in unions}
@@ -60,20 +60,20 @@ def _bounded(kernel: Kernel) -> Iterator[Bounded]:
                 block = _block(left, extent, view) if extent in kernel.parameters else ""
                 if block:
                     found[extent, block].append(node)
-    return (Bounded(kernel, tuple(nodes), *key) for key, nodes in found.items())
+    return (BoundedMask(kernel, tuple(nodes), *key) for key, nodes in found.items())
 
 
 @dataclass(frozen=True)
 class _View:
     """What positions are looked up in: names that are assigned one thing only, sweeps, and the way to a piece."""
 
-    kernel: Kernel
+    kernel: RewritableKernel
     values: Mapping[str, ast.expr]
     sweeps: Set[tuple[str, str, str]]
-    programs: Programs | None
+    programs: ProgramMapping | None
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Self:
+    def of(cls, kernel: RewritableKernel) -> Self:
         lines = list(flat(kernel.function.body))
         assigned = [line for line in lines if isinstance(line, ast.Assign)]
         codes = defaultdict(set)
@@ -128,7 +128,7 @@ def _is_dealt(start: ast.expr, extent: str, block: str, view: _View) -> bool:
     return False
 
 
-def _axis(number: str, found: Programs) -> int | None:
+def _axis(number: str, found: ProgramMapping) -> int | None:
     """The axis of the grid along which an expression counts the pieces."""
     if found.loop:
         numbers = [text(line.value) for line in found.body if isinstance(line, ast.Assign) and FORWARD in text(line)]
@@ -136,7 +136,7 @@ def _axis(number: str, found: Programs) -> int | None:
     return {FORWARD: 0, BACKWARD: 0, "tl.program_id(1)": 1}.get(number)
 
 
-def _is_exact(pieces: str, extent: str, block: str, kernel: Kernel, launch: Launch) -> bool:
+def _is_exact(pieces: str, extent: str, block: str, kernel: RewritableKernel, launch: LaunchSite) -> bool:
     """Whether a launch makes as many pieces as tiles cover the axis, and no more."""
     length, argument = kernel.argument(launch, extent), kernel.argument(launch, block)
     codes = (text(argument), text(kernel.value(launch, block)))

@@ -49,19 +49,19 @@ SCALARS = ("tl.program_id", "tl.num_programs", "float", "int")
 
 
 @dataclass(frozen=True)
-class Value:
+class InferredValue:
     """What is known of a value. `dtype` is `number` for a Python number, which takes the dtype of its partner."""
 
     shape: tuple[str, ...] = ()
     dtype: Literal["number", "float32", "other"] = "other"
 
 
-Known = Mapping[str, Value | None]
+Known = Mapping[str, InferredValue | None]
 
 
-def facts(parameters: Iterable[str], lines: Iterable[ast.stmt]) -> dict[str, Value | None]:
+def facts(parameters: Iterable[str], lines: Iterable[ast.stmt]) -> dict[str, InferredValue | None]:
     """What is known of each name in a kernel's lines. A name that is assigned different things is not known."""
-    known: dict[str, Value | None] = {name: Value() for name in parameters}
+    known: dict[str, InferredValue | None] = {name: InferredValue() for name in parameters}
     pairs = [pair for line in lines for pair in _bindings(line)]
     assigned = {name for name, _ in pairs}
     for _ in range(MAX_PASSES):
@@ -77,7 +77,7 @@ def facts(parameters: Iterable[str], lines: Iterable[ast.stmt]) -> dict[str, Val
     return dict.fromkeys(assigned) | known
 
 
-def facts_of(function: ast.FunctionDef) -> dict[str, Value | None]:
+def facts_of(function: ast.FunctionDef) -> dict[str, InferredValue | None]:
     """What is known of each name of a kernel."""
     return facts((item.arg for item in function.args.args), flat(function.body))
 
@@ -89,22 +89,22 @@ def operands_known(line: ast.stmt, known: Known) -> bool:
     return all(isinstance(item, ast.Constant) or infer(item, known) for item in operands)
 
 
-def infer(node: ast.expr, known: Known) -> Value | None:
+def infer(node: ast.expr, known: Known) -> InferredValue | None:
     """What is known of an expression."""
     match node:
         case ast.Constant(value=int() | float()):
-            return Value(dtype="number")
+            return InferredValue(dtype="number")
         case ast.Name(id=name):
-            return known.get(name, Value())
+            return known.get(name, InferredValue())
         case ast.Attribute():
-            return Value() if node.attr in ("dtype", "element_ty") or dotted(node).startswith("tl.") else None
+            return InferredValue() if node.attr in ("dtype", "element_ty") or dotted(node).startswith("tl.") else None
         case ast.UnaryOp(operand=inner):
             return infer(inner, known)
         case ast.BinOp(left=left, right=right):
             return _combine([infer(left, known), infer(right, known)])
         case ast.Compare(left=left, comparators=others):
             found = _combine([infer(item, known) for item in (left, *others)])
-            return found and Value(found.shape)
+            return found and InferredValue(found.shape)
         case ast.Subscript():
             return _expanded(node, infer(node.value, known))
         case ast.Call():
@@ -136,7 +136,7 @@ def _bindings(statement: ast.stmt) -> list[tuple[str, ast.expr | None]]:
     return []
 
 
-def _join(first: Value | None, second: Value | None) -> Value | None:
+def _join(first: InferredValue | None, second: InferredValue | None) -> InferredValue | None:
     if first is None or second is None or first.shape != second.shape:
         return None
     if "number" in (first.dtype, second.dtype):
@@ -144,7 +144,7 @@ def _join(first: Value | None, second: Value | None) -> Value | None:
     return first if first == second else None
 
 
-def _combine(values: list[Value | None]) -> Value | None:
+def _combine(values: list[InferredValue | None]) -> InferredValue | None:
     """What an element-by-element operation on these makes."""
     shape: tuple[str, ...] | None = ()
     for value in values:
@@ -152,10 +152,10 @@ def _combine(values: list[Value | None]) -> Value | None:
     if shape is None:
         return None
     dtypes = {value.dtype for value in values if value is not None}
-    return Value(shape, "float32" if "float32" in dtypes else "number" if dtypes == {"number"} else "other")
+    return InferredValue(shape, "float32" if "float32" in dtypes else "number" if dtypes == {"number"} else "other")
 
 
-def _expanded(node: ast.Subscript, value: Value | None) -> Value | None:
+def _expanded(node: ast.Subscript, value: InferredValue | None) -> InferredValue | None:
     if value is None or len(value.shape) != 1:
         return None
     match text(node.slice):
@@ -166,10 +166,10 @@ def _expanded(node: ast.Subscript, value: Value | None) -> Value | None:
     return None
 
 
-def _called(call: ast.Call, known: Known) -> Value | None:
+def _called(call: ast.Call, known: Known) -> InferredValue | None:
     function = dotted(call.func)
     if function in SCALARS:
-        return Value(dtype="number" if function == "float" else "other")
+        return InferredValue(dtype="number" if function == "float" else "other")
     if function in TILES:
         return _made(call, function)
     if is_call(call, ".to"):
@@ -181,7 +181,7 @@ def _called(call: ast.Call, known: Known) -> Value | None:
     first = infer(call.args[0], known)
     match function:
         case "tl.load":
-            return first and Value(first.shape)
+            return first and InferredValue(first.shape)
         case "tl.cast":
             return _cast(first, operand(call, 1, "dtype"))
         case "tl.sum" | "tl.max" | "tl.min":
@@ -189,22 +189,22 @@ def _called(call: ast.Call, known: Known) -> Value | None:
     return first if function in HINTS else None
 
 
-def _cast(value: Value | None, dtype: ast.expr | None) -> Value | None:
-    return value and Value(value.shape, "float32" if dtype and text(dtype) == "tl.float32" else "other")
+def _cast(value: InferredValue | None, dtype: ast.expr | None) -> InferredValue | None:
+    return value and InferredValue(value.shape, "float32" if dtype and text(dtype) == "tl.float32" else "other")
 
 
-def _made(call: ast.Call, function: str) -> Value | None:
+def _made(call: ast.Call, function: str) -> InferredValue | None:
     """What `tl.arange(0, BLOCK)`, `tl.zeros(shape, dtype)` and `tl.full(shape, value, dtype)` make."""
     if function == "tl.arange":
-        return Value((text(call.args[1]),)) if len(call.args) == 2 and text(call.args[0]) == "0" else None
+        return InferredValue((text(call.args[1]),)) if len(call.args) == 2 and text(call.args[0]) == "0" else None
     shape = operand(call, 0, "shape")
     if not isinstance(shape, ast.List | ast.Tuple):
         return None
     dtype = operand(call, 1 if function == "tl.zeros" else 2, "dtype")
-    return _cast(Value(tuple(text(extent) for extent in shape.elts)), dtype)
+    return _cast(InferredValue(tuple(text(extent) for extent in shape.elts)), dtype)
 
 
-def _reduced(call: ast.Call, value: Value | None) -> Value | None:
+def _reduced(call: ast.Call, value: InferredValue | None) -> InferredValue | None:
     """What folding one axis leaves; without an axis, all are folded."""
     axis, keep = operand(call, 1, "axis"), operand(call, 99, "keep_dims")
     options = {item.arg for item in call.keywords}

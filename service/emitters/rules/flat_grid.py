@@ -5,24 +5,24 @@ import random
 from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
-from service.emitters.rules.kernels import Kernel, grid, kernels, set_grid
+from service.emitters.rules.kernels import RewritableKernel, grid, kernels, set_grid
 from service.emitters.rules.patterns import calls, expression, replace, text
 from service.emitters.rules.tiles import tie_tiles
 
 PROGRAM = "tl.program_id(0)"
 
 
-class FlatGrid(Rule[Kernel]):
+class FlatGrid(Rule[RewritableKernel]):
     """By itself it changes little; it opens a two-axis kernel to the rules that deal out the work."""
 
     name = "flat_grid"
     meaning = "number the programs of a two-axis grid along one axis"
 
-    def sites(self, module: ast.Module) -> Iterable[Kernel]:
+    def sites(self, module: ast.Module) -> Iterable[RewritableKernel]:
         """Kernels with a two-axis grid."""
         return (site for site in kernels(module) if all(len(grid(launch) or []) == 2 for launch in site.launches))
 
-    def change(self, site: Kernel, rng: random.Random) -> None:
+    def change(self, site: RewritableKernel, rng: random.Random) -> None:
         """Compute the two numbers from one, in the order in which the device counts: axis 0 runs fastest."""
         tie_tiles(site)
         extents = {launch: [text(extent) for extent in grid(launch) or []] for launch in site.launches}

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
-from service.emitters.rules.kernels import Kernel, grid, kernels
+from service.emitters.rules.kernels import RewritableKernel, grid, kernels
 from service.emitters.rules.patterns import calls, expression, replace, statements, text, unused
 
 ASKED = ("tl.program_id(0)", "tl.program_id(1)")
@@ -13,13 +13,13 @@ GROUPS = (4, 8, 16)
 """Tiles a group to start from; `tune` varies the number."""
 
 
-class GroupPrograms(Rule[Kernel]):
+class GroupPrograms(Rule[RewritableKernel]):
     """Tiles of one band of the result share operands in the L2 cache."""
 
     name = "group_programs"
     meaning = "visit the tiles of a two-axis grid in groups"
 
-    def sites(self, module: ast.Module) -> Iterable[Kernel]:
+    def sites(self, module: ast.Module) -> Iterable[RewritableKernel]:
         """Kernels with a two-axis grid that ask for both axes and for nothing else about the grid."""
         return (
             kernel
@@ -29,7 +29,7 @@ class GroupPrograms(Rule[Kernel]):
             and not calls(kernel.function, "tl.num_programs", "tl.swizzle2d")
         )
 
-    def change(self, site: Kernel, rng: random.Random) -> None:
+    def change(self, site: RewritableKernel, rng: random.Random) -> None:
         """Permute the two numbers at the top of the kernel."""
         size = rng.choice(GROUPS)
         group = site.add_parameter("GROUP", lambda launch: str(size), constexpr=True)

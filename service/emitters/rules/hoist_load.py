@@ -12,7 +12,7 @@ from service.emitters.rules.programs import programs
 
 
 @dataclass(frozen=True)
-class Shared:
+class LoopInvariant:
     """A loop over pieces, and those of its lines that do the same in every turn."""
 
     body: list[ast.stmt]
@@ -20,21 +20,21 @@ class Shared:
     lines: tuple[ast.stmt, ...]
 
 
-class HoistLoad(Rule[Shared]):
+class HoistLoad(Rule[LoopInvariant]):
     """Weights do not change from row to row: a persistent program can keep them in registers."""
 
     name = "hoist_load"
     meaning = "load what all pieces share before the loop over pieces"
 
-    def sites(self, module: ast.Module) -> Iterable[Shared]:
+    def sites(self, module: ast.Module) -> Iterable[LoopInvariant]:
         """Loops over pieces with loads that do not depend on the piece."""
         for kernel in kernels(module):
             found = programs(kernel)
             if found and found.loop and writes_apart(kernel) and (lines := _shared(found.loop)):
                 body = next(body for body in bodies(kernel.function) if found.loop in body)
-                yield Shared(body, found.loop, tuple(lines))
+                yield LoopInvariant(body, found.loop, tuple(lines))
 
-    def change(self, site: Shared, rng: random.Random) -> None:
+    def change(self, site: LoopInvariant, rng: random.Random) -> None:
         """Move the lines in front of the loop, which every program enters."""
         site.loop.body = [line for line in site.loop.body if line not in site.lines]
         place = site.body.index(site.loop)

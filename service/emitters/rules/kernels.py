@@ -15,7 +15,7 @@ from service.emitters.rules.patterns import (
     text,
     unused,
 )
-from service.operators.sources import LAUNCH_OPTIONS, Launch, decorators, dotted, jit_functions, launches, walk
+from service.operators.sources import LAUNCH_OPTIONS, LaunchSite, decorators, dotted, jit_functions, launches, walk
 
 ALLOCATIONS = ("torch.empty", "torch.empty_like", "torch.zeros", "torch.zeros_like", "torch.full", "torch.full_like")
 """Host calls that return memory which no input shares."""
@@ -28,12 +28,12 @@ MAX_LAUNCHES = 16
 
 
 @dataclass(frozen=True)
-class Kernel:
+class RewritableKernel:
     """A jit function, and every use of it in the module: plain launches whose arguments are known one by one."""
 
     module: ast.Module
     function: ast.FunctionDef
-    launches: tuple[Launch, ...]
+    launches: tuple[LaunchSite, ...]
 
     @property
     def parameters(self) -> list[str]:
@@ -45,19 +45,19 @@ class Kernel:
         """Parameters that are known when the kernel is compiled."""
         return {item.arg for item in self.function.args.args if item.annotation and is_constexpr(item.annotation)}
 
-    def argument(self, launch: Launch, parameter: str) -> ast.expr:
+    def argument(self, launch: LaunchSite, parameter: str) -> ast.expr:
         """What a launch passes for a parameter."""
         if (place := self.parameters.index(parameter)) < len(launch.call.args):
             return launch.call.args[place]
         return launch.keywords[parameter].value
 
-    def value(self, launch: Launch, parameter: str) -> ast.expr:
+    def value(self, launch: LaunchSite, parameter: str) -> ast.expr:
         """What a launch passes for a parameter; the value of a host variable where that was assigned once."""
         argument = self.argument(launch, parameter)
         assignment = assigned_once(launch.host, text(argument))
         return assignment.value if assignment else argument
 
-    def add_parameter(self, wish: str, argument: Callable[[Launch], str], *, constexpr: bool = False) -> str:
+    def add_parameter(self, wish: str, argument: Callable[[LaunchSite], str], *, constexpr: bool = False) -> str:
         """Give the kernel one more parameter, passed by keyword at every launch. Returns its name."""
         name = unused(wish, self.function)
         annotation = expression("tl.constexpr") if constexpr else None
@@ -69,13 +69,13 @@ class Kernel:
             launch.call.keywords = [*others, added, *options]
         return name
 
-    def set_argument(self, launch: Launch, parameter: str, code: str) -> None:
+    def set_argument(self, launch: LaunchSite, parameter: str, code: str) -> None:
         """Make a launch pass something else, through the host variable that carries it if there is one."""
         argument = self.argument(launch, parameter)
         assignment = assigned_once(launch.host, text(argument))
         replace(assignment or launch.call, assignment.value if assignment else argument, expression(code))
 
-    def name_argument(self, launch: Launch, parameter: str) -> str:
+    def name_argument(self, launch: LaunchSite, parameter: str) -> str:
         """Make sure that a launch passes a host variable for a parameter. Returns the variable's name."""
         argument = self.argument(launch, parameter)
         if isinstance(argument, ast.Name):
@@ -90,13 +90,13 @@ class Kernel:
         return [name for name in self.parameters if name in found]
 
 
-def kernels(module: ast.Module) -> Iterator[Kernel]:
+def kernels(module: ast.Module) -> Iterator[RewritableKernel]:
     """Kernels whose every use is understood."""
     if not _has_imports(module):
         return
     found = launches(module)
     for name, function in jit_functions(module).items():
-        kernel = Kernel(module, function, tuple(item for item in found if item.kernel is function))
+        kernel = RewritableKernel(module, function, tuple(item for item in found if item.kernel is function))
         nodes = list(walk(module))
         uses = sum(isinstance(node, ast.Name) and node.id == name for node in nodes)
         uses += sum(isinstance(node, ast.FunctionDef) and node.name == name for node in nodes) - 1
@@ -109,7 +109,7 @@ def in_clusters(module: ast.Module) -> list[ast.FunctionDef]:
     return [item.kernel for item in launches(module) if "num_ctas" in item.keywords]
 
 
-def grid(launch: Launch) -> list[ast.expr] | None:
+def grid(launch: LaunchSite) -> list[ast.expr] | None:
     """Numbers of programs along each axis of a launch, or None where the grid is not written as a tuple.
 
     A grid in a host variable or in a lambda is looked through; `meta["BLOCK"]` becomes what the launch passes.
@@ -127,7 +127,7 @@ def grid(launch: Launch) -> list[ast.expr] | None:
     return known if len(known) == len(extents) else None
 
 
-def set_grid(launch: Launch, extents: Sequence[str]) -> None:
+def set_grid(launch: LaunchSite, extents: Sequence[str]) -> None:
     """Write the grid of a launch in place; a host variable that carried it goes if nothing else reads it."""
     carrier = text(launch.subscript.slice)
     launch.subscript.slice = expression(f"({', '.join(extents)},)")
@@ -136,7 +136,7 @@ def set_grid(launch: Launch, extents: Sequence[str]) -> None:
         next(body for body in bodies(launch.host) if assignment in body).remove(assignment)
 
 
-def introduce(launch: Launch, wish: str, code: str) -> str:
+def introduce(launch: LaunchSite, wish: str, code: str) -> str:
     """Assign a new host variable just before a launch. Returns its name."""
     name = unused(wish, launch.host)
     body = [item for item in bodies(launch.host) if any(_holds(statement, launch.call) for statement in item)][-1]
@@ -145,7 +145,7 @@ def introduce(launch: Launch, wish: str, code: str) -> str:
     return name
 
 
-def declare(launch: Launch, wish: str, number: int) -> str:
+def declare(launch: LaunchSite, wish: str, number: int) -> str:
     """Assign a number to a new host variable at the top of a launch's host, where `tune` finds it. Returns its name."""
     name = unused(wish, launch.host)
     launch.host.body[0:0] = statements(f"{name} = {number}")
@@ -168,7 +168,7 @@ def is_settled(host: ast.FunctionDef, node: ast.expr) -> bool:
     return all(bound.count(name) <= 1 for name in reads(node))
 
 
-def is_private(launch: Launch, argument: ast.expr, found: Sequence[Launch]) -> bool:
+def is_private(launch: LaunchSite, argument: ast.expr, found: Sequence[LaunchSite]) -> bool:
     """Whether changing what an argument stands for reaches no other launch."""
     return not isinstance(argument, ast.Name) or not any(
         argument.id in origins(other.host, other.call) for other in found if other.call is not launch.call
@@ -180,7 +180,7 @@ def is_constexpr(annotation: ast.expr) -> bool:
     return dotted(annotation) in ("tl.constexpr", "constexpr", "triton.language.constexpr")
 
 
-def writes_apart(kernel: Kernel) -> bool:
+def writes_apart(kernel: RewritableKernel) -> bool:
     """Whether every store goes to memory that the host just allocated and that the kernel never loads.
 
     Kernels with atomics or device functions of their own are not looked into.
@@ -194,7 +194,7 @@ def writes_apart(kernel: Kernel) -> bool:
     return all(_is_apart(kernel, launch, stored, loaded) for launch in kernel.launches)
 
 
-def _is_apart(kernel: Kernel, launch: Launch, stored: set[str | None], loaded: set[str | None]) -> bool:
+def _is_apart(kernel: RewritableKernel, launch: LaunchSite, stored: set[str | None], loaded: set[str | None]) -> bool:
     outputs = [text(kernel.argument(launch, name)) for name in stored if name]
     inputs = [origins(launch.host, kernel.argument(launch, name)) for name in loaded if name]
     allocated = [assigned_once(launch.host, name) for name in outputs]
@@ -207,7 +207,7 @@ def origins(host: ast.FunctionDef, node: ast.AST) -> set[str]:
     return feeding([item for item in walk(host) if isinstance(item, ast.Assign)], node)
 
 
-def _roots(kernel: Kernel, *accesses: str) -> set[str | None]:
+def _roots(kernel: RewritableKernel, *accesses: str) -> set[str | None]:
     """The parameters that the pointers of some accesses start from; None among them if one is not known."""
     values = {
         node.targets[0].id: node.value
@@ -217,7 +217,7 @@ def _roots(kernel: Kernel, *accesses: str) -> set[str | None]:
     return {_root(call.args[0], kernel, values) for call in calls(kernel.function, *accesses)}
 
 
-def _root(pointer: ast.expr, kernel: Kernel, values: Mapping[str, ast.expr]) -> str | None:
+def _root(pointer: ast.expr, kernel: RewritableKernel, values: Mapping[str, ast.expr]) -> str | None:
     seen: set[str] = set()
     while True:
         while isinstance(pointer, ast.BinOp):
@@ -229,7 +229,7 @@ def _root(pointer: ast.expr, kernel: Kernel, values: Mapping[str, ast.expr]) -> 
         pointer = values[name]
 
 
-def _without_meta(node: ast.expr, meta: str, launch: Launch) -> ast.expr | None:
+def _without_meta(node: ast.expr, meta: str, launch: LaunchSite) -> ast.expr | None:
     """A grid expression with `meta["BLOCK"]` replaced by what the launch passes; None if it reads anything else."""
     holder = ast.Tuple([expression(text(node))], ast.Load())
     for item in [item for item in walk(holder) if isinstance(item, ast.Subscript) and text(item.value) == meta]:
@@ -253,11 +253,11 @@ def _is_plain(function: ast.FunctionDef) -> bool:
     return decorators(function) == ["triton.jit"] and not any(extras)
 
 
-def _binds_all(kernel: Kernel) -> bool:
+def _binds_all(kernel: RewritableKernel) -> bool:
     return all(_binds(kernel, launch) for launch in kernel.launches)
 
 
-def _binds(kernel: Kernel, launch: Launch) -> bool:
+def _binds(kernel: RewritableKernel, launch: LaunchSite) -> bool:
     """Whether a launch passes every parameter once, openly, in the host's own scope."""
     call = launch.call
     given = kernel.parameters[: len(call.args)] + [name for name in launch.keywords if name not in LAUNCH_OPTIONS]

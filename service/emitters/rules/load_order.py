@@ -16,7 +16,7 @@ BUILTINS = ("range", "float", "int", "min", "max")
 
 
 @dataclass(frozen=True)
-class Movable:
+class MovableLine:
     """A line of a body that could as well be at another place of it."""
 
     body: list[ast.stmt]
@@ -24,19 +24,19 @@ class Movable:
     place: int
 
 
-class LoadOrder(Rule[Movable]):
+class LoadOrder(Rule[MovableLine]):
     """The compiler keeps loads where they are written."""
 
     name = "load_order"
     meaning = "do a load as early or as late as can be"
 
-    def sites(self, module: ast.Module) -> Iterable[Movable]:
+    def sites(self, module: ast.Module) -> Iterable[MovableLine]:
         """Lines that load, each with the earliest and the latest place that it may go to."""
         for function in jit_functions(module).values():
             for body in bodies(function):
                 yield from (site for line in body if _is_load(line) for site in _moves(body, line))
 
-    def change(self, site: Movable, rng: random.Random) -> None:
+    def change(self, site: MovableLine, rng: random.Random) -> None:
         """Move the line."""
         site.body.remove(site.line)
         site.body.insert(site.place, site.line)
@@ -46,13 +46,13 @@ def _is_load(line: ast.stmt) -> bool:
     return isinstance(line, ast.Assign) and len(calls(line, "tl.load")) == 1
 
 
-def _moves(body: list[ast.stmt], line: ast.stmt) -> Iterator[Movable]:
+def _moves(body: list[ast.stmt], line: ast.stmt) -> Iterator[MovableLine]:
     here = first = last = body.index(line)
     while first > max(0, here - FARTHEST) and _commute(line, body[first - 1]):
         first -= 1
     while last < min(len(body) - 1, here + FARTHEST) and _commute(line, body[last + 1]):
         last += 1
-    return (Movable(body, line, place) for place in (first, last) if place != here)
+    return (MovableLine(body, line, place) for place in (first, last) if place != here)
 
 
 def _commute(load: ast.stmt, other: ast.stmt) -> bool:

@@ -34,7 +34,7 @@ HOLE = "_hole_"
 
 
 @dataclass(frozen=True)
-class Folded:
+class SweepFold:
     """A line of a sweep that folds an expression of each element into a name.
 
     Attributes:
@@ -74,8 +74,8 @@ class TwoSweeps:
     function: ast.FunctionDef
     body: list[ast.stmt]
     loops: tuple[ast.For, ast.For]
-    peak: Folded
-    total: Folded
+    peak: SweepFold
+    total: SweepFold
     reference: str
     power: ast.expr
 
@@ -133,7 +133,7 @@ def _matched(function: ast.FunctionDef, body: list[ast.stmt], first: Sweep, seco
     return TwoSweeps(function, body, (first.loop, second.loop), peak, total, reference, power)
 
 
-def _folded(found: Sweep, function: str, before: list[ast.stmt]) -> Folded | None:
+def _folded(found: Sweep, function: str, before: list[ast.stmt]) -> SweepFold | None:
     """The fold of this kind in a sweep, if there is exactly one and it starts from nothing."""
     folds = [(line, fold) for line in found.loop.body if (fold := fold_of(line)) and fold.function == function]
     if len(folds) != 1 or not starts_empty(folds[0][1], before):
@@ -143,21 +143,21 @@ def _folded(found: Sweep, function: str, before: list[ast.stmt]) -> Folded | Non
     if is_call(fold.value, function):
         element, around = fold.value.args[0], deepcopy(fold.value)
         replace(around, around.args[0], expression(HOLE))
-    return Folded(line, start, fold.name, element, around) if start else None
+    return SweepFold(line, start, fold.name, element, around) if start else None
 
 
 def _is_quiet(lines: list[ast.stmt]) -> bool:
     return all(isinstance(line, ast.Assign | ast.AugAssign) for line in lines)
 
 
-def _is_disturbed(peak: Folded, first: Sweep, between: list[ast.stmt]) -> bool:
+def _is_disturbed(peak: SweepFold, first: Sweep, between: list[ast.stmt]) -> bool:
     """Whether anything but its own line writes the peak, or reads it before it is folded."""
     others = [line for line in [*first.loop.body, *between] if line is not peak.line]
     earlier = first.loop.body[: first.loop.body.index(peak.line)]
     return peak.name in writes(*others) | reads(*earlier)
 
 
-def _reference(peak: Folded, between: list[ast.stmt]) -> str:
+def _reference(peak: SweepFold, between: list[ast.stmt]) -> str:
     """The name of the peak of all elements: the fold's own, or that of its lanes folded after the sweep."""
     if not peak.is_lanes:
         return peak.name

@@ -7,28 +7,28 @@ from collections.abc import Iterable
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import kernels
 from service.emitters.rules.patterns import text
-from service.emitters.rules.programs import PERSISTENT, PROGRAM, PROGRAMS, Programs, share, shareable
-from service.operators.sources import Launch
+from service.emitters.rules.programs import PERSISTENT, PROGRAM, PROGRAMS, ProgramMapping, share, shareable
+from service.operators.sources import LaunchSite
 
 PROGRAMS_PER_SM = (1, 2, 4, 8)
 """Resident programs to start from; `tune` varies the number."""
 
 
-class Persistent(Rule[Programs]):
+class MakePersistent(Rule[ProgramMapping]):
     """Pays the start of a program once, and keeps what all pieces share."""
 
     name = "persistent"
     meaning = "launch a few programs a multiprocessor that stride over the work"
 
-    def sites(self, module: ast.Module) -> Iterable[Programs]:
+    def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
         """Kernels with one piece a program and a grid of one axis, given a tensor to ask for the device."""
         return (site for kernel in kernels(module) if (site := shareable(kernel)) and kernel.pointers())
 
-    def change(self, site: Programs, rng: random.Random) -> None:
+    def change(self, site: ProgramMapping, rng: random.Random) -> None:
         """Wrap the kernel's body in a strided loop."""
         resident = rng.choice(PROGRAMS_PER_SM)
 
-        def host_grid(launch: Launch, count: str) -> str:
+        def host_grid(launch: LaunchSite, count: str) -> str:
             tensor = text(site.kernel.argument(launch, site.kernel.pointers()[0]))
             sms = f"torch.cuda.get_device_properties({tensor}.device).multi_processor_count"
             return f"min({count}, {resident} * {sms})"

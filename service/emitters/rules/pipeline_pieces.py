@@ -7,23 +7,23 @@ from collections.abc import Iterable
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import kernels
 from service.emitters.rules.patterns import calls, expression, set_operand, text
-from service.emitters.rules.programs import Programs, programs
+from service.emitters.rules.programs import ProgramMapping, programs
 
 OPTIONS = {"num_stages": ("2", "3"), "flatten": ("True",)}
 """What to ask of the compiler: pieces in flight (two are a double buffer), or one loop out of two nested ones."""
 
 
-class PipelinePieces(Rule[Programs]):
+class PipelinePieces(Rule[ProgramMapping]):
     """A program that strides over rows waits for each row's loads, unless the next row's are under way already."""
 
     name = "pipeline_pieces"
     meaning = "ask the compiler to double-buffer a program's pieces, or to flatten their loop with the one inside"
 
-    def sites(self, module: ast.Module) -> Iterable[Programs]:
+    def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
         """Kernels whose programs have several pieces."""
         return (found for kernel in kernels(module) if (found := programs(kernel)) and found.loop)
 
-    def change(self, site: Programs, rng: random.Random) -> None:
+    def change(self, site: ProgramMapping, rng: random.Random) -> None:
         """Turn the loop over pieces into one with a wish."""
         assert site.loop is not None and isinstance(site.loop.iter, ast.Call)
         nested = any(isinstance(line, ast.For) for line in site.loop.body)

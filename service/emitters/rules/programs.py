@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.emitters.rules.kernels import Kernel, grid, introduce, is_constexpr, set_grid
+from service.emitters.rules.kernels import RewritableKernel, grid, introduce, is_constexpr, set_grid
 from service.emitters.rules.patterns import calls, expression, flat, replace, statements, text, unused
 from service.emitters.rules.tiles import tie_tiles
-from service.operators.sources import Launch, walk
+from service.operators.sources import LaunchSite, walk
 
 PROGRAM = "tl.program_id(0)"
 PROGRAMS = "tl.num_programs(0)"
@@ -29,7 +29,7 @@ _LOOPS = (
 
 
 @dataclass(frozen=True)
-class Programs:
+class ProgramMapping:
     """A kernel with one known way to find its piece.
 
     Attributes:
@@ -38,7 +38,7 @@ class Programs:
         count: The parameter that holds the number of pieces, where there is a loop.
     """
 
-    kernel: Kernel
+    kernel: RewritableKernel
     loop: ast.For | None = None
     count: str | None = None
 
@@ -52,14 +52,14 @@ class Programs:
         """What is done for one piece."""
         return self.loop.body if self.loop else self.kernel.function.body
 
-    def pieces(self, launch: Launch, axis: int = 0) -> str:
+    def pieces(self, launch: LaunchSite, axis: int = 0) -> str:
         """Code, in the host, for the number of pieces along an axis of the grid; empty if it has no such axis."""
         if self.count:
             return text(self.kernel.value(launch, self.count))
         extents = grid(launch) or []
         return text(extents[axis]) if axis < len(extents) else ""
 
-    def set_pieces(self, launch: Launch, code: str) -> None:
+    def set_pieces(self, launch: LaunchSite, code: str) -> None:
         """Launch for another number of pieces."""
         if self.count:
             self.kernel.set_argument(launch, self.count, code)
@@ -84,18 +84,18 @@ class Programs:
         return made
 
 
-def programs(kernel: Kernel) -> Programs | None:
+def programs(kernel: RewritableKernel) -> ProgramMapping | None:
     """How a kernel finds its piece, or None where it is in none of the known ways."""
     if any(grid(launch) is None for launch in kernel.launches):
         return None
     asking = [node for node in flat(kernel.function.body) if isinstance(node, ast.For) and PROGRAM in text(node.iter)]
     if not asking:
-        return Programs(kernel) if PROGRAM in text(kernel.function) else None
+        return ProgramMapping(kernel) if PROGRAM in text(kernel.function) else None
     found = next((match for loop in _LOOPS if (match := re.fullmatch(loop, text(asking[0].iter)))), None)
-    return Programs(kernel, asking[0], found["count"]) if found and len(asking) == 1 else None
+    return ProgramMapping(kernel, asking[0], found["count"]) if found and len(asking) == 1 else None
 
 
-def shareable(kernel: Kernel) -> Programs | None:
+def shareable(kernel: RewritableKernel) -> ProgramMapping | None:
     """The way a kernel finds its piece, if it has one piece a program, a grid of one axis and one way out."""
     found = programs(kernel)
     flat_grid = found and not found.loop and all(len(grid(launch) or []) == 1 for launch in kernel.launches)
@@ -103,7 +103,7 @@ def shareable(kernel: Kernel) -> Programs | None:
     return found if flat_grid and not leaves else None
 
 
-def share(site: Programs, head: str, number: str, host_grid: Callable[[Launch, str], str]) -> None:
+def share(site: ProgramMapping, head: str, number: str, host_grid: Callable[[LaunchSite, str], str]) -> None:
     """Give each program several pieces: put the kernel's body in a loop.
 
     Args:

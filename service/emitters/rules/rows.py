@@ -4,15 +4,15 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from service.emitters.rules.facts import HINTS, MASK_POSITIONS, TILES, Value, facts, infer, operands_known
-from service.emitters.rules.kernels import Kernel, is_constexpr, kernels, writes_apart
+from service.emitters.rules.facts import HINTS, MASK_POSITIONS, TILES, InferredValue, facts, infer, operands_known
+from service.emitters.rules.kernels import RewritableKernel, is_constexpr, kernels, writes_apart
 from service.emitters.rules.patterns import calls, flat, is_call, only_inside, operand, receiver, text
 from service.emitters.rules.programs import programs
 from service.emitters.rules.straight import is_reduction, straight_lines, target
 
 
 @dataclass(frozen=True)
-class Row:
+class RowTile:
     """Lines that compute a row in one tile.
 
     Attributes:
@@ -24,10 +24,10 @@ class Row:
         extent: The parameter that is the row's length.
     """
 
-    kernel: Kernel
+    kernel: RewritableKernel
     body: list[ast.stmt]
     lines: list[ast.stmt]
-    known: dict[str, Value | None]
+    known: dict[str, InferredValue | None]
     block: str
     extent: str
 
@@ -60,13 +60,13 @@ def fixed_lines(body: list[ast.stmt]) -> list[ast.stmt]:
     ]
 
 
-def work_of(kernel: Kernel) -> list[ast.stmt]:
+def work_of(kernel: RewritableKernel) -> list[ast.stmt]:
     """The lines of a kernel that do one piece of work: its body, or that of its loop over pieces."""
     found = programs(kernel)
     return found.body if found else kernel.function.body
 
 
-def rows(module: ast.Module) -> Iterator[Row]:
+def rows(module: ast.Module) -> Iterator[RowTile]:
     """Rows of a module that surely are rows: every access along the axis is masked by the row's length."""
     for kernel in kernels(module):
         body = work_of(kernel)
@@ -78,12 +78,12 @@ def rows(module: ast.Module) -> Iterator[Row]:
         known = facts(kernel.parameters, [*outside, *fixed_lines(body), *lines])
         for block in sorted(kernel.constexprs):
             extent = _extent(kernel, lines, known, block)
-            row = extent and Row(kernel, body, lines, known, block, extent)
+            row = extent and RowTile(kernel, body, lines, known, block, extent)
             if row and _is_sure(row):
                 yield row
 
 
-def _is_sure(row: Row) -> bool:
+def _is_sure(row: RowTile) -> bool:
     """Whether all is known that a rule needs to cut the row: shapes, and the dtype of every sum."""
     assigned = [row.known[target(line)] for line in row.lines if target(line)]
     usual = all(value and value.shape.count(row.block) < 2 for value in assigned)
@@ -94,7 +94,9 @@ def _is_sure(row: Row) -> bool:
     return exact and only_inside(row.block, row.lines, *TILES, *HINTS)
 
 
-def _extent(kernel: Kernel, lines: list[ast.stmt], known: dict[str, Value | None], block: str) -> str | None:
+def _extent(
+    kernel: RewritableKernel, lines: list[ast.stmt], known: dict[str, InferredValue | None], block: str
+) -> str | None:
     """The row's length: the bound that masks every access to memory along the axis."""
     axis = _Axis(kernel, block)
     bounds = []
@@ -112,7 +114,7 @@ def _extent(kernel: Kernel, lines: list[ast.stmt], known: dict[str, Value | None
 class _Axis:
     """What straight lines say about positions along an axis, learnt line by line."""
 
-    def __init__(self, kernel: Kernel, block: str) -> None:
+    def __init__(self, kernel: RewritableKernel, block: str) -> None:
         self._kernel, self._block = kernel, block
         self._positions: set[str] = set()
         self._bounds: dict[str, set[str]] = {}
@@ -152,7 +154,7 @@ class _Axis:
         return is_call(node, "tl.arange") and [text(item) for item in node.args] == ["0", self._block]
 
 
-def is_even_flag(kernel: Kernel, flag: str, extent: str, block: str) -> bool:
+def is_even_flag(kernel: RewritableKernel, flag: str, extent: str, block: str) -> bool:
     """Whether a constexpr parameter says that a tile's extent divides a length, at every launch."""
     if flag not in kernel.constexprs:
         return False

@@ -11,8 +11,8 @@ from service.emitters.rules.facts import (
     MASK_POSITIONS,
     REDUCTIONS,
     TILES,
+    InferredValue,
     Known,
-    Value,
     facts_of,
     infer,
     operands_known,
@@ -35,7 +35,7 @@ from service.emitters.rules.patterns import (
     unused,
     writes,
 )
-from service.emitters.rules.programs import PROGRAM, PROGRAMS, Programs, programs
+from service.emitters.rules.programs import PROGRAM, PROGRAMS, ProgramMapping, programs
 from service.emitters.rules.tiles import tie_tiles
 from service.operators.sources import walk
 
@@ -47,7 +47,7 @@ ROWS = (2, 4, 8, 16)
 class Tileable:
     """A kernel whose pieces can be rows of a tile. `varying` names what differs between the rows."""
 
-    programs: Programs
+    programs: ProgramMapping
     varying: frozenset[str]
 
 
@@ -75,7 +75,7 @@ class RowsTile(Rule[Tileable]):
         _widen(kernel.function, definition, site.varying, (rows, end))
 
 
-def _tileable(found: Programs) -> Tileable | None:
+def _tileable(found: ProgramMapping) -> Tileable | None:
     function, body = found.kernel.function, found.body
     lines = [line for line in flat(function.body) if line is not found.loop]
     known = facts_of(function)
@@ -127,7 +127,7 @@ def _is_number(line: ast.stmt, known: Known) -> bool:
     assert isinstance(line, ast.Assign)
     made = is_call(line.value, "tl.zeros", "tl.full")
     start, whole = infer(line.value, known), known[text(line.targets[0])]
-    return made or (start == Value(dtype="number") and whole == Value(dtype="float32"))
+    return made or (start == InferredValue(dtype="number") and whole == InferredValue(dtype="float32"))
 
 
 def _widen(function: ast.FunctionDef, definition: ast.Assign, varying: frozenset[str], names: tuple[str, str]) -> None:

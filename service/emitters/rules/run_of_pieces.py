@@ -6,23 +6,23 @@ from collections.abc import Iterable
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.kernels import declare, kernels
-from service.emitters.rules.programs import PROGRAM, RUN, Programs, share, shareable
+from service.emitters.rules.programs import PROGRAM, RUN, ProgramMapping, share, shareable
 
 LENGTHS = (2, 4, 8)
 """Pieces a program to start from; `tune` varies the number."""
 
 
-class RunOfPieces(Rule[Programs]):
+class RunOfPieces(Rule[ProgramMapping]):
     """Fewer, longer programs whose neighbours in memory are also neighbours in time."""
 
     name = "run_of_pieces"
     meaning = "give each program a run of neighbouring pieces, one after the other"
 
-    def sites(self, module: ast.Module) -> Iterable[Programs]:
+    def sites(self, module: ast.Module) -> Iterable[ProgramMapping]:
         """Kernels with one piece a program and a grid of one axis."""
         return (site for kernel in kernels(module) if (site := shareable(kernel)))
 
-    def change(self, site: Programs, rng: random.Random) -> None:
+    def change(self, site: ProgramMapping, rng: random.Random) -> None:
         """Wrap the kernel's body in a loop over the run."""
         length = rng.choice(LENGTHS)
         names = {launch: declare(launch, "RUN", length) for launch in site.kernel.launches}

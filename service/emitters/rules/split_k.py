@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
-from service.emitters.rules.kernels import Kernel, assigned_once, grid, kernels, set_grid, writes_apart
+from service.emitters.rules.kernels import RewritableKernel, assigned_once, grid, kernels, set_grid, writes_apart
 from service.emitters.rules.loops import Sweep, exposed, sweep
 from service.emitters.rules.patterns import calls, expression, is_call, reads, replace, statements, text, unused, writes
-from service.operators.sources import Launch, walk
+from service.operators.sources import LaunchSite, walk
 
 PARTS = (2, 4, 8)
 """Parts to start from; `tune` varies the number where it can."""
@@ -39,7 +39,7 @@ class Splittable:
         line: The host's statement that launches.
     """
 
-    kernel: Kernel
+    kernel: RewritableKernel
     sweep: Sweep
     store: ast.Call
     output: str
@@ -71,7 +71,7 @@ class SplitK(Rule[Splittable]):
         replace(site.store, start, expression(f"{site.output} + {axis}.to(tl.int64) * {size}"))
         self._add_up(site, launch, total, parts)
 
-    def _add_up(self, site: Splittable, launch: Launch, total: str, parts: int) -> None:
+    def _add_up(self, site: Splittable, launch: LaunchSite, total: str, parts: int) -> None:
         """Let the launch write parts, and launch what adds them up."""
         module, host = site.kernel.module, launch.host
         adding, held = unused("add_parts_kernel", module), unused("parts", host)
@@ -87,7 +87,7 @@ class SplitK(Rule[Splittable]):
         module.body[module.body.index(host) : module.body.index(host)] = statements(ADDING.format(name=adding))
 
 
-def _splittable(kernel: Kernel) -> Iterator[Splittable]:
+def _splittable(kernel: RewritableKernel) -> Iterator[Splittable]:
     sweeps = [found for line in kernel.function.body if (found := sweep(line))]
     loops = [node for node in walk(kernel.function) if isinstance(node, ast.For | ast.While | ast.If)]
     stores = calls(kernel.function, "tl.store")
@@ -102,7 +102,7 @@ def _splittable(kernel: Kernel) -> Iterator[Splittable]:
         yield Splittable(kernel, found, store, outputs[0], line)
 
 
-def _is_sum(kernel: Kernel, found: Sweep, store: ast.Call) -> bool:
+def _is_sum(kernel: RewritableKernel, found: Sweep, store: ast.Call) -> bool:
     """Whether what is stored begins at zero, only gains products in the sweep, and is stored as it is."""
     total = text(store.args[1])
     gains = [line for line in found.loop.body if total in reads(line)]

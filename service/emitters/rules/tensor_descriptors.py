@@ -7,39 +7,39 @@ from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.boxes import Box, boxes, is_plain
-from service.emitters.rules.kernels import Kernel, kernels
+from service.emitters.rules.kernels import RewritableKernel, kernels
 from service.emitters.rules.patterns import bodies, statements, text
-from service.operators.sources import Launch, walk
+from service.operators.sources import LaunchSite, walk
 
 ALIGNMENT_BYTES = 16
 """What addresses and strides of a tensor descriptor are multiples of; CUDA driver API, `cuTensorMapEncodeTiled`."""
 
 
 @dataclass(frozen=True)
-class Fetched:
+class DescriptorLoad:
     """A line of a kernel that loads a box, and the lines that it stands among."""
 
-    kernel: Kernel
+    kernel: RewritableKernel
     box: Box
     body: list[ast.stmt]
     line: ast.Assign
 
 
-class TensorDescriptors(Rule[Fetched]):
+class TensorDescriptors(Rule[DescriptorLoad]):
     """One instruction of one thread moves a whole tile. Whether rows are aligned is decided at each launch."""
 
     name = "tensor_descriptors"
     meaning = "fetch a box of a matrix through a tensor descriptor where its rows are aligned"
 
-    def sites(self, module: ast.Module) -> Iterable[Fetched]:
+    def sites(self, module: ast.Module) -> Iterable[DescriptorLoad]:
         """Lines that do nothing but load a box of a matrix that a parameter points to."""
         return (site for kernel in kernels(module) for site in _fetched(kernel))
 
-    def change(self, site: Fetched, rng: random.Random) -> None:
+    def change(self, site: DescriptorLoad, rng: random.Random) -> None:
         """Give the line an alternative, and the kernel a flag that chooses."""
         box = site.box
 
-        def aligned(launch: Launch) -> str:
+        def aligned(launch: LaunchSite) -> str:
             stride, tensor = (text(site.kernel.argument(launch, name)) for name in (box.stride, box.base))
             return f"{stride} * {tensor}.element_size() % {ALIGNMENT_BYTES} == 0"
 
@@ -53,11 +53,11 @@ class TensorDescriptors(Rule[Fetched]):
         site.body[place : place + 1] = choice
 
 
-def _fetched(kernel: Kernel) -> Iterator[Fetched]:
+def _fetched(kernel: RewritableKernel) -> Iterator[DescriptorLoad]:
     found = {id(box.load): box for box in boxes(kernel) if is_plain(box, kernel)}
     branches = (node for node in walk(kernel.function) if isinstance(node, ast.If))
     chosen = {id(line) for node in branches for line in (*node.body, *node.orelse)}
     for body in bodies(kernel.function):
         for line in body:
             if isinstance(line, ast.Assign) and id(line.value) in found and id(line) not in chosen:
-                yield Fetched(kernel, found[id(line.value)], body, line)
+                yield DescriptorLoad(kernel, found[id(line.value)], body, line)

@@ -3,12 +3,12 @@
 import ast
 from typing import TypeGuard
 
-from service.emitters.rules.kernels import Kernel, declare, grid
+from service.emitters.rules.kernels import RewritableKernel, declare, grid
 from service.emitters.rules.patterns import expression, fed, flat, is_call, reads, replace, text
 from service.operators.sources import walk
 
 
-def tie_tiles(kernel: Kernel) -> None:
+def tie_tiles(kernel: RewritableKernel) -> None:
     """Give a number that is written both in a grid and in a launch's arguments a name in the host.
 
     `kernel[(triton.cdiv(n, 1024),)](..., BLOCK=1024)` counts tiles of 1024 elements. Rules that move the count, and
@@ -31,7 +31,7 @@ def _counts(extent: ast.expr, argument: ast.expr) -> TypeGuard[ast.Call]:
     return number and isinstance(extent, ast.Call) and text(extent.args[1]) == text(argument)
 
 
-def dealt_axis(kernel: Kernel, tile: str) -> int | None:
+def dealt_axis(kernel: RewritableKernel, tile: str) -> int | None:
     """The axis of the grid along which a program's number is multiplied with a tile's extent."""
     lines = [line for line in flat(kernel.function.body) if isinstance(line, ast.Assign)]
     numbers = {axis: fed(lines, f"tl.program_id({axis})") for axis in (0, 1, 2)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.emitters.rules.base import Rule
 from service.emitters.rules.facts import HINTS, TILES, facts_of, infer
-from service.emitters.rules.kernels import Kernel, is_private, kernels, writes_apart
+from service.emitters.rules.kernels import RewritableKernel, is_private, kernels, writes_apart
 from service.emitters.rules.loops import Sweep, exposed, fold_of, starts_empty, sweep
 from service.emitters.rules.patterns import only_inside, substitute, text, writes
 from service.emitters.rules.rows import fixed_lines, work_of
@@ -16,23 +16,23 @@ from service.operators.sources import launches
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweptKernel:
     """A kernel whose sweeps all go over the same row. `lines` is what remains of them if the row fits one tile."""
 
-    kernel: Kernel
+    kernel: RewritableKernel
     body: list[ast.stmt]
     lines: list[ast.stmt]
     extent: str
     block: str
 
 
-class WholeRow(Rule[Swept]):
+class WholeRow(Rule[SweptKernel]):
     """Reads each element once, and needs registers for all of them."""
 
     name = "whole_row"
     meaning = "hold a row in one tile"
 
-    def sites(self, module: ast.Module) -> Iterable[Swept]:
+    def sites(self, module: ast.Module) -> Iterable[SweptKernel]:
         """Kernels whose sweeps only sum up, or take the largest or the smallest, between them."""
         found = launches(module)
         return (
@@ -42,7 +42,7 @@ class WholeRow(Rule[Swept]):
             if all(is_private(item, kernel.argument(item, site.block), found) for item in kernel.launches)
         )
 
-    def change(self, site: Swept, rng: random.Random) -> None:
+    def change(self, site: SweptKernel, rng: random.Random) -> None:
         """Do each sweep's only turn."""
         site.body[:] = [*fixed_lines(site.body), *site.lines]
         for launch in site.kernel.launches:
@@ -50,7 +50,7 @@ class WholeRow(Rule[Swept]):
             site.kernel.set_argument(launch, site.block, f"triton.next_power_of_2({extent})")
 
 
-def _swept(kernel: Kernel) -> Swept | None:
+def _swept(kernel: RewritableKernel) -> SweptKernel | None:
     body = work_of(kernel)
     own = [line for line in body if line not in fixed_lines(body)]
     sweeps = [found for line in own if (found := sweep(line))]
@@ -65,10 +65,10 @@ def _swept(kernel: Kernel) -> Swept | None:
     lines = None if unrolled is None else straight_lines(unrolled, kernel.function)
     if lines is None:
         return None
-    return Swept(kernel, body, without_dead(without_repeats(lines)), extent, block)
+    return SweptKernel(kernel, body, without_dead(without_repeats(lines)), extent, block)
 
 
-def _unrolled(lines: list[ast.stmt], kernel: Kernel) -> list[ast.stmt] | None:
+def _unrolled(lines: list[ast.stmt], kernel: RewritableKernel) -> list[ast.stmt] | None:
     """The lines with each sweep replaced by its only turn; None if a turn hands on more than folds."""
     result: list[ast.stmt] = []
     for index, line in enumerate(lines):
@@ -85,7 +85,7 @@ def _unrolled(lines: list[ast.stmt], kernel: Kernel) -> list[ast.stmt] | None:
     return result
 
 
-def _folded(line: ast.stmt, before: list[ast.stmt], kernel: Kernel) -> str:
+def _folded(line: ast.stmt, before: list[ast.stmt], kernel: RewritableKernel) -> str:
     """The name that a line of a sweep folds something of the same shape into, from nothing; empty if it does not."""
     fold = fold_of(line)
     if fold is None or not starts_empty(fold, before):

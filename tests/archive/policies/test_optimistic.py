@@ -1,12 +1,12 @@
 import random
 
-from archive.policies import Surroundings
+from archive.policies import CellContext
 from archive.policies.optimistic import Optimistic
 from tests.archive.policies.test_contract import ELITES, EVERYWHERE
 
 
 def chosen(elites, visits, seed=0):
-    return Optimistic().choose(elites, Surroundings(visits), random.Random(seed)).parent.cell
+    return Optimistic().choose(elites, CellContext(visits), random.Random(seed)).parent.cell
 
 
 def test_the_best_comes_first_where_all_are_known_alike() -> None:

@@ -1,13 +1,13 @@
 import random
 
-from archive.policies import Surroundings
+from archive.policies import CellContext
 from archive.policies.target_cell import TargetCell
 from tests.archive.policies.test_contract import ELITES, GRID
 
 
 def test_every_empty_neighbour_is_aimed_at_from_the_best_beside_it() -> None:
     filled = {elite.cell: elite for elite in ELITES}
-    choices = [TargetCell().choose(ELITES, Surroundings({}, GRID), random.Random(seed)) for seed in range(300)]
+    choices = [TargetCell().choose(ELITES, CellContext({}, GRID), random.Random(seed)) for seed in range(300)]
     assert {choice.aim for choice in choices} == {near for cell in filled for near in GRID.neighbours(cell)} - set(
         filled
     )
@@ -17,4 +17,4 @@ def test_every_empty_neighbour_is_aimed_at_from_the_best_beside_it() -> None:
 
 
 def test_without_a_grid_it_aims_at_nothing() -> None:
-    assert TargetCell().choose(ELITES, Surroundings(), random.Random(0)).aim is None
+    assert TargetCell().choose(ELITES, CellContext(), random.Random(0)).aim is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from archive.records import Token
+from archive.records import TokenRecord
 from tests.archive.access import NOON, new_token
 
 
@@ -23,5 +23,5 @@ def test_a_token_is_usable_until_it_expires_or_is_revoked(
     expires_at: datetime | None, revoked_at: datetime | None, usable: bool
 ) -> None:
     fresh: dict[str, Any] = vars(new_token(expires_at=expires_at))
-    token = Token(**fresh, created_at=NOON, revoked_at=revoked_at, last_used_at=None)
+    token = TokenRecord(**fresh, created_at=NOON, revoked_at=revoked_at, last_used_at=None)
     assert token.is_usable(NOON) is usable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archive.records import NewEntry, entry_id
+from archive.records import NewKnowledgeEntry, entry_id
 
 ABOUT = {
     "move": "num_warps down",
@@ -12,8 +12,8 @@ ABOUT = {
 }
 
 
-def entry(**changes: object) -> NewEntry:
-    return NewEntry(**{**ABOUT, "sentence": "Fewer warps helped.", **changes})  # type: ignore[arg-type]
+def entry(**changes: object) -> NewKnowledgeEntry:
+    return NewKnowledgeEntry(**{**ABOUT, "sentence": "Fewer warps helped.", **changes})  # type: ignore[arg-type]
 
 
 def test_the_id_is_the_same_everywhere_and_says_nothing_of_the_sentence() -> None:

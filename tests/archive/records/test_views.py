@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
-from archive.records import Kin, Milestone
+from archive.records import Milestone, Relative
 
 
 def test_kin_is_its_own_first_generation() -> None:
-    kin = Kin("a", 0, "tune", (), "", None, {})
+    kin = Relative("a", 0, "tune", (), "", None, {})
     assert kin.generation == 0
 
 

@@ -1,10 +1,10 @@
 """What was begun is found again, and what came of it is counted."""
 
-from archive.records import Attempt, ExchangeState, Landing, Reply
+from archive.records import Attempt, ExchangeState, LlmReply, OfferOutcome
 from archive.store import Store
 from tests.archive.samples import DEVICE, new_candidate, new_exchange, offer, stored_candidate, stored_search, unique_id
 
-REPLY = Reply("text", "model", 1, 1, None)
+REPLY = LlmReply("text", "model", 1, 1, None)
 
 
 async def test_what_was_asked_and_not_concluded_is_open(store: Store) -> None:
@@ -16,7 +16,7 @@ async def test_what_was_asked_and_not_concluded_is_open(store: Store) -> None:
     failed = await store.exchanges.open(new_exchange(search, 11))
     await store.exchanges.fail(failed.id, "gone")
     refused = await store.exchanges.open(new_exchange(search, 12))
-    await store.exchanges.answer(refused.id, Reply("no", "model", 1, 1, None, refused=True))
+    await store.exchanges.answer(refused.id, LlmReply("no", "model", 1, 1, None, refused=True))
     assert await store.attempts.open(search) == [2, 4, 7, 9]
     await store.exchanges.conclude(answered.id, "unusable", "no_code")
     assert await store.attempts.open(search) == [2, 4, 7]
@@ -71,8 +71,8 @@ async def test_landings_say_what_each_added(store: Store) -> None:
     await store.elites.offer(offer(search, candidate, 0.5, emitter="llm", cell=7))
     cell = offer(search, candidate).cell
     assert await store.attempts.landings(search, "llm") == [
-        Landing(candidate, DEVICE, cell, 0.5),
-        Landing(candidate, DEVICE, cell, None),
-        Landing(candidate, DEVICE, cell, 0.5),
-        Landing(candidate, DEVICE, 7, 0.5, filled=True),
+        OfferOutcome(candidate, DEVICE, cell, 0.5),
+        OfferOutcome(candidate, DEVICE, cell, None),
+        OfferOutcome(candidate, DEVICE, cell, 0.5),
+        OfferOutcome(candidate, DEVICE, 7, 0.5, filled=True),
     ]

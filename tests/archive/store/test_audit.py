@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from archive.errors import Conflict
+from archive.errors import RecordConflict
 from archive.store import Store
 from archive.store.engine import Database
 from tests.archive.access import new_entry
@@ -30,7 +30,7 @@ async def test_hostile_text_does_not_keep_an_entry_out(store: Store) -> None:
 async def test_an_entry_stays_as_it_is(database_url: str, store: Store, change: str) -> None:
     await store.audit.add(new_entry(status=403))
     database = Database.open(database_url)
-    with pytest.raises(Conflict, match="append-only"):
+    with pytest.raises(RecordConflict, match="append-only"):
         async with database.write() as connection:
             await connection.execute(text(change))
     await database.close()
@@ -48,7 +48,7 @@ async def test_the_oldest_entries_can_be_removed_and_that_is_written_down(databa
     with pytest.raises(ValueError, match="must stay"):
         await store.audit.prune(moment + timedelta(days=1), removal)
     database = Database.open(database_url)
-    with pytest.raises(Conflict, match="append-only"):
+    with pytest.raises(RecordConflict, match="append-only"):
         async with database.write() as connection:
             await connection.execute(text("DELETE FROM audit"))
     await database.close()

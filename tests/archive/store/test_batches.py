@@ -2,9 +2,9 @@
 
 import pytest
 
-from archive.errors import ArchiveError, Conflict, NotFound
-from archive.records import EMPTY_CELL, CandidateState, NewReport, Placement, Verdict
-from archive.store import About, Store
+from archive.errors import ArchiveError, RecordConflict, RecordNotFound
+from archive.records import EMPTY_CELL, CandidateState, CandidateVerdict, NewReport, Placement
+from archive.store import ReportKey, Store
 from tests.archive.samples import (
     DEVICE,
     OPERATOR,
@@ -18,8 +18,8 @@ from tests.archive.samples import (
 )
 
 
-def _about(report: NewReport) -> About:
-    return About(OPERATOR, report.bundle, DEVICE, 1)
+def _about(report: NewReport) -> ReportKey:
+    return ReportKey(OPERATOR, report.bundle, DEVICE, 1)
 
 
 async def test_what_waits_is_read_back_and_then_written_at_once(store: Store) -> None:
@@ -30,7 +30,7 @@ async def test_what_waits_is_read_back_and_then_written_at_once(store: Store) ->
     report = new_report(search, candidate, bundle=variant.bundle)
     await batch.save_report(report)
     batch.offer(offer(search, candidate, 1.5))
-    batch.judge(Verdict(candidate, "correct", "", None, 1.5, {DEVICE: 1.5}))
+    batch.judge(CandidateVerdict(candidate, "correct", "", None, 1.5, {DEVICE: 1.5}))
     assert [each.bundle for each in await batch.variants(candidate)] == [variant.bundle]
     assert await batch.readings(str(variant.bundle)) == (READINGS,)
     assert (await batch.bundle(str(variant.bundle))).document == variant.document
@@ -76,8 +76,8 @@ async def test_the_same_twice_counts_once(store: Store) -> None:
         await batch.save_trace(candidate, trace)
         await batch.save_report(report, judging_ms=250)
         batch.offer(challenge)
-        batch.judge(Verdict(candidate, "correct", "", None, 1.0))
-        batch.judge(Verdict(candidate, "wrong_result", "", None, None))
+        batch.judge(CandidateVerdict(candidate, "correct", "", None, 1.0))
+        batch.judge(CandidateVerdict(candidate, "wrong_result", "", None, None))
     for batch in batches:
         answers.append(await batch.flush())
     assert [answer.judged for answer in answers] == [{candidate}, set()]
@@ -130,9 +130,9 @@ async def test_a_batch_that_fails_writes_nothing_and_is_empty(store: Store) -> N
     search = (await stored_search(store)).id
     candidate = await stored_candidate(store, search)
     batch = store.batch()
-    batch.judge(Verdict(candidate, "correct", "", None, 1.0))
+    batch.judge(CandidateVerdict(candidate, "correct", "", None, 1.0))
     await batch.save_report(new_report(search, "nobody"))
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await batch.flush()
     assert batch.waiting == 0 and (await store.candidates.get(candidate)).state is CandidateState.QUEUED
     assert await batch.flush() == await store.batch().flush()
@@ -142,7 +142,7 @@ async def test_a_number_that_no_database_holds_is_an_error_of_the_archive(store:
     search = (await stored_search(store)).id
     candidate = await stored_candidate(store, search)
     batch = store.batch()
-    batch.judge(Verdict(candidate, "compile_error", "", 2**70, None))
+    batch.judge(CandidateVerdict(candidate, "compile_error", "", 2**70, None))
     with pytest.raises(ArchiveError):
         await batch.flush()
     assert (await store.candidates.get(candidate)).state is CandidateState.QUEUED
@@ -150,11 +150,11 @@ async def test_a_number_that_no_database_holds_is_an_error_of_the_archive(store:
 
 async def test_what_is_not_there_is_said(store: Store) -> None:
     batch = store.batch()
-    with pytest.raises(NotFound, match="candidate"):
+    with pytest.raises(RecordNotFound, match="candidate"):
         await batch.candidate("nobody")
-    with pytest.raises(NotFound, match="bundle"):
+    with pytest.raises(RecordNotFound, match="bundle"):
         await batch.readings("b" * 64)
-    with pytest.raises(NotFound, match="bundle"):
+    with pytest.raises(RecordNotFound, match="bundle"):
         await batch.bundle("b" * 64)
     assert await batch.doubted("nobody") is None and await batch.variants("nobody") == []
 
@@ -164,7 +164,7 @@ async def test_offers_and_verdicts_must_be_finite_and_confirms_are_decided_elsew
     with pytest.raises(ValueError, match="finite"):
         batch.offer(offer("s", "c", float("nan")))
     with pytest.raises(ValueError, match="finite"):
-        batch.judge(Verdict("c", "correct", "", None, 1.0, {DEVICE: float("inf")}))
+        batch.judge(CandidateVerdict("c", "correct", "", None, 1.0, {DEVICE: float("inf")}))
     with pytest.raises(ValueError, match="at once"):
         batch.offer(offer("s", "c", incumbent=EMPTY_CELL))
     assert batch.waiting == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archive.errors import NotFound
+from archive.errors import RecordNotFound
 from archive.records import BundleRecord
 from archive.store import Store
 from archive.store.bundles import add_bundles
@@ -35,7 +35,7 @@ async def test_what_a_trusted_worker_says_of_a_bundle_replaces_what_others_said(
 
 
 async def test_an_unknown_bundle_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.bundles.get("a" * 64)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.records import SEED_EMITTER, CandidateState, SearchCounts, TrialRecord
 from archive.store import Store
 from tests.archive.samples import DEVICE, new_candidate, new_variant, offer, stored_candidate, stored_search, traced
@@ -53,7 +53,7 @@ async def test_searches_do_not_share_digests(store: Store, search: str) -> None:
 
 async def test_an_ordinal_belongs_to_one_candidate(store: Store, search: str) -> None:
     await stored_candidate(store, search, 0)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.candidates.add(new_candidate(search, 0))
     assert await store.candidates.count(search) == SearchCounts(proposals=1, candidates=1, judged=0, judging_ms=0)
 
@@ -66,9 +66,9 @@ async def test_of_equal_proposals_at_once_one_is_stored(store: Store, search: st
 
 
 async def test_an_unknown_search_is_refused(store: Store) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.candidates.add(new_candidate("no such search"))
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.candidates.count("no such search")
 
 
@@ -204,9 +204,9 @@ async def test_parents_are_counted_as_visits_of_their_cells(store: Store, search
 
 
 async def test_an_unknown_candidate_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.candidates.get("x")
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.candidates.judge("x", "correct", "", None, 1.0)
     assert await store.candidates.variants("x") == []
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from archive.errors import Conflict, NotFound
-from archive.records import EMPTY_CELL, Elite, Offer, Placement, Span
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import EMPTY_CELL, AxisStride, EliteRecord, Offer, Placement
 from archive.store import Store
 from tests.archive.samples import DEVICE, new_report, offer, stored_candidate, stored_search
 
@@ -32,7 +32,7 @@ async def test_an_offer_becomes_the_elite(store: Store, subject: tuple[str, str]
     assert await store.elites.offer(challenger) is NEW
     elite = await store.elites.get(subject[0], DEVICE, 1, 7)
     kept = {name: value for name, value in vars(challenger).items() if name != "incumbent"}
-    assert elite == Elite(**kept, revision=1, placed_at=elite.placed_at)
+    assert elite == EliteRecord(**kept, revision=1, placed_at=elite.placed_at)
     assert await store.elites.list(subject[0], DEVICE, 1) == [elite]
 
 
@@ -46,7 +46,7 @@ async def test_an_elite_tells_by_which_protocol_it_was_judged(store: Store, subj
     best = await store.elites.best(subject[0], DEVICE)
     mark, _ = await store.views.marks(subject[0], DEVICE, 1, limit=2)
     assert best is not None and best.protocol_version == mark.protocol_version == 7
-    (place,) = await store.views.places((subject[0], DEVICE, 1), Span(5, 1), Span(1, 1))
+    (place,) = await store.views.places((subject[0], DEVICE, 1), AxisStride(5, 1), AxisStride(1, 1))
     assert place.mark.protocol_version == 7
 
 
@@ -77,7 +77,7 @@ async def test_a_confirmed_challenger_takes_over_from_its_incumbent_only(
 
 async def test_an_empty_cell_has_no_incumbent(store: Store, subject: tuple[str, str]) -> None:
     assert await store.elites.offer(offer(*subject, incumbent="gone")) is STALE
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.elites.get(subject[0], DEVICE, 1, 0)
 
 
@@ -122,9 +122,9 @@ async def test_figures_are_finite(store: Store, subject: tuple[str, str], field:
 
 
 async def test_an_offer_about_nothing_leaves_nothing_behind(store: Store, subject: tuple[str, str]) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.elites.offer(offer(subject[0], "no such candidate"))
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.elites.offer(offer("no such search", subject[1]))
     assert await store.elites.history(subject[0], DEVICE) == []
 

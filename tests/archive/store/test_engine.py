@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import exc, insert, select, text
 
-from archive.columns import now
-from archive.errors import ArchiveError, Conflict, Unavailable, Unkept
+from archive.column_types import now
+from archive.errors import ArchiveError, DatabaseUnavailable, RecordConflict, Unstorable
 from archive.records import OperatorRecord
 from archive.store.engine import Database, select_record, translated
 from archive.tables import operators
@@ -37,7 +37,7 @@ async def test_a_block_that_raises_writes_nothing(database_url: str) -> None:
 async def test_a_broken_constraint_is_a_conflict(database_url: str) -> None:
     database = Database.open(database_url)
     await put(database, "a")
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await put(database, "a")
     await database.close()
 
@@ -53,13 +53,13 @@ async def test_a_statement_that_cannot_be_is_our_failure(database_url: str) -> N
 @pytest.mark.parametrize(
     "raised, kind",
     [
-        (exc.IntegrityError("", None, Exception()), Conflict),
-        (exc.OperationalError("", None, Exception()), Unavailable),
-        (exc.InterfaceError("", None, Exception()), Unavailable),
-        (exc.TimeoutError("no connection became free"), Unavailable),
-        (exc.DataError("", None, Exception()), Unkept),
-        (OverflowError("Python int too large to convert to SQLite INTEGER"), Unkept),
-        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), Unkept),
+        (exc.IntegrityError("", None, Exception()), RecordConflict),
+        (exc.OperationalError("", None, Exception()), DatabaseUnavailable),
+        (exc.InterfaceError("", None, Exception()), DatabaseUnavailable),
+        (exc.TimeoutError("no connection became free"), DatabaseUnavailable),
+        (exc.DataError("", None, Exception()), Unstorable),
+        (OverflowError("Python int too large to convert to SQLite INTEGER"), Unstorable),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), Unstorable),
         (exc.ProgrammingError("", None, Exception()), ArchiveError),
     ],
 )

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from archive.columns import now
-from archive.errors import Conflict, NotFound
-from archive.records import ExchangeState, Limits, NewCharge, Reply
+from archive.column_types import now
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import ExchangeState, LlmReply, NewCharge, SpendingLimits
 from archive.store import Store
 from tests.archive.samples import new_exchange, stored_candidate, stored_search, unique_id
 
-REPLY = Reply("```python\n```", "model-1", 12, 34, 0.25)
+REPLY = LlmReply("```python\n```", "model-1", 12, 34, 0.25)
 
 
 async def opened(store: Store, **changes: object) -> str:
@@ -27,7 +27,7 @@ async def reserved(store: Store, exchange: str) -> str:
     """Id of a charge for an exchange."""
     found = await store.exchanges.get(exchange)
     new = NewCharge(unique_id(), exchange, found.search, found.backend, found.strategy, 1000, 1.0)
-    assert await store.spending.reserve(new, Limits(), Limits()) is not None
+    assert await store.spending.reserve(new, SpendingLimits(), SpendingLimits()) is not None
     return new.id
 
 
@@ -84,7 +84,7 @@ async def test_the_first_answer_stays_and_is_paid_once(store: Store) -> None:
     id = await opened(store)
     charge = await reserved(store, id)
     first = await store.exchanges.answer(id, REPLY, charge=charge)
-    assert await store.exchanges.answer(id, Reply("other", "m", 1, 1, 9.0), charge=charge) == first
+    assert await store.exchanges.answer(id, LlmReply("other", "m", 1, 1, 9.0), charge=charge) == first
     assert (await store.exchanges.fail(id, "too late")).state is ExchangeState.ANSWERED
     assert (await store.spending.of_search(first.search))[0].usd == 0.25
 
@@ -92,7 +92,7 @@ async def test_the_first_answer_stays_and_is_paid_once(store: Store) -> None:
 async def test_a_charge_that_comes_after_the_answer_is_settled(store: Store) -> None:
     id = await waiting(store)
     await store.exchanges.answer(id, REPLY, holder="ada")
-    late = await store.exchanges.answer(id, Reply("other", "m", 1, 1, 9.0), charge=await reserved(store, id))
+    late = await store.exchanges.answer(id, LlmReply("other", "m", 1, 1, 9.0), charge=await reserved(store, id))
     assert late.text == REPLY.text
     assert (await store.spending.of_search(late.search))[0].usd == 0.25
     assert await store.spending.outstanding(late.search) == []
@@ -110,7 +110,7 @@ async def test_an_answer_after_giving_up_is_kept(store: Store) -> None:
 
 async def test_a_refusal_is_kept_with_its_cost(store: Store) -> None:
     id = await opened(store)
-    reply = Reply("I will not.", "model-1", 12, 3, 0.01, refused=True, reason="refused by its rules")
+    reply = LlmReply("I will not.", "model-1", 12, 3, 0.01, refused=True, reason="refused by its rules")
     refused = await store.exchanges.answer(id, reply, charge=await reserved(store, id))
     assert (refused.state, refused.reason, refused.text) == (
         ExchangeState.REFUSED,
@@ -132,9 +132,9 @@ async def test_a_prompt_that_waits_is_claimed_renewed_and_answered(store: Store)
     answered = await store.exchanges.answer(id, REPLY, holder="ada")
     assert (answered.state, answered.holder) == (ExchangeState.ANSWERED, "ada")
     assert await store.exchanges.answer(id, REPLY, holder="ada") == answered
-    with pytest.raises(Conflict, match="answered"):
-        await store.exchanges.answer(id, Reply("other", "", 0, 0, None), holder="ada")
-    with pytest.raises(Conflict, match="answered"):
+    with pytest.raises(RecordConflict, match="answered"):
+        await store.exchanges.answer(id, LlmReply("other", "", 0, 0, None), holder="ada")
+    with pytest.raises(RecordConflict, match="answered"):
         await store.exchanges.claim(id, "ada", 60)
 
 
@@ -147,7 +147,7 @@ async def test_what_one_holds_is_nobody_elses(store: Store) -> None:
         store.exchanges.release(id, "bob"),
         store.exchanges.answer(id, REPLY, holder="bob"),
     ):
-        with pytest.raises(Conflict, match="claimed by 'ada'"):
+        with pytest.raises(RecordConflict, match="claimed by 'ada'"):
             await call
     assert (await store.exchanges.get(id)).holder == "ada"
 
@@ -156,7 +156,7 @@ async def test_of_many_who_claim_one_gets_it(store: Store) -> None:
     id = await waiting(store)
     claims = [store.exchanges.claim(id, f"holder {index}", 60) for index in range(8)]
     results = await asyncio.gather(*claims, return_exceptions=True)
-    assert [isinstance(result, Conflict) for result in results].count(False) == 1
+    assert [isinstance(result, RecordConflict) for result in results].count(False) == 1
 
 
 async def test_a_lease_that_lapsed_binds_nobody(store: Store) -> None:
@@ -176,9 +176,9 @@ async def test_a_released_prompt_waits_again(store: Store) -> None:
 
 async def test_only_prompts_that_wait_can_be_claimed(store: Store) -> None:
     id = await opened(store)
-    with pytest.raises(Conflict, match="is asked and cannot be claimed"):
+    with pytest.raises(RecordConflict, match="is asked and cannot be claimed"):
         await store.exchanges.claim(id, "ada", 60)
-    with pytest.raises(Conflict, match="is asked"):
+    with pytest.raises(RecordConflict, match="is asked"):
         await store.exchanges.answer(id, REPLY, holder="ada")
 
 
@@ -240,7 +240,7 @@ async def test_what_is_unknown_is_not_found(store: Store) -> None:
         store.exchanges.fail("x", "no"),
         store.exchanges.conclude("x", "unusable"),
     ):
-        with pytest.raises(NotFound):
+        with pytest.raises(RecordNotFound):
             await call
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.exchanges.open(new_exchange("no such search"))

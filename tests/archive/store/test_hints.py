@@ -2,7 +2,7 @@
 
 import pytest
 
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewHint
 from archive.store import Store
 from tests.archive.samples import stored_search, unique_id
@@ -22,9 +22,9 @@ async def test_a_hint_is_kept_once_and_counted(store: Store) -> None:
     new = NewHint(unique_id(), search, "try wider loads")
     kept = await store.hints.put(new, most=1)
     assert await store.hints.put(new, most=1) == kept
-    with pytest.raises(Conflict, match="may have 1 hints"):
+    with pytest.raises(RecordConflict, match="may have 1 hints"):
         await store.hints.put(NewHint(unique_id(), search, "another"), most=1)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.hints.put(NewHint(unique_id(), "nothing", "another"), most=1)
 
 
@@ -39,5 +39,5 @@ async def test_a_hint_is_taken_away_once(store: Store) -> None:
     kept = await store.hints.put(NewHint(unique_id(), search, "try wider loads"), most=9)
     await store.hints.remove(search, kept.id)
     assert await store.hints.list(search) == []
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.hints.remove(search, kept.id)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from archive.errors import Conflict, NotFound
-from archive.records import EntryState, Finding, Given, NewEntry, SearchState
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import ImportedEntryRecord, KnowledgeFindingRecord, KnowledgeState, NewKnowledgeEntry, SearchState
 from archive.store import Store
 from tests.archive.samples import DEVICE, stored_search
 
 ENDED = (SearchState.DONE, SearchState.STOPPED)
-ENTRY = NewEntry(
+ENTRY = NewKnowledgeEntry(
     move="num_warps down",
     traits=("reduction", "rows:long", "dtype:bfloat16"),
     bottleneck="memory",
@@ -20,7 +20,7 @@ ENTRY = NewEntry(
 )
 
 
-def finding(search: str, **changes: object) -> Finding:
+def finding(search: str, **changes: object) -> KnowledgeFindingRecord:
     values: dict[str, object] = {
         "search": search,
         "operator": "rmsnorm",
@@ -34,10 +34,12 @@ def finding(search: str, **changes: object) -> Finding:
         "after": {"num_warps": 4},
         "example": "num_warps 8 -> 4",
     }
-    return Finding(**{**values, **changes})  # type: ignore[arg-type]
+    return KnowledgeFindingRecord(**{**values, **changes})  # type: ignore[arg-type]
 
 
-async def learn(store: Store, *lessons: tuple[NewEntry, Finding], **carried: tuple[int, int]) -> str:
+async def learn(
+    store: Store, *lessons: tuple[NewKnowledgeEntry, KnowledgeFindingRecord], **carried: tuple[int, int]
+) -> str:
     """Id of a search that taught this."""
     search = (await stored_search(store)).id
     taught = [(entry, replace(found, search=search)) for entry, found in lessons]
@@ -51,7 +53,7 @@ async def test_an_entry_is_kept_with_its_evidence(store: Store) -> None:
     assert (known.move, known.traits, known.sentence) == (ENTRY.move, ENTRY.traits, ENTRY.sentence)
     assert (known.successes, known.failures, known.low, known.jobs) == (2, 1, 1.2, ("child", "parent"))
     assert (known.before, known.after) == ({"num_warps": 8}, {"num_warps": 4})
-    assert (known.state, known.held) == (EntryState.ACTIVE, False)
+    assert (known.state, known.held) == (KnowledgeState.ACTIVE, False)
     assert known.worth > 0
     assert await store.knowledge.findings(ENTRY.id) == [finding(search)]
     assert (await store.knowledge.named_by(search), await store.knowledge.named_by("x")) == (1, 0)
@@ -97,19 +99,19 @@ async def test_prompts_that_carried_an_entry_credit_it(store: Store) -> None:
 async def test_what_does_not_pay_retires_and_may_come_back(store: Store) -> None:
     await learn(store, (ENTRY, finding("", successes=1, failures=0)))
     await learn(store, **{ENTRY.id: (0, 60)})
-    assert (await store.knowledge.get(ENTRY.id)).state is EntryState.RETIRED
+    assert (await store.knowledge.get(ENTRY.id)).state is KnowledgeState.RETIRED
     assert await store.knowledge.find(ENTRY.traits, None, (DEVICE,), 5) == []
     await learn(store, (ENTRY, finding("", successes=40)))
-    assert (await store.knowledge.get(ENTRY.id)).state is EntryState.ACTIVE
+    assert (await store.knowledge.get(ENTRY.id)).state is KnowledgeState.ACTIVE
 
 
 async def test_what_a_person_decided_stays(store: Store) -> None:
     await learn(store, (ENTRY, finding("")))
-    edited = await store.knowledge.edit(ENTRY.id, sentence="Mind the warps.", state=EntryState.RETIRED)
-    assert (edited.sentence, edited.state, edited.held) == ("Mind the warps.", EntryState.RETIRED, True)
+    edited = await store.knowledge.edit(ENTRY.id, sentence="Mind the warps.", state=KnowledgeState.RETIRED)
+    assert (edited.sentence, edited.state, edited.held) == ("Mind the warps.", KnowledgeState.RETIRED, True)
     await learn(store, (ENTRY, finding("", successes=40)))
     known = await store.knowledge.get(ENTRY.id)
-    assert (known.sentence, known.state, known.successes) == ("Mind the warps.", EntryState.RETIRED, 42)
+    assert (known.sentence, known.state, known.successes) == ("Mind the warps.", KnowledgeState.RETIRED, 42)
 
 
 async def test_a_sentence_alone_does_not_hold_the_state(store: Store) -> None:
@@ -118,27 +120,29 @@ async def test_a_sentence_alone_does_not_hold_the_state(store: Store) -> None:
 
 
 async def test_what_is_not_there_cannot_be_changed(store: Store) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.knowledge.get("x")
-    with pytest.raises(NotFound):
-        await store.knowledge.edit("x", state=EntryState.RETIRED)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordNotFound):
+        await store.knowledge.edit("x", state=KnowledgeState.RETIRED)
+    with pytest.raises(RecordConflict):
         await store.knowledge.learn("no such search", "rmsnorm", [], {})
 
 
 async def test_entries_are_handed_in_from_elsewhere(store: Store) -> None:
-    given = Given(replace(ENTRY, sentence="From afar."), findings=(finding("a search elsewhere"),))
+    given = ImportedEntryRecord(replace(ENTRY, sentence="From afar."), findings=(finding("a search elsewhere"),))
     await store.knowledge.put([given])
     await store.knowledge.put([given])
-    await store.knowledge.put([Given(replace(ENTRY, move="by hand"), state=EntryState.RETIRED, held=True)])
+    await store.knowledge.put(
+        [ImportedEntryRecord(replace(ENTRY, move="by hand"), state=KnowledgeState.RETIRED, held=True)]
+    )
     known = await store.knowledge.get(ENTRY.id)
-    assert (known.sentence, known.successes, known.state) == ("From afar.", 2, EntryState.ACTIVE)
+    assert (known.sentence, known.successes, known.state) == ("From afar.", 2, KnowledgeState.ACTIVE)
     by_hand = await store.knowledge.get(replace(ENTRY, move="by hand").id)
-    assert (by_hand.state, by_hand.low) == (EntryState.RETIRED, None)
+    assert (by_hand.state, by_hand.low) == (KnowledgeState.RETIRED, None)
 
 
 async def test_the_most_fitting_come_first(store: Store) -> None:
-    def about(move: str, **changes: object) -> NewEntry:
+    def about(move: str, **changes: object) -> NewKnowledgeEntry:
         return replace(ENTRY, move=move, **changes)  # type: ignore[arg-type]
 
     near = about("same in all")
@@ -165,8 +169,8 @@ async def test_a_list_is_paged_by_worth(store: Store) -> None:
         paged += page
         after = (page[-1].worth, page[-1].id)
     assert paged == everything
-    await store.knowledge.edit(everything[0].id, state=EntryState.RETIRED)
-    assert [entry.low for entry in await store.knowledge.list(state=EntryState.RETIRED)] == [1.5]
+    await store.knowledge.edit(everything[0].id, state=KnowledgeState.RETIRED)
+    assert [entry.low for entry in await store.knowledge.list(state=KnowledgeState.RETIRED)] == [1.5]
 
 
 async def test_ended_searches_that_were_never_asked_are_found(store: Store) -> None:

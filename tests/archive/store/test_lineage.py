@@ -1,6 +1,6 @@
 """A whole search is gone through in the order of its proposals, a page at a time."""
 
-from archive.records import NewExchange, Reply
+from archive.records import LlmReply, NewExchange
 from archive.store import Store
 from tests.archive.samples import (
     READINGS,
@@ -85,5 +85,5 @@ async def _asked(store: Store, search: str, ordinal: int, step: int) -> str:
             max_tokens=1,
         )
     )
-    await store.exchanges.answer(asked.id, Reply("", "", 0, 0, None))
+    await store.exchanges.answer(asked.id, LlmReply("", "", 0, 0, None))
     return asked.id

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import migrations
-from archive.errors import Unavailable
+from archive.errors import DatabaseUnavailable
 from archive.store import Store, migrate
 from archive.store.migration import migration_config
 from tests.archive.samples import stored_search
@@ -42,7 +42,7 @@ async def test_processes_may_migrate_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_database_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable):
+    with pytest.raises(DatabaseUnavailable):
         await migrate(f"sqlite+aiosqlite:///{tmp_path / 'no such folder' / 'archive.db'}")
 
 

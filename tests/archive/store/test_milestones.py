@@ -1,4 +1,4 @@
-from archive.records import Limits, Milestone, NewCharge
+from archive.records import Milestone, NewCharge, SpendingLimits
 from archive.store import Store
 from archive.store.milestones import is_milestone
 from tests.archive.samples import DEVICE, new_exchange, offer, stored_candidate, stored_search, unique_id
@@ -31,7 +31,7 @@ async def test_a_milestone_says_what_models_had_cost(store: Store) -> None:
     candidate = await stored_candidate(store, search)
     exchange = await store.exchanges.open(new_exchange(search))
     charge = NewCharge(unique_id(), exchange.id, search, "local", "improve", 100, 0.25)
-    assert await store.spending.reserve(charge, Limits(), Limits()) is not None
+    assert await store.spending.reserve(charge, SpendingLimits(), SpendingLimits()) is not None
     await store.elites.offer(offer(search, candidate))
     await store.candidates.judge(candidate, "correct", "", None, 1.0)
     assert [each.usd for each in await store.views.milestones(search, DEVICE)] == [0.25]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.store import Store
 
 
@@ -25,9 +25,9 @@ async def test_the_newest_of_a_name_is_the_latest(store: Store) -> None:
 
 
 async def test_an_unknown_operator_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound, match="digest"):
+    with pytest.raises(RecordNotFound, match="digest"):
         await store.operators.get("d9")
-    with pytest.raises(NotFound, match="gelu"):
+    with pytest.raises(RecordNotFound, match="gelu"):
         await store.operators.latest("gelu")
     assert await store.operators.list() == []
 
@@ -42,7 +42,7 @@ async def test_names_come_by_pages(store: Store) -> None:
 
 async def test_the_gate_s_last_word_is_kept(store: Store) -> None:
     await store.operators.put("d1", "rmsnorm", "{}")
-    with pytest.raises(NotFound, match="not tried"):
+    with pytest.raises(RecordNotFound, match="not tried"):
         await store.operators.gate("d1")
     await store.operators.keep_gate("d1", "untested", '{"verdict": "untested"}')
     await store.operators.keep_gate("d1", "passed", '{"verdict": "passed"}')
@@ -50,5 +50,5 @@ async def test_the_gate_s_last_word_is_kept(store: Store) -> None:
     assert (gate.operator, gate.verdict, gate.document) == ("d1", "passed", '{"verdict": "passed"}')
     assert await store.operators.gates(["d1", "d9"]) == {"d1": gate}
     assert await store.operators.gates([]) == {}
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.operators.keep_gate("d9", "passed", "{}")

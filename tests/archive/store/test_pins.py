@@ -2,7 +2,7 @@
 
 import pytest
 
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.records import NewPin
 from archive.store import Store
 from tests.archive.samples import DEVICE, stored_candidate, stored_search, unique_id
@@ -28,24 +28,24 @@ async def test_what_is_pinned_keeps_its_pin(store: Store) -> None:
     search = (await stored_search(store)).id
     first = await store.pins.put(pin(search, 3), most=1)
     assert await store.pins.put(pin(search, 3), most=1) == first
-    with pytest.raises(Conflict, match="may have 1 pins"):
+    with pytest.raises(RecordConflict, match="may have 1 pins"):
         await store.pins.put(pin(search, 4), most=1)
 
 
 async def test_a_pin_is_taken_away_once(store: Store) -> None:
     search, other = (await stored_search(store)).id, (await stored_search(store)).id
     kept = await store.pins.put(pin(search, 3), most=9)
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.pins.remove(other, kept.id)
     await store.pins.remove(search, kept.id)
     assert await store.pins.list(search) == []
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.pins.remove(search, kept.id)
 
 
 async def test_what_is_unknown_cannot_be_pinned(store: Store) -> None:
     search = (await stored_search(store)).id
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.pins.put(pin("nothing", 3), most=9)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.pins.put(pin(search, candidate="nothing"), most=9)

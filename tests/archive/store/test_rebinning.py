@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from archive.descriptors import DESCRIPTORS
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.grid import Grid
 from archive.records import NewPin, Placement, SearchState
 from archive.store import Store
@@ -49,7 +49,7 @@ async def test_every_offer_is_made_again_in_the_new_grid(store: Store) -> None:
     search, bundles = await searched(store)
     before = await store.elites.list(search, DEVICE, 1)
     await store.pins.put(NewPin("pin", search, DEVICE, 1, None), most=9)
-    with pytest.raises(Conflict, match="preparing"):
+    with pytest.raises(RecordConflict, match="preparing"):
         await store.rebinning.rebin(search, NEW)
     await store.searches.set_state(search, SearchState.DONE)
 
@@ -108,11 +108,11 @@ async def test_what_was_withdrawn_stays_out(store: Store) -> None:
 
 
 async def test_a_search_that_is_not_quiet_stays_as_it_is(store: Store) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.rebinning.rebin("none", NEW)
     search = await stored_search(store)
     await stored_candidate(store, search.id)
     await store.searches.set_state(search.id, SearchState.PAUSED)
-    with pytest.raises(Conflict, match=r"1 candidates .* still in flight"):
+    with pytest.raises(RecordConflict, match=r"1 candidates .* still in flight"):
         await store.rebinning.rebin(search.id, NEW)
     assert (await store.searches.get(search.id)).axes_version == 1

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from archive.errors import Conflict
-from archive.store import About, Store
+from archive.errors import RecordConflict
+from archive.store import ReportKey, Store
 from tests.archive.samples import DEVICE, OPERATOR, new_report, stored_candidate, stored_search
 
 KEY: dict[str, Any] = {"operator": OPERATOR, "bundle": "b" * 64, "device": DEVICE, "protocol_version": 1}
@@ -48,11 +48,11 @@ async def test_a_candidates_reports_come_oldest_first(store: Store, subject: tup
 
 
 async def test_reports_on_an_equal_bundle_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:
-    assert await store.reports.measures(About(**KEY)) == []
+    assert await store.reports.measures(ReportKey(**KEY)) == []
     first, second = new_report(*subject), new_report(*subject)
     await store.reports.save(first)
     await store.reports.save(second)
-    assert await store.reports.measures(About(**KEY)) == [first.document, second.document]
+    assert await store.reports.measures(ReportKey(**KEY)) == [first.document, second.document]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_a_report_is_reused_for_equal_things_only(
     store: Store, subject: tuple[str, str], field: str, other: object
 ) -> None:
     await store.reports.save(new_report(*subject))
-    assert await store.reports.measures(About(**{**KEY, field: other})) == []
+    assert await store.reports.measures(ReportKey(**{**KEY, field: other})) == []
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "worker_lost"}, {"outcome": "not_interpretable"}, {"kind": "confirm"}])
@@ -70,7 +70,7 @@ async def test_what_says_nothing_about_the_bundle_is_not_reused(
     store: Store, subject: tuple[str, str], changes: dict[str, Any]
 ) -> None:
     await store.reports.save(new_report(*subject, **changes))
-    assert await store.reports.measures(About(**KEY)) == []
+    assert await store.reports.measures(ReportKey(**KEY)) == []
 
 
 async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject: tuple[str, str]) -> None:
@@ -78,12 +78,12 @@ async def test_confirms_of_equal_bundles_come_oldest_first(store: Store, subject
     others = [{"kind": "measure"}, {"kind": "confirm", "outcome": "worker_lost"}, {"kind": "confirm", "bundle": "x"}]
     for report in (first, *(new_report(*subject, **changes) for changes in others), second):
         await store.reports.save(report)
-    assert await store.reports.confirms(About(**KEY)) == [first.document, second.document]
-    assert await store.reports.confirms(About(**{**KEY, "device": "h200"})) == []
+    assert await store.reports.confirms(ReportKey(**KEY)) == [first.document, second.document]
+    assert await store.reports.confirms(ReportKey(**{**KEY, "device": "h200"})) == []
 
 
 async def test_a_report_about_nothing_is_refused(store: Store, subject: tuple[str, str]) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.reports.save(new_report(subject[0], "no such candidate"))
 
 
@@ -91,7 +91,7 @@ async def test_finals_are_found_by_what_they_are_about_and_by_candidate(store: S
     final, lost = new_report(*subject, kind="final"), new_report(*subject, kind="final", outcome="worker_lost")
     for report in (new_report(*subject), lost, final):
         await store.reports.save(report)
-    assert await store.reports.finals(About(**KEY)) == [final.document]
-    assert await store.reports.finals(About(**{**KEY, "bundle": "c" * 64})) == []
+    assert await store.reports.finals(ReportKey(**KEY)) == [final.document]
+    assert await store.reports.finals(ReportKey(**{**KEY, "bundle": "c" * 64})) == []
     assert await store.reports.finals_on([subject[1], "x"]) == [lost.document, final.document]
     assert await store.reports.finals_on([]) == []

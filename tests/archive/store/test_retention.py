@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from archive.columns import now
-from archive.errors import NotFound
-from archive.records import Search, SearchState
+from archive.column_types import now
+from archive.errors import RecordNotFound
+from archive.records import SearchRecord, SearchState
 from archive.store import Store
 from archive.tables import metadata
 from tests.archive.samples import new_report, new_variant, offer, stored_candidate, stored_search, traced
@@ -16,7 +16,7 @@ OUTLIVES = {"findings.search"}
 SHARED, OWN = "5" * 64, "6" * 64
 
 
-async def lived(store: Store, state: SearchState, *bundles: str) -> tuple[Search, str]:
+async def lived(store: Store, state: SearchState, *bundles: str) -> tuple[SearchRecord, str]:
     """A search with a candidate that has everything, in a state."""
     search = await stored_search(store)
     candidate = await stored_candidate(store, search.id)
@@ -43,11 +43,11 @@ async def test_an_ended_search_goes_with_all_it_alone_holds(store: Store) -> Non
         1,
         1,
     ]
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.searches.get(gone.id)
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.candidates.get(candidate)
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await store.bundles.get(OWN)
     assert (await store.bundles.get(SHARED)).identity == SHARED
     assert (await store.searches.get(kept.id)).state is SearchState.RUNNING

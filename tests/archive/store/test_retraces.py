@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from archive.errors import Conflict
+from archive.errors import RecordConflict
 from archive.records import SearchState
 from archive.store import Store
 from tests.archive.samples import stored_candidate, stored_search
@@ -33,7 +33,7 @@ async def test_who_was_second_to_find_something_else_has_to_look_again(store: St
         await batch.keep_retrace("key", candidate, bundles)
     await batches[0].flush()
     await batches[1].flush()
-    with pytest.raises(Conflict, match="differs"):
+    with pytest.raises(RecordConflict, match="differs"):
         await batches[2].flush()
     again = store.batch()
     await again.keep_retrace("key", candidate, ["b"])
@@ -43,7 +43,7 @@ async def test_who_was_second_to_find_something_else_has_to_look_again(store: St
 
 
 async def test_a_candidate_has_to_be_there(store: Store) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await _keep(store, "key", "nobody", ["a"])
 
 

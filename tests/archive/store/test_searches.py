@@ -5,7 +5,7 @@ from datetime import UTC
 
 import pytest
 
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.records import SearchState
 from archive.store import Store
 from tests.archive.samples import new_search, stored_search
@@ -23,12 +23,12 @@ async def test_a_search_comes_back_as_it_was_stored(store: Store) -> None:
 
 async def test_an_id_is_used_once(store: Store) -> None:
     search = await stored_search(store)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.searches.create(new_search(id=search.id))
 
 
 async def test_an_unknown_operator_is_refused(store: Store) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.searches.create(new_search(operator="no such digest"))
 
 
@@ -59,7 +59,7 @@ async def test_a_state_changes_with_its_reason(store: Store) -> None:
 
 async def test_a_state_changes_only_from_where_it_may(store: Store) -> None:
     search = await stored_search(store)
-    with pytest.raises(Conflict, match="preparing"):
+    with pytest.raises(RecordConflict, match="preparing"):
         await store.searches.set_state(search.id, SearchState.DONE, only_from=(SearchState.RUNNING,))
     assert (await store.searches.get(search.id)).state is SearchState.PREPARING
     await store.searches.set_state(
@@ -74,7 +74,7 @@ async def test_of_many_who_move_a_search_one_succeeds(store: Store) -> None:
         store.searches.set_state(search.id, SearchState.STOPPED, only_from=(SearchState.PREPARING,)) for _ in range(10)
     ]
     results = await asyncio.gather(*moves, return_exceptions=True)
-    assert [isinstance(result, Conflict) for result in results].count(False) == 1
+    assert [isinstance(result, RecordConflict) for result in results].count(False) == 1
 
 
 async def test_graphs_and_budget_are_set(store: Store) -> None:
@@ -95,7 +95,7 @@ async def test_an_unknown_search_is_not_found(store: Store) -> None:
         store.searches.set_graphs("x", []),
         store.searches.change("x", budget=1),
     ):
-        with pytest.raises(NotFound):
+        with pytest.raises(RecordNotFound):
             await call
 
 
@@ -104,7 +104,7 @@ async def test_a_budget_changes_only_in_the_states_named(store: Store) -> None:
     open_ones = (SearchState.PREPARING, SearchState.RUNNING)
     assert (await store.searches.change(search.id, budget=50, only_in=open_ones)).budget == 50
     await store.searches.set_state(search.id, SearchState.DONE)
-    with pytest.raises(Conflict, match="done"):
+    with pytest.raises(RecordConflict, match="done"):
         await store.searches.change(search.id, priority=7, only_in=open_ones)
     assert (await store.searches.get(search.id)).budget == 50
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from archive.errors import Conflict, NotFound
+from archive.errors import RecordConflict, RecordNotFound
 from archive.store import Store
 from tests.archive.access import NOON, later, new_token
 
@@ -20,7 +20,7 @@ async def test_a_token_is_kept_once(store: Store) -> None:
 async def test_an_id_stands_for_one_secret(store: Store) -> None:
     new = new_token()
     await store.tokens.create(new)
-    with pytest.raises(Conflict, match="already"):
+    with pytest.raises(RecordConflict, match="already"):
         await store.tokens.create(new_token(id=new.id, digest="1" * 64))
     assert (await store.tokens.get(new.id)).digest == new.digest
 
@@ -35,9 +35,9 @@ async def test_a_revoked_token_stays_revoked_since_then(store: Store) -> None:
 
 
 async def test_what_is_not_there_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound, match="no token t9"):
+    with pytest.raises(RecordNotFound, match="no token t9"):
         await store.tokens.get("t9")
-    with pytest.raises(NotFound, match="no token t9"):
+    with pytest.raises(RecordNotFound, match="no token t9"):
         await store.tokens.revoke("t9")
 
 

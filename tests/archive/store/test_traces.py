@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from archive.errors import Conflict
-from archive.records import CandidateState, Variant
+from archive.errors import RecordConflict
+from archive.records import CandidateState, VariantRecord
 from archive.store import Store
 from tests.archive.samples import READINGS, new_variant, stored_candidate, stored_search, traced
 
@@ -20,8 +20,8 @@ async def test_variants_and_bundles_are_stored(store: Store, candidate: str) -> 
     await store.candidates.save_trace(candidate, traced(new_variant(0), stopped))
     bundle = "0" * 64
     assert await store.candidates.variants(candidate) == [
-        Variant(candidate, 0, {"BLOCK": 1024}, bundle, None, "", None),
-        Variant(candidate, 1, {"BLOCK": 1024}, None, "compile_error", "no", 9),
+        VariantRecord(candidate, 0, {"BLOCK": 1024}, bundle, None, "", None),
+        VariantRecord(candidate, 1, {"BLOCK": 1024}, None, "compile_error", "no", 9),
     ]
     assert (await store.bundles.get(bundle)).readings == (READINGS,)
     stored = await store.candidates.get(candidate)
@@ -60,7 +60,7 @@ async def test_an_equal_candidate_names_bundles_that_are_known(store: Store, can
 
 async def test_a_trace_with_an_unknown_bundle_leaves_nothing_behind(store: Store, candidate: str) -> None:
     unknown = new_variant(1, bundle="f" * 64, document=None, readings=None)
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await store.candidates.save_trace(candidate, traced(new_variant(0), unknown))
     assert await store.candidates.variants(candidate) == []
     assert (await store.candidates.get(candidate)).state is CandidateState.QUEUED

@@ -1,6 +1,6 @@
 """Verdicts in numbers are counted as they are one by one."""
 
-from archive.records import Verdict
+from archive.records import CandidateVerdict
 from archive.store import Store
 from archive.store.engine import Database
 from archive.store.verdicts import add_verdicts
@@ -14,7 +14,7 @@ async def test_first_verdicts_are_counted_by_search_and_leave_one_milestone(stor
     await store.elites.offer(offer(here, mine[0], 2.0))
     await store.candidates.judge(mine[0], "correct", "", None, 2.0)
     database = Database.open(database_url)
-    given = [Verdict(id, "hang", "waited", 3, None) for id in (*mine, other, "nobody")]
+    given = [CandidateVerdict(id, "hang", "waited", 3, None) for id in (*mine, other, "nobody")]
     async with database.write() as connection:
         assert await add_verdicts(connection, given) == {mine[1], mine[2], other}
         assert await add_verdicts(connection, given) == set()

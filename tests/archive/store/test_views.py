@@ -1,4 +1,4 @@
-from archive.records import Span, Version
+from archive.records import AxisStride, SearchVersion
 from archive.store import Store
 from tests.archive.samples import (
     DEVICE,
@@ -31,13 +31,13 @@ async def test_places_hold_the_best_of_all_cells_that_fall_on_them(store: Store)
     for cell, objective in ((0, 1.5), (1, 2.5), (4, 3.0), (5, 3.0), (11, 0.5)):
         await store.elites.offer(offer(search, candidate, objective, cell=cell))
     await store.elites.offer(offer(search, candidate, 9.0, cell=0, axes_version=2))
-    grid, first, second, third = (search, DEVICE, 1), Span(6, 2), Span(2, 3), Span(1, 2)
+    grid, first, second, third = (search, DEVICE, 1), AxisStride(6, 2), AxisStride(2, 3), AxisStride(1, 2)
     places = await store.views.places(grid, first, second)
     found = {(place.x, place.y): (place.held, place.mark.cell, place.mark.objective) for place in places}
     assert found == {(0, 0): (2, 1, 2.5), (0, 2): (2, 4, 3.0), (1, 2): (1, 11, 0.5)}
     sliced = await store.views.places(grid, first, second, [(third, 0)])
     assert {(place.x, place.y): place.mark.cell for place in sliced} == {(0, 0): 0, (0, 2): 4}
-    flat = await store.views.places(grid, third, Span(1, 1))
+    flat = await store.views.places(grid, third, AxisStride(1, 1))
     assert {(place.x, place.y, place.held, place.mark.cell) for place in flat} == {(0, 0, 2, 4), (1, 0, 3, 5)}
     assert await store.views.places((search, "h200", 1), first, second) == []
 
@@ -100,7 +100,7 @@ async def test_documents_come_by_job(store: Store) -> None:
 
 async def test_a_version_changes_with_whatever_is_told_of_a_search_and_with_nothing_else(store: Store) -> None:
     search, other = (await stored_search(store)).id, (await stored_search(store)).id
-    seen: list[Version] = []
+    seen: list[SearchVersion] = []
 
     async def look(changed: bool = True) -> None:
         found = await store.views.versions([search, other, "none"])

@@ -11,10 +11,10 @@ from archive import records, tables
 @pytest.mark.parametrize(
     "table, record",
     [
-        (tables.tokens, records.Token),
-        (tables.sessions, records.Session),
-        (tables.audit, records.AuditEntry),
-        (tables.replies, records.KeptReply),
+        (tables.tokens, records.TokenRecord),
+        (tables.sessions, records.SessionRecord),
+        (tables.audit, records.AuditRecord),
+        (tables.replies, records.IdempotencyRecord),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

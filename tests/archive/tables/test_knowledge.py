@@ -9,7 +9,8 @@ from archive import records, tables
 
 
 @pytest.mark.parametrize(
-    "table, record", [(tables.knowledge, records.KnowledgeEntry), (tables.findings, records.Finding)]
+    "table, record",
+    [(tables.knowledge, records.KnowledgeEntryRecord), (tables.findings, records.KnowledgeFindingRecord)],
 )
 def test_columns_are_named_like_the_fields_of_records(table: Any, record: type) -> None:
     assert {field.name for field in fields(record)} <= set(table.c.keys())

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from workers import driver
-from workers.baselines.contest import Contest, Interlude
 from workers.baselines.figures import summarise
-from workers.support import Support, compile_support
+from workers.baselines.head_to_head import HeadToHead, Interlude
+from workers.device_kernels import DeviceKernels, compile_support
 
 pytestmark = pytest.mark.gpu
 SETS = 16
@@ -15,9 +15,9 @@ SETS = 16
 @pytest.fixture(scope="module")
 def figures():
     card, device = driver.open_card(0), torch.device("cuda", 0)
-    interlude = Interlude(Support(compile_support("sm_90")), card.l2_bytes, device)
+    interlude = Interlude(DeviceKernels(compile_support("sm_90")), card.l2_bytes, device)
     inputs = [torch.randn(4096, 4096, device=device, dtype=torch.bfloat16) for _ in range(SETS)]
-    contest = Contest(interlude, torch.cuda.Stream(device), SETS)
+    contest = HeadToHead(interlude, torch.cuda.Stream(device), SETS)
     torch.cuda.synchronize()
     contest.enter("pacer", lambda number: inputs[number].neg())
     contest.enter("same", lambda number: inputs[number].neg())

@@ -19,28 +19,28 @@ from pathlib import Path
 
 import torch
 
-from tests.workers.checker.interpreted import answer
-from tests.workers.checker.paper import measure_one
-from tests.workers.checker.sieve import Measures, strains
-from tests.workers.checker.stage import SEED, Kernel, Stage
 from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
-from workers.checker import Checker, compile_checker, open_card
-from workers.checker.base import Run, Subject
-from workers.checker.card import CudaCard
-from workers.checker.glance import Glance
-from workers.checker.memory import Memory
-from workers.checker.serving import demand_precision
-from workers.checker.sight import outputs
-from workers.checker.zones import describe_damage
+from tests.workers.oracle.interpreted import answer
+from tests.workers.oracle.paper import measure_one
+from tests.workers.oracle.sieve import Measures, strains
+from tests.workers.oracle.stage import SEED, Kernel, Stage
 from workers.checks.tolerance import is_finite
-from workers.children import Line
+from workers.child_process import ChildConnection
+from workers.commands import TIMED, AttachArena, ExaminedRuns, ExamineIdle, InputContent, Order, PairSide, Reply
+from workers.device_kernels import SupportKernel, compile_support, zone_seed
 from workers.inputs import DRAWS
-from workers.orders import TIMED, Attend, Content, Examined, ExamineIdle, Order, Reply, Side
+from workers.oracle import Oracle, compile_checker, open_card
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.base import OracleSubject, PlanRun
+from workers.oracle.card import CudaOracleCard
+from workers.oracle.fast_check import FastCheck
+from workers.oracle.red_zones import describe_damage
+from workers.oracle.server import demand_precision
+from workers.oracle.views import outputs
 from workers.protocol import FIRST_CARD
 from workers.reference import evaluate
 from workers.runner.arena import Arena
-from workers.shared import Shared
-from workers.support import SupportKernel, compile_support, zone_seed
+from workers.shared_process import SharedConnection
 
 ARENA_BYTES = 16 * 2**30
 FAR = (0, 2**31 - 1, 2**31, 5 * 2**30 + 3, 2**33, ARENA_BYTES - 1)
@@ -60,7 +60,7 @@ SHAPES: dict[str, tuple[dict[str, int], int, int]] = {
 """Sizes, calls a sample and pairs."""
 
 
-class HostCard(CudaCard):
+class HostCard(CudaOracleCard):
     """The card with an arena of its own, on which runs are played."""
 
     def __init__(self, kernels: Mapping[str, SupportKernel]) -> None:
@@ -69,7 +69,7 @@ class HostCard(CudaCard):
         self.arena = self._arena.tensor(0, ARENA_BYTES)
         self.handle = self._arena.handle.hex()
 
-    def prepare(self, run: Run) -> None:
+    def prepare(self, run: PlanRun) -> None:
         base, seed = self._arena.pointer, zone_seed(run.content.seed)
         self._support.zones_fill(self._stream, base, run.slot.zones, seed)
         sizes = zip(run.slot.buffers, run.plan.buffers, strict=True)
@@ -82,9 +82,9 @@ def main() -> None:
     options = parser.parse_args()
     target = _target()
     kernels = {**compile_support(target), **compile_checker(target)}
-    receive = Checker(functools.partial(open_card, FIRST_CARD.card, kernels), sharers=2).receive
+    receive = Oracle(functools.partial(open_card, FIRST_CARD.card, kernels), sharers=2).receive
     folder = Path(tempfile.mkdtemp())
-    line, other = Shared(folder, receive), Shared(folder, receive)
+    line, other = SharedConnection(folder, receive), SharedConnection(folder, receive)
     greeting, _ = line.hear(ASK_S), other.hear(ASK_S)
     card = HostCard(kernels)
     demand_precision()
@@ -93,7 +93,7 @@ def main() -> None:
         torch.cuda.synchronize()
         return line.ask(order, ASK_S)
 
-    ask(Attend(handle=card.handle, arena_bytes=ARENA_BYTES))
+    ask(AttachArena(handle=card.handle, arena_bytes=ARENA_BYTES))
     stage = functools.partial(Stage, card=card, ask=ask)
     found: dict[str, object] = {"greeting": greeting.model_dump(mode="json"), "precision": precision()}
     found["kernels"] = list(disagreements(card))
@@ -113,7 +113,7 @@ def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
         for dtype in ("bfloat16", "float32"):
             scene = stage(operator(name, dtype))
             for draw in (*DRAWS, TIMED):
-                yield f"honest {name} {dtype} {draw}", scene.examine(kernel, Content(draw=draw, seed=SEED))
+                yield f"honest {name} {dtype} {draw}", scene.examine(kernel, InputContent(draw=draw, seed=SEED))
             yield f"honest {name} {dtype} round", scene.examine_round(kernel, kernel)
     for fault, (name, kernel, outcomes) in FAULTS.items():
         if "wrong_output_type" not in outcomes:
@@ -123,20 +123,20 @@ def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
         scene = stage(operator(*name.split(":")))
         yield f"round {fault}", scene.examine_round(kernel, HONEST[scene.operator.name])
     scene = stage(operator("softmax"))
-    yield "never written", scene.examine(lambda x: None, Content(draw="normal", seed=SEED))
+    yield "never written", scene.examine(lambda x: None, InputContent(draw="normal", seed=SEED))
     yield from _beside(stage(operator("softmax")))
     yield from _twice(stage(operator("softmax")))
     yield from _far(stage(operator("softmax")))
     scene = stage(operator("attention"), H=64, M=16384, N=128)
-    yield "too large", scene.examine(lambda q, k, v: None, Content(draw="normal", seed=SEED))
+    yield "too large", scene.examine(lambda q, k, v: None, InputContent(draw="normal", seed=SEED))
     scene = stage(operator("softmax"))
-    yield "after too large", scene.examine(HONEST["softmax"], Content(draw="normal", seed=SEED))
+    yield "after too large", scene.examine(HONEST["softmax"], InputContent(draw="normal", seed=SEED))
 
 
-def arenas(line: Line, other: Line, card: HostCard) -> list[list[str]]:
+def arenas(line: ChildConnection, other: ChildConnection, card: HostCard) -> list[list[str]]:
     """What two who share the checker are told of arenas of their own: both clean, one of them written to, neither."""
     idle, theirs = ExamineIdle(stretches=((0, STRETCH_BYTES),)), Arena.allocate(STRETCH_BYTES)
-    other.ask(Attend(handle=theirs.handle.hex(), arena_bytes=STRETCH_BYTES), ASK_S)
+    other.ask(AttachArena(handle=theirs.handle.hex(), arena_bytes=STRETCH_BYTES), ASK_S)
     found = []
     for mine, its in ((0xFF, 0xFF), (0xFF, 0), (0, 0xFF)):
         card.arena[:STRETCH_BYTES].fill_(mine)
@@ -160,15 +160,15 @@ def finiteness(arena: torch.Tensor) -> dict[str, bool]:
 
 def _first_failure(scene: Stage, kernel: Kernel) -> Reply:
     for draw in DRAWS:
-        reply = scene.examine(kernel, Content(draw=draw, seed=SEED))
-        if not isinstance(reply, Examined) or reply.outcome is not None:
+        reply = scene.examine(kernel, InputContent(draw=draw, seed=SEED))
+        if not isinstance(reply, ExaminedRuns) or reply.outcome is not None:
             break
     return reply
 
 
 def _beside(scene: Stage) -> Iterator[tuple[str, Reply]]:
     (slot,) = scene.slots(1)
-    content = Content(draw="normal", seed=SEED)
+    content = InputContent(draw="normal", seed=SEED)
     scene.play(HONEST["softmax"], slot, content)
     scene.card.arena[slot.zones[1][0] + 5] ^= 1
     yield "beside a buffer", scene.ask(scene.order(content, slot))
@@ -185,11 +185,11 @@ def _far(scene: Stage) -> Iterator[tuple[str, Reply]]:
 
 
 def _twice(scene: Stage) -> Iterator[tuple[str, Reply]]:
-    slots, content = scene.slots(2), Content(draw="normal", seed=SEED)
+    slots, content = scene.slots(2), InputContent(draw="normal", seed=SEED)
     for slot in slots:
         scene.play(HONEST["softmax"], slot, content)
     yield "repeated", scene.ask(scene.order(content, *slots, compared=True))
-    result = outputs(scene.card, [Run(scene.plan, slots[0], content)])[0][0].flatten()
+    result = outputs(scene.card, [PlanRun(scene.plan, slots[0], content)])[0][0].flatten()
     result[(result - result.mean()).abs().argmin()] *= 1.02
     yield "not repeated", scene.ask(scene.order(content, *slots, compared=True))
 
@@ -258,20 +258,20 @@ def speed(card: HostCard, stage: Callable[..., Stage], name: str) -> dict[str, f
 
     order = scene.round(native, native, calls, pairs, contents=max(16, 2 * calls))
     runs = [
-        Run(scene.plan, order.round.slots[sample.side][slot], Content(draw=TIMED, seed=SEED, stream=stream))
+        PlanRun(scene.plan, order.round.slots[sample.side][slot], InputContent(draw=TIMED, seed=SEED, stream=stream))
         for sample in order.round.samples
         for slot, stream in zip(sample.slots, sample.streams, strict=True)
     ]
     found = {"outputs": float(len(runs)), "bytes": float(scene.plan.buffers[-1].bytes)}
     found["first_us"] = _per_run(lambda: scene.ask(order), runs)
     found["then_us"] = min(_per_run(lambda: scene.ask(order), runs) for _ in range(3))
-    subject = Subject(scene.operator, {scene.shape.key: scene.graph})
-    glance = Glance(card, subject, Memory(card.memory_bytes // 8))
+    subject = OracleSubject(scene.operator, {scene.shape.key: scene.graph})
+    glance = FastCheck(card, subject, AnswerCache(card.memory_bytes // 8))
     found["suspects"] = float(sum(not strain.is_right for strain in glance.strains(runs)))
     found["glance_us"] = min(_per_run(lambda: glance.strains(runs), runs) for _ in range(3))
     found["zones_us"] = _per_run(lambda: describe_damage(card, scene.operator, runs, SEED), runs)
-    content = Content(draw="normal", seed=SEED)
-    (slot,) = scene.slots(1, order.round.slots[Side.PACER][0].end)
+    content = InputContent(draw="normal", seed=SEED)
+    (slot,) = scene.slots(1, order.round.slots[PairSide.PACER][0].end)
     scene.play(native, slot, content)
     examine = scene.order(content, slot)
     found["examine_us"] = min(_per_run(lambda: scene.ask(examine), runs[:1]) for _ in range(2))
@@ -279,7 +279,7 @@ def speed(card: HostCard, stage: Callable[..., Stage], name: str) -> dict[str, f
     return found
 
 
-def _per_run(work: Callable[[], object], runs: list[Run]) -> float:
+def _per_run(work: Callable[[], object], runs: list[PlanRun]) -> float:
     torch.cuda.synchronize()
     started = time.perf_counter()
     work()
@@ -288,7 +288,7 @@ def _per_run(work: Callable[[], object], runs: list[Run]) -> float:
 
 
 def _said(reply: Reply) -> str:
-    if isinstance(reply, Examined):
+    if isinstance(reply, ExaminedRuns):
         return f"{reply.outcome or 'correct'}: {reply.reason}"
     return reply.model_dump_json()
 

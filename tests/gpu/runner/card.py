@@ -14,12 +14,12 @@ import torch
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
 from workers import driver
+from workers.commands import TIMED, ChildReady, InputContent, RunSlot
+from workers.device_kernels import DeviceKernels, SupportKernel, compile_support, content_jobs, zone_seed
 from workers.inputs import draw
-from workers.orders import TIMED, Content, Opened, Slot
-from workers.placement import SMALL_ZONE_BYTES, place
+from workers.memory_layout import SMALL_ZONE_BYTES, place
 from workers.protocol import Bundle, Plan
 from workers.runner.arena import Arena
-from workers.support import Support, SupportKernel, compile_support, content_jobs, zone_seed
 
 TARGET = "sm_90"
 DIMS = ({"M": 64, "N": 4096}, {"M": 4096, "N": 4096})
@@ -39,7 +39,9 @@ def rmsnorm() -> Bundle:
     return bundle_of(kernel, *(rmsnorm_plan(kernel, dims) for dims in DIMS))
 
 
-def slots_of(bundle: Bundle, plan: Plan, count: int = 1, start: int = 0, limit: int = ARENA_BYTES) -> tuple[Slot, ...]:
+def slots_of(
+    bundle: Bundle, plan: Plan, count: int = 1, start: int = 0, limit: int = ARENA_BYTES
+) -> tuple[RunSlot, ...]:
     return place(bundle, plan, count, Random(start), start=start, limit=limit, zone_bytes=SMALL_ZONE_BYTES)
 
 
@@ -53,14 +55,14 @@ def on_card(work: Callable[..., T], *arguments: object) -> T:
 
 
 @contextmanager
-def opened() -> Iterator[tuple[driver.Card, Support, int]]:
+def opened() -> Iterator[tuple[driver.DriverCard, DeviceKernels, int]]:
     """The card, kernels of ours on it, and a stream; in a process that may open it."""
     card = driver.open_card(0)
     torch.cuda.set_device(0)
-    yield card, Support(support_kernels()), driver.make_stream()
+    yield card, DeviceKernels(support_kernels()), driver.make_stream()
 
 
-def look(greeting: Opened, plan: Plan, slot: Slot, content: Content) -> dict[str, object]:
+def look(greeting: ChildReady, plan: Plan, slot: RunSlot, content: InputContent) -> dict[str, object]:
     """What a run of RMSNorm left in a runner's arena, seen from another process."""
     with opened() as (_, support, stream):
         arena = Arena.open(bytes.fromhex(greeting.handle), greeting.arena_bytes)
@@ -81,7 +83,7 @@ def look(greeting: Opened, plan: Plan, slot: Slot, content: Content) -> dict[str
         }
 
 
-def _inputs_of(support: Support, stream: int, plan: Plan, content: Content) -> tuple[torch.Tensor, ...]:
+def _inputs_of(support: DeviceKernels, stream: int, plan: Plan, content: InputContent) -> tuple[torch.Tensor, ...]:
     device = torch.device("cuda", 0)
     if content.draw != TIMED:
         return draw(RMSNORM, plan.shape, content.draw, bytes.fromhex(content.seed), device=device)

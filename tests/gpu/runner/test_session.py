@@ -9,58 +9,58 @@ import pytest
 from tests.gpu.runner.card import ARENA_BYTES, look, on_card, rmsnorm, slots_of, support_kernels
 from tests.workers.assembler.plans import RMSNORM
 from workers.assembler import assemble_kernel
-from workers.children import Child, ChildDied
-from workers.inputs import DRAWS
-from workers.orders import (
+from workers.child_process import ChildDied, ForkedChild
+from workers.commands import (
     TIMED,
-    Broken,
-    Case,
-    Claim,
-    Content,
-    Done,
-    Execute,
-    Fault,
-    Load,
-    Opened,
+    ChildBroken,
+    ChildReady,
+    ClaimArena,
+    CommandDone,
+    CommandRefused,
+    DriverFault,
+    ExecuteRuns,
+    InputContent,
+    LoadBundle,
+    PairSide,
     PrepareRound,
-    Refused,
-    Round,
-    Sample,
-    Scrub,
-    Side,
-    Slot,
-    Timed,
+    Reset,
+    RunCase,
+    RunSlot,
+    TimedRound,
+    TimedSample,
     TimeRound,
+    TimingRound,
 )
+from workers.inputs import DRAWS
 from workers.protocol import Bundle, Launch, Number
 from workers.runner import open_card, serve
 
 pytestmark = pytest.mark.gpu
 ASK_S = 60.0
 SEED = "ab" * 16
-NORMAL = Content(draw="normal", seed=SEED)
+NORMAL = InputContent(draw="normal", seed=SEED)
 
 
 @pytest.fixture
-def runner() -> Iterator[tuple[Child, Opened]]:
+def runner() -> Iterator[tuple[ForkedChild, ChildReady]]:
     kernels = support_kernels()
-    child = Child(lambda channel: serve(channel, lambda: open_card(0, kernels)))
-    assert isinstance(child.hear(ASK_S), Opened)
-    greeting = child.ask(Claim(arena_bytes=ARENA_BYTES), ASK_S)
-    assert isinstance(greeting, Opened), greeting
+    child = ForkedChild(lambda channel: serve(channel, lambda: open_card(0, kernels)))
+    assert isinstance(child.hear(ASK_S), ChildReady)
+    greeting = child.ask(ClaimArena(arena_bytes=ARENA_BYTES), ASK_S)
+    assert isinstance(greeting, ChildReady), greeting
     yield child, greeting
     child.close()
 
 
-def load(child: Child, bundle: Bundle, *sides: Side) -> None:
+def load(child: ForkedChild, bundle: Bundle, *sides: PairSide) -> None:
     code = {digest: b64encode(assemble_kernel(kernel).code).decode() for digest, kernel in bundle.kernels.items()}
-    for side in sides or (Side.CANDIDATE,):
-        order = Load(side=side, operator=RMSNORM, bundle=bundle, machine_code=code)
-        assert child.ask(order, ASK_S) == Done()
+    for side in sides or (PairSide.CANDIDATE,):
+        order = LoadBundle(side=side, operator=RMSNORM, bundle=bundle, machine_code=code)
+        assert child.ask(order, ASK_S) == CommandDone()
 
 
-def execute(plan: int, slot: Slot, content: Content = NORMAL) -> Execute:
-    return Execute(side=Side.CANDIDATE, cases=(Case(plan=plan, slot=slot, content=content),), zones=SEED)
+def execute(plan: int, slot: RunSlot, content: InputContent = NORMAL) -> ExecuteRuns:
+    return ExecuteRuns(side=PairSide.CANDIDATE, cases=(RunCase(plan=plan, slot=slot, content=content),), zones=SEED)
 
 
 def check_seen(seen: dict[str, object]) -> None:
@@ -75,8 +75,8 @@ def test_a_run_computes_what_it_should_on_what_the_checker_draws(runner, plan: i
     bundle = rmsnorm()
     load(child, bundle)
     (slot,) = slots_of(bundle, bundle.plans[plan], start=512)
-    content = Content(draw=name, seed=SEED, stream=3)
-    assert child.ask(execute(plan, slot, content), ASK_S) == Done()
+    content = InputContent(draw=name, seed=SEED, stream=3)
+    assert child.ask(execute(plan, slot, content), ASK_S) == CommandDone()
     check_seen(on_card(look, greeting, bundle.plans[plan], slot, content))
 
 
@@ -84,32 +84,36 @@ def test_a_run_computes_what_it_should_on_what_the_checker_draws(runner, plan: i
 def test_equal_plans_take_equal_time(runner, plan: int, calls: int) -> None:
     child, greeting = runner
     bundle = rmsnorm()
-    load(child, bundle, *Side)
+    load(child, bundle, *PairSide)
     pairs = 8
     mine = slots_of(bundle, bundle.plans[plan], pairs * calls)
     its = slots_of(bundle, bundle.plans[plan], pairs * calls, start=mine[-1].end)
     samples = tuple(
-        Sample(side=side, slots=places, streams=tuple(place + (side is Side.PACER) for place in places))
+        TimedSample(side=side, slots=places, streams=tuple(place + (side is PairSide.PACER) for place in places))
         for pair in range(pairs)
         for places in [tuple(range(pair * calls, (pair + 1) * calls))]
-        for side in (list(Side) if pair % 2 else list(Side)[::-1])
+        for side in (list(PairSide) if pair % 2 else list(PairSide)[::-1])
     )
-    order = Round(
-        plans=dict.fromkeys(Side, plan), slots={Side.CANDIDATE: mine, Side.PACER: its}, samples=samples, seed=SEED
+    order = TimingRound(
+        plans=dict.fromkeys(PairSide, plan),
+        slots={PairSide.CANDIDATE: mine, PairSide.PACER: its},
+        samples=samples,
+        seed=SEED,
     )
     for _ in range(2):
-        assert child.ask(PrepareRound(round=order), ASK_S) == Done()
+        assert child.ask(PrepareRound(round=order), ASK_S) == CommandDone()
         reply = child.ask(TimeRound(), ASK_S)
-        assert isinstance(reply, Timed), reply
+        assert isinstance(reply, TimedRound), reply
     first, second = (
-        median(us for sample, us in zip(samples, reply.samples_us, strict=True) if sample.side is side) for side in Side
+        median(us for sample, us in zip(samples, reply.samples_us, strict=True) if sample.side is side)
+        for side in PairSide
     )
     assert 1 < first < 40
     assert abs(first / second - 1) < (0.02 if calls > 1 else 0.15)
     assert sum(reply.samples_us) * calls < reply.wall_us
     last = samples[-1]
     slot = order.slots[last.side][last.slots[-1]]
-    content = Content(draw=TIMED, seed=SEED, stream=last.streams[-1])
+    content = InputContent(draw=TIMED, seed=SEED, stream=last.streams[-1])
     check_seen(on_card(look, greeting, bundle.plans[plan], slot, content))
 
 
@@ -127,7 +131,7 @@ def test_a_run_that_leaves_its_memory_ends_the_runner(runner) -> None:
     load(child, wild)
     (slot,) = slots_of(wild, wild.plans[0])
     order = execute(0, slot)
-    assert child.ask(order, ASK_S) == Fault(error="CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert child.ask(order, ASK_S) == DriverFault(error="CUDA_ERROR_ILLEGAL_ADDRESS")
     with pytest.raises(ChildDied):
         child.hear(ASK_S)
 
@@ -140,8 +144,8 @@ def test_what_does_not_fit_is_refused_and_scrubbing_forgets(runner) -> None:
         slots_of(bundle, bundle.plans[0], start=start, limit=2 * ARENA_BYTES) for start in (0, ARENA_BYTES)
     )
     near, far = (execute(0, slot) for slot in (near, far))
-    assert isinstance(child.ask(far, ASK_S), Refused)
-    assert child.ask(near, ASK_S) == Done()
-    assert child.ask(Scrub(), ASK_S) == Done()
+    assert isinstance(child.ask(far, ASK_S), CommandRefused)
+    assert child.ask(near, ASK_S) == CommandDone()
+    assert child.ask(Reset(), ASK_S) == CommandDone()
     reply = child.ask(near, ASK_S)
-    assert isinstance(reply, Broken) and "no plan 0" in reply.error
+    assert isinstance(reply, ChildBroken) and "no plan 0" in reply.error

@@ -8,11 +8,11 @@ import torch
 from tests.gpu.runner.card import on_card, opened
 from tests.workers.assembler.plans import RMSNORM
 from workers import driver
+from workers.device_kernels import ContentJob, ContentKind, ContentSpec, zone_seed
+from workers.device_kernels.kernels import RARE
 from workers.inputs import DRAWS, draw
 from workers.protocol import DTYPE_BYTES, Shape
 from workers.runner.arena import Arena
-from workers.support import ContentJob, ContentSpec, Kind, zone_seed
-from workers.support.kernels import RARE
 
 pytestmark = pytest.mark.gpu
 COUNT = 4096 * 4096
@@ -33,7 +33,7 @@ RANGES = {
 
 
 def spec(
-    dtype: str, kind: Kind = Kind.NORMAL, low: float = -1e30, high: float = 1e30, count: int = COUNT
+    dtype: str, kind: ContentKind = ContentKind.NORMAL, low: float = -1e30, high: float = 1e30, count: int = COUNT
 ) -> ContentSpec:
     return ContentSpec(dtype, count, kind, low, high)
 
@@ -81,7 +81,7 @@ def test_normal_values_have_the_moments_of_normal_ones(dtype: str) -> None:
 def counts(dtype: str, low: int, high: int) -> tuple[int, int, int]:
     with opened() as (_, support, stream):
         arena = Arena.allocate(COUNT * 8)
-        support.fill_content(stream, [ContentJob(arena.pointer, spec(dtype, Kind.INTEGERS, low, high), 9)])
+        support.fill_content(stream, [ContentJob(arena.pointer, spec(dtype, ContentKind.INTEGERS, low, high), 9)])
         driver.synchronise(stream)
         found = torch.bincount(values(arena, dtype).long() - low, minlength=high - low)
         return len(found), int(found.min()), int(found.max())

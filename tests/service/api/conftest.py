@@ -10,15 +10,15 @@ from fastapi import FastAPI
 from uuid6 import uuid7
 
 from archive.records import (
-    Axis,
+    AxisRecord,
     NewCandidate,
     NewReport,
     NewSearch,
     NewVariant,
     Offer,
-    Search,
+    SearchRecord,
     SearchState,
-    Traced,
+    TraceOutcome,
 )
 from archive.store import Store
 from service.app import create_app
@@ -43,7 +43,7 @@ class Service:
 class Filled:
     """A search that has ended, with ids of its candidates: two elites, one that failed, one that waits."""
 
-    search: Search
+    search: SearchRecord
     first: str
     best: str
     failed: str
@@ -84,7 +84,7 @@ async def fill(store: Store) -> Filled:
             operator_name=operator.name,
             devices=(records.DEVICE, "model:sm_80"),
             emitters=("tune",),
-            axes=(Axis("num_warps", 6),),
+            axes=(AxisRecord("num_warps", 6),),
             axes_version=1,
             budget=4,
             seed=7,
@@ -113,7 +113,7 @@ async def fill(store: Store) -> Filled:
     return Filled(ended, *ids)
 
 
-async def place(store: Store, search: Search, candidate: str, *, cell: int, objective: float) -> None:
+async def place(store: Store, search: SearchRecord, candidate: str, *, cell: int, objective: float) -> None:
     """Have a candidate traced, judged correct and placed."""
     bundle = records.bundle(1 + cell)
     readings = tuple(records.readings(2**cell).model_dump(mode="json") for _ in records.SHAPES)
@@ -124,7 +124,7 @@ async def place(store: Store, search: Search, candidate: str, *, cell: int, obje
         document=bundle.model_dump_json(),
         readings=readings,
     )
-    await store.candidates.save_trace(candidate, Traced(None, "", None, {"compile": 0.25}, (variant,)))
+    await store.candidates.save_trace(candidate, TraceOutcome(None, "", None, {"compile": 0.25}, (variant,)))
     report = records.report(
         {"N=1024": 10.0, "N=4096": 20.0},
         job=f"{candidate}:0",

@@ -8,17 +8,19 @@ import httpx
 
 from archive.store import Store
 from service.app import create_app
+from service.security.access_policy import AccessPolicy, LoginPolicy
+from service.security.allowed_hosts import AllowedHosts
 from service.security.authentication import issue
-from service.security.doors import Doors, Login
-from service.security.hosts import Hosts
 from service.security.scopes import Scope
 from service.settings import Settings
 
-ALWAYS = Doors(Login.ALWAYS, Hosts(frozenset({"reef.example"})))
+ALWAYS = AccessPolicy(LoginPolicy.ALWAYS, AllowedHosts(frozenset({"reef.example"})))
 
 
 @asynccontextmanager
-async def guarded(coordinator: Any, doors: Doors = ALWAYS, scheme: str = "http") -> AsyncIterator[httpx.AsyncClient]:
+async def guarded(
+    coordinator: Any, doors: AccessPolicy = ALWAYS, scheme: str = "http"
+) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an app that needs a login, with nobody logged in."""
     app = create_app(Settings(), doors)
     app.state.coordinator = coordinator

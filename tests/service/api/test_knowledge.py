@@ -6,8 +6,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from archive.records import NewEntry
-from service.telling.trajectories import Trajectory
+from archive.records import NewKnowledgeEntry
+from service.analysis.trajectories import Trajectory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -18,7 +18,7 @@ BY_HAND = {
     "device": "model:sm_90",
     "sentence": "Read it once.",
 }
-ID = NewEntry("one pass", ("reduction",), "memory", "model:sm_90", "").id
+ID = NewKnowledgeEntry("one pass", ("reduction",), "memory", "model:sm_90", "").id
 
 
 @pytest_asyncio.fixture(loop_scope="module")

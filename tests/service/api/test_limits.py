@@ -8,9 +8,9 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.types import Message
 
-from service.api.limits import MOST_HEADER_BYTES, MOST_HEADERS, Bodies, HeaderLimit
+from service.api.limits import MOST_HEADER_BYTES, MOST_HEADERS, BodyLimit, HeaderLimit
 from service.api.problems import Problem, install
-from service.security.nesting import DEEPEST
+from service.security.json_depth import DEEPEST
 
 MOST = 1000
 LONGEST_S = 0.2
@@ -25,7 +25,7 @@ def read() -> list[int]:
 @pytest.fixture
 def app(read: list[int]) -> FastAPI:
     app = FastAPI()
-    app.add_middleware(Bodies, most_bytes=MOST, longest_s=LONGEST_S)
+    app.add_middleware(BodyLimit, most_bytes=MOST, longest_s=LONGEST_S)
     app.add_middleware(HeaderLimit)
     install(app)
 

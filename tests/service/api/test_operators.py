@@ -5,7 +5,7 @@ import pytest
 
 from service.operators.catalogue import load_catalogue
 from tests.service import records
-from workers.protocol import Gate, Operator
+from workers.protocol import MutationReport, Operator
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -76,7 +76,7 @@ async def test_the_catalogue_can_be_told_from_the_rest(client: httpx.AsyncClient
 async def test_the_gate_s_result_is_shown_once_there_is_one(client: httpx.AsyncClient, service, filled) -> None:
     answer = await client.get("/operators/double/gate")
     assert (answer.status_code, "not tried" in answer.json()["detail"]) == (404, True)
-    gate = Gate(verdict="passed", kill_rate=1.0)
+    gate = MutationReport(verdict="passed", kill_rate=1.0)
     await service.coordinator.store.operators.keep_gate(filled.search.operator, gate.verdict, gate.model_dump_json())
     shown = (await client.get("/operators/double/gate")).json()
-    assert (shown["operator"], Gate.model_validate(shown["gate"])) == ("double", gate)
+    assert (shown["operator"], MutationReport.model_validate(shown["gate"])) == ("double", gate)

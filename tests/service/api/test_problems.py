@@ -11,18 +11,18 @@ from pydantic import BaseModel
 
 from archive import errors as archive_errors
 from service.api.problems import ARCHIVE_STATUS, TITLES, Problem, field_path, install, problem
-from service.errors import BadInput, Conflict, NotFound, ServiceError, Unavailable
+from service.errors import Conflict, InvalidInput, NotFound, ServiceError, Unavailable
 from workers.queue import QueueUnavailable
 
 RAISED: dict[str, Exception] = {
-    "bad-input": BadInput("write one of: a, b", "devices[0]"),
+    "bad-input": InvalidInput("write one of: a, b", "devices[0]"),
     "not-found": NotFound("there is no search 7"),
     "conflict": Conflict("it is done"),
     "unavailable": Unavailable("the queue did not answer"),
     "our-failure": ServiceError("worker 3 said something odd"),
-    "archive-not-found": archive_errors.NotFound("there is no search 7"),
-    "archive-conflict": archive_errors.Conflict("it is done"),
-    "archive-unavailable": archive_errors.Unavailable("postgresql://reef:hunter2@db"),
+    "archive-not-found": archive_errors.RecordNotFound("there is no search 7"),
+    "archive-conflict": archive_errors.RecordConflict("it is done"),
+    "archive-unavailable": archive_errors.DatabaseUnavailable("postgresql://reef:hunter2@db"),
     "queue": QueueUnavailable("redis://:hunter2@redis"),
     "archive": archive_errors.ArchiveError("hunter2"),
     "bug": ZeroDivisionError("hunter2"),
@@ -131,7 +131,7 @@ async def test_a_method_that_a_path_does_not_take_is_named(client: httpx.AsyncCl
 
 def test_every_error_of_both_rooms_has_a_status() -> None:
     assert set(archive_errors.ArchiveError.__subclasses__()) == set(ARCHIVE_STATUS)
-    assert {kind.status for kind in (ServiceError, BadInput, NotFound, Conflict, Unavailable)} <= set(TITLES)
+    assert {kind.status for kind in (ServiceError, InvalidInput, NotFound, Conflict, Unavailable)} <= set(TITLES)
 
 
 @pytest.mark.parametrize(

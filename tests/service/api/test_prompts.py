@@ -10,14 +10,14 @@ import pytest_asyncio
 
 from archive.records import SearchState
 from service.api.prompts import holder_of
-from service.llm import Answer
+from service.llm import LlmAnswer
 from service.security.identity import LOCAL
 from tests.service.inquiry import PROMPT, purpose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOBODY = "0190a000-0000-7000-8000-000000000000"
-Waiting = tuple["asyncio.Task[Answer]", str]
+Waiting = tuple["asyncio.Task[LlmAnswer]", str]
 LLM = {"backends": ["manual"], "calls": 5}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
-from archive.records import Axis
+from archive.records import AxisRecord
 from service.api import schemas
 from tests.service import records
 from workers.protocol import DEVICE_TARGETS
@@ -42,7 +42,7 @@ def test_every_axis_explains_itself(name: str) -> None:
 
 
 def test_an_elite_knows_its_place_on_every_axis() -> None:
-    axes = (Axis("num_warps", 6), Axis("persistent", 2))
+    axes = (AxisRecord("num_warps", 6), AxisRecord("persistent", 2))
     coordinates = {"num_warps": {"value": 4.0, "bin": 2}, "persistent": {"value": 1.0, "bin": 1}}
     grid = Grid(axes)
     cell = grid.index(coordinates)

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from service.app import MAX_BODY_BYTES
-from service.steering.requests import SearchRequest
+from service.requests import SearchRequest
 from tests.service import records
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from service.api.identities import OpenSession
+from service.api.access_schemas import OpenSession
 from service.api.sessions import page_after
 from service.security.authentication import issue
 from service.security.cookies import PLAIN_NAME, SECURE_NAME

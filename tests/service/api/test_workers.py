@@ -7,10 +7,10 @@ import httpx
 import pytest
 import redis
 
-from archive.records import HostState
-from service.api.hosts import Worker
+from archive.records import RemoteWorkerState
+from service.api.worker_schemas import Worker
 from workers.protocol import PROTOCOL_VERSION
-from workers.queue import Lessee
+from workers.queue import LeaseClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 RIG = {
@@ -26,7 +26,7 @@ NOBODY = "0190a000-0000-7000-8000-000000000000"
 async def test_workers_are_listed_by_id_and_by_pages(client: httpx.AsyncClient, service) -> None:
     assert (await client.get("/workers")).json() == {"items": [], "next": None}
     for worker, device in (("w-2", "model:sm_90"), ("w-1", None)):
-        lessee = Lessee(service.redis_url, worker, target="sm_90", device=device)
+        lessee = LeaseClient(service.redis_url, worker, target="sm_90", device=device)
         await asyncio.to_thread(lessee.announce, jail="user+net", versions={"triton": "3.7.1"})
     first = (await client.get("/workers", params={"limit": 1})).json()
     (tracer,) = first["items"]
@@ -123,7 +123,7 @@ async def test_a_revoked_token_takes_its_hosts_with_it(client: httpx.AsyncClient
     assert (await service.coordinator.store.hosts.get(joined["worker"])).token == token["id"]
     await service.coordinator.store.tokens.revoke(token["id"])
     async with asyncio.timeout(15):
-        while (await service.coordinator.store.hosts.get(joined["worker"])).state is not HostState.REVOKED:
+        while (await service.coordinator.store.hosts.get(joined["worker"])).state is not RemoteWorkerState.REVOKED:
             await asyncio.sleep(0.1)
 
 

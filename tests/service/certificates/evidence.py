@@ -2,15 +2,14 @@
 
 from dataclasses import replace
 
-from archive.records import BundleRecord, Variant
+from archive.records import BundleRecord, VariantRecord
+from service.certificates.builder import CertificateEvidence, certify
 from service.certificates.document import Certificate
-from service.certificates.making import Evidence, certify
 from tests.service import records
 from tests.service.workbench import Answers
 from workers.protocol import (
     CheckResult,
     Device,
-    Grounds,
     Outcome,
     Provenance,
     Ratio,
@@ -20,6 +19,7 @@ from workers.protocol import (
     TraceJob,
     TraceReport,
     Trust,
+    TrustGrounds,
 )
 
 WORKER = "rack-7.example"
@@ -40,7 +40,7 @@ def graphs() -> tuple[dict[str, object], ...]:
 
 def verdict(**changes: object) -> Report:
     """A correct verdict on the model."""
-    grounds = Grounds(jail="user+mount+pid+net", replayed=True, measured=False)
+    grounds = TrustGrounds(jail="user+mount+pid+net", replayed=True, measured=False)
     check = CheckResult(name="error_ratio", verdict="passed", worst=0.5)
     said = {"worker": WORKER, "grounds": grounds, "trust": Trust.B, "seed": SEED, "checks": (check,)}
     return records.report(TIMES, bundle=records.bundle(16).identity, **{**said, **changes})
@@ -67,12 +67,12 @@ def measured(**changes: object) -> Report:
         "shapes": shapes,
         "seed": None,
         "speedup": Ratio(low=2.9, mid=3.0, high=3.1),
-        "grounds": Grounds(jail="user", replayed=True, measured=True),
+        "grounds": TrustGrounds(jail="user", replayed=True, measured=True),
     }
     return verdict(**{**said, **changes})
 
 
-def evidence(report: Report, **changes: object) -> Evidence:
+def evidence(report: Report, **changes: object) -> CertificateEvidence:
     """What the archive holds about a verdict."""
     stored = BundleRecord(
         report.bundle,
@@ -80,11 +80,11 @@ def evidence(report: Report, **changes: object) -> Evidence:
         tuple(records.readings().model_dump(mode="json") for _ in records.SHAPES),
     )
     measures = report.device.measures
-    known = Evidence(
+    known = CertificateEvidence(
         search=records.search(devices=(report.device.name,), graphs=graphs()),
         operator=records.OPERATOR,
         candidate=records.candidate(source=SOURCE),
-        variant=Variant("candidate-1", 0, {"BLOCK": 128}, report.bundle, None, "", None),
+        variant=VariantRecord("candidate-1", 0, {"BLOCK": 128}, report.bundle, None, "", None),
         stored=stored,
         verdict=report,
         reports=(report,),

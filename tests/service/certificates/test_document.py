@@ -5,7 +5,7 @@ import json
 import pytest
 
 from service.certificates.document import FORMAT, Certificate, digest_of, read, sealed
-from service.errors import BadInput
+from service.errors import InvalidInput
 from tests.service.certificates.evidence import certificate, measured, verdict
 from workers.protocol import CheckResult
 
@@ -52,13 +52,13 @@ def test_figures_that_json_has_no_word_for_survive() -> None:
     ],
 )
 def test_anything_else_is_refused_by_field(text: bytes, said: str) -> None:
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InvalidInput) as refused:
         read(text)
     assert said in refused.value.detail and refused.value.field == "CERTIFICATE"
 
 
 def test_the_longest_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.certificates.document.MAX_BYTES", 10)
-    with pytest.raises(BadInput, match="at most 10"):
+    with pytest.raises(InvalidInput, match="at most 10"):
         read(certificate().text().encode())
     assert isinstance(certificate(), Certificate)

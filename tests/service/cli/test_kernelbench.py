@@ -10,18 +10,18 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from archive.descriptors import coordinates
-from archive.records import NewCandidate, NewSearch, NewVariant, Offer, SearchState, Traced
+from archive.records import NewCandidate, NewSearch, NewVariant, Offer, SearchState, TraceOutcome
 from archive.store import Store, migrate
 from service.cli import app
-from service.errors import BadInput, NotFound
+from service.errors import InvalidInput, NotFound
 from service.operators.kernelbench import operator_of_problem
 from tests.service import records
 from tests.workers.kernelbench.problems import forward
 from workers.protocol import Input, Output
-from workers.protocol.kernelbench import Inspection
+from workers.protocol.kernelbench import ProblemInspection
 
 PROBLEM = forward("return x * 2")
-FOUND = Inspection(
+FOUND = ProblemInspection(
     inputs=(Input(name="x", shape=("D0", 64), dtype="float32"),),
     outputs=(Output(name="y", dtype="float32"),),
     arguments=("x",),
@@ -52,7 +52,7 @@ async def fill(url: str) -> None:
     )
     readings = tuple(records.readings().model_dump(mode="json") for _ in records.SHAPES)
     variant = NewVariant(0, {}, None, "", None, bundle.identity, bundle.model_dump_json(), readings)
-    await store.candidates.save_trace(records.CANDIDATE_ID, Traced(None, "", None, {}, (variant,)))
+    await store.candidates.save_trace(records.CANDIDATE_ID, TraceOutcome(None, "", None, {}, (variant,)))
     place = {"search": records.SEARCH_ID, "candidate": records.CANDIDATE_ID, "bundle": bundle.identity}
     elite = records.elite(**place, device="h200", coordinates=coordinates(readings[1]))
     await store.elites.offer(Offer(**{item.name: getattr(elite, item.name, None) for item in fields(Offer)}))
@@ -86,6 +86,6 @@ def test_every_problem_is_told_with_what_came_of_it(filled: Path) -> None:
 
 
 def test_there_is_no_fast_p_of_predicted_times(filled: Path) -> None:
-    assert isinstance(run(filled, "--device", "model:sm_90").exception, BadInput)
-    assert isinstance(run(filled, "--device", "abacus").exception, BadInput)
+    assert isinstance(run(filled, "--device", "model:sm_90").exception, InvalidInput)
+    assert isinstance(run(filled, "--device", "abacus").exception, InvalidInput)
     assert isinstance(run(filled, "--device", "h100").exception, NotFound)

@@ -13,7 +13,7 @@ from tests.service import records
 
 HERE = DeviceProgress.of(
     records.DEVICE,
-    records_of.Progress(
+    records_of.ProgressRecord(
         evaluations=7,
         correct=5,
         elites=3,

@@ -7,7 +7,7 @@ import pytest_asyncio
 import uvicorn
 
 from service.client import AsyncReef
-from service.client.inside import Inside
+from service.client.inside import InProcessTransport
 from tests.service.api.conftest import Service, client, filled, service
 
 __all__ = ["client", "filled", "service"]
@@ -17,7 +17,7 @@ __all__ = ["client", "filled", "service"]
 async def reef(request, service: Service) -> AsyncIterator[AsyncReef]:
     """A client, both ways."""
     if request.param == "inside":
-        async with AsyncReef("http://127.0.0.1", transport=Inside(service.app), attempts=1) as inside:
+        async with AsyncReef("http://127.0.0.1", transport=InProcessTransport(service.app), attempts=1) as inside:
             yield inside
         return
     server = uvicorn.Server(uvicorn.Config(service.app, port=0, lifespan="off", log_level="warning"))

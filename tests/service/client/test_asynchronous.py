@@ -15,11 +15,11 @@ from archive.records import SearchState
 from service.api import schemas
 from service.certificates.document import sealed
 from service.client import AsyncReef
-from service.client.inside import Inside
-from service.errors import BadInput, Conflict, NotFound
+from service.client.inside import InProcessTransport
+from service.errors import Conflict, InvalidInput, NotFound
 from service.operators.catalogue import load_catalogue
 from tests.service import records
-from workers.protocol import Bundle, Gate
+from workers.protocol import Bundle, MutationReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -87,7 +87,7 @@ async def test_an_export_is_written_when_it_is_complete(reef: AsyncReef, filled,
 
 
 async def test_a_package_of_what_cannot_be_lifted_is_not_written(reef: AsyncReef, filled, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no elite can be exported: candidate .*: it launches 'double_kernel'"):
+    with pytest.raises(InvalidInput, match=r"no elite can be exported: candidate .*: it launches 'double_kernel'"):
         await reef.package(filled.search.id, tmp_path / "package")
     with pytest.raises(NotFound, match="no elite on model:sm_80"):
         await reef.package(filled.search.id, tmp_path / "package", device="model:sm_80")
@@ -100,7 +100,7 @@ async def test_operators_are_handed_in_and_shown(reef: AsyncReef, service) -> No
     assert await reef.operator("rmsnorm") == load_catalogue()["rmsnorm"]
     added = await reef.add_operator(records.OPERATOR)
     assert (added.digest, added.catalogue) == (records.OPERATOR.digest, False)
-    gate = Gate(verdict="passed")
+    gate = MutationReport(verdict="passed")
     await service.coordinator.store.operators.keep_gate(added.digest, gate.verdict, gate.model_dump_json())
     assert (await reef.gate(added.digest)).gate == gate
     assert [worker async for worker in reef.workers()] == []
@@ -111,7 +111,7 @@ async def test_problems_are_exceptions(reef: AsyncReef, filled) -> None:
         await reef.search(NOBODY)
     with pytest.raises(Conflict, match="done"):
         await reef.pause(filled.search.id)
-    with pytest.raises(BadInput, match="tune") as caught:
+    with pytest.raises(InvalidInput, match="tune") as caught:
         await reef.submit("rmsnorm", emitters=["luck"])
     assert caught.value.field == "emitters"
 
@@ -144,7 +144,7 @@ class Losing(httpx.AsyncBaseTransport):
     """A network that loses the first answer to every kind of change, after it was carried out."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._inside = Inside(app)
+        self._inside = InProcessTransport(app)
         self._lost: set[str] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

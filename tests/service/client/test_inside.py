@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from service.client.inside import Inside
+from service.client.inside import InProcessTransport
 
 left = asyncio.Event()
 
@@ -44,7 +44,7 @@ APP = Starlette(routes=[Route("/echo", echo, methods=["POST"]), Route("/endless"
 
 @pytest.fixture
 async def client():
-    async with httpx.AsyncClient(transport=Inside(APP), base_url="http://127.0.0.1") as client:
+    async with httpx.AsyncClient(transport=InProcessTransport(APP), base_url="http://127.0.0.1") as client:
         yield client
 
 
@@ -67,6 +67,6 @@ async def test_an_app_that_fails_answers_all_the_same(client: httpx.AsyncClient)
 
 
 async def test_an_app_that_says_nothing_is_a_protocol_error() -> None:
-    async with httpx.AsyncClient(transport=Inside(silent), base_url="http://127.0.0.1") as client:
+    async with httpx.AsyncClient(transport=InProcessTransport(silent), base_url="http://127.0.0.1") as client:
         with pytest.raises(httpx.RemoteProtocolError, match="no answer"):
             await client.get("/")

@@ -7,7 +7,7 @@ import pytest
 from archive.grid import Grid
 from service.api import schemas
 from service.client.offers import offer_of
-from service.errors import BadInput, NotFound
+from service.errors import InvalidInput, NotFound
 from tests.service import records
 from tests.service.certificates.evidence import certificate
 
@@ -50,5 +50,5 @@ async def test_without_elites_or_plans_there_is_nothing_to_offer() -> None:
         await offer_of(Books(elites=0), "search-1", "model:sm_90")
     with pytest.raises(NotFound, match="no elite on"):
         await offer_of(Books(reports=0), "search-1", "model:sm_90")
-    with pytest.raises(BadInput, match="holds no launch plans"):
+    with pytest.raises(InvalidInput, match="holds no launch plans"):
         await offer_of(Books(), "search-1", "recorded:h200")

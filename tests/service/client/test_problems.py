@@ -4,8 +4,17 @@ import httpx
 import pytest
 
 from service.api.problems import FieldProblem, problem
-from service.client.problems import Refused, raised, retry_after_s
-from service.errors import BadInput, Conflict, Forbidden, NotFound, ServiceError, TooMany, Unauthenticated, Unavailable
+from service.client.problems import RequestRefused, raised, retry_after_s
+from service.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    ServiceError,
+    Unauthenticated,
+    Unavailable,
+)
 
 
 def answer(status: int, content: bytes, **headers: str) -> httpx.Response:
@@ -14,14 +23,16 @@ def answer(status: int, content: bytes, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    "kind", [BadInput, NotFound, Conflict, Unauthenticated, Forbidden, Unavailable, TooMany, ServiceError]
+    "kind", [InvalidInput, NotFound, Conflict, Unauthenticated, Forbidden, Unavailable, RateLimited, ServiceError]
 )
 def test_every_error_comes_back_as_it_was_raised(kind: type[ServiceError]) -> None:
     found = raised(answer(kind.status, problem(kind.status, "because").body))
     assert (type(found), found.detail, found.field) == (kind, "because", None)
 
 
-@pytest.mark.parametrize(("status", "kind"), [(413, Refused), (421, Refused), (502, Unavailable), (504, Unavailable)])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(413, RequestRefused), (421, RequestRefused), (502, Unavailable), (504, Unavailable)]
+)
 def test_the_rest_is_refused_or_unavailable(status: int, kind: type[ServiceError]) -> None:
     assert type(raised(answer(status, problem(status, "because").body))) is kind
 

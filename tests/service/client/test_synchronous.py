@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.client import AsyncReef, Reef
-from service.client.problems import Unreachable
+from service.client.problems import ServiceUnreachable
 from service.errors import NotFound
 from tests.service.serving import Served
 
@@ -56,7 +56,7 @@ def test_a_program_with_a_loop_may_use_it(served: str) -> None:
 
 
 def test_nobody_there_is_said() -> None:
-    with Reef("http://127.0.0.1:9", attempts=1) as reef, pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+    with Reef("http://127.0.0.1:9", attempts=1) as reef, pytest.raises(ServiceUnreachable, match=r"127\.0\.0\.1"):
         reef.search("0190a000-0000-7000-8000-000000000000")
 
 

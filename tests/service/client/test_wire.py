@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from service.api.examples import EXAMPLES
-from service.client import AsyncReef, Refused, Unreachable
-from service.errors import BadInput, NotFound, ServiceError, TooMany, Unavailable
+from service.client import AsyncReef, RequestRefused, ServiceUnreachable
+from service.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
 
 NOTHING = {"type": "urn:kernelreef:problem:x", "title": "X", "status": 0, "detail": "because", "errors": []}
 SEARCH = "0190a000-0000-7000-8000-000000000001"
@@ -61,7 +61,7 @@ async def test_the_last_failure_is_raised() -> None:
         await reef.search(SEARCH)
     assert len(wire.requests) == 4
     reef, wire = service(httpx.ConnectError(""))
-    with pytest.raises(Unreachable, match=r"reef\.example\.org does not answer: ConnectError"):
+    with pytest.raises(ServiceUnreachable, match=r"reef\.example\.org does not answer: ConnectError"):
         await reef.search(SEARCH)
 
 
@@ -78,7 +78,7 @@ async def test_who_asks_to_be_left_alone_is() -> None:
     reef, wire = service(again, pin())
     assert (await reef.pin(SEARCH, cell=17)).cell == 17
     reef, wire = service(httpx.Response(429, json=NOTHING, headers={"Retry-After": "3600"}))
-    with pytest.raises(TooMany) as caught:
+    with pytest.raises(RateLimited) as caught:
         await reef.search(SEARCH)
     assert (caught.value.retry_after_s, len(wire.requests)) == (3600, 1)
 
@@ -106,7 +106,7 @@ async def test_an_answer_that_is_none_of_ours_is_said() -> None:
     with pytest.raises(ServiceError, match=r"/api/v1/searches/.* answered what this client cannot read"):
         await reef.search(SEARCH)
     reef, _ = service(httpx.Response(302, headers={"Location": "https://elsewhere.example.org"}))
-    with pytest.raises(Refused, match="302"):
+    with pytest.raises(RequestRefused, match="302"):
         await reef.search(SEARCH)
 
 
@@ -119,5 +119,5 @@ async def test_query_parameters_are_as_the_service_reads_them() -> None:
 
 async def test_a_file_of_authorities_must_be_one(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
-    with pytest.raises(BadInput, match=r"ca\.pem"):
+    with pytest.raises(InvalidInput, match=r"ca\.pem"):
         AsyncReef("https://reef.example.org", verify=tmp_path / "ca.pem")

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from uuid6 import uuid7
 
 from archive.records import (
-    Axis,
+    AxisRecord,
+    LlmReply,
     NewCandidate,
     NewExchange,
     NewHint,
     NewPin,
     NewSearch,
     NewToken,
-    Reply,
-    Search,
+    SearchRecord,
     SearchState,
 )
 from archive.store import Store
@@ -39,7 +39,7 @@ CORPUS = (
 class Hostile:
     """A search whose texts all try to run something, with ids of a candidate and a prompt of it."""
 
-    search: Search
+    search: SearchRecord
     candidates: tuple[str, ...]
     prompt: str
 
@@ -55,7 +55,7 @@ async def store_hostile(store: Store, *, token: bool = True) -> Hostile:
             operator_name=evil,
             devices=(records.DEVICE,),
             emitters=("tune", evil),
-            axes=(Axis("num_warps", 6), Axis("registers", 5)),
+            axes=(AxisRecord("num_warps", 6), AxisRecord("registers", 5)),
             axes_version=1,
             budget=100,
             seed=0,
@@ -108,6 +108,6 @@ async def _prompt(store: Store, search: str, evil: str) -> str:
         max_tokens=100,
     )
     await store.exchanges.open(new)
-    await store.exchanges.answer(new.id, Reply(evil, evil, 1, 1, None))
+    await store.exchanges.answer(new.id, LlmReply(evil, evil, 1, 1, None))
     await store.exchanges.conclude(new.id, "unusable", evil)
     return new.id

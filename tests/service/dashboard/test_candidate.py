@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from archive.errors import NotFound
+from archive.errors import RecordNotFound
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
 from tests.service.dashboard.conftest import Filled, Service
 
@@ -31,9 +31,9 @@ async def test_a_report_of_an_older_protocol_is_marked(pages: httpx.AsyncClient,
 
 async def test_what_does_not_exist_is_not_found(service: Service, filled: Filled) -> None:
     store = service.coordinator.store
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await load_candidate(store, filled.best, 5, None)
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await load_assembly(store, filled.failed, 0)
-    with pytest.raises(NotFound):
+    with pytest.raises(RecordNotFound):
         await load_kernel(store, filled.best, "h200", 0)

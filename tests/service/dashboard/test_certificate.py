@@ -5,7 +5,7 @@ import pytest
 
 from service.certificates.document import read as read_document
 from service.dashboard.certificate import CertificatePage, races_of
-from service.dashboard.rendering import Frame, render_page
+from service.dashboard.rendering import PageFrame, render_page
 from tests.service.certificates.evidence import WORKER, certificate, measured, verdict
 from tests.service.dashboard.conftest import Filled
 from tests.service.dashboard.hostile import CORPUS
@@ -44,7 +44,7 @@ async def test_races_are_shown_sample_by_sample() -> None:
 async def test_figures_of_a_card_come_with_reasons_and_without_names_of_machines() -> None:
     written = certificate(measured())
     page = CertificatePage.of(written)
-    text = render_page(page, Frame())
+    text = render_page(page, PageFrame())
     assert "10.00 µs" in text and "eager 30.00 µs" in text
     assert "MEASURED" in text and all(reason in text for reason in written.trust_reasons) and WORKER not in text
     assert page.address == "/candidates/candidate-1/certificate.json?variant=0&device=h200"
@@ -56,7 +56,9 @@ async def test_nothing_hostile_gets_through(text: str) -> None:
     check = CheckResult(name=text, verdict="passed", detail=text)
     written = certificate(verdict(checks=(check,), versions={text: text}, controls={text: 1.0}))
     launch = {shape: (text, text) for shape in written.words}
-    html = render_page(CertificatePage.of(written.model_copy(update={"words": launch, "left_out": (text,)})), Frame())
+    html = render_page(
+        CertificatePage.of(written.model_copy(update={"words": launch, "left_out": (text,)})), PageFrame()
+    )
     document = Document(html)
     assert not document.wrong and " ".join(text.split())[:20] in " ".join(" ".join(document.texts).split())
     assert "window.broken" not in "".join(value for _, names in document.tags for value in names.values())

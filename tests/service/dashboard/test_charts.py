@@ -1,5 +1,5 @@
 from service.dashboard.charts import bar, course, spacing_for
-from service.dashboard.words import decimal, evaluations
+from service.dashboard.formatting import decimal, evaluations
 
 
 def test_a_course_rises_in_steps_and_says_what_it_shows() -> None:

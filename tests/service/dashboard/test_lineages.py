@@ -1,9 +1,9 @@
-from archive.records import Kin
+from archive.records import Relative
 from service.dashboard.lineages import MOST_IN_A_COLUMN, STEP_X, lay_out
 
 
-def kin(id: str, ordinal: int, generation: int, *parents: str) -> Kin:
-    return Kin(id, ordinal, "tune", parents, "", "correct", {}, generation)
+def kin(id: str, ordinal: int, generation: int, *parents: str) -> Relative:
+    return Relative(id, ordinal, "tune", parents, "", "correct", {}, generation)
 
 
 def test_generations_go_from_left_to_right() -> None:

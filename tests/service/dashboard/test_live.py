@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from service.dashboard import live
-from service.dashboard.maps import Map, Row, Square, View
-from service.dashboard.rendering import Fragment, Frame
-from service.events import ElitePromoted, Events
+from service.dashboard.maps import ArchiveMap, MapRow, MapView, Tile
+from service.dashboard.rendering import Fragment, PageFrame
+from service.events import ElitePromoted, EventBus
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ def promoted(number: int, search: str = "s") -> ElitePromoted:
 
 
 async def test_only_what_has_changed_is_sent_and_a_storm_costs_few_redraws() -> None:
-    events, state = Events(), {"text": "a", "loads": 0}
+    events, state = EventBus(), {"text": "a", "loads": 0}
 
     async def load() -> tuple[Fragment, ...]:
         state["loads"] = int(state["loads"]) + 1
         return (Kernels(((f"{0:064}", "ptx", str(state["text"])),)),)
 
-    updates = live.stream(events, "page", load, Frame(), "s")
+    updates = live.stream(events, "page", load, PageFrame(), "s")
     first = [await anext(updates), await anext(updates)]
     assert [update.event for update in first] == ["part", "beat"]
     for number in range(3000):
@@ -46,13 +46,13 @@ async def test_only_what_has_changed_is_sent_and_a_storm_costs_few_redraws() -> 
 
 
 async def test_it_ends_with_the_service() -> None:
-    events = Events()
+    events = EventBus()
 
     async def load() -> tuple[Fragment, ...]:
         return ()
 
     async def follow() -> list[str | None]:
-        return [update.event async for update in live.stream(events, "page", load, Frame())]
+        return [update.event async for update in live.stream(events, "page", load, PageFrame())]
 
     following = asyncio.create_task(follow())
     await asyncio.sleep(0.05)
@@ -65,8 +65,8 @@ class Lines(Fragment):
     template = "parts/grid.html"
     name = "lines"
 
-    map: Map
-    view: View
+    map: ArchiveMap
+    view: MapView
     provenance: str = "predicted"
 
     @property
@@ -76,20 +76,21 @@ class Lines(Fragment):
 
 def lines(*pinned: bool) -> Lines:
     squares = tuple(
-        Square(f"at-{at}-0", "", "empty", None, 0, 1, "predicted", False, pin) for at, pin in enumerate(pinned)
+        Tile(f"at-{at}-0", "", "empty", None, 0, 1, "predicted", False, pin) for at, pin in enumerate(pinned)
     )
     return Lines(
-        Map((Row("", squares),), ("a", "b"), (), (), 1, 0, False), View("model:sm_90", "num_warps", "num_warps")
+        ArchiveMap((MapRow("", squares),), ("a", "b"), (), (), 1, 0, False),
+        MapView("model:sm_90", "num_warps", "num_warps"),
     )
 
 
 async def test_only_pieces_that_have_changed_are_sent() -> None:
-    events, shown = Events(), [lines(False, False), lines(False, True)]
+    events, shown = EventBus(), [lines(False, False), lines(False, True)]
 
     async def load() -> tuple[Fragment, ...]:
         return (shown[0],)
 
-    updates = live.stream(events, "page", load, Frame())
+    updates = live.stream(events, "page", load, PageFrame())
     whole = (await anext(updates)).data
     assert whole["name"] == "lines" and whole["inside"].count("<td id=") == 2
     assert (await anext(updates)).event == "beat"
@@ -102,7 +103,7 @@ async def test_only_pieces_that_have_changed_are_sent() -> None:
 
 
 async def test_all_who_watch_a_page_share_one_reading() -> None:
-    rounds, loads = live.Rounds(), []
+    rounds, loads = live.PageReadings(), []
 
     async def load() -> tuple[Fragment, ...]:
         loads.append(1)
@@ -110,13 +111,13 @@ async def test_all_who_watch_a_page_share_one_reading() -> None:
         return (lines(False),)
 
     began = time.monotonic()
-    frames = [Frame(), Frame(), Frame(csrf="mine")]
+    frames = [PageFrame(), PageFrame(), PageFrame(csrf="mine")]
     found = await asyncio.gather(*(rounds.parts("page", began, load, frame) for frame in frames))
     assert len(loads) == 1 and found[0][1] is found[1][1] and found[0][0] >= began
-    await rounds.parts("page", began, load, Frame())
+    await rounds.parts("page", began, load, PageFrame())
     assert len(loads) == 1, "it is new enough"
-    await rounds.parts("page", time.monotonic(), load, Frame())
-    await rounds.parts("other", began, load, Frame())
+    await rounds.parts("page", time.monotonic(), load, PageFrame())
+    await rounds.parts("other", began, load, PageFrame())
     assert len(loads) == 3, "something has happened since, and another page is another reading"
 
 
@@ -124,7 +125,7 @@ async def test_many_watchers_of_one_page_read_no_more_often_than_one_in_a_storm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(live, "REDRAW_S", 0.1)
-    events, loads, last, seen = Events(), [], 0, [""] * 8
+    events, loads, last, seen = EventBus(), [], 0, [""] * 8
 
     async def load() -> tuple[Fragment, ...]:
         loads.append(time.monotonic())
@@ -134,7 +135,7 @@ async def test_many_watchers_of_one_page_read_no_more_often_than_one_in_a_storm(
     async def follow(watcher: int) -> None:
         """Watch from a time of its own on."""
         await asyncio.sleep(watcher * 0.017)
-        async for update in live.stream(events, "page", load, Frame(), "s"):
+        async for update in live.stream(events, "page", load, PageFrame(), "s"):
             seen[watcher] = update.data["inside"] if update.event == "part" else seen[watcher]
 
     async def all_see(state: str) -> None:

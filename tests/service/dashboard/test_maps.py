@@ -2,19 +2,19 @@ from datetime import timedelta
 
 import pytest
 
-from archive.records import Axis, Mark, Pin, Place
+from archive.records import AxisRecord, EliteSummary, MapCell, PinRecord
 from archive.store import Store
-from service.dashboard.maps import View, draw, load_places
-from service.errors import BadInput
+from service.dashboard.maps import MapView, draw, load_places
+from service.errors import InvalidInput
 from tests.archive.samples import offer, stored_candidate, stored_search
 from tests.service import records
 from workers.protocol import PROTOCOL_VERSION
 
-AXES = (Axis("num_warps", 6), Axis("registers", 5), Axis("memory_path", 3))
+AXES = (AxisRecord("num_warps", 6), AxisRecord("registers", 5), AxisRecord("memory_path", 3))
 SEARCH = records.search(axes=AXES)
 
 
-def mark(warps: int, registers: int, path: int, objective: float, **changes: object) -> Mark:
+def mark(warps: int, registers: int, path: int, objective: float, **changes: object) -> EliteSummary:
     values: dict[str, object] = {
         "cell": (warps * 5 + registers) * 3 + path,
         "candidate": f"{warps}-{registers}-{path}",
@@ -27,18 +27,18 @@ def mark(warps: int, registers: int, path: int, objective: float, **changes: obj
         "revision": 1,
         "placed_at": records.NOW,
     }
-    return Mark(**{**values, **changes})  # type: ignore[arg-type]
+    return EliteSummary(**{**values, **changes})  # type: ignore[arg-type]
 
 
 MARKS = [mark(1, 2, 0, 3.0), mark(1, 2, 1, 2.0), mark(5, 0, 2, 1.0), mark(0, 4, 0, 0.6)]
 
 
-def placed(x: int, y: int, found: Mark, held: int = 1) -> Place:
-    return Place(x, y, held, found)
+def placed(x: int, y: int, found: EliteSummary, held: int = 1) -> MapCell:
+    return MapCell(x, y, held, found)
 
 
-def pin(cell: int | None = None, candidate: str | None = None) -> Pin:
-    return Pin("p", SEARCH.id, "model:sm_90", cell, candidate, "", records.NOW)
+def pin(cell: int | None = None, candidate: str | None = None) -> PinRecord:
+    return PinRecord("p", SEARCH.id, "model:sm_90", cell, candidate, "", records.NOW)
 
 
 PLACES = [placed(1, 2, MARKS[0], 2), placed(5, 0, MARKS[2]), placed(0, 4, MARKS[3])]
@@ -49,22 +49,22 @@ async def test_places_are_read_as_the_view_says(store: Store) -> None:
     candidate = await stored_candidate(store, search.id)
     for each in MARKS:
         await store.elites.offer(offer(search.id, candidate, each.objective, cell=each.cell))
-    found = {(place.x, place.y, place.held) for place in await load_places(store, search, View.of(search, {}))}
+    found = {(place.x, place.y, place.held) for place in await load_places(store, search, MapView.of(search, {}))}
     assert found == {(1, 2, 2), (5, 0, 1), (0, 4, 1)}
-    turned = View.of(search, {"x": "memory_path", "y": "num_warps", "registers": "2"})
+    turned = MapView.of(search, {"x": "memory_path", "y": "num_warps", "registers": "2"})
     assert {(place.x, place.y) for place in await load_places(store, search, turned)} == {(0, 1), (1, 1)}
 
 
 def test_squares_of_an_older_protocol_are_marked_with_a_legend() -> None:
     older, ours = (mark(1, 2, 0, 3.0, protocol_version=version) for version in (1, PROTOCOL_VERSION))
     places = [placed(1, 2, older), placed(5, 0, ours), placed(0, 4, MARKS[3])]
-    drawn = draw(SEARCH, View.of(SEARCH, {}), places, records.NOW)
+    drawn = draw(SEARCH, MapView.of(SEARCH, {}), places, records.NOW)
     assert drawn.older and [square.name for square in drawn.squares if square.older] == ["at-1-2"]
-    assert not draw(SEARCH, View.of(SEARCH, {}), PLACES, records.NOW).older
+    assert not draw(SEARCH, MapView.of(SEARCH, {}), PLACES, records.NOW).older
 
 
 def test_a_square_shows_the_best_over_the_axes_that_are_not_drawn() -> None:
-    drawn = draw(SEARCH, View.of(SEARCH, {}), PLACES, records.NOW)
+    drawn = draw(SEARCH, MapView.of(SEARCH, {}), PLACES, records.NOW)
     assert (len(drawn.rows), len(drawn.columns), drawn.depth, drawn.held) == (5, 6, 3, 4)
     square = drawn.rows[2].squares[1]
     assert square.mark is not None and (square.mark.candidate, square.held) == ("1-2-0", 2)
@@ -74,21 +74,23 @@ def test_a_square_shows_the_best_over_the_axes_that_are_not_drawn() -> None:
 
 
 def test_a_slice_leaves_the_others_out() -> None:
-    view = View.of(SEARCH, {"memory_path": "1"})
+    view = MapView.of(SEARCH, {"memory_path": "1"})
     drawn = draw(SEARCH, view, PLACES[:1], records.NOW)
     assert (drawn.held, drawn.depth) == (2, 1)
     assert [choice.chosen for choice in drawn.choices] == [1]
 
 
 def test_axes_may_change_places() -> None:
-    drawn = draw(SEARCH, View.of(SEARCH, {"x": "memory_path", "y": "num_warps"}), [placed(2, 5, MARKS[2])], records.NOW)
+    drawn = draw(
+        SEARCH, MapView.of(SEARCH, {"x": "memory_path", "y": "num_warps"}), [placed(2, 5, MARKS[2])], records.NOW
+    )
     assert (len(drawn.rows), len(drawn.columns), drawn.depth) == (6, 3, 5)
     assert drawn.rows[0].squares[2].mark is not None
 
 
 def test_a_grid_of_one_axis_is_a_single_row() -> None:
     search = records.search()
-    drawn = draw(search, View.of(search, {}), [placed(2, 0, mark(0, 0, 0, 1.5, cell=2))], records.NOW)
+    drawn = draw(search, MapView.of(search, {}), [placed(2, 0, mark(0, 0, 0, 1.5, cell=2))], records.NOW)
     assert len(drawn.rows) == 1 and drawn.rows[0].label == ""
     assert drawn.rows[0].squares[2].look == "shade-7"
 
@@ -97,8 +99,8 @@ def test_colours_may_mean_age_or_emitter() -> None:
     old = mark(0, 0, 0, 2.0, placed_at=records.NOW - timedelta(hours=2))
     new = mark(1, 0, 0, 1.0, emitter="rewrite")
     places = [placed(0, 0, old), placed(1, 0, new)]
-    by_age = draw(SEARCH, View.of(SEARCH, {"colour": "age"}), places, records.NOW)
-    by_emitter = draw(SEARCH, View.of(SEARCH, {"colour": "emitter"}), places, records.NOW)
+    by_age = draw(SEARCH, MapView.of(SEARCH, {"colour": "age"}), places, records.NOW)
+    by_emitter = draw(SEARCH, MapView.of(SEARCH, {"colour": "emitter"}), places, records.NOW)
     assert [each.look for each in by_age.rows[4].squares[:2]] == ["shade-4", "shade-7"]
     assert [each.look for each in by_emitter.rows[4].squares[:2]] == ["hue-1", "hue-2"]
     assert by_emitter.legend == (("hue-0", "seed"), ("hue-1", "tune"), ("hue-2", "rewrite"))
@@ -106,21 +108,21 @@ def test_colours_may_mean_age_or_emitter() -> None:
 
 def test_what_is_pinned_is_marked_wherever_it_falls() -> None:
     pins = [pin(cell=MARKS[1].cell), pin(candidate="5-0-2"), pin(cell=2)]
-    drawn = draw(SEARCH, View.of(SEARCH, {}), PLACES, records.NOW, pins=pins)
+    drawn = draw(SEARCH, MapView.of(SEARCH, {}), PLACES, records.NOW, pins=pins)
     assert {each.name for each in drawn.squares if each.pinned} == {"at-1-2", "at-5-0", "at-0-0"}
     assert drawn.pinned
-    sliced = draw(SEARCH, View.of(SEARCH, {"memory_path": "0"}), PLACES, records.NOW, pins=pins[:1])
+    sliced = draw(SEARCH, MapView.of(SEARCH, {"memory_path": "0"}), PLACES, records.NOW, pins=pins[:1])
     assert not sliced.pinned, "its cell is outside of the slice"
 
 
 def test_an_empty_archive_has_a_legend_all_the_same() -> None:
-    drawn = draw(SEARCH, View.of(SEARCH, {}), [], records.NOW)
+    drawn = draw(SEARCH, MapView.of(SEARCH, {}), [], records.NOW)
     assert drawn.held == 0 and drawn.legend == ()
 
 
 def test_a_view_leads_back_to_itself() -> None:
     asked = {"device": "model:sm_90", "x": "registers", "y": "memory_path", "num_warps": "3", "colour": "age"}
-    view = View.of(SEARCH, asked)
+    view = MapView.of(SEARCH, asked)
     assert view.address() == "?device=model%3Asm_90&x=registers&y=memory_path&num_warps=3&colour=age"
     assert view.address(along="time").endswith("&along=time")
 
@@ -129,6 +131,6 @@ def test_a_view_leads_back_to_itself() -> None:
     "query", [{"x": "nonsense"}, {"device": "h200"}, {"colour": "red"}, {"memory_path": "9"}, {"memory_path": "\u0663"}]
 )
 def test_what_a_search_does_not_have_is_refused(query: dict[str, str]) -> None:
-    with pytest.raises(BadInput) as caught:
-        View.of(SEARCH, query)
+    with pytest.raises(InvalidInput) as caught:
+        MapView.of(SEARCH, query)
     assert caught.value.field in query

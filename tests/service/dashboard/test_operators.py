@@ -4,7 +4,7 @@ import pytest
 from tests.service import records
 from tests.service.dashboard.conftest import Filled, Service
 from tests.service.dashboard.reading import read
-from workers.protocol import Gate, GateEntry
+from workers.protocol import MutationEntry, MutationReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,10 +20,10 @@ async def test_the_list_holds_the_catalogue_and_what_came_with_searches(
 
 async def test_an_operator_shows_its_gate(pages: httpx.AsyncClient, service: Service, filled: Filled) -> None:
     entries = (
-        GateEntry(name="zeros", kind="trivial", verdict="killed", check="error_ratio"),
-        GateEntry(name="<b>off by one</b>", kind="mutant", verdict="survived"),
+        MutationEntry(name="zeros", kind="trivial", verdict="killed", check="error_ratio"),
+        MutationEntry(name="<b>off by one</b>", kind="mutant", verdict="survived"),
     )
-    gate = Gate(verdict="failed", reason="a mutant survived", entries=entries, kill_rate=0.5, seconds=3.0)
+    gate = MutationReport(verdict="failed", reason="a mutant survived", entries=entries, kill_rate=0.5, seconds=3.0)
     store = service.coordinator.store
     await store.operators.keep_gate(records.OPERATOR.digest, gate.verdict, gate.model_dump_json())
     page = read(await pages.get("/operators/double"))

@@ -1,6 +1,6 @@
 import pytest
 
-from service.dashboard.overview import Find, load_overview_parts
+from service.dashboard.overview import BestResult, load_overview_parts
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -12,7 +12,7 @@ async def test_searches_come_newest_first_with_what_they_found(
     pulse, searches = await load_overview_parts(service.coordinator, None)
     assert [entry.search.id for entry in searches.entries] == [hostile.search.id, filled.search.id]
     assert searches.older is None and searches.newest
-    found: Find = searches.entries[1].finds[0]
+    found: BestResult = searches.entries[1].finds[0]
     assert (found.best, found.provenance, found.coverage) == (1.5, "predicted", pytest.approx(2 / 6))
     assert found.spark.line and searches.entries[1].finds[1].spark.line == ""
     assert (pulse.workers, pulse.busy) == (0, 0)

@@ -10,8 +10,8 @@ from service.dashboard.rendering import (
     STATIC_DIR,
     STATIC_PATH,
     Fragment,
-    Frame,
-    Page,
+    HtmlPage,
+    PageFrame,
     render_fragment,
     respond,
 )
@@ -21,7 +21,7 @@ from tests.service.dashboard.reading import Document, faults
 
 
 @dataclass(frozen=True)
-class Wrong(Page):
+class Wrong(HtmlPage):
     template = "error.html"
 
 
@@ -32,7 +32,7 @@ def test_nothing_inline_and_nothing_from_elsewhere_is_allowed() -> None:
 
 
 def test_a_page_is_a_response_with_its_headers() -> None:
-    answer = respond(ErrorPage(409, "Not now", "later", "budget"), Frame(), 409)
+    answer = respond(ErrorPage(409, "Not now", "later", "budget"), PageFrame(), 409)
     assert answer.status_code == 409 and answer.headers["content-security-policy"] == POLICY
     assert faults(Document(bytes(answer.body).decode())) == []
 
@@ -40,14 +40,14 @@ def test_a_page_is_a_response_with_its_headers() -> None:
 @pytest.mark.parametrize("text", CORPUS)
 def test_whatever_a_page_is_given_stays_text(text: str) -> None:
     page = ErrorPage(404, text, text, text)
-    frame = Frame(caller=text, csrf=text, scopes=frozenset({"read"}), links=(("/", text),))
+    frame = PageFrame(caller=text, csrf=text, scopes=frozenset({"read"}), links=(("/", text),))
     document = Document(bytes(respond(page, frame).body).decode())
     assert faults(document) == [] and " ".join(text.split())[:20] in document.text
 
 
 def test_a_field_that_a_page_lacks_is_an_error_and_not_an_empty_place() -> None:
     with pytest.raises(UndefinedError):
-        respond(Wrong(), Frame())
+        respond(Wrong(), PageFrame())
 
 
 def test_every_template_can_be_read() -> None:
@@ -76,4 +76,4 @@ def test_a_fragment_is_its_inside() -> None:
         name = "empty"
         kernels: tuple[tuple[str, str, str], ...] = ()
 
-    assert render_fragment(Empty(), Frame()).strip() == ""
+    assert render_fragment(Empty(), PageFrame()).strip() == ""

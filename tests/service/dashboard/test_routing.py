@@ -3,10 +3,10 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 
-from service.api.wiring import Need
+from service.api.dependencies import RequireScope
 from service.dashboard import PARTS
-from service.dashboard.routing import LINKS, Form, frame_of
-from service.errors import BadInput
+from service.dashboard.routing import LINKS, SubmittedForm, frame_of
+from service.errors import InvalidInput
 from service.security.identity import LOCAL, Identity
 from service.security.scopes import Scope
 from tests.service.dashboard.conftest import Filled, Service
@@ -14,13 +14,13 @@ from tests.service.dashboard.reading import read
 
 
 def test_a_form_knows_its_fields() -> None:
-    form = Form(
+    form = SubmittedForm(
         {"name": [" x "], "several": ["a", "", "b"], "text": ["one\r\ntwo"], "number": ["1,000"], "bad": ["-1"]}
     )
     assert (form.text("name"), form.text("none"), form.several("several")) == ("x", "", ("a", "b"))
     assert (form.whole("text"), form.number("number")) == ("one\ntwo", 1000)
     for name in ("bad", "none"):
-        with pytest.raises(BadInput) as caught:
+        with pytest.raises(InvalidInput) as caught:
             form.number(name)
         assert caught.value.field == name
 
@@ -46,7 +46,9 @@ async def test_what_is_no_form_is_refused(service: Service, pages: httpx.AsyncCl
 def test_every_page_but_the_login_states_what_it_needs() -> None:
     routes = [route for part in PARTS for route in part.router.routes if isinstance(route, APIRoute)]
     open_to_all = {
-        route.path for route in routes if not any(isinstance(each.dependency, Need) for each in route.dependencies)
+        route.path
+        for route in routes
+        if not any(isinstance(each.dependency, RequireScope) for each in route.dependencies)
     }
     assert len(routes) > 20 and open_to_all == {"/login"}
     assert [route.path for route in routes if route.include_in_schema] == []

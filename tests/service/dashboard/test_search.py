@@ -1,10 +1,10 @@
 import pytest
 
 from archive.records import SearchState
-from service.dashboard.courses import Courses
-from service.dashboard.maps import View
-from service.dashboard.rendering import Frame, render_fragment
-from service.dashboard.search import Emitters, Outcomes, Standing, actions_in, load_search
+from service.dashboard.maps import MapView
+from service.dashboard.progress_charts import ProgressCharts
+from service.dashboard.rendering import PageFrame, render_fragment
+from service.dashboard.search import EmitterTable, OutcomeTable, SearchStatus, actions_in, load_search
 from tests.archive.samples import new_candidate
 from tests.service.dashboard.conftest import Filled, Hostile, Service
 from tests.service.lineages import SEED, Made, stored
@@ -27,30 +27,30 @@ async def test_only_what_can_be_done_is_offered(state: SearchState, actions: lis
 
 
 async def test_the_parts_say_what_the_archive_holds(service: Service, filled: Filled) -> None:
-    page = await load_search(service.coordinator, filled.search, View.of(filled.search, {}))
+    page = await load_search(service.coordinator, filled.search, MapView.of(filled.search, {}))
     standing, courses, emitters, outcomes = (
         page.parts[name] for name in ("standing", "courses", "emitters", "outcomes")
     )
-    assert isinstance(standing, Standing) and standing.best is not None
+    assert isinstance(standing, SearchStatus) and standing.best is not None
     assert (standing.best.candidate, standing.done, standing.provenance) == (filled.best, 1.0, "predicted")
     assert [tab.device for tab in standing.tabs] == list(filled.search.devices)
-    assert isinstance(courses, Courses)
+    assert isinstance(courses, ProgressCharts)
     assert [course.title for course in courses.courses] == ["Best speedup", "Coverage", "QD score"]
     assert courses.courses[0].now == "\u22481.50\u00d7"
-    assert isinstance(emitters, Emitters) and [row.name for row in emitters.rows] == ["seed", "tune"]
+    assert isinstance(emitters, EmitterTable) and [row.name for row in emitters.rows] == ["seed", "tune"]
     assert sum(row.share for row in emitters.rows) == pytest.approx(1.0)
-    assert isinstance(outcomes, Outcomes)
+    assert isinstance(outcomes, OutcomeTable)
     assert dict((name, times) for name, times, _ in outcomes.outcomes) == {"correct": 2, "compile_error": 1}
 
 
 async def test_courses_may_run_along_the_time(service: Service, filled: Filled) -> None:
-    page = await load_search(service.coordinator, filled.search, View.of(filled.search, {"along": "time"}))
+    page = await load_search(service.coordinator, filled.search, MapView.of(filled.search, {"along": "time"}))
     courses = page.parts["courses"]
-    assert isinstance(courses, Courses) and courses.courses[0].end.endswith(" s")
+    assert isinstance(courses, ProgressCharts) and courses.courses[0].end.endswith(" s")
 
 
 async def test_what_people_said_and_what_models_cost_is_there(service: Service, hostile: Hostile) -> None:
-    page = await load_search(service.coordinator, hostile.search, View.of(hostile.search, {}))
+    page = await load_search(service.coordinator, hostile.search, MapView.of(hostile.search, {}))
     directions, spending = vars(page.parts["directions"]), vars(page.parts["spending"])
     assert (len(directions["pins"]), len(directions["hints"]), directions["open"]) == (1, 1, True)
     assert spending["asks"] is True
@@ -62,7 +62,7 @@ async def test_emitters_say_what_screening_brought(service: Service, screening: 
     search = await stored(store, (SEED, Made("gained", 8.0)), choosing={"screening": screening})
     dropped = ("tune", "tune", "rewrite") if screening else ()
     assert await store.candidates.add(new_candidate(search.id, 2), screened=dropped) is not None
-    page = await load_search(service.coordinator, search, View.of(search, {}))
-    shown = render_fragment(page.parts["emitters"], Frame())
+    page = await load_search(service.coordinator, search, MapView.of(search, {}))
+    shown = render_fragment(page.parts["emitters"], PageFrame())
     said = "passed over 3 ways. Of the proposals that it chose lately 0 of 0 won a cell, of those stored unseen 0 of 1."
     assert (said in shown, "Screening" in shown) == (screening, screening)

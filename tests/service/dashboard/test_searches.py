@@ -3,8 +3,8 @@ import pytest
 from starlette.requests import Request
 
 from archive.records import SearchState
-from service.dashboard.maps import View
-from service.dashboard.rendering import Frame
+from service.dashboard.maps import MapView
+from service.dashboard.rendering import PageFrame
 from service.dashboard.search import load_search
 from service.dashboard.searches import search_live
 from tests.service.dashboard.conftest import Filled, Hostile, Service
@@ -87,11 +87,11 @@ async def test_nothing_hostile_gets_through(pages: httpx.AsyncClient, hostile: H
 async def test_updates_begin_with_every_fragment(service: Service, filled: Filled) -> None:
     asked = Request({"type": "http", "query_string": b"device=model:sm_90", "headers": []})
     names = []
-    async for update in search_live(filled.search, service.coordinator, Frame(), asked):
+    async for update in search_live(filled.search, service.coordinator, PageFrame(), asked):
         names.append(update.data["name"] if update.event == "part" else update.event)
         if update.event == "beat":
             break
-    page = await load_search(service.coordinator, filled.search, View.of(filled.search, {}))
+    page = await load_search(service.coordinator, filled.search, MapView.of(filled.search, {}))
     assert names == [*page.parts, "beat"]
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from service.dashboard.roofs import Work
-from service.dashboard.timing import Rival, compare
+from service.dashboard.roofline import ShapeWork
+from service.dashboard.timing import BaselineTimes, compare
 from tests.service import records
 from workers.protocol import ShapeResult
 
@@ -18,7 +18,10 @@ def test_a_measured_kernel_is_held_against_everybody() -> None:
     )
     report = records.report({}).model_copy(update={"shapes": (result,)})
     (times,) = compare(
-        report, {"N=1024": Work(24_000_000)}, [Rival("cell's holder", "incumbent", {"N=1024": 11.0})], "measured"
+        report,
+        {"N=1024": ShapeWork(24_000_000)},
+        [BaselineTimes("cell's holder", "incumbent", {"N=1024": 11.0})],
+        "measured",
     )
     assert [bar.label for bar in times.bars] == [
         "this kernel",
@@ -33,13 +36,13 @@ def test_a_measured_kernel_is_held_against_everybody() -> None:
 
 
 def test_near_the_floor_memory_is_the_limit_and_without_one_nothing_is_said() -> None:
-    near, unknown = compare(records.report({"a": 1.2, "b": 3.0}), {"a": Work(4_800_000)}, [], "predicted")
+    near, unknown = compare(records.report({"a": 1.2, "b": 3.0}), {"a": ShapeWork(4_800_000)}, [], "predicted")
     assert near.limit == "memory bandwidth" and near.bars[0].value.startswith("\u2248")
     assert unknown.floors.floor_us is None and unknown.limit.startswith("neither")
 
 
 def test_where_arithmetic_takes_longer_it_is_the_floor() -> None:
-    (times,) = compare(records.report({"a": 150.0}), {"a": Work(4_800_000, matrix_flops=9.89e10)}, [], "predicted")
+    (times,) = compare(records.report({"a": 150.0}), {"a": ShapeWork(4_800_000, matrix_flops=9.89e10)}, [], "predicted")
     assert [bar.label for bar in times.bars][-2:] == ["memory floor", "arithmetic floor"]
     assert times.floors.bound == "arithmetic" and times.distance == pytest.approx(1.5)
     assert times.limit == "arithmetic"

@@ -2,12 +2,12 @@ import httpx
 import pytest
 from uuid6 import uuid7
 
-from archive.records import HostState, NewHost
+from archive.records import NewRemoteWorker, RemoteWorkerState
 from service.dashboard.workers import load_crew
 from tests.service.dashboard.conftest import Filled, Service
 from tests.service.dashboard.hostile import CORPUS
 from tests.service.dashboard.reading import read
-from workers.queue import Lessee
+from workers.queue import LeaseClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,7 +19,7 @@ async def test_nobody_there_is_said_and_how_to_change_it(pages: httpx.AsyncClien
 
 
 async def test_who_is_there_is_listed(pages: httpx.AsyncClient, service: Service) -> None:
-    lessee = Lessee(service.redis_url, f"card {CORPUS[0]}", target="sm_90", device="model:sm_90")
+    lessee = LeaseClient(service.redis_url, f"card {CORPUS[0]}", target="sm_90", device="model:sm_90")
     lessee.lease(block_ms=10)
     crew = await load_crew(service.coordinator)
     assert [worker.device for worker in crew.workers] == ["model:sm_90"]
@@ -28,13 +28,13 @@ async def test_who_is_there_is_listed(pages: httpx.AsyncClient, service: Service
 
 async def test_hosts_are_drained_trusted_and_shut_out(pages: httpx.AsyncClient, service: Service) -> None:
     store = service.coordinator.store
-    new = NewHost(str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", 1, "0" * 64, None)
+    new = NewRemoteWorker(str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", 1, "0" * 64, None)
     await store.hosts.add(new)
     path = f"/workers/{new.id}"
     assert CORPUS[1] in read(await pages.get("/workers")).text
     assert (await pages.post(f"{path}/trust", data={"trusted": "yes"})).status_code == 303
     assert (await store.hosts.get(new.id)).trusted
     assert (await pages.post(f"{path}/drain")).status_code == 303
-    assert (await store.hosts.get(new.id)).state is HostState.DRAINING
+    assert (await store.hosts.get(new.id)).state is RemoteWorkerState.DRAINING
     assert (await pages.post(f"{path}/revoke")).status_code == 303
-    assert (await store.hosts.get(new.id)).state is HostState.REVOKED
+    assert (await store.hosts.get(new.id)).state is RemoteWorkerState.REVOKED

@@ -4,10 +4,10 @@ import dataclasses
 import random
 from importlib import resources
 
-from service.emitters import Brief, Parent
-from service.emitters.base import Lesson, Talk, Timing
+from service.emitters import Parent, ProposalContext
+from service.emitters.base import Lesson, LlmContext, ShapeTiming
 from service.emitters.llm.fences import fences
-from service.llm.base import Answer, Completion
+from service.llm.base import Completion, LlmAnswer
 from service.operators.catalogue import load_catalogue
 from workers.protocol import Shape
 
@@ -29,7 +29,7 @@ class Scripted:
         self.asked.append((prompt, purpose, backend))
         said = self.answer(prompt)
         completion = said if isinstance(said, Completion) else Completion(said, "script", 1, 1, None)
-        return Answer(f"exchange-{purpose.ordinal}-{purpose.step}", backend or "script", completion)
+        return LlmAnswer(f"exchange-{purpose.ordinal}-{purpose.step}", backend or "script", completion)
 
 
 class Shelf:
@@ -68,14 +68,14 @@ def talk(answer=another, **changes):
         "backends": ("script",),
         "strategies": ("improve",),
     }
-    return Talk(**{**values, **changes})
+    return LlmContext(**{**values, **changes})
 
 
 def kernel(operator, number=1, **changes):
     """A parent with all that can be known of one."""
     shapes = [Shape(dims=shape.dims).key for shape in CATALOGUE[operator].shapes[:2]]
     times = tuple(
-        Timing(shape, 1.0, 10.0 * place, 9.5 * place, 10.5 * place, 4.0 * place, "memory")
+        ShapeTiming(shape, 1.0, 10.0 * place, 9.5 * place, 10.5 * place, 4.0 * place, "memory")
         for place, shape in enumerate(shapes, start=1)
     )
     values = {
@@ -121,7 +121,7 @@ def brief(operator="rmsnorm", draw=0, parents=None, **changes):
         "hints": ("Try one pass over the row.",),
         **changes,
     }
-    return Brief(
+    return ProposalContext(
         operator=CATALOGUE[operator].model_dump(mode="json"),
         target="sm_90",
         parents=(kernel(operator), kernel(operator, 2)) if parents is None else parents,

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from service.emitters.bandit import FLOOR, Account, draw, ranked, shares
+from service.emitters.bandit import FLOOR, ArmStats, draw, ranked, shares
 
 ARMS = ("tune", "rewrite", "cross")
 
@@ -19,9 +19,9 @@ def test_what_nobody_tried_is_tried_alike():
 
 def test_what_gains_more_for_its_cost_gets_the_turns():
     even = {
-        "tune": Account(40, 40.0, 8, 4.0),
-        "rewrite": Account(40, 40.0, 8, 0.4),
-        "cross": Account(40, 400.0, 8, 4.0),
+        "tune": ArmStats(40, 40.0, 8, 4.0),
+        "rewrite": ArmStats(40, 40.0, 8, 0.4),
+        "cross": ArmStats(40, 400.0, 8, 4.0),
     }
     counts = drawn(even)
     assert counts["tune"] > 1600
@@ -29,7 +29,7 @@ def test_what_gains_more_for_its_cost_gets_the_turns():
 
 
 def test_nothing_starves():
-    hopeless = {"tune": Account(60, 60.0, 40, 40.0), "rewrite": Account(60, 60.0), "cross": Account(60, 60.0)}
+    hopeless = {"tune": ArmStats(60, 60.0, 40, 40.0), "rewrite": ArmStats(60, 60.0), "cross": ArmStats(60, 60.0)}
     assert min(drawn(hopeless).values()) / 2000 > FLOOR / 2
 
 
@@ -43,7 +43,7 @@ def test_equal_chance_draws_equally():
 
 
 def test_shares_are_those_of_the_draws():
-    accounts = {"tune": Account(30, 30.0, 10, 5.0), "rewrite": Account(30, 30.0, 1, 0.1)}
+    accounts = {"tune": ArmStats(30, 30.0, 10, 5.0), "rewrite": ArmStats(30, 30.0, 1, 0.1)}
     found, counts = shares(accounts, ARMS), drawn(accounts)
     assert sum(found.values()) == 1.0
     assert all(abs(found[name] - counts[name] / 2000) < 0.08 for name in ARMS)

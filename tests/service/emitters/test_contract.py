@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from service.emitters import EMITTERS, Brief, Parent, Proposal, Trial
+from service.emitters import EMITTERS, EmitterTrial, Parent, Proposal, ProposalContext
 from service.emitters.tune import read, write
 from service.operators.sources import digest
 from tests.service.emitters.rules.test_contract import ODD_SOURCES
@@ -14,7 +14,7 @@ from tests.service.emitters.talks import CATALOGUE, talk
 
 SOURCES = {operator: seed(operator) for operator in ARGUMENTS}
 OPERATOR = CATALOGUE["rmsnorm"].model_dump(mode="json")
-TRIALS = tuple(Trial("num_warps 8 -> 4", "correct", 1.1, ("parent",)) for _ in range(20))
+TRIALS = tuple(EmitterTrial("num_warps 8 -> 4", "correct", 1.1, ("parent",)) for _ in range(20))
 CHANGING = [name for name, emitter in EMITTERS.items() if not emitter.plants]
 """Emitters that make candidates of others."""
 SINGLE = [name for name in CHANGING if EMITTERS[name].arity == 1 or EMITTERS[name].asks]
@@ -29,7 +29,7 @@ def mate(source):
 
 def brief(*sources, draw=0, trials=(), target="sm_90"):
     parents = tuple(Parent(f"parent{number or ''}", source) for number, source in enumerate(sources))
-    return Brief(OPERATOR, target, parents, trials, random.Random(draw), talk())
+    return ProposalContext(OPERATOR, target, parents, trials, random.Random(draw), talk())
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -60,13 +60,13 @@ async def test_odd_parents_never_raise(name, source):
 
 @pytest.mark.parametrize("name", SINGLE)
 async def test_odd_notes_never_raise(name):
-    trials = tuple(Trial(note, "correct", None) for note in ("", " + ", "; ->", "num_warps 8 ->", "\ud800"))
+    trials = tuple(EmitterTrial(note, "correct", None) for note in ("", " + ", "; ->", "num_warps 8 ->", "\ud800"))
     assert await EMITTERS[name].propose(brief(seed("gelu"), trials=trials))
 
 
 @pytest.mark.parametrize("name", SINGLE)
 async def test_a_seed_that_is_no_candidate_yet_is_no_parent(name):
-    lone = Brief(OPERATOR, "sm_90", (Parent("", seed("gelu")),), (), random.Random(0), talk())
+    lone = ProposalContext(OPERATOR, "sm_90", (Parent("", seed("gelu")),), (), random.Random(0), talk())
     assert (await EMITTERS[name].propose(lone)).parents == ()
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from service.emitters.base import Brief, Parent
+from service.emitters.base import Parent, ProposalContext
 from service.emitters.cross import DEVICE, Cross, exchange, join
 from service.emitters.tune import read, write
 from service.operators.sources import digest
@@ -15,7 +15,7 @@ TUNED = {"BLOCK_M": 128, "BLOCK_N": 32, "num_warps": 8, "num_stages": 4}
 
 def brief(*sources, draw=0):
     parents = tuple(Parent(f"c{number}", source) for number, source in enumerate(sources))
-    return Brief({}, "sm_90", parents, (), random.Random(draw))
+    return ProposalContext({}, "sm_90", parents, (), random.Random(draw))
 
 
 def parents(*sources):

@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from service.emitters import EMITTERS, Proposal, Spent
-from service.emitters.base import Turn
+from service.emitters import EMITTERS, NoProposal, Proposal
+from service.emitters.base import ConversationTurn
 from service.emitters.llm.strategies import STRATEGIES
 from service.llm import Completion
 from tests.service.emitters.talks import Scripted, another, brief, kernel, seed
@@ -17,7 +17,7 @@ async def test_every_strategy_leads_to_a_candidate(strategy):
     script = Scripted(lambda prompt: another(prompt))
     found = await LLM.propose(brief(answer=script, strategies=(strategy,)))
     assert isinstance(found, Proposal) and "def rmsnorm(" in found.source and found.note.startswith(strategy)
-    assert found.turns == (Turn("exchange-7-0"),)
+    assert found.turns == (ConversationTurn("exchange-7-0"),)
 
 
 async def test_edits_apply_to_the_kernel_that_was_shown():
@@ -29,12 +29,12 @@ async def test_edits_apply_to_the_kernel_that_was_shown():
 
 async def test_an_unusable_answer_is_spent_with_its_reason():
     found = await LLM.propose(brief(answer=lambda prompt: "No idea."))
-    assert found == Spent((Turn("exchange-7-0"),), "no_code", "the answer has no code block")
+    assert found == NoProposal((ConversationTurn("exchange-7-0"),), "no_code", "the answer has no code block")
 
 
 async def test_a_cut_answer_is_told_by_its_completion():
     found = await LLM.propose(brief(answer=lambda prompt: Completion(EDIT, "m", 1, 1, None, truncated=True)))
-    assert isinstance(found, Spent) and found.reason == "truncated"
+    assert isinstance(found, NoProposal) and found.reason == "truncated"
 
 
 async def test_a_template_brings_variations_that_an_equal_answer_brings_again():

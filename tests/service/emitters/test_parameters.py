@@ -1,6 +1,6 @@
 import pytest
 
-from service.emitters.parameters import Parameter, parameters
+from service.emitters.parameters import TunableParameter, parameters
 from service.operators.sources import parse
 from tests.service.emitters.samples import DOUBLED, candidate, rewritten, seed
 
@@ -108,4 +108,4 @@ def test_equal_names_are_numbered():
     ("value", "neighbours"), [(4, (2, 8)), (1, (2,)), (8, (4,)), (3, (2, 4)), (None, (2048, 4096))]
 )
 def test_neighbours(value, neighbours):
-    assert Parameter("x", value, (1, 2, 4, 8), print).neighbours == neighbours
+    assert TunableParameter("x", value, (1, 2, 4, 8), print).neighbours == neighbours

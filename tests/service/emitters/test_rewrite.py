@@ -1,14 +1,14 @@
 import random
 from collections import Counter
 
-from service.emitters.base import Brief, Parent, Trial
+from service.emitters.base import EmitterTrial, Parent, ProposalContext
 from service.emitters.rewrite import JOINT, PATIENCE, Rewrite, rule_accounts
 from service.emitters.rules import RULES
 from tests.service.emitters.samples import seed
 
 
 def brief(source, draw=0, trials=()):
-    return Brief({}, "sm_90", (Parent("c0", source),), trials, random.Random(draw))
+    return ProposalContext({}, "sm_90", (Parent("c0", source),), trials, random.Random(draw))
 
 
 async def drawn(trials=(), draws=30):
@@ -29,32 +29,32 @@ async def test_sometimes_two_rules():
 
 
 async def test_a_rule_that_always_fails_rests_with_a_reason_and_comes_back():
-    failures = tuple(Trial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
+    failures = tuple(EmitterTrial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
     assert (await drawn())["backward"] > 0
     assert (await drawn(failures))["backward"] == 0
     assert Rewrite().resting(failures) == {"backward": "4 of 4 trials ended in compile_error"}
     assert Rewrite().resting(failures[1:]) == {}
-    assert Rewrite().resting((*failures, Trial("backward", "wrong_result", None))) == {}
+    assert Rewrite().resting((*failures, EmitterTrial("backward", "wrong_result", None))) == {}
 
 
 async def test_a_rule_that_brings_more_is_tried_more():
-    paid = tuple(Trial("exp2", "correct", 2.0, ("other",), gain=1.0) for _ in range(8))
-    idle = tuple(Trial(name, "correct", 1.0, ("other",)) for name in RULES if name != "exp2" for _ in range(8))
+    paid = tuple(EmitterTrial("exp2", "correct", 2.0, ("other",), gain=1.0) for _ in range(8))
+    idle = tuple(EmitterTrial(name, "correct", 1.0, ("other",)) for name in RULES if name != "exp2" for _ in range(8))
     assert (await drawn(paid + idle))["exp2"] > 2 * (await drawn())["exp2"]
 
 
 async def test_what_was_tried_on_this_parent_comes_last():
-    tried = tuple(Trial(name, "correct", 1.0, ("c0",)) for name in RULES if name != "limit_registers")
+    tried = tuple(EmitterTrial(name, "correct", 1.0, ("c0",)) for name in RULES if name != "limit_registers")
     found = [await Rewrite().propose(brief(seed("softmax"), draw, tried)) for draw in range(8)]
     assert all(proposal.note.startswith("limit_registers") for proposal in found)
 
 
 def test_accounts():
     trials = (
-        Trial("exp2", "correct", 1.2, ("other",), gain=0.2),
-        Trial("exp2 + backward", "correct", 1.2, ("other",), gain=0.1),
-        Trial("backward", "compile_error", None, ("other",)),
-        Trial("no rule at all", "correct", 1.0),
+        EmitterTrial("exp2", "correct", 1.2, ("other",), gain=0.2),
+        EmitterTrial("exp2 + backward", "correct", 1.2, ("other",), gain=0.1),
+        EmitterTrial("backward", "compile_error", None, ("other",)),
+        EmitterTrial("no rule at all", "correct", 1.0),
     )
     accounts = rule_accounts(trials)
     assert (accounts["exp2"].tries, accounts["exp2"].promotions) == (2, 2)
@@ -74,6 +74,6 @@ def test_ways_are_rules_that_apply_and_do_not_rest():
     for way in ways:
         made = Rewrite().take(start, way)
         assert made is not None and made.note == way.note and made.source != seed("softmax")
-    failures = tuple(Trial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
+    failures = tuple(EmitterTrial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
     assert "backward" not in {way.note for way in Rewrite().ways(brief(seed("softmax"), trials=failures))}
     assert Rewrite().take(brief("x = 1"), ways[0]) is None

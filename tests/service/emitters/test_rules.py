@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from benchmarks.forms import PREPARED
-from service.emitters import EMITTERS, Brief, Parent
+from benchmarks.drafts_and_rules import PREPARED
+from service.emitters import EMITTERS, Parent, ProposalContext
 from service.emitters.rules import RULES
-from service.judging.single import Judge
+from service.evaluation.single import Judge
 from service.operators.catalogue import load_catalogue, load_operator
 from service.operators.sources import LAUNCH_OPTIONS, digest, launches
 from tests.service.emitters.looped import LOOPED
@@ -40,7 +40,7 @@ def chain(source, rng):
 async def tuned(source, rng):
     """One proposal, without tiles so large that they take seconds to compile."""
     while True:
-        proposal = await EMITTERS["tune"].propose(Brief({}, "sm_90", (Parent("c", source),), (), rng))
+        proposal = await EMITTERS["tune"].propose(ProposalContext({}, "sm_90", (Parent("c", source),), (), rng))
         if all(int(change.split(" -> ")[1]) <= 4096 for change in proposal.note.split("; ")):
             return proposal.source
 

@@ -2,12 +2,12 @@
 
 import random
 
-from service.emitters import Brief
+from service.emitters import ProposalContext
 from service.emitters.seed import NOTE, Seed
 
 
 def brief(draft):
-    return Brief({}, "sm_90", (), (), random.Random(0), draft=draft)
+    return ProposalContext({}, "sm_90", (), (), random.Random(0), draft=draft)
 
 
 async def test_a_draft_becomes_a_candidate_without_parents():

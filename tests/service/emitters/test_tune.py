@@ -2,16 +2,16 @@ import random
 
 import pytest
 
-from service.emitters.base import Brief, Parent, Trial
+from service.emitters.base import EmitterTrial, Parent, ProposalContext
 from service.emitters.tune import DRAWS, Tune, describe, read, write
 from tests.service.emitters.samples import rewritten, seed
 
-MANY = tuple(Trial("", "correct", 1.0, ("other",)) for _ in range(DRAWS))
+MANY = tuple(EmitterTrial("", "correct", 1.0, ("other",)) for _ in range(DRAWS))
 
 
 def brief(*sources, draw=0, trials=()):
     parents = tuple(Parent(f"c{number}", source) for number, source in enumerate(sources))
-    return Brief({}, "sm_90", parents, trials, random.Random(draw))
+    return ProposalContext({}, "sm_90", parents, trials, random.Random(draw))
 
 
 async def notes(*sources, trials=(), draws=40):
@@ -52,11 +52,11 @@ async def test_what_was_tried_on_this_parent_is_not_proposed_again():
     tried = []
     while proposal := await Tune().propose(brief(seed("rmsnorm"), trials=tuple(tried))):
         assert proposal.note not in [trial.note for trial in tried]
-        tried.append(Trial(proposal.note, "correct", 1.0, ("c0",)))
+        tried.append(EmitterTrial(proposal.note, "correct", 1.0, ("c0",)))
     assert {trial.note for trial in tried} >= {"num_warps 8 -> 4", "num_warps 8 -> 16"}
-    elsewhere = tuple(Trial(trial.note, "correct", 1.0, ("other",)) for trial in tried)
+    elsewhere = tuple(EmitterTrial(trial.note, "correct", 1.0, ("other",)) for trial in tried)
     assert await Tune().propose(brief(seed("rmsnorm"), trials=elsewhere))
-    unknown = tuple(Trial(trial.note, "correct", 1.0) for trial in tried)
+    unknown = tuple(EmitterTrial(trial.note, "correct", 1.0) for trial in tried)
     assert await Tune().propose(brief(seed("rmsnorm"), trials=unknown)) is None
 
 

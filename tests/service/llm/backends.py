@@ -5,22 +5,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from service.llm import BACKENDS, Backend, Completion, Prompt, Replay
-from service.llm.options import Key, Price, Surroundings
+from service.llm import BACKENDS, Backend, Completion, LlmPrompt, Replay
+from service.llm.options import ApiKey, BackendContext, PriceOptions
 from tests.service.llm.vendors import Vendor, chat, message, reply
 
 KEY = "sk-secret-0123456789"
-PROMPT = Prompt(system="You write kernels.", user="Make it faster.\n\u00e9\ud800")
+PROMPT = LlmPrompt(system="You write kernels.", user="Make it faster.\n\u00e9\ud800")
 TEXT = "```python\n\u00e9\n```"
 COMPLETION = Completion(TEXT, "model-1", 12, 34, None, truncated=True)
-PRICE = Price(input_usd_per_mtok=1.0, output_usd_per_mtok=10.0)
+PRICE = PriceOptions(input_usd_per_mtok=1.0, output_usd_per_mtok=10.0)
 
 
-def over_http(kind: str, url: str, *, key: str | None = KEY, price: Price | None = None, **changes: Any) -> Backend:
+def over_http(
+    kind: str, url: str, *, key: str | None = KEY, price: PriceOptions | None = None, **changes: Any
+) -> Backend:
     """A backend that calls a vendor."""
     base = url + "/v1" if kind == "openai" else url
     options = BACKENDS[kind].options.model_validate({"kind": kind, "base_url": base, "model": "m", **changes})
-    return BACKENDS[kind].make(options, Surroundings(Path(), Key(key) if key else None, price))
+    return BACKENDS[kind].make(options, BackendContext(Path(), ApiKey(key) if key else None, price))
 
 
 async def openai(folder: Path, vendor: Vendor) -> Backend:
@@ -39,7 +41,7 @@ async def manual(folder: Path, vendor: Vendor) -> Backend:
         return COMPLETION
 
     options = BACKENDS["manual"].options(kind="manual")
-    return BACKENDS["manual"].make(options, Surroundings(folder, wait_for=answered))
+    return BACKENDS["manual"].make(options, BackendContext(folder, wait_for=answered))
 
 
 async def replay(folder: Path, vendor: Vendor) -> Backend:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from service.llm import Prompt, Refused
+from service.llm import LlmPrompt, LlmRefused
 from service.llm.anthropic import AnthropicOptions
 from tests.service.llm.backends import KEY, over_http
 from tests.service.llm.vendors import message, reply
 
-PROMPT = Prompt("system", "user", 100)
+PROMPT = LlmPrompt("system", "user", 100)
 
 
 async def test_what_is_sent(vendor):
@@ -40,7 +40,7 @@ async def test_only_text_is_answer_and_cached_tokens_count(vendor):
 async def test_a_refusal_is_paid_all_the_same(vendor):
     backend = over_http("anthropic", vendor.url)
     vendor.will(reply(body=message("no", stop_reason="refusal")))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(LlmRefused) as caught:
         await backend.complete(PROMPT)
     assert caught.value.completion is not None
     assert caught.value.completion.output_tokens == 34

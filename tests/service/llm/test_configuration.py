@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.llm.configuration import FILE, load_configuration, parse_configuration, read_key
 from service.llm.options import HttpOptions
 
@@ -74,7 +74,7 @@ def test_a_price_may_be_shared() -> None:
     ],
 )
 def test_what_cannot_be_right_is_named_and_not_quoted(document: dict[str, object], field: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInput) as caught:
         parse_configuration(document)
     assert caught.value.field == f"{FILE}: {field}"
     assert SECRET not in f"{caught.value.detail} {caught.value!r}"
@@ -83,14 +83,14 @@ def test_what_cannot_be_right_is_named_and_not_quoted(document: dict[str, object
 @pytest.mark.parametrize("data", [b"[backends", b"\xff\xfe", b"# long" * 200_000])
 def test_a_file_that_is_no_toml(tmp_path: Path, data: bytes) -> None:
     (tmp_path / FILE).write_bytes(data)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInput) as caught:
         load_configuration(tmp_path)
     assert caught.value.field == FILE
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(InvalidInput, match="cannot be read"):
         load_configuration(tmp_path)
 
 
@@ -111,5 +111,5 @@ def test_keys_come_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: p
 )
 def test_a_key_that_is_none(tmp_path: Path, value: str, said: str) -> None:
     (tmp_path / "a.key").write_text(value)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(InvalidInput, match=said):
         read_key(parse_configuration(one(key_file="a.key")).backends["a"], tmp_path)

@@ -13,9 +13,9 @@ from service.llm import (
     BACKENDS,
     Backend,
     BackendError,
+    LlmPrompt,
+    LlmRefused,
     PermanentFailure,
-    Prompt,
-    Refused,
     TransientFailure,
     transport,
 )
@@ -174,7 +174,7 @@ async def test_nobody_there_costs_nothing(caller, vendor):
 @pytest.mark.parametrize("text", ["maximum context length is 8192", "prompt is too long: 9 > 8", "content_filter"])
 async def test_a_prompt_that_cannot_be_answered_is_refused(caller, vendor, text):
     failure = await failing(caller, vendor, reply(400, {"error": {"message": text}}))
-    assert isinstance(failure, Refused)
+    assert isinstance(failure, LlmRefused)
     assert failure.completion is None
 
 
@@ -208,7 +208,7 @@ async def test_the_key_is_nowhere_else(caller, vendor, caplog):
 async def test_without_counts_as_many_tokens_are_assumed_as_there_could_be(caller, vendor):
     backend, good = caller
     vendor.will(reply(body={name: value for name, value in good.items() if name != "usage"}))
-    completion = await backend.complete(Prompt("s" * 10, "u" * 20, 100))
+    completion = await backend.complete(LlmPrompt("s" * 10, "u" * 20, 100))
     assert completion.input_tokens >= 30
     assert completion.output_tokens >= len(completion.text)
     assert completion.cost_usd is not None

@@ -2,11 +2,11 @@
 
 import pytest
 
-from service.llm import Prompt, Refused
+from service.llm import LlmPrompt, LlmRefused
 from tests.service.llm.backends import over_http
 from tests.service.llm.vendors import chat, reply
 
-PROMPT = Prompt("system", "user", 100)
+PROMPT = LlmPrompt("system", "user", 100)
 
 
 async def test_what_is_sent(vendor):
@@ -26,7 +26,7 @@ async def test_what_is_sent(vendor):
 async def test_the_limit_may_have_another_name(vendor):
     backend = over_http("openai", vendor.url, key=None, max_tokens_field="max_completion_tokens")
     vendor.will(reply(body=chat()))
-    await backend.complete(Prompt("", "user", 100))
+    await backend.complete(LlmPrompt("", "user", 100))
     assert vendor.requests[0].body["max_completion_tokens"] == 100
     assert [each["role"] for each in vendor.requests[0].body["messages"]] == ["user"]
     assert "authorization" not in vendor.requests[0].headers
@@ -43,7 +43,7 @@ async def test_the_limit_may_have_another_name(vendor):
 async def test_a_refusal_is_paid_all_the_same(vendor, body, text):
     backend = over_http("openai", vendor.url)
     vendor.will(reply(body=body))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(LlmRefused) as caught:
         await backend.complete(PROMPT)
     assert caught.value.completion is not None
     assert (caught.value.completion.text, caught.value.completion.output_tokens) == (text, 34)

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from service.llm.options import HttpOptions, Key, Price, Surroundings, clean, is_global, is_private, most_tokens
+from service.llm.options import (
+    ApiKey,
+    BackendContext,
+    HttpOptions,
+    PriceOptions,
+    clean,
+    is_global,
+    is_private,
+    most_tokens,
+)
 
 
 @pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "fd00::1", "::1"])
@@ -48,17 +57,17 @@ def test_a_name_may_be_said_to_be_private() -> None:
 
 
 def test_a_key_shows_itself_to_nobody() -> None:
-    key = Key("sk-1")
-    assert "sk-1" not in repr(key) + str(key) + repr(Surroundings(Path(), key))
+    key = ApiKey("sk-1")
+    assert "sk-1" not in repr(key) + str(key) + repr(BackendContext(Path(), key))
     assert key.redact("bad key sk-1!") == "bad key [key]!"
     with pytest.raises(TypeError):
         pickle.dumps(key)
 
 
 def test_an_unknown_price_is_none_and_not_zero() -> None:
-    assert Surroundings(Path()).cost(1000, 1000) is None
-    free = Price(input_usd_per_mtok=0, output_usd_per_mtok=0)
-    assert Surroundings(Path(), price=free).cost(1000, 1000) == 0.0
+    assert BackendContext(Path()).cost(1000, 1000) is None
+    free = PriceOptions(input_usd_per_mtok=0, output_usd_per_mtok=0)
+    assert BackendContext(Path(), price=free).cost(1000, 1000) == 0.0
 
 
 def test_no_tokenizer_makes_more_tokens_than_there_are_bytes() -> None:

@@ -1,23 +1,23 @@
 import pytest
 
-from service.llm import Completion, PermanentFailure, Prompt, Refused, Replay, digest
+from service.llm import Completion, LlmPrompt, LlmRefused, PermanentFailure, Replay, digest
 
-PROMPT = Prompt("system", "user", 100)
+PROMPT = LlmPrompt("system", "user", 100)
 ANSWER = Completion("text", "model", 1, 2, 0.5)
 
 
 @pytest.mark.parametrize(
-    "other", [Prompt("system2", "user", 100), Prompt("system", "user ", 100), Prompt("system", "user", 101)]
+    "other", [LlmPrompt("system2", "user", 100), LlmPrompt("system", "user ", 100), LlmPrompt("system", "user", 101)]
 )
 async def test_a_prompt_that_was_not_recorded_is_named_by_its_digest(tmp_path, other):
     backend = Replay(tmp_path / "recording.jsonl")
     await backend.record(PROMPT, ANSWER)
-    with pytest.raises(Refused, match=digest(other)):
+    with pytest.raises(LlmRefused, match=digest(other)):
         await backend.complete(other)
 
 
 async def test_without_a_file_nothing_was_recorded(tmp_path):
-    with pytest.raises(Refused, match=digest(PROMPT)):
+    with pytest.raises(LlmRefused, match=digest(PROMPT)):
         await Replay(tmp_path / "none.jsonl").complete(PROMPT)
 
 

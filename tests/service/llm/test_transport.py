@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.llm import PermanentFailure, Prompt, TransientFailure
-from service.llm.options import HttpOptions, Price, Surroundings
-from service.llm.transport import Caller, completion_of, retry_after
+from service.llm import LlmPrompt, PermanentFailure, TransientFailure
+from service.llm.options import BackendContext, HttpOptions, PriceOptions
+from service.llm.transport import VendorClient, completion_of, retry_after
 from tests.service.llm.vendors import Vendor, reply
 
 
@@ -23,8 +23,8 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", getaddrinfo)
 
 
-def caller(url: str, **changes: Any) -> Caller:
-    return Caller(HttpOptions(kind="openai", base_url=url, model="m", timeout_s=2, **changes), None, {})
+def caller(url: str, **changes: Any) -> VendorClient:
+    return VendorClient(HttpOptions(kind="openai", base_url=url, model="m", timeout_s=2, **changes), None, {})
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0"])
@@ -83,10 +83,10 @@ def test_a_wait_until_a_date_is_bounded() -> None:
 
 
 def test_a_completion_has_its_price() -> None:
-    price = Price(input_usd_per_mtok=2.0, output_usd_per_mtok=4.0)
+    price = PriceOptions(input_usd_per_mtok=2.0, output_usd_per_mtok=4.0)
     made = completion_of(
-        Prompt("s", "u"),
-        Surroundings(None, price=price),
+        LlmPrompt("s", "u"),
+        BackendContext(None, price=price),
         text="t\ud800",
         model="m",
         tokens=(10, 20),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.operators.catalogue import load_catalogue, load_operator, parse_operator
 
 ROOT = Path(__file__).parents[3]
@@ -73,7 +73,7 @@ def folder(tmp_path):
 
 
 def refusal(spec):
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInput) as caught:
         load_operator(spec)
     return caught.value
 

@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.operators.catalogue import load_operator
 from service.operators.kernelbench import (
     files_of_operator,
@@ -16,9 +16,9 @@ from service.operators.kernelbench import (
 )
 from tests.workers.kernelbench.problems import LINEAR, LOSS
 from workers.protocol import Input, Operator, Output, Scalar
-from workers.protocol.kernelbench import Inspection
+from workers.protocol.kernelbench import ProblemInspection
 
-FOUND = Inspection(
+FOUND = ProblemInspection(
     inputs=(
         Input(name="x", shape=("batch", "width"), dtype="float32"),
         Input(name="gemm_weight", shape=(64, "width"), dtype="float32", distribution="uniform", low=-0.1, high=0.1),
@@ -56,8 +56,8 @@ def test_a_folder_reads_as_the_same_operator(tmp_path: Path) -> None:
 
 
 def test_a_problem_that_cannot_be_judged_is_refused_with_its_line() -> None:
-    with pytest.raises(BadInput, match="cannot be judged: line 7: it draws"):
-        operator_of_problem("p", LOSS, Inspection(reason="it draws", line=7))
+    with pytest.raises(InvalidInput, match="cannot be judged: line 7: it draws"):
+        operator_of_problem("p", LOSS, ProblemInspection(reason="it draws", line=7))
 
 
 @pytest.mark.parametrize(

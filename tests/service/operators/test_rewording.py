@@ -7,7 +7,7 @@ import pytest
 from service.operators.catalogue import load_catalogue
 from service.operators.rewording import reword
 from service.operators.sources import jit_functions, normalise, parse
-from tests.service.exporting.pieces import SOURCE
+from tests.service.export.pieces import SOURCE
 
 CATALOGUE = load_catalogue()
 KEPT = {"lightning_attention": {"dtype"}, "ssd_chunk_scan": {"dtype"}}

@@ -4,7 +4,7 @@ import datetime
 import pytest
 from pydantic import BaseModel
 
-from service.errors import BadInput
+from service.errors import InvalidInput
 from service.operators.specs import RIGHT, nearest, parse_operator
 from workers.protocol import BenchmarkShape, Input, Operator, Output, Policy, Precision, Scalar
 
@@ -35,7 +35,7 @@ def changed(path, value):
 
 
 def refusal(spec):
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInput) as caught:
         parse_operator(spec)
     return caught.value
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from uuid6 import uuid7
 
-from archive.errors import Conflict
+from archive.errors import RecordConflict
 from archive.store import Store
 from service.errors import Unauthenticated
 from service.security.authentication import USE_NOTED, Authentication, identity_of, issue
@@ -31,7 +31,7 @@ async def test_a_token_says_who_is_calling(store: Store, authentication: Authent
 async def test_the_archive_holds_no_secret(store: Store) -> None:
     token, text = await issue(store, "laptop", {Scope.READ})
     assert text not in repr(token) and token.digest not in text
-    with pytest.raises(Conflict):
+    with pytest.raises(RecordConflict):
         await issue(store, "again", {Scope.READ}, id=token.id)
 
 

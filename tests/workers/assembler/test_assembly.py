@@ -3,7 +3,7 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import kernel_of, module
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
-from workers.assembler import Refused, assemble, assemble_kernel
+from workers.assembler import AssemblyRefused, assemble, assemble_kernel
 from workers.errors import ToolMissing
 from workers.protocol import Bundle, Launch, Number, Outcome
 
@@ -99,7 +99,7 @@ def test_an_unknown_target_is_our_failure() -> None:
 
 
 def test_a_kernel_in_the_wrong_language_is_refused() -> None:
-    with pytest.raises(Refused, match="amdgcn"):
+    with pytest.raises(AssemblyRefused, match="amdgcn"):
         assemble_kernel(compiled("root", "gfx942").model_copy(update={"target": "sm_90"}))
 
 

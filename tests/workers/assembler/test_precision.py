@@ -3,8 +3,8 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
 from tests.workers.assembler.plans import RMSNORM
-from workers.assembler import Refused
-from workers.assembler.machine import Mix
+from workers.assembler import AssemblyRefused
+from workers.assembler.machine import InstructionMix
 from workers.assembler.precision import check_precision
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parser import parse
@@ -16,7 +16,7 @@ BYTES = RMSNORM.model_copy(update={"inputs": (RMSNORM.inputs[0].model_copy(updat
 INSIDE = RMSNORM.model_copy(update={"reference": RMSNORM.reference + "\n# y.to(torch.float8_e5m2)\n"})
 
 
-def mix(body: str) -> Mix:
+def mix(body: str) -> InstructionMix:
     return read_mix(parse(module(body)).functions)
 
 
@@ -56,7 +56,7 @@ def test_what_the_contract_has_may_be_multiplied_and_added(body: str, operator: 
     ],
 )
 def test_fewer_bits_may_not(body: str, operator: Operator, said: str) -> None:
-    with pytest.raises(Refused, match=said) as caught:
+    with pytest.raises(AssemblyRefused, match=said) as caught:
         check_precision(LAUNCH, mix(body), operator)
     assert (caught.value.outcome, caught.value.line) == (Outcome.PRECISION, 5)
 

@@ -1,13 +1,18 @@
 import pytest
 
 from tests.workers.assembler.plans import pointer
-from workers.assembler.machine import Parameter
-from workers.assembler.refusal import Refused
+from workers.assembler.machine import EntryParameter
+from workers.assembler.refusal import AssemblyRefused
 from workers.assembler.signature import check_launch
 from workers.protocol import Launch, Number, Pointer
 
-ADDRESS, SCRATCH = Parameter(8, "pointer"), (Parameter(8, "pointer"), Parameter(8, "bits"))
-INT, FLOAT, HALF, LONG = Parameter(4, "bits"), Parameter(4, "float"), Parameter(2, "bits"), Parameter(8, "bits")
+ADDRESS, SCRATCH = EntryParameter(8, "pointer"), (EntryParameter(8, "pointer"), EntryParameter(8, "bits"))
+INT, FLOAT, HALF, LONG = (
+    EntryParameter(4, "bits"),
+    EntryParameter(4, "float"),
+    EntryParameter(2, "bits"),
+    EntryParameter(8, "bits"),
+)
 
 
 def number(kind: str, value: float = 1) -> Number:
@@ -29,11 +34,11 @@ def launch(*arguments: Pointer | Number) -> Launch:
         (number("fp16"), HALF),
         (number("bf16"), HALF),
         (number("i64"), LONG),
-        (number("i1"), Parameter(1, "bits")),
-        (number("fp64"), Parameter(8, "float")),
+        (number("i1"), EntryParameter(1, "bits")),
+        (number("fp64"), EntryParameter(8, "float")),
     ],
 )
-def test_what_the_entry_takes_may_be_passed(argument: Pointer | Number, parameter: Parameter) -> None:
+def test_what_the_entry_takes_may_be_passed(argument: Pointer | Number, parameter: EntryParameter) -> None:
     item = launch(argument)
     check_launch(item, (parameter, *SCRATCH))
     assert item.arguments == (argument,)
@@ -43,7 +48,7 @@ def test_what_the_entry_takes_may_be_passed(argument: Pointer | Number, paramete
     ("argument", "parameter"),
     [
         (pointer(0, 4), INT),
-        (pointer(0, 4), Parameter(8, "float")),
+        (pointer(0, 4), EntryParameter(8, "float")),
         (number("i64"), ADDRESS),
         (number("i64"), INT),
         (number("i32"), FLOAT),
@@ -51,13 +56,13 @@ def test_what_the_entry_takes_may_be_passed(argument: Pointer | Number, paramete
         (number("fp64"), FLOAT),
     ],
 )
-def test_anything_else_may_not(argument: Pointer | Number, parameter: Parameter) -> None:
-    with pytest.raises(Refused, match="argument 0 of 'f'") as caught:
+def test_anything_else_may_not(argument: Pointer | Number, parameter: EntryParameter) -> None:
+    with pytest.raises(AssemblyRefused, match="argument 0 of 'f'") as caught:
         check_launch(launch(argument), (parameter, *SCRATCH))
     assert caught.value.line == 5
 
 
 @pytest.mark.parametrize("parameters", [(), (INT,), (INT, *SCRATCH, ADDRESS), SCRATCH, (INT, ADDRESS, INT)])
-def test_the_count_must_agree_and_end_with_two_scratch_pointers(parameters: tuple[Parameter, ...]) -> None:
-    with pytest.raises(Refused, match="scratch"):
+def test_the_count_must_agree_and_end_with_two_scratch_pointers(parameters: tuple[EntryParameter, ...]) -> None:
+    with pytest.raises(AssemblyRefused, match="scratch"):
         check_launch(launch(number("i32")), parameters)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workers.turns import Turns
+from workers.gpu_lock import GpuLock
 
 
 @pytest.fixture
-def turns(tmp_path: Path) -> Iterator[Turns]:
-    with closing(Turns("0", tmp_path)) as turns:
+def turns(tmp_path: Path) -> Iterator[GpuLock]:
+    with closing(GpuLock("0", tmp_path)) as turns:
         yield turns

@@ -6,10 +6,10 @@ import pytest
 
 from tests.workers.baselines.test_messages import baseline
 from workers.baselines import cache as module
-from workers.baselines.cache import MAX_AGE_S, Cache, Key
+from workers.baselines.cache import MAX_AGE_S, BaselineCache, BaselineKey
 from workers.protocol import Device
 
-KEY = Key(
+KEY = BaselineKey(
     operator="a" * 64,
     shape="M=4,N=8",
     device=Device.parse("h200"),
@@ -29,53 +29,55 @@ KEPT = baseline(eager=11.0, liger=0.9)
 
 
 def test_a_figure_is_found_again(tmp_path):
-    assert Cache(tmp_path / "new").find(KEY) is None
-    Cache(tmp_path / "new").keep(KEY, KEPT)
-    assert Cache(tmp_path / "new").find(KEY) == KEPT
+    assert BaselineCache(tmp_path / "new").find(KEY) is None
+    BaselineCache(tmp_path / "new").keep(KEY, KEPT)
+    assert BaselineCache(tmp_path / "new").find(KEY) == KEPT
     assert len(list((tmp_path / "new").iterdir())) == 1
 
 
 def test_the_order_of_versions_means_nothing(tmp_path):
-    Cache(tmp_path).keep(KEY, KEPT)
-    assert Cache(tmp_path).find(KEY.model_copy(update={"versions": dict(reversed(KEY.versions.items()))})) == KEPT
+    BaselineCache(tmp_path).keep(KEY, KEPT)
+    assert (
+        BaselineCache(tmp_path).find(KEY.model_copy(update={"versions": dict(reversed(KEY.versions.items()))})) == KEPT
+    )
 
 
 @pytest.mark.parametrize("changes", OTHERS, ids=lambda changes: "-".join(changes))
 def test_another_key_is_a_miss(tmp_path, changes):
-    Cache(tmp_path).keep(KEY, KEPT)
-    assert Cache(tmp_path).find(KEY.model_copy(update=changes)) is None
+    BaselineCache(tmp_path).keep(KEY, KEPT)
+    assert BaselineCache(tmp_path).find(KEY.model_copy(update=changes)) is None
 
 
 def test_a_figure_is_replaced(tmp_path):
-    Cache(tmp_path).keep(KEY, KEPT)
-    Cache(tmp_path).keep(KEY, baseline(eager=12.0))
-    assert Cache(tmp_path).find(KEY) == baseline(eager=12.0)
+    BaselineCache(tmp_path).keep(KEY, KEPT)
+    BaselineCache(tmp_path).keep(KEY, baseline(eager=12.0))
+    assert BaselineCache(tmp_path).find(KEY) == baseline(eager=12.0)
 
 
 @pytest.mark.parametrize("age_s", [MAX_AGE_S + 1, -60.0])
 def test_a_figure_of_another_time_is_a_miss(tmp_path, monkeypatch, age_s):
-    Cache(tmp_path).keep(KEY, KEPT)
+    BaselineCache(tmp_path).keep(KEY, KEPT)
     now = module.time.time()
     monkeypatch.setattr("time.time", lambda: now + age_s)
-    assert Cache(tmp_path).find(KEY) is None
+    assert BaselineCache(tmp_path).find(KEY) is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"\xff\xfe", b"null"])
 def test_a_broken_file_is_a_miss_and_is_replaced(tmp_path, damage):
-    Cache(tmp_path).keep(KEY, KEPT)
+    BaselineCache(tmp_path).keep(KEY, KEPT)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:100] if damage == b"{" else damage)
-    assert Cache(tmp_path).find(KEY) is None
-    Cache(tmp_path).keep(KEY, KEPT)
-    assert Cache(tmp_path).find(KEY) == KEPT
+    assert BaselineCache(tmp_path).find(KEY) is None
+    BaselineCache(tmp_path).keep(KEY, KEPT)
+    assert BaselineCache(tmp_path).find(KEY) == KEPT
 
 
 def test_a_file_under_the_name_of_another_is_a_miss(tmp_path):
-    Cache(tmp_path).keep(KEY, KEPT)
+    BaselineCache(tmp_path).keep(KEY, KEPT)
     (file,) = tmp_path.iterdir()
     other = KEY.model_copy(update={"shape": "M=1,N=1"})
     file.rename(tmp_path / f"{other.digest}.json")
-    assert Cache(tmp_path).find(other) is None
+    assert BaselineCache(tmp_path).find(other) is None
 
 
 def test_whoever_reads_while_others_write_sees_one_figure_whole(tmp_path):
@@ -84,14 +86,14 @@ def test_whoever_reads_while_others_write_sees_one_figure_whole(tmp_path):
 
     def write(figure):
         for _ in range(50):
-            Cache(tmp_path).keep(KEY, figure)
+            BaselineCache(tmp_path).keep(KEY, figure)
 
     threads = [threading.Thread(target=write, args=(figure,)) for figure in written]
-    Cache(tmp_path).keep(KEY, written[0])
+    BaselineCache(tmp_path).keep(KEY, written[0])
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        seen.append(Cache(tmp_path).find(KEY))
+        seen.append(BaselineCache(tmp_path).find(KEY))
     for thread in threads:
         thread.join()
     assert seen
@@ -102,4 +104,4 @@ def test_whoever_reads_while_others_write_sees_one_figure_whole(tmp_path):
 def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError):
-        Cache(tmp_path / "file").keep(KEY, KEPT)
+        BaselineCache(tmp_path / "file").keep(KEY, KEPT)

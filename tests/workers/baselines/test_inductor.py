@@ -15,13 +15,13 @@ from torch._inductor.runtime import benchmarking
 
 from workers.baselines.contenders import MODES
 from workers.baselines.inductor import LINGER_S, compiled, tuning_alone
-from workers.turns import Turns
+from workers.gpu_lock import GpuLock
 
 OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
 
 
 @pytest.fixture
-def possible(turns: Turns, tmp_path: Path) -> Iterator[Callable[[], str]]:
+def possible(turns: GpuLock, tmp_path: Path) -> Iterator[Callable[[], str]]:
     """What turn somebody else could have at present, at most."""
     (room,) = tmp_path.glob("*-room.lock")
     with ExitStack() as stack:

@@ -5,12 +5,12 @@ from pydantic import ValidationError
 
 from tests.workers.assembler.modules import kernel_of, module
 from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
-from workers.baselines.messages import Baseline, Figure, Reply, Request
+from workers.baselines.messages import Baseline, BaselineFigure, BaselineReply, BaselineRequest
 from workers.protocol import Graph, Node, NodeRef, Shape
 
 
-def figure(over_pacer: float) -> Figure:
-    return Figure(time_us=20 * over_pacer, time_half_width=0.01, over_pacer=over_pacer, half_width=0.004)
+def figure(over_pacer: float) -> BaselineFigure:
+    return BaselineFigure(time_us=20 * over_pacer, time_half_width=0.01, over_pacer=over_pacer, half_width=0.004)
 
 
 def baseline(**figures: float) -> Baseline:
@@ -33,18 +33,18 @@ def test_a_request_survives_json():
         output_shapes=((4, 8),),
         output_dtypes=("bfloat16",),
     )
-    request = Request(
+    request = BaselineRequest(
         operator=RMSNORM,
         graphs=(graph,),
         pacer=bundle_of(kernel, rmsnorm_plan(kernel, {"M": 4, "N": 8})),
         machine_code={kernel.digest: "AAAA"},
     )
-    assert Request.model_validate_json(request.model_dump_json()) == request
+    assert BaselineRequest.model_validate_json(request.model_dump_json()) == request
 
 
 def test_a_reply_survives_json():
-    reply = Reply(baselines=(baseline(eager=11.0, liger=0.9),), versions={"torch": "2.11"})
-    assert Reply.model_validate_json(reply.model_dump_json()) == reply
+    reply = BaselineReply(baselines=(baseline(eager=11.0, liger=0.9),), versions={"torch": "2.11"})
+    assert BaselineReply.model_validate_json(reply.model_dump_json()) == reply
 
 
 def test_the_best_is_the_fastest_and_the_pacer_is_none_of_them():
@@ -56,4 +56,4 @@ def test_the_best_is_the_fastest_and_the_pacer_is_none_of_them():
 @pytest.mark.parametrize("time_us", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_time_is_a_positive_number(time_us):
     with pytest.raises(ValidationError):
-        Figure(time_us=time_us, time_half_width=0.01, over_pacer=1.0, half_width=0.01)
+        BaselineFigure(time_us=time_us, time_half_width=0.01, over_pacer=1.0, half_width=0.01)

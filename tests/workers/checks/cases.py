@@ -7,9 +7,9 @@ from functools import cache
 
 import torch
 
-from workers.checks import CHECKS, Evidence, Expectation, Finding
+from workers.checks import CHECKS, CheckEvidence, CheckFinding, Expectation
+from workers.commands import TIMED
 from workers.inputs import draw
-from workers.orders import TIMED
 from workers.protocol import Graph, Operator, Shape, TraceJob
 from workers.tracer.reference import export
 
@@ -107,14 +107,14 @@ def _export(operator_json: str, shape_json: str) -> Graph:
     return Graph.model_validate(json.loads(export(job.model_dump_json().encode()))["graphs"][0])
 
 
-def gather(op: Operator, name: str, seed: int, kernel: Implementation, **dims: int) -> Evidence:
+def gather(op: Operator, name: str, seed: int, kernel: Implementation, **dims: int) -> CheckEvidence:
     """Evidence for a kernel written in torch, which may change the inputs it is given."""
     shape = Shape(dims={d: SIZES[d] for d in op.dimensions if d not in dims} | dims)
     inputs, reference = _expect(op.model_dump_json(), shape.model_dump_json(), name, seed)
     after = tuple(tensor.clone() for tensor in inputs)
     result = kernel(*after)
     outputs = result if isinstance(result, tuple) else (result,)
-    return Evidence(
+    return CheckEvidence(
         operator=op, shape=shape, draw=name, inputs=inputs, inputs_after=after, outputs=outputs, reference=reference
     )
 
@@ -126,13 +126,13 @@ def _expect(operator_json: str, shape_json: str, name: str, seed: int) -> tuple[
     return inputs, Expectation(op, graph_of(op, shape), inputs, name)
 
 
-def as_timed(evidence: Evidence) -> Evidence:
+def as_timed(evidence: CheckEvidence) -> CheckEvidence:
     """The same case as if it were timed."""
     graph = graph_of(evidence.operator, evidence.shape)
     return replace(evidence, draw=TIMED, reference=Expectation(evidence.operator, graph, evidence.inputs, TIMED))
 
 
-def examine(evidence: Evidence) -> tuple[str, Finding]:
+def examine(evidence: CheckEvidence) -> tuple[str, CheckFinding]:
     """The first check that fails, or the last one with its finding."""
     for check in CHECKS.values():
         finding = check.examine(evidence)

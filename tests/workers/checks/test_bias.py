@@ -5,7 +5,7 @@ import torch
 
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import HONEST, gather, graph_of, operator
-from workers.checks import CHECKS, Evidence, Expectation
+from workers.checks import CHECKS, CheckEvidence, Expectation
 from workers.protocol import Outcome, Shape
 
 CHECK = CHECKS["bias"]
@@ -49,7 +49,7 @@ def test_rows_of_which_only_roundoff_is_left_are_no_bias(peaked, factor, outcome
     errors, expected = outputs[1].double() - reference.expected[1], reference.expected[1]
     slopes = (errors * expected).sum(1) / expected.square().sum(1)
     assert slopes[::16].mean() < -0.15, "of a row in sixteen little is left"
-    seen = Evidence(
+    seen = CheckEvidence(
         operator=op, shape=shape, draw="timed", inputs=given, inputs_after=given, outputs=outputs, reference=reference
     )
     assert CHECK.examine(seen).outcome == outcome

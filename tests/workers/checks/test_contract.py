@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.workers.checks.cases import FAULTS, HONEST, examine, gather, operator
-from workers.checks import CHECKS, Evidence
+from workers.checks import CHECKS, CheckEvidence
 from workers.inputs import DRAWS
 from workers.interpreter.products import multiply
 
@@ -25,7 +25,7 @@ def test_honest_kernels_pass(name, dtype):
             evidence = gather(op, draw, seed, HONEST[name], **sized(op, dims))
             check, finding = examine(evidence)
             assert finding.outcome is None, (check, finding)
-            check, finding = examine(Evidence(**{**vars(evidence), "outputs": evidence.reference.native}))
+            check, finding = examine(CheckEvidence(**{**vars(evidence), "outputs": evidence.reference.native}))
             assert finding.outcome is None, ("native", check, finding)
 
 
@@ -46,7 +46,7 @@ def test_planted_faults_fail_on_some_draw(fault):
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_check_measures_nothing_on_a_perfect_kernel(name):
     evidence = gather(operator("rmsnorm"), "normal", 1, HONEST["rmsnorm"])
-    perfect = Evidence(**{**vars(evidence), "outputs": evidence.reference.native})
+    perfect = CheckEvidence(**{**vars(evidence), "outputs": evidence.reference.native})
     finding = CHECKS[name].examine(perfect)
     assert (finding.outcome, finding.reason) == (None, "")
     assert 0 <= finding.worst < 1
@@ -123,7 +123,7 @@ def test_overflow_is_judged_by_the_mask_of_the_output_dtype():
     evidence = gather(op, "shifted", 0, scaled)
     assert evidence.reference.native[0].isinf().any(), "30 * 30 * 80 is beyond float16"
     assert examine(evidence)[1].outcome is None
-    finite = Evidence(**{**vars(evidence), "outputs": (evidence.outputs[0].nan_to_num(posinf=65504.0),)})
+    finite = CheckEvidence(**{**vars(evidence), "outputs": (evidence.outputs[0].nan_to_num(posinf=65504.0),)})
     assert examine(finite)[0] == "special_values"
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.workers.checks.cases import HONEST, gather, operator
-from workers.checks import CHECKS, Evidence
+from workers.checks import CHECKS, CheckEvidence
 from workers.protocol import Outcome
 
 
@@ -13,7 +13,7 @@ from workers.protocol import Outcome
 )
 def test_another_dtype_or_shape_is_refused(change):
     evidence = gather(operator("gelu"), "normal", 0, HONEST["gelu"])
-    changed = Evidence(**{**vars(evidence), "outputs": (change(evidence.outputs[0]),)})
+    changed = CheckEvidence(**{**vars(evidence), "outputs": (change(evidence.outputs[0]),)})
     finding = CHECKS["output_types"].examine(changed)
     assert finding.outcome is Outcome.WRONG_OUTPUT_TYPE and finding.reason
 

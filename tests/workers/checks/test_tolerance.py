@@ -8,7 +8,7 @@ import torch
 from tests.workers.checks.cases import HONEST, gather, operator
 from workers.checks.tolerance import (
     IN_A_ROW,
-    Errors,
+    RowErrors,
     bounds_without_sensitivity,
     is_finite,
     leeway,
@@ -20,7 +20,7 @@ from workers.checks.tolerance import (
 
 def _bounds(dtype, draw="normal"):
     evidence = gather(operator("rmsnorm", dtype), draw, 0, HONEST["rmsnorm"])
-    return bounds_without_sensitivity(evidence, Errors.of(evidence, 0)), evidence
+    return bounds_without_sensitivity(evidence, RowErrors.of(evidence, 0)), evidence
 
 
 def test_a_narrower_dtype_may_miss_more():
@@ -37,12 +37,12 @@ def test_float8_may_miss_no_more_than_what_it_is_rounded_from():
         }
     )
     evidence = gather(narrow, "normal", 0, lambda x, w: HONEST["rmsnorm"](x.float(), w.float()).to(torch.float8_e4m3fn))
-    errors, bounds = Errors.of(evidence, 0), bounds_without_sensitivity(evidence, Errors.of(evidence, 0))
+    errors, bounds = RowErrors.of(evidence, 0), bounds_without_sensitivity(evidence, RowErrors.of(evidence, 0))
     half = _bounds("bfloat16")[0]
     torch.testing.assert_close(bounds.rms, 2 * 2**-8 * rms(errors.value))
     assert bounds.own == half.own and (bounds.worst <= half.worst).all()
     assert errors.error.abs().max() < 1e-4 < (evidence.outputs[0].double() - evidence.reference.expected[0]).abs().max()
-    assert not Errors.to_average(evidence, 0).error.any(), "what the rounding makes leans, and is nobody's concern"
+    assert not RowErrors.to_average(evidence, 0).error.any(), "what the rounding makes leans, and is nobody's concern"
 
 
 def test_bounds_are_positive_and_the_worst_element_may_miss_more_than_the_mean():
@@ -68,7 +68,7 @@ def test_few_elements_may_miss_what_inputs_rounded_once_more_move_on_timed_conte
 
 def test_errors_leave_out_what_is_not_finite():
     evidence = gather(operator("gelu"), "planted", 0, HONEST["gelu"])
-    errors = Errors.of(evidence, 0)
+    errors = RowErrors.of(evidence, 0)
     assert not errors.complete
     assert all(torch.isfinite(each).all() for each in (errors.error, errors.native, errors.value))
 
@@ -78,7 +78,7 @@ def test_one_odd_value_costs_its_own_place_alone(odd):
     evidence = gather(operator("rmsnorm"), "normal", 0, HONEST["rmsnorm"])
     got = evidence.outputs[0].clone()
     got[3, 5] = odd
-    whole, holed = Errors.of(evidence, 0), Errors.of(replace(evidence, outputs=(got,)), 0)
+    whole, holed = RowErrors.of(evidence, 0), RowErrors.of(replace(evidence, outputs=(got,)), 0)
     assert (whole.complete, holed.complete) == (True, False)
     for one, other in ((whole.error, holed.error), (whole.native, holed.native), (whole.value, holed.value)):
         assert other[3, 5] == 0

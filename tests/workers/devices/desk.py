@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 import torch
 
 from tests.service import records
-from tests.workers.checker.paper import PaperCard
+from tests.workers.oracle.paper import PaperCard
 from tests.workers.runner.plans import OPERATOR, arena, bundle_of, kernel, machine_code, supported
 from workers import driver
 from workers.assembler import MachineCode
-from workers.assembler.machine import Mix
-from workers.checker.examiner import Examiner
-from workers.checker.memory import Memory
-from workers.devices.trial import Trial
-from workers.orders import Examined, Order, Reply, Side
+from workers.assembler.machine import InstructionMix
+from workers.commands import ExaminedRuns, Order, PairSide, Reply
+from workers.devices.trial import VariantTrial
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.examiner import Examiner
 from workers.protocol import Stage
-from workers.runner.session import Opening, Session
+from workers.runner.session import OpenedCard, RunnerSession
 
-MIX = Mix({}, 0, "plain", "none", loops=False)
+MIX = InstructionMix({}, 0, "plain", "none", loops=False)
 
 
 @dataclass
 class Desk:
     """Has the shape of a crew."""
 
-    session: Session
+    session: RunnerSession
     examiner: Examiner
     memory: torch.Tensor
     alone: set[str] = field(default_factory=set)
@@ -40,7 +40,7 @@ class Desk:
         self.alone |= {order.order} if alone else set()
         return self.session.obey(order)
 
-    def look(self, order: Order) -> Examined:
+    def look(self, order: Order) -> ExaminedRuns:
         return self.examiner.answer(order)
 
 
@@ -49,15 +49,15 @@ def opened_desk() -> Iterator[Desk]:
     """A runner with the driver on paper, and a checker that reads its arena."""
     with supported() as (_, support):
         memory = arena()
-        session = Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
+        session = OpenedCard(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
         card = PaperCard()
         card.arena = memory.tensor(0, memory.bytes)
-        yield Desk(session, Examiner(card, Memory(0)), card.arena)
+        yield Desk(session, Examiner(card, AnswerCache(0)), card.arena)
 
 
-def trial_at(crew: Desk, mix: Mix = MIX, *, fresh: bool = False) -> Trial:
+def trial_at(crew: Desk, mix: InstructionMix = MIX, *, fresh: bool = False) -> VariantTrial:
     """A plan of one launch, that races itself."""
     bundle = bundle_of(kernel())
     codes = {digest: MachineCode(each, (), 8, 0, 0, mix) for digest, each in machine_code(bundle).items()}
     graph = records.graph(bundle.plans[0].shape)
-    return Trial(crew, OPERATOR, (graph,), dict.fromkeys(Side, bundle), codes, fresh=fresh)
+    return VariantTrial(crew, OPERATOR, (graph,), dict.fromkeys(PairSide, bundle), codes, fresh=fresh)

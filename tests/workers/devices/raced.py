@@ -8,21 +8,21 @@ import numpy as np
 import torch
 from torch.nn.functional import gelu
 
-from tests.workers.checker.paper import PaperCard, pattern_of
 from tests.workers.checks import cases
 from tests.workers.devices.desk import MIX, Desk
+from tests.workers.oracle.paper import PaperCard, pattern_of
 from tests.workers.paper_driver import Launched, Paper, code
 from tests.workers.runner.plans import arena, kernel, rows, supported
 from workers import driver
 from workers.assembler import MachineCode
-from workers.checker.examiner import Examiner
-from workers.checker.memory import Memory
-from workers.devices.race import Pace, Race, Track
-from workers.devices.trial import Trial
-from workers.orders import Side
+from workers.commands import PairSide
+from workers.device_kernels import DeviceKernels, stream_seed
+from workers.devices.paired_timing import CallTime, PairedTimer, PairedTimes
+from workers.devices.trial import VariantTrial
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.examiner import Examiner
 from workers.protocol import Allocate, Buffer, Bundle, Kernel, Launch, Number, Operator, Plan, Pointer, Shape, View
-from workers.runner.session import Opening
-from workers.support import Support, stream_seed
+from workers.runner.session import OpenedCard
 
 OPERATOR = cases.operator("gelu")
 ROWS, COLUMNS = 48, 96
@@ -70,16 +70,16 @@ class Machine:
         amiss: What the candidate's calls did that they should not have done, or left undone.
     """
 
-    thief = Side.CANDIDATE
+    thief = PairSide.CANDIDATE
 
-    def __init__(self, paper: Paper, support: Support) -> None:
+    def __init__(self, paper: Paper, support: DeviceKernels) -> None:
         self.paper, self.support = paper, support
-        self.places: dict[Side, list[tuple[int, ...]]] = {side: [] for side in Side}
+        self.places: dict[PairSide, list[tuple[int, ...]]] = {side: [] for side in PairSide}
         self.amiss = 0
 
     def work(self, launched: Launched) -> None:
         place = self.place_of(launched)
-        is_thief = (launched.threads == MINE) == (self.thief is Side.CANDIDATE)
+        is_thief = (launched.threads == MINE) == (self.thief is PairSide.CANDIDATE)
         if not is_thief or place not in self.places[self.thief]:
             self.compute(place)
         else:
@@ -125,21 +125,21 @@ def codes_of(*bundles: Bundle) -> dict[str, MachineCode]:
 
 @contextmanager
 def raced(
-    make: Callable[[Paper, Support], Machine] = Machine,
+    make: Callable[[Paper, DeviceKernels], Machine] = Machine,
     operator: Operator = OPERATOR,
     bundle: Callable[[Kernel], Bundle] = bundle_of,
-) -> Iterator[tuple[Trial, Machine]]:
+) -> Iterator[tuple[VariantTrial, Machine]]:
     """A candidate that is right, and its pacer, before their race."""
-    bundles = {Side.CANDIDATE: bundle(kernel(num_warps=MINE // 32)), Side.PACER: bundle(kernel())}
+    bundles = {PairSide.CANDIDATE: bundle(kernel(num_warps=MINE // 32)), PairSide.PACER: bundle(kernel())}
     codes = codes_of(*bundles.values())
     with supported() as (paper, support):
         memory = arena(2**24)
         card, machine = Card(), make(paper, support)
         card.arena = memory.tensor(0, memory.bytes)
         paper.deeds |= {"fill_bfloat16": machine.fill, "work": machine.work, "fill_zones": machine.fill_zones}
-        session = Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
-        crew = Desk(session, Examiner(card, Memory(2**28)), card.arena)
-        trial = Trial(crew, operator, (cases.graph_of(operator, SHAPE),), bundles, codes, fresh=True)
+        session = OpenedCard(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
+        crew = Desk(session, Examiner(card, AnswerCache(2**28)), card.arena)
+        trial = VariantTrial(crew, operator, (cases.graph_of(operator, SHAPE),), bundles, codes, fresh=True)
         trial.check()
         placed = trial.slots
 
@@ -153,9 +153,9 @@ def raced(
         yield trial, machine
 
 
-def race_of(trial: Trial, single_us: float = QUICK_US, *, stranger: bool = False) -> Race:
+def race_of(trial: VariantTrial, single_us: float = QUICK_US, *, stranger: bool = False) -> PairedTimes:
     """Sixteen pairs, all places looked at when they are over."""
-    track = Track(trial, dict.fromkeys(Side, 0), Pace(single_us), stranger=stranger)
+    track = PairedTimer(trial, dict.fromkeys(PairSide, 0), CallTime(single_us), stranger=stranger)
     race = track.race(16)
     trial.check_idle()
     return race

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.workers.devices.kernels import PLAIN, job_for
-from workers.assembler import Refused, assemble, assemble_kernel
+from workers.assembler import AssemblyRefused, assemble, assemble_kernel
 from workers.devices.assembling import Assemblers
 
 
@@ -50,10 +50,10 @@ def test_a_refusal_says_what_it_says_without_help(assemblers):
     bundle = job_for(PLAIN).bundle
     kernel = next(iter(bundle.kernels.values()))
     broken = kernel.model_copy(update={"assembly": kernel.assembly.replace(".entry", ".func", 1)})
-    with pytest.raises(Refused) as alone:
+    with pytest.raises(AssemblyRefused) as alone:
         assemble_kernel(broken)
     odd = bundle.model_copy(update={"kernels": {broken.digest: broken}})
-    with pytest.raises(Refused) as helped:
+    with pytest.raises(AssemblyRefused) as helped:
         assemblers.start(odd)(broken)
     assert (helped.value.reason, helped.value.outcome) == (alone.value.reason, alone.value.outcome)
 

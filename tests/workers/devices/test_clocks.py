@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
+from workers.commands import TimedRound, TimingRound
+from workers.devices.card_processes import CardFailed
 from workers.devices.clocks import check_clocks, punctual
-from workers.devices.crew import CardFailed
-from workers.devices.race import pair_up
-from workers.orders import Round, Timed
+from workers.devices.paired_timing import pair_up
 
-TIMED = Timed(
+TIMED = TimedRound(
     samples_us=(100.0,) * 6,
     wall_us=3900.0,
     starts_us=tuple(600.0 * number for number in range(6)),
@@ -17,7 +17,7 @@ TIMED = Timed(
     seals=(0,) * 6,
     clocks_mhz=(1980.0,) * 6,
 )
-ORDER = Round(plans={}, slots={}, samples=pair_up(3, 1, 0, Random(5), ()), seed="00")
+ORDER = TimingRound(plans={}, slots={}, samples=pair_up(3, 1, 0, Random(5), ()), seed="00")
 
 
 def slower(share: float) -> tuple[float, ...]:
@@ -25,7 +25,7 @@ def slower(share: float) -> tuple[float, ...]:
     return tuple(start_us * (1 - share) for start_us in TIMED.holds_us)
 
 
-def late(number: int, by_us: float) -> Timed:
+def late(number: int, by_us: float) -> TimedRound:
     """The host was kept from queueing a sample; what came before and after lies as it would, and events count anew."""
     starts_us = [start_us + by_us * (index == number) for index, start_us in enumerate(TIMED.starts_us)]
     return TIMED.model_copy(update={"starts_us": tuple(start_us - starts_us[0] for start_us in starts_us)})

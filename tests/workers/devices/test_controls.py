@@ -10,16 +10,16 @@ from tests.workers.devices.kernels import PLAIN, job_for
 from tests.workers.devices.raced import OPERATOR, QUICK_US, SHAPE, Machine, codes_of, raced
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import hold
-from workers.devices.controls import JOBS_A_BATCH, Batches, Controls, repeated, without_last_launch
-from workers.devices.crew import CardFailed
-from workers.devices.race import Pace
-from workers.orders import Side
+from workers.commands import PairSide
+from workers.device_kernels import DeviceKernels
+from workers.devices.card_processes import CardFailed
+from workers.devices.controls import JOBS_A_BATCH, ControlBatches, TimingControls, repeated, without_last_launch
+from workers.devices.paired_timing import CallTime
 from workers.protocol import Allocate, Launch, Plan
-from workers.support import Support
 
 
 def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches, given = Batches(), {"equal": 1.0}
+    batches, given = ControlBatches(), {"equal": 1.0}
     batches.count("one", None)
     for _ in range(JOBS_A_BATCH):
         batches.count("one", batches.controls("one") or given)
@@ -62,7 +62,7 @@ def test_the_last_launch_is_left_out_and_nothing_else(plan: Plan) -> None:
 class Timely(Machine):
     """The card's clock is the host's, and kernels take as long as they are said to."""
 
-    def __init__(self, paper: Paper, support: Support) -> None:
+    def __init__(self, paper: Paper, support: DeviceKernels) -> None:
         super().__init__(paper, support)
         self.begun_s = time.perf_counter()
         paper.deeds["delay"] = self.hold
@@ -97,13 +97,13 @@ class Slow(Timely):
 
 
 def controls_of(
-    make: Callable[[Paper, Support], Machine] = Timely, change: Callable[[Plan], Plan] = lambda plan: plan
+    make: Callable[[Paper, DeviceKernels], Machine] = Timely, change: Callable[[Plan], Plan] = lambda plan: plan
 ) -> dict[str, float]:
     with raced(make) as (trial, _):
-        given = trial.bundles[Side.PACER]
+        given = trial.bundles[PairSide.PACER]
         pacer = given.model_copy(update={"plans": tuple(change(plan) for plan in given.plans)})
         graphs = (cases.graph_of(OPERATOR, SHAPE),)
-        return Controls(trial.crew, OPERATOR, graphs, pacer, codes_of(pacer), Pace(QUICK_US)).run()
+        return TimingControls(trial.crew, OPERATOR, graphs, pacer, codes_of(pacer), CallTime(QUICK_US)).run()
 
 
 def test_controls_on_a_card_that_can_be_believed() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from workers.devices.cuda import CudaDevice
 from workers.errors import WorkerError
-from workers.protocol import Device, Provenance, Seat
+from workers.protocol import CardShare, Device, Provenance
 
 NO_CARD = 63
 
@@ -13,5 +13,5 @@ def test_figures_of_a_card_are_measured_and_confirmed():
 
 def test_without_its_card_there_is_no_device():
     with pytest.raises(WorkerError) as caught:
-        CudaDevice(Device.parse("h200"), "worker", Seat(NO_CARD))
+        CudaDevice(Device.parse("h200"), "worker", CardShare(NO_CARD))
     assert str(caught.value)

@@ -14,12 +14,13 @@ from tests.workers.devices.desk import MIX
 from tests.workers.devices.raced import OPERATOR, SHAPE, SIZE, Machine, raced
 from tests.workers.paper_driver import code
 from workers.assembler import MachineCode
-from workers.devices.crew import NoMemory
+from workers.commands import PairSide
+from workers.devices.card_processes import CardMemoryShort
+from workers.devices.ending import JudgementEnded
 from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, UNSEEN, Examination, judging_bytes, sanitised
-from workers.devices.finals import FAR_INDICES, FINAL_CHECKS
+from workers.devices.finalist_checks import FAR_INDICES, FINAL_CHECKS
 from workers.devices.trial import room_for
-from workers.devices.verdict import Ended
-from workers.orders import Side
+from workers.gpu_lock import GpuLock
 from workers.protocol import (
     Buffer,
     Bundle,
@@ -32,8 +33,7 @@ from workers.protocol import (
 )
 from workers.protocol import operator as operators
 from workers.sanitizer import TOOLS, Sanitizer
-from workers.sanitizer.messages import Rehearsal
-from workers.turns import Turns
+from workers.sanitizer.messages import ReplayRequest
 
 BUNDLE = records.bundle(1)
 JOB = FinalJob(
@@ -48,12 +48,12 @@ JOB = FinalJob(
     device=Device.parse("h200"),
 )
 
-REHEARSAL = Rehearsal(card=0, operator=records.OPERATOR, bundle=BUNDLE, machine_code={}, plans=(), seed="00")
+REHEARSAL = ReplayRequest(card=0, operator=records.OPERATOR, bundle=BUNDLE, machine_code={}, plans=(), seed="00")
 
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Iterator[SimpleNamespace]:
-    with closing(Turns("paper", tmp_path)) as turns:
+    with closing(GpuLock("paper", tmp_path)) as turns:
         yield SimpleNamespace(crew=SimpleNamespace(turns=turns))
 
 
@@ -85,11 +85,11 @@ def test_without_the_tool_nothing_is_held_against_a_finalist(setting: SimpleName
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_finding_ends_the_examination(setting: SimpleNamespace, tool: str) -> None:
     class Found(Sanitizer):
-        def run(self, tool: str, rehearsal: Rehearsal, program: object = ()) -> CheckResult:
+        def run(self, tool: str, rehearsal: ReplayRequest, program: object = ()) -> CheckResult:
             return CheckResult(name=tool, verdict="failed", detail=f"{tool}: something")
 
     examined = examination(setting, Found("p", "1"))
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(JudgementEnded) as ended:
         examined._sanitise(tool, REHEARSAL)
     assert ended.value.found["stage"] is Stage.FINAL and ended.value.found["outcome"] is OUTCOMES[tool]
     assert OUTCOMES[tool] in (Outcome.OUT_OF_BOUNDS, Outcome.NONDETERMINISTIC)
@@ -126,7 +126,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
     monkeypatch.setattr(operators, "FAR", 100)
     with raced() as (trial, machine):
         shape = SHAPE.model_copy(update={"role": ShapeRole.RANDOM})
-        traced = trial.bundles[Side.CANDIDATE]
+        traced = trial.bundles[PairSide.CANDIDATE]
         bundle = traced.model_copy(update={"plans": tuple(p.model_copy(update={"shape": shape}) for p in traced.plans)})
         asked = {"operator": OPERATOR, "bundle": bundle, "graphs": (graph_of(OPERATOR, shape),)}
         provided: list[int] = []
@@ -143,7 +143,7 @@ def test_a_shape_with_indices_beyond_2_to_the_31_is_run_alone_in_an_arena_for_on
 
 def test_who_is_wrong_there_fails(far: Far) -> None:
     far.machine.compute = lambda place, us=0.0: None  # type: ignore[method-assign]  # what an index that wrapped leaves
-    with pytest.raises(Ended, match="where indices exceed 2\\^31") as ended:
+    with pytest.raises(JudgementEnded, match="where indices exceed 2\\^31") as ended:
         far.run()
     assert ended.value.found["stage"] is Stage.FINAL and ended.value.found["outcome"] is Outcome.WRONG_RESULT
     assert far.result.verdict == "failed"
@@ -152,9 +152,9 @@ def test_who_is_wrong_there_fails(far: Far) -> None:
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
-        (NoMemory("the checker failed: too little memory"), "does not fit the card: the checker failed"),
-        (Ended(Stage.CHECK, Outcome.PLAN_REJECTED, "its arena is too large"), "its arena is too large"),
-        (Ended(Stage.CHECK, Outcome.HANG, "it does not end within 5 s"), "it does not end within 5 s"),
+        (CardMemoryShort("the checker failed: too little memory"), "does not fit the card: the checker failed"),
+        (JudgementEnded(Stage.CHECK, Outcome.PLAN_REJECTED, "its arena is too large"), "its arena is too large"),
+        (JudgementEnded(Stage.CHECK, Outcome.HANG, "it does not end within 5 s"), "it does not end within 5 s"),
     ],
 )
 def test_what_the_card_has_no_room_or_time_for_is_nobodys_failure(far: Far, raised: Exception, said: str) -> None:

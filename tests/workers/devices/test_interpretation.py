@@ -3,11 +3,11 @@
 import pytest
 
 from tests.workers.devices.kernels import PLAIN, graphs, job_for
-from workers import jail
-from workers.devices.interpretation import Unusable, _explain, interpret
+from workers import sandbox
+from workers.devices.interpretation import InterpretationUnusable, _explain, interpret
 from workers.devices.selection import select_cases
 from workers.inputs import DRAWS, draw
-from workers.interpreter import InterpretReply, Metered, pack
+from workers.interpreter import InterpretReply, MeteredTraffic, pack
 
 
 def forged(function, sampled=()):
@@ -18,7 +18,7 @@ def forged(function, sampled=()):
     return interpret(job, cases, drawn, [job.bundle.benchmarks[number] for number in sampled], 10.0, function)
 
 
-DONE = Metered(moved_bytes=4)
+DONE = MeteredTraffic(moved_bytes=4)
 GOOD = [b"\0\0"] * (2 * len(DRAWS))
 
 FORGED = {
@@ -37,7 +37,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_replies_that_make_no_sense_are_unusable(name):
-    with pytest.raises(Unusable, match="makes no sense"):
+    with pytest.raises(InterpretationUnusable, match="makes no sense"):
         forged(FORGED[name])
 
 
@@ -47,7 +47,7 @@ def test_samples_are_of_as_many_launches_as_the_plan_has():
 
     assert forged(reply(DONE), sampled=[0]).reply.sampled == ((DONE,),)
     for launches in ((), (DONE, DONE)):
-        with pytest.raises(Unusable, match="makes no sense"):
+        with pytest.raises(InterpretationUnusable, match="makes no sense"):
             forged(reply(*launches), sampled=[0])
 
 
@@ -62,12 +62,12 @@ def crash(request: bytes) -> bytes:
 
 
 def test_a_child_that_dies_says_what_it_said_last():
-    with pytest.raises(Unusable, match=r"2\*\*40 elements"):
+    with pytest.raises(InterpretationUnusable, match=r"2\*\*40 elements"):
         forged(crash)
 
 
 def test_endings_are_explained():
-    timeout = jail.JailResult(jail.Ending.TIMEOUT, b"", "", 1.0)
+    timeout = sandbox.SandboxResult(sandbox.SandboxEnding.TIMEOUT, b"", "", 1.0)
     assert "did not end within 3 s" in _explain(timeout, 3.0)
-    crashed = jail.JailResult(jail.Ending.CRASHED, b"", "", 1.0)
+    crashed = sandbox.SandboxResult(sandbox.SandboxEnding.CRASHED, b"", "", 1.0)
     assert "crashed" in _explain(crashed, 3.0)

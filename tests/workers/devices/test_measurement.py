@@ -2,20 +2,22 @@ from math import sqrt
 
 import pytest
 
-from workers.baselines import Baseline, Figure
+from workers.baselines import Baseline, BaselineFigure
 from workers.devices.measurement import _samples, inverse, joint_speedup
-from workers.devices.race import Race
+from workers.devices.paired_timing import PairedTimes
 from workers.timing import Estimate
 
 
 def race(shape, slowdown):
     jitter = (0.99, 1.0, 1.01, 1.0, 0.995, 1.005, 1.0, 1.0)
-    return Race(shape, tuple(20.0 * slowdown * j for j in jitter), (20.0,) * len(jitter), 5)
+    return PairedTimes(shape, tuple(20.0 * slowdown * j for j in jitter), (20.0,) * len(jitter), 5)
 
 
 def baseline(shape, over_pacer, half_width=0.0):
-    figure = Figure(time_us=20.0 * over_pacer, time_half_width=0.01, over_pacer=over_pacer, half_width=half_width)
-    slow = Figure(time_us=200.0, time_half_width=0.01, over_pacer=10.0, half_width=0.0)
+    figure = BaselineFigure(
+        time_us=20.0 * over_pacer, time_half_width=0.01, over_pacer=over_pacer, half_width=half_width
+    )
+    slow = BaselineFigure(time_us=200.0, time_half_width=0.01, over_pacer=10.0, half_width=0.0)
     return Baseline(
         shape=shape, pacer_us=20.0, pacer_half_width=0.01, figures={"eager": slow, "compile": figure}, pairs=40
     )
@@ -48,7 +50,7 @@ def test_what_is_slower_one_way_is_faster_the_other():
 
 
 def test_raw_samples_are_kept_pair_by_pair():
-    raced = Race("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.04, 1965.0), (1950.0, 1935.0))
+    raced = PairedTimes("N=8", (1.23456789, 2.0), (3.0, 4.0), 5, (1980.04, 1965.0), (1950.0, 1935.0))
     samples = _samples(raced)
     assert samples.clocks_mhz == (1980.0, 1965.0, 1950.0, 1935.0)
     assert (samples.candidate_us, samples.other_us, samples.calls) == ((1.2346, 2.0), (3.0, 4.0), 5)

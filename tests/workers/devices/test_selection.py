@@ -7,7 +7,7 @@ from workers.devices.selection import (
     ALL_DRAWS_BYTES,
     LARGEST_BYTES,
     ROW_BYTES,
-    Case,
+    SelectedRun,
     contract_bytes,
     cost,
     select_cases,
@@ -70,7 +70,7 @@ def test_no_plan_is_left_out_for_memory_of_its_own():
 
 def test_as_many_as_come_to_no_more_are_within():
     (plan, *_), (graph, *_) = job_for(PLAIN).bundle.plans, graphs("softmax")
-    cases = [Case(plan, graph, ("normal", "heavy"), size) for size in (30, 10, 20)]
+    cases = [SelectedRun(plan, graph, ("normal", "heavy"), size) for size in (30, 10, 20)]
     assert [case.cost for case in within(cases, 60)] == [10, 20]
     assert within(cases, 19) == []
 

@@ -10,21 +10,21 @@ from tests.service import records
 from tests.workers.devices.desk import MIX, opened_desk, trial_at
 from tests.workers.devices.raced import race_of, raced
 from tests.workers.devices.thieves import Careless
+from workers.commands import SECRET_BYTES, PairSide
+from workers.devices.ending import JudgementEnded
 from workers.devices.trial import (
     LARGE_DRAWS,
     LARGE_PLAN_BYTES,
     POISONS,
-    Runs,
-    Scrutiny,
+    CheckDepth,
+    CheckedRuns,
     benchmarks,
     draws_for,
     plan_bytes,
     room_for,
 )
-from workers.devices.verdict import Ended
 from workers.inputs import DRAWS
-from workers.orders import SECRET_BYTES, Side
-from workers.placement import SMALL_ZONE_BYTES, ZONE_BYTES, slot_bytes
+from workers.memory_layout import SMALL_ZONE_BYTES, ZONE_BYTES, slot_bytes
 from workers.protocol import Buffer, Outcome, ShapeRole, Stage
 
 
@@ -34,10 +34,10 @@ def desk():
         yield crew
 
 
-@pytest.mark.parametrize("scrutiny", Scrutiny)
+@pytest.mark.parametrize("scrutiny", CheckDepth)
 def test_small_plans_meet_every_draw_and_large_ones_those_that_find_most_unless_thoroughly_looked_at(scrutiny):
     assert draws_for(LARGE_PLAN_BYTES, scrutiny) == tuple(DRAWS)
-    few = LARGE_DRAWS if scrutiny is not Scrutiny.THOROUGH else tuple(DRAWS)
+    few = LARGE_DRAWS if scrutiny is not CheckDepth.THOROUGH else tuple(DRAWS)
     assert draws_for(LARGE_PLAN_BYTES + 1, scrutiny) == few
     assert set(LARGE_DRAWS) <= set(DRAWS)
 
@@ -45,10 +45,10 @@ def test_small_plans_meet_every_draw_and_large_ones_those_that_find_most_unless_
 def test_memory_of_its_own_spares_a_plan_no_draw(desk, monkeypatch):
     met = []
     trial = trial_at(desk)
-    (plan,) = trial.bundles[Side.CANDIDATE].plans
+    (plan,) = trial.bundles[PairSide.CANDIDATE].plans
     greedy = plan.model_copy(update={"buffers": (*plan.buffers, Buffer(id=3, bytes=2 * LARGE_PLAN_BYTES))})
-    bundle = trial.bundles[Side.CANDIDATE].model_copy(update={"plans": (greedy,)})
-    trial.bundles = {**trial.bundles, Side.CANDIDATE: bundle}
+    bundle = trial.bundles[PairSide.CANDIDATE].model_copy(update={"plans": (greedy,)})
+    trial.bundles = {**trial.bundles, PairSide.CANDIDATE: bundle}
     monkeypatch.setattr(trial, "run", met.extend)
     trial.check()
     assert plan_bytes(greedy) > LARGE_PLAN_BYTES and [runs.draw for runs in met] == list(DRAWS)
@@ -64,8 +64,8 @@ def test_only_benchmark_shapes_are_timed():
 @pytest.mark.parametrize("barriers", [0, 3])
 def test_kernels_that_leave_barriers_open_are_run_alone(desk, barriers):
     trial = trial_at(desk, replace(MIX, open_barriers=barriers))
-    with suppress(Ended):  # Kernels on paper compute nothing.
-        trial.run([Runs(0, "normal", 2)])
+    with suppress(JudgementEnded):  # Kernels on paper compute nothing.
+        trial.run([CheckedRuns(0, "normal", 2)])
     assert desk.alone == ({"execute"} if barriers else set())
 
 
@@ -80,7 +80,7 @@ def test_a_write_to_memory_that_nobody_has_is_seen_when_it_is_taken(desk, place)
     trial = trial_at(desk)
     trial.take(1024, 8192, Stage.CHECK)
     desk.memory[place] = 7
-    with pytest.raises(Ended) as caught:
+    with pytest.raises(JudgementEnded) as caught:
         trial.take(0, 65536, Stage.TIME)
     assert caught.value.found["outcome"] is Outcome.OUT_OF_BOUNDS
     assert caught.value.found["stage"] is Stage.TIME
@@ -93,7 +93,7 @@ def test_a_write_to_memory_that_nobody_had_is_seen_in_the_end(desk, place):
     trial.take(256, 2048, Stage.TIME)
     trial.check_idle()
     desk.memory[place] = 7
-    with pytest.raises(Ended, match="far from its buffers"):
+    with pytest.raises(JudgementEnded, match="far from its buffers"):
         trial.check_idle()
 
 
@@ -111,8 +111,8 @@ def test_what_runs_leave_where_they_had_their_places_is_overwritten(desk):
 
 def test_runs_have_their_places_in_memory_that_is_taken(desk):
     trial = trial_at(desk)
-    with pytest.raises(Ended, match="outside its buffers"):  # Red zones on paper have another pattern.
-        trial.run([Runs(0, "normal", 2)])
+    with pytest.raises(JudgementEnded, match="outside its buffers"):  # Red zones on paper have another pattern.
+        trial.run([CheckedRuns(0, "normal", 2)])
     assert set(desk.memory.tolist()) > {0xFF}
     trial.check_idle()
 
@@ -122,13 +122,13 @@ def ordered(trial, monkeypatch, runs, times=1):
     met = []
     monkeypatch.setattr(trial, "execute", lambda order, *_: met.extend(order.cases))
     for _ in range(times):
-        with suppress(Ended):  # Nothing ran.
+        with suppress(JudgementEnded):  # Nothing ran.
             trial.run(runs)
     return met
 
 
 def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkeypatch):
-    met = ordered(trial_at(desk), monkeypatch, [Runs(0, "heavy", 1), Runs(0, "shifted", 1)], 32)
+    met = ordered(trial_at(desk), monkeypatch, [CheckedRuns(0, "heavy", 1), CheckedRuns(0, "shifted", 1)], 32)
     widths = [min(size for _, size in case.slot.zones) for case in met]
     assert min(widths) >= SMALL_ZONE_BYTES
     wide = [width >= ZONE_BYTES for width in widths]
@@ -137,26 +137,26 @@ def test_of_two_runs_of_a_plan_one_is_laid_out_as_where_it_is_timed(desk, monkey
 
 
 def test_every_poison_is_met_before_one_comes_again_and_which_draw_has_which_is_drawn(desk, monkeypatch):
-    met = ordered(trial_at(desk), monkeypatch, [Runs(0, draw, 1) for draw in LARGE_DRAWS], 32)
+    met = ordered(trial_at(desk), monkeypatch, [CheckedRuns(0, draw, 1) for draw in LARGE_DRAWS], 32)
     found = [case.poison for case in met]
     assert all(sorted(found[start : start + 3]) == sorted(POISONS) for start in range(0, len(found), 3))
     assert set(found[::3]) == set(POISONS)
 
 
 def test_two_runs_that_are_compared_have_red_zones_of_both_widths(desk, monkeypatch):
-    met = ordered(trial_at(desk), monkeypatch, [Runs(0, "normal", 2)])
+    met = ordered(trial_at(desk), monkeypatch, [CheckedRuns(0, "normal", 2)])
     narrow, wide = sorted(min(size for _, size in case.slot.zones) for case in met)
     assert narrow < ZONE_BYTES <= wide
 
 
 def test_of_two_runs_that_are_compared_one_has_company_and_no_other_run_has(desk, monkeypatch):
-    met = ordered(trial_at(desk), monkeypatch, [Runs(0, "normal", 2), Runs(0, "heavy", 1)], 32)
+    met = ordered(trial_at(desk), monkeypatch, [CheckedRuns(0, "normal", 2), CheckedRuns(0, "heavy", 1)], 32)
     accompanied = [[case.company for case in met[start : start + 3]] for start in range(0, len(met), 3)]
     assert {tuple(each) for each in accompanied} == {(True, False, False), (False, True, False)}
 
 
 def test_who_tells_timed_runs_by_the_distance_of_its_buffers_is_refused():
-    with pytest.raises(Ended) as caught, raced(Careless):
+    with pytest.raises(JudgementEnded) as caught, raced(Careless):
         pass
     assert caught.value.found["stage"] is Stage.CHECK
     assert caught.value.found["outcome"] is Outcome.WRONG_RESULT

@@ -20,8 +20,8 @@ from tests.workers.devices.raced import (
     memory_at,
 )
 from tests.workers.paper_driver import Launched
-from workers.orders import Side
-from workers.placement import ZONE_BYTES
+from workers.commands import PairSide
+from workers.memory_layout import ZONE_BYTES
 from workers.protocol import Buffer, Bundle, Kernel, Launch, Number, Operator, Plan, Pointer, View
 
 CALLS = 6
@@ -54,7 +54,7 @@ class Steals(Machine):
 class HoldsACell(Steals):
     """The same by who holds a cell, beside whom a challenger is timed."""
 
-    thief = Side.PACER
+    thief = PairSide.PACER
 
 
 class Careless(Machine):

@@ -6,20 +6,20 @@ from functools import cache
 import torch
 from triton.runtime.jit import MockTensor
 
-from workers import jail
+from workers import sandbox
 from workers.interpreter import InterpretReply, InterpretRequest, execute, pack, unpack
+from workers.interpreter.extract import take_over
 from workers.interpreter.memory import TILE_BYTES
-from workers.interpreter.message import Metered
-from workers.interpreter.taking import take_over
+from workers.interpreter.message import MeteredTraffic
 from workers.protocol import Allocate, Buffer, Kernel, Launch, Number, Plan, Pointer, Shape, View
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiler
-from workers.tracer.pretence import drive
-from workers.tracer.rehearsal import rehearse
+from workers.tracer.compiler_warmup import rehearse
+from workers.tracer.fake_device import drive
 
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 KERNEL = "0" * 64
-LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
+LIMITS = sandbox.SandboxLimits(wall_s=60.0, cpu_s=60.0)
 BODY = """
 @triton.jit
 def helper(x, n):
@@ -93,8 +93,8 @@ def _compiled(source: str, plan: Plan) -> Kernel:
         return kernel.run(grid=(1,), warmup=True, **launch.constants, **passed).kernel.model_dump_json().encode()
 
     _rehearse()
-    result = jail.run(compiled, b"", LIMITS)
-    assert result.ending is jail.Ending.RETURNED, result.detail
+    result = sandbox.run(compiled, b"", LIMITS)
+    assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail
     return Kernel.model_validate_json(result.reply)
 
 
@@ -124,8 +124,8 @@ def interpret(
         launched=(plan,) if is_compiled else (),
         kernels={digest: kernel} if assembly else {},
     )
-    result = jail.run(execute, pack(request, parts * times), LIMITS)
-    assert result.ending is jail.Ending.RETURNED, result.detail
+    result = sandbox.run(execute, pack(request, parts * times), LIMITS)
+    assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail
     reply, blobs = unpack(result.reply, InterpretReply)
     outs = [item for item in arguments if isinstance(item, Out)]
     step = len(outs) + len(tensors)
@@ -134,7 +134,7 @@ def interpret(
     return Run(reply, outputs, [[bytes(blob) for blob in row[len(outs) :]] for row in rows])
 
 
-def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> Metered:
+def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> MeteredTraffic:
     """What one launch of `kernel` would do, from a few of its programs; inputs repeat bytes of 1."""
     inputs = sum(isinstance(item, torch.Tensor) for item in arguments)
     request = InterpretRequest(
@@ -146,8 +146,8 @@ def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> Metered:
         sampled=(_plan(arguments, grid, "kernel", constants),),
         lot=lot,
     )
-    result = jail.run(execute, pack(request, [bytes([1]) * TILE_BYTES] * inputs), LIMITS)
-    assert result.ending is jail.Ending.RETURNED, result.detail
+    result = sandbox.run(execute, pack(request, [bytes([1]) * TILE_BYTES] * inputs), LIMITS)
+    assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail
     reply, _ = unpack(result.reply, InterpretReply)
     (launches,) = reply.sampled
     assert launches is not None, reply

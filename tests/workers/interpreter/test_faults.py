@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workers.interpreter.faults import Divergence, Fault, NotInterpretable, OutOfBounds
+from workers.interpreter.faults import Divergence, InterpreterFault, NotInterpretable, OutOfBounds
 from workers.protocol import Outcome
 
 
@@ -19,4 +19,4 @@ def test_a_fault_carries_its_reason_and_gets_its_line_later():
 def test_divergence_is_not_a_verdict():
     values = np.array([[True], [False]])
     divergence = Divergence(values)
-    assert not isinstance(divergence, Fault) and divergence.values is values
+    assert not isinstance(divergence, InterpreterFault) and divergence.values is values

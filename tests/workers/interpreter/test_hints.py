@@ -8,7 +8,7 @@ from triton import language as tl
 from tests.workers.interpreter.stage import Out, interpret
 from workers.interpreter import hints
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.formats import Value
+from workers.interpreter.formats import TensorValue
 
 X = torch.arange(256, dtype=torch.float16)
 
@@ -99,12 +99,12 @@ def test_atomics_are_held_against_hints_too():
 
 def test_what_is_masked_off_may_lie_anywhere():
     address = 2**40 + 2 * np.array([0, 1, 2, 3, 7, 6, 5, 4])[None, None]
-    pointer = Value(address, tl.pointer_type(tl.float16))
+    pointer = TensorValue(address, tl.pointer_type(tl.float16))
     hints.give(pointer, "max_contiguous", [8], 1)
     assert pointer.belief is not None
     with pytest.raises(NotInterpretable, match="line 1 does not hold, and compiled code moves 8 elements"):
         hints.require_access(pointer, None)
-    half = Value(np.arange(8)[None, None] < 4, tl.int1)
+    half = TensorValue(np.arange(8)[None, None] < 4, tl.int1)
     hints.require_access(pointer, half)
     with pytest.raises(NotInterpretable, match="line 1 does not hold"):
         hints.require_true([pointer])
@@ -112,7 +112,7 @@ def test_what_is_masked_off_may_lie_anywhere():
 
 
 def test_machine_code_that_moves_single_elements_is_led_nowhere():
-    pointer = Value(2**40 + 2 * np.array([0, 3, 2, 1])[None, None], tl.pointer_type(tl.float16))
+    pointer = TensorValue(2**40 + 2 * np.array([0, 3, 2, 1])[None, None], tl.pointer_type(tl.float16))
     hints.give(pointer, "max_contiguous", [2], 1)
     hints.require_access(pointer, None, widest_bytes=2)
     for widest, count in {4: 2, 16: 4}.items():
@@ -121,9 +121,9 @@ def test_machine_code_that_moves_single_elements_is_led_nowhere():
 
 
 def test_beliefs_follow_from_beliefs_and_end_where_they_are_true():
-    value = Value(np.array([[5]], dtype=np.int32), tl.int32)
+    value = TensorValue(np.array([[5]], dtype=np.int32), tl.int32)
     hints.give(value, "multiple_of", [4], 3)
     assert value.believed == 4
-    sum_ = hints.apply(np.add, tl.int32, value, Value(np.array([[1]], dtype=np.int32), tl.int32))
+    sum_ = hints.apply(np.add, tl.int32, value, TensorValue(np.array([[1]], dtype=np.int32), tl.int32))
     assert (sum_.data, sum_.believed) == (6, 5)
     assert hints.apply(lambda data: data // 4, tl.int32, value).belief is None

@@ -9,7 +9,7 @@ from triton import language as tl
 
 from tests.workers.interpreter.stage import Out, interpret
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.formats import Value
+from workers.interpreter.formats import TensorValue
 from workers.interpreter.inline import INSTRUCTIONS, compute
 
 X = np.array([0.25, 1.0, 1.5, 3.0], np.float32)
@@ -40,7 +40,7 @@ def computed(name: str, *operands: np.ndarray, text: str = "", **said: object) -
     """What a text gives in the form of `name`, but for what is said otherwise."""
     known = INSTRUCTIONS[name]
     given = {"constraints": known.constraints[0], "dtype": known.dtype, "pack": known.pack, "results": 1, **said}
-    values = [Value(data[None, None], given["dtype"]) for data in operands]
+    values = [TensorValue(data[None, None], given["dtype"]) for data in operands]
     types = [tl.block_type(known.dtype, [4])] * given["results"]
     with np.errstate(all="ignore"):
         return compute(text or form(name), given["constraints"], values, types, given["pack"])[0].data[0, 0]

@@ -4,11 +4,11 @@ import pytest
 
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.instructions import Code, read, require_written
+from workers.interpreter.instructions import MemoryInstructions, read, require_written
 from workers.protocol import Fill, Kernel
 
 
-def code(text: str, language: str = "ptx") -> Code:
+def code(text: str, language: str = "ptx") -> MemoryInstructions:
     return read(Kernel(language=language, assembly=text, target="sm_90", num_warps=4))
 
 
@@ -36,18 +36,18 @@ KNOWN = {
 
 @pytest.mark.parametrize("text", KNOWN)
 def test_what_an_instruction_does(text: str):
-    assert code(f"{{\n\t{text}\n}}\n") == Code(*KNOWN[text])
+    assert code(f"{{\n\t{text}\n}}\n") == MemoryInstructions(*KNOWN[text])
 
 
 def test_of_other_machines_nothing_is_known():
-    assert code("s_endpgm", "amdgcn") == Code() == Code(True, 16)
+    assert code("s_endpgm", "amdgcn") == MemoryInstructions() == MemoryInstructions(True, 16)
 
 
 def test_outputs_that_nothing_could_write_are_refused():
     plan = job_for(PLAIN).bundle.benchmarks[0]
     digests = {launch.kernel for launch in plan.launches}
-    silent = dict.fromkeys(digests, Code(writes=False))
-    require_written(plan, dict.fromkeys(digests, Code()))
+    silent = dict.fromkeys(digests, MemoryInstructions(writes=False))
+    require_written(plan, dict.fromkeys(digests, MemoryInstructions()))
     with pytest.raises(NotInterpretable, match="at M=2048,N=1024 no kernel that gets output 0 has an instruction"):
         require_written(plan, silent)
     fill = Fill(target=plan.outputs[0], value=0.0)

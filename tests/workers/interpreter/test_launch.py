@@ -6,7 +6,7 @@ import torch
 
 from tests.workers.interpreter.stage import Out, interpret, sample
 from workers.interpreter.launch import _shuffled, _split, _strides
-from workers.interpreter.memory import Lanes
+from workers.interpreter.memory import LaneGroup
 
 X = torch.arange(40.0)
 
@@ -221,7 +221,7 @@ def test_float_arguments_are_tensors():
 
 
 def test_lanes_split_by_draw_first_and_keep_their_order():
-    lanes = Lanes(torch.arange(2).numpy(), torch.arange(3).repeat(3, 1).T.numpy())
+    lanes = LaneGroup(torch.arange(2).numpy(), torch.arange(3).repeat(3, 1).T.numpy())
     by_program = _split(lanes, torch.tensor([[5, 1, 5]]).numpy())
     assert [group.programs[:, 0].tolist() for group in by_program] == [[0, 2], [1]]
     by_draw = _split(lanes, torch.tensor([[5, 1, 5], [5, 5, 5]]).numpy())

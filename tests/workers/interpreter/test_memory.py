@@ -8,20 +8,20 @@ import torch
 from triton import language as tl
 
 from workers.interpreter.faults import OutOfBounds
-from workers.interpreter.memory import ALIGNMENTS, TILE_BYTES, Lanes, Memory
+from workers.interpreter.memory import ALIGNMENTS, TILE_BYTES, DeviceMemory, LaneGroup
 from workers.protocol import View
 
-BOTH = Lanes(np.arange(2), np.zeros((1, 3), dtype=np.int64))
+BOTH = LaneGroup(np.arange(2), np.zeros((1, 3), dtype=np.int64))
 
 
-def filled() -> Memory:
-    memory = Memory(2, [16, 6, 0], ["'x'", "'y'", "'z'"])
+def filled() -> DeviceMemory:
+    memory = DeviceMemory(2, [16, 6, 0], ["'x'", "'y'", "'z'"])
     for draw in range(2):
         memory.bytes_of(draw, 0)[:] = (np.arange(4, dtype=np.float32) + 10 * draw).view(np.uint8)
     return memory
 
 
-def addresses(memory: Memory, buffer: int, *offsets: int) -> np.ndarray:
+def addresses(memory: DeviceMemory, buffer: int, *offsets: int) -> np.ndarray:
     return np.array([[[memory.address(buffer, offset) for offset in offsets]]])
 
 
@@ -33,17 +33,17 @@ def test_one_address_reads_every_draw():
 
 
 def test_draws_find_different_poison():
-    memory = Memory(4, [8], ["'x'"])
+    memory = DeviceMemory(4, [8], ["'x'"])
     assert [set(memory.bytes_of(draw, 0).tolist()) for draw in range(3)] == [{0xFF}, {0}, {0x3F}]
-    drawn = {Memory(draws, [8], ["'x'"]).bytes_of(draws - 1, 0).tobytes() for draws in (2, 2, 3, 4, 4)}
+    drawn = {DeviceMemory(draws, [8], ["'x'"]).bytes_of(draws - 1, 0).tobytes() for draws in (2, 2, 3, 4, 4)}
     assert len(drawn) == 5, "nobody knows them all"
-    assert set(Memory(1, [8], ["'x'"], {}).bytes_of(0, 0).tolist()) == {0}
+    assert set(DeviceMemory(1, [8], ["'x'"], {}).bytes_of(0, 0).tolist()) == {0}
 
 
 def test_a_tile_repeats_where_its_buffer_is_zero():
     tile = np.arange(1, TILE_BYTES // 4 + 1, dtype=np.float32)
-    memory = Memory(1, [8, 2 * TILE_BYTES], ["'x'", "'y'"], {1: tile.view(np.uint8)})
-    one = Lanes(np.arange(1), np.zeros((1, 3), dtype=np.int64))
+    memory = DeviceMemory(1, [8, 2 * TILE_BYTES], ["'x'", "'y'"], {1: tile.view(np.uint8)})
+    one = LaneGroup(np.arange(1), np.zeros((1, 3), dtype=np.int64))
     last = 2 * TILE_BYTES - 4
     assert memory.load(addresses(memory, 0, 4), None, tl.float32, one).tolist() == [[[0.0]]]
     found = memory.load(addresses(memory, 1, 0, 4, TILE_BYTES, last), None, tl.float32, one).ravel().tolist()
@@ -81,7 +81,7 @@ def test_stray_addresses_are_named(address, message):
 def test_addresses_look_like_a_cards_and_nobody_knows_them_beforehand():
     found = set()
     for _ in range(3):
-        memory = Memory(1, [5] * 200 + [1 << 30], ["'x'"] * 201, {})
+        memory = DeviceMemory(1, [5] * 200 + [1 << 30], ["'x'"] * 201, {})
         starts = sorted(memory.address(buffer, 0) for buffer in range(201))
         assert starts[0] > 0x7F << 40 and starts[-1] + (1 << 30) < 1 << 47
         assert all(start % 256 == 0 for start in starts)
@@ -93,19 +93,22 @@ def test_addresses_look_like_a_cards_and_nobody_knows_them_beforehand():
 
 
 def test_buffers_may_be_as_near_as_an_allocator_lays_them():
-    memory = Memory(1, [5] * 200 + [1 << 30], ["'x'"] * 201, {}, is_near=True)
+    memory = DeviceMemory(1, [5] * 200 + [1 << 30], ["'x'"] * 201, {}, is_near=True)
     starts = sorted(memory.address(buffer, 0) for buffer in range(201))
     assert all(
         1 << 12 <= second - first < 5 << 20 for first, second in itertools.pairwise(starts) if second - first < 1 << 30
     )
     assert starts[-1] - starts[0] < 1 << 31
     assert starts[0] > 0x7F << 40 and starts[0] != min(
-        Memory(1, [5], ["'x'"], {}, is_near=True).address(0, 0) for _ in range(2)
+        DeviceMemory(1, [5], ["'x'"], {}, is_near=True).address(0, 0) for _ in range(2)
     )
 
 
 def test_neighbours_are_as_chance_has_it():
-    orders = {Memory(1, [4, 4], ["", ""]).address(0, 0) < Memory(1, [4, 4], ["", ""]).address(1, 0) for _ in range(50)}
+    orders = {
+        DeviceMemory(1, [4, 4], ["", ""]).address(0, 0) < DeviceMemory(1, [4, 4], ["", ""]).address(1, 0)
+        for _ in range(50)
+    }
     assert orders == {True, False}
 
 
@@ -146,7 +149,7 @@ def test_forgotten_writes_stay():
 
 
 def test_updates_of_one_place_follow_each_other():
-    lanes = Lanes(np.arange(2), np.zeros((3, 3), dtype=np.int64))
+    lanes = LaneGroup(np.arange(2), np.zeros((3, 3), dtype=np.int64))
     memory = filled()
     found = memory.update(addresses(memory, 0, 0), [np.ones((1, 1, 1), np.float32)], None, tl.float32, lanes, np.add)
     assert found.reshape(2, 3).tolist() == [[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]
@@ -161,6 +164,6 @@ def test_views_share_the_memory():
 
 
 def test_fresh_memory_is_poisoned():
-    memory = Memory(1, [8], ["'x'"])
+    memory = DeviceMemory(1, [8], ["'x'"])
     assert torch.from_numpy(memory.bytes_of(0, 0).copy()).view(torch.float32).isnan().all()
     assert torch.from_numpy(memory.bytes_of(0, 0).copy()).view(torch.bfloat16).isnan().all()

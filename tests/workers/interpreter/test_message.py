@@ -5,9 +5,9 @@ import struct
 import pytest
 from pydantic import ValidationError
 
-from workers.interpreter.message import InterpretReply, Metered, pack, unpack
+from workers.interpreter.message import InterpretReply, MeteredTraffic, pack, unpack
 
-REPLY = InterpretReply(reason="ünïcode", finished=(Metered(moved_bytes=3),), sampled=(None,))
+REPLY = InterpretReply(reason="ünïcode", finished=(MeteredTraffic(moved_bytes=3),), sampled=(None,))
 
 
 def test_round_trip():

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.workers.devices.kernels import AUTOTUNED, PLAIN, job_for
-from workers import jail
+from workers import sandbox
+from workers.interpreter.extract import take_over
 from workers.interpreter.faults import NotInterpretable
 from workers.interpreter.recompilation import recompile
-from workers.interpreter.taking import take_over
 from workers.protocol import Launch, MeasureJob, Number
 
-LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
+LIMITS = sandbox.SandboxLimits(wall_s=60.0, cpu_s=60.0)
 FACTOR = PLAIN.replace("y = e", "y = FACTOR * e").replace("@triton.jit", "FACTOR = tl.constexpr(1.0)\n\n\n@triton.jit")
 
 CHANGED = {
@@ -38,8 +38,8 @@ def outcome(job: MeasureJob) -> str:
             return f"{stopped.line}: {stopped.reason}".encode()
         return b""
 
-    result = jail.run(told, b"", LIMITS)
-    assert result.ending is jail.Ending.RETURNED, result.detail
+    result = sandbox.run(told, b"", LIMITS)
+    assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail
     return result.reply.decode()
 
 

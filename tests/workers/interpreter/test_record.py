@@ -6,12 +6,12 @@ import pytest
 from triton import language as tl
 
 from tests.workers.devices.kernels import HEADER, HOST, KERNEL, job_for
-from workers import jail
+from workers import sandbox
+from workers.interpreter.extract import take_over
 from workers.interpreter.recompilation import name_of, recompile
 from workers.interpreter.record import in_words, told
-from workers.interpreter.taking import take_over
 
-LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
+LIMITS = sandbox.SandboxLimits(wall_s=60.0, cpu_s=60.0)
 MORE = """
     kept = n_cols
     for k in tl.static_range(2):
@@ -42,8 +42,8 @@ def recorded() -> list[list[object]]:
             told_of.append([name, arguments, had, kept])
         return json.dumps(told_of).encode()
 
-    result = jail.run(found, b"", LIMITS)
-    assert result.ending is jail.Ending.RETURNED, result.detail
+    result = sandbox.run(found, b"", LIMITS)
+    assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail
     return json.loads(result.reply)
 
 

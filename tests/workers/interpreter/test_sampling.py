@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from workers.interpreter.sampling import Lot, draw_pairs, draw_spread, layers
+from workers.interpreter.sampling import LoopSample, draw_pairs, draw_spread, layers
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 4), (3, 4), (4, 4), (10, 4), (4096, 32)])
@@ -35,7 +35,7 @@ def test_pairs_mirror_each_other():
 
 
 def test_programs_that_are_run_again_go_through_the_same_turns():
-    lot = Lot("a", 4)
+    lot = LoopSample("a", 4)
     first, second = lot.turns(1000), lot.turns(1000)
     assert first != second
     lot.again()

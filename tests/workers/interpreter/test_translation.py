@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
+from workers.interpreter.extract import take_over
 from workers.interpreter.faults import NotInterpretable
-from workers.interpreter.taking import take_over
 from workers.interpreter.translation import launchable, translate_candidate
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from triton import language as tl
 
-from workers.interpreter.undefined import UNDEFINED, Chance, is_beyond
+from workers.interpreter.undefined import UNDEFINED, UndefinedValues, is_beyond
 
 DRAWS = np.arange(4)
 
 
-def chance(seed: int) -> Chance:
-    return Chance(np.random.default_rng(seed), len(DRAWS))
+def chance(seed: int) -> UndefinedValues:
+    return UndefinedValues(np.random.default_rng(seed), len(DRAWS))
 
 
 def test_integers_that_are_defined_are_left_alone():

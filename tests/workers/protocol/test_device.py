@@ -1,7 +1,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from workers.protocol import DEVICE_TARGETS, Device, Seat, device_of_card
+from workers.protocol import DEVICE_TARGETS, CardShare, Device, device_of_card
 from workers.targets import TARGETS
 
 
@@ -37,9 +37,11 @@ def test_a_device_is_nothing_but_a_name_or_its_parts() -> None:
             Device.model_validate(value)
 
 
-@pytest.mark.parametrize(("name", "seat"), [("cuda:0", Seat()), ("cuda:12", Seat(12)), ("cuda:3/4", Seat(3, 4))])
-def test_a_seat_is_a_card_and_how_many_share_it(name: str, seat: Seat) -> None:
-    assert Seat.parse(name) == seat and str(seat) == name
+@pytest.mark.parametrize(
+    ("name", "seat"), [("cuda:0", CardShare()), ("cuda:12", CardShare(12)), ("cuda:3/4", CardShare(3, 4))]
+)
+def test_a_seat_is_a_card_and_how_many_share_it(name: str, seat: CardShare) -> None:
+    assert CardShare.parse(name) == seat and str(seat) == name
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_a_seat_is_a_card_and_how_many_share_it(name: str, seat: Seat) -> None:
 )
 def test_other_names_of_seats_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="the first one is cuda:0"):
-        Seat.parse(name)
+        CardShare.parse(name)
 
 
 def test_every_hardware_class_has_a_sheet() -> None:

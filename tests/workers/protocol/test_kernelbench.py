@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.workers.kernelbench.problems import LINEAR
-from workers.protocol.kernelbench import MODULE, PREPARATION, Inspection, Question
+from workers.protocol.kernelbench import MODULE, PREPARATION, ProblemInspection, ProblemQuestion
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ from workers.protocol.kernelbench import MODULE, PREPARATION, Inspection, Questi
 )
 def test_an_inspection_that_cannot_be_is_refused(said: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        Inspection.model_validate(said)
+        ProblemInspection.model_validate(said)
 
 
 def test_a_question_has_a_problem_of_bounded_length() -> None:
     with pytest.raises(ValidationError):
-        Question(source="")
+        ProblemQuestion(source="")
     with pytest.raises(ValidationError):
-        Question(source="#" * 50_000)
+        ProblemQuestion(source="#" * 50_000)
 
 
 def test_the_prepared_module_has_no_data_and_keeps_no_statistics() -> None:

@@ -1,9 +1,9 @@
 import pytest
 
-from workers.protocol import Grounds, Trust, label
+from workers.protocol import Trust, TrustGrounds, label
 from workers.protocol.trust import FULL_JAIL
 
-BEST = Grounds(
+BEST = TrustGrounds(
     jail="+".join(FULL_JAIL),
     replayed=True,
     measured=True,
@@ -39,7 +39,7 @@ def test_b_has_a_jail_with_a_layer_less() -> None:
 
 def test_c_is_the_word_of_a_host_that_nobody_vouches_for() -> None:
     assert label(BEST.model_copy(update={"vouched": False})) == (Trust.C, ("nobody vouches for the host",))
-    trust, reasons = label(Grounds(jail=BEST.jail, replayed=True, measured=True, vouched=False))
+    trust, reasons = label(TrustGrounds(jail=BEST.jail, replayed=True, measured=True, vouched=False))
     assert trust is Trust.C and reasons[0] == "nobody vouches for the host" and len(reasons) == 5
 
 

@@ -3,30 +3,32 @@
 import hashlib
 from datetime import UTC, datetime
 
-from workers.queue import Credential, HostLessee, Porter, Seat, WorkerStatus, lanes_of
+from workers.queue import BrokerWorker, LeaseBroker, QueueCredential, RemoteLeaseClient, WorkerStatus, lanes_of
 
 HOST = "01990000-0000-7000-8000-000000000001"
 OTHER = "01990000-0000-7000-8000-000000000002"
 PASSWORD = "a password of its own"
 
 
-def seat(worker: str = HOST, *, target: str | None = "sm_90", device: str | None = None, trusted: bool = False) -> Seat:
+def seat(
+    worker: str = HOST, *, target: str | None = "sm_90", device: str | None = None, trusted: bool = False
+) -> BrokerWorker:
     lanes = lanes_of(target, device)
-    return Seat(worker, lanes if trusted else tuple(lane for lane in lanes if not lane.reserved))
+    return BrokerWorker(worker, lanes if trusted else tuple(lane for lane in lanes if not lane.reserved))
 
 
-async def admit(porter: Porter, worker: str = HOST) -> None:
+async def admit(porter: LeaseBroker, worker: str = HOST) -> None:
     await porter.admit(worker, hashlib.sha256(PASSWORD.encode()).hexdigest())
 
 
-def lessee(redis_url: str, worker: str = HOST, *, standing: str = "active") -> HostLessee:
+def lessee(redis_url: str, worker: str = HOST, *, standing: str = "active") -> RemoteLeaseClient:
     """The host's side; `redis_url` is the service's, whose credential it must not use."""
     address = f"redis://{redis_url.rpartition('@')[2]}"
     status = WorkerStatus(id=worker, target="sm_90", kinds=("trace",), seen=datetime.now(UTC))
-    return HostLessee(Credential(worker, address, PASSWORD), lambda: standing, status=status)
+    return RemoteLeaseClient(QueueCredential(worker, address, PASSWORD), lambda: standing, status=status)
 
 
-async def serve(porter: Porter, *seats: Seat) -> None:
+async def serve(porter: LeaseBroker, *seats: BrokerWorker) -> None:
     """One round of the porter."""
     for sat, ask in await porter.asks(seats):
         await porter.answer(sat, ask)

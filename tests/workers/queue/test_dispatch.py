@@ -13,7 +13,7 @@ from service.embedded import EmbeddedServer
 from tests.workers.queue.samples import DEVICE, measure_job, report_on, trace_job
 from workers.errors import QueueUnavailable
 from workers.protocol import PROTOCOL_VERSION, TraceReport
-from workers.queue import Dispatcher, Lessee
+from workers.queue import Dispatcher, LeaseClient
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def dispatcher(redis_url: str) -> AsyncIterator[Dispatcher]:
 
 def work(url: str, worker: str = "w", *, most: int = 100) -> list[str]:
     """Answer what is queued; returns the jobs."""
-    lessee = Lessee(url, worker, target="sm_90", device=DEVICE)
+    lessee = LeaseClient(url, worker, target="sm_90", device=DEVICE)
     done: list[str] = []
     while len(done) < most and (lease := lessee.lease(block_ms=0)) is not None:
         lessee.report(lease, report_on(lease.job, worker))
@@ -42,7 +42,7 @@ async def test_an_equal_job_is_queued_once(dispatcher: Dispatcher, redis_url: st
 
 async def test_a_leased_job_is_not_queued_again(dispatcher: Dispatcher, redis_url: str) -> None:
     await dispatcher.submit(trace_job("job-1"))
-    Lessee(redis_url, "holder", target="sm_90").lease(block_ms=0)
+    LeaseClient(redis_url, "holder", target="sm_90").lease(block_ms=0)
     await dispatcher.submit(trace_job("job-1"))
     assert work(redis_url) == []
 
@@ -52,7 +52,7 @@ async def test_outstanding_jobs_are_those_queued_or_leased(dispatcher: Dispatche
         await dispatcher.submit(trace_job(f"trace-{index}"))
     await dispatcher.submit(measure_job("measure"))
     await dispatcher.submit(trace_job("other", "search-2"))
-    Lessee(redis_url, "holder", target="sm_90").lease(block_ms=0)
+    LeaseClient(redis_url, "holder", target="sm_90").lease(block_ms=0)
     assert work(redis_url, most=1) == ["measure"]
     assert await dispatcher.outstanding("search-1") == {"trace-0", "trace-1", "trace-2"}
     assert await dispatcher.outstanding("search-3") == set()
@@ -78,7 +78,7 @@ async def test_depth_counts_by_stream(dispatcher: Dispatcher, redis_url: str) ->
     for index in range(3):
         await dispatcher.submit(trace_job(f"trace-{index}"))
     await dispatcher.submit(measure_job("measure"))
-    Lessee(redis_url, "holder", target="sm_90").lease(block_ms=0)
+    LeaseClient(redis_url, "holder", target="sm_90").lease(block_ms=0)
     assert await dispatcher.vitals.depth() == {"sm_90:trace:search-1": 3, "model:sm_90:measure:search-1": 1}
     await asyncio.sleep(0.3)
     ages_s = await dispatcher.vitals.ages_s()
@@ -136,7 +136,7 @@ async def test_the_next_coordinator_gets_what_the_last_left_behind_at_once(
 
 async def test_a_report_that_lies_about_its_worker_is_dropped(dispatcher: Dispatcher, redis_url: str) -> None:
     await dispatcher.submit(trace_job("job-1"))
-    liar = Lessee(redis_url, "liar", target="sm_90")
+    liar = LeaseClient(redis_url, "liar", target="sm_90")
     lease = liar.lease(block_ms=0)
     assert lease is not None
     liar.report(lease, report_on(lease.job, "somebody else"))
@@ -196,7 +196,7 @@ async def test_a_worker_that_is_gone_is_forgotten_with_its_last_report(dispatche
 
 
 async def test_a_status_of_another_version_hides_no_other(dispatcher: Dispatcher, redis_url: str) -> None:
-    Lessee(redis_url, "ours", target="sm_90").announce()
+    LeaseClient(redis_url, "ours", target="sm_90").announce()
     with redis.Redis.from_url(redis_url) as client:
         client.sadd("reef:workers", "theirs")
         client.set("reef:worker:theirs", '{"id": "theirs", "mood": "good"}')
@@ -222,7 +222,7 @@ async def test_a_killed_server_loses_nothing(tmp_path: Path) -> None:
         for index in range(20):
             await dispatcher.submit(trace_job(f"job-{index}"))
         work(server.url, most=5)
-        Lessee(server.url, "holder", target="sm_90").lease(block_ms=0)
+        LeaseClient(server.url, "holder", target="sm_90").lease(block_ms=0)
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
         while True:

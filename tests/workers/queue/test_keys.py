@@ -4,27 +4,29 @@ import pytest
 
 from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, trace_job
 from workers.protocol import Device
-from workers.queue import Lane, is_host, lanes_of
+from workers.queue import JobQueue, is_host, lanes_of
 from workers.queue.keys import reports_key, worker_key, worker_of
 
 
 def test_a_trace_job_waits_for_its_target_and_the_others_for_their_device() -> None:
-    assert Lane.of(trace_job("1", target="gfx942")).name == "gfx942:trace"
-    assert Lane.of(measure_job("1", device="h200")).name == "h200:measure"
-    assert Lane.of(confirm_job("1", device="recorded:h200")).name == "recorded:h200:confirm"
+    assert JobQueue.of(trace_job("1", target="gfx942")).name == "gfx942:trace"
+    assert JobQueue.of(measure_job("1", device="h200")).name == "h200:measure"
+    assert JobQueue.of(confirm_job("1", device="recorded:h200")).name == "recorded:h200:confirm"
     asked = trace_job("1").model_copy(update={"device": Device.parse("recorded:h200")})
-    assert Lane.of(asked).name == "recorded:h200:trace"
+    assert JobQueue.of(asked).name == "recorded:h200:trace"
 
 
 def test_streams_are_named_as_documented() -> None:
-    lane = Lane(DEVICE, "measure")
+    lane = JobQueue(DEVICE, "measure")
     assert lane.jobs("search-1") == "reef:jobs:model:sm_90:measure:search-1"
     assert (reports_key("w"), worker_key("w")) == ("reef:reports:w", "reef:worker:w")
 
 
-@pytest.mark.parametrize("lane", [Lane("sm_90", "trace"), Lane("model:sm_90", "measure"), Lane("h200", "confirm")])
-def test_a_lane_is_read_back_from_its_name(lane: Lane) -> None:
-    assert Lane.named(lane.name) == lane
+@pytest.mark.parametrize(
+    "lane", [JobQueue("sm_90", "trace"), JobQueue("model:sm_90", "measure"), JobQueue("h200", "confirm")]
+)
+def test_a_lane_is_read_back_from_its_name(lane: JobQueue) -> None:
+    assert JobQueue.named(lane.name) == lane
 
 
 def test_a_worker_is_read_back_from_its_reports() -> None:
@@ -34,8 +36,13 @@ def test_a_worker_is_read_back_from_its_reports() -> None:
 def test_what_decides_is_for_trusted_workers_only() -> None:
     reference = trace_job("job-1").model_copy(update={"source": None, "candidate": None})
     ordinary = [trace_job("job-1"), measure_job("job-1")]
-    assert [Lane.of(job).reserved for job in (reference, confirm_job("job-1"), *ordinary)] == [True, True, False, False]
-    assert [Lane.of(job, reserved=True).name for job in (*ordinary, confirm_job("job-1"))] == [
+    assert [JobQueue.of(job).reserved for job in (reference, confirm_job("job-1"), *ordinary)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [JobQueue.of(job, reserved=True).name for job in (*ordinary, confirm_job("job-1"))] == [
         "sm_90:reserved-trace",
         f"{DEVICE}:reserved-measure",
         f"{DEVICE}:confirm",
@@ -69,6 +76,6 @@ def test_only_ids_that_were_given_at_joining_are_hosts() -> None:
 
 def test_finalists_have_lanes_of_their_own_for_trusted_workers() -> None:
     traced = trace_job("job-1").model_copy(update={"references": True})
-    lanes = [Lane.of(traced), Lane.of(traced, reserved=True)]
+    lanes = [JobQueue.of(traced), JobQueue.of(traced, reserved=True)]
     assert {lane.name for lane in lanes} == {"sm_90:final-trace"} and all(lane.reserved for lane in lanes)
-    assert Lane("h200", "final").reserved
+    assert JobQueue("h200", "final").reserved

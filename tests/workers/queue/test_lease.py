@@ -11,13 +11,13 @@ import redis
 from tests.workers.queue.samples import DEVICE, confirm_job, measure_job, report_on, trace_job
 from workers.errors import QueueUnavailable
 from workers.protocol import Outcome
-from workers.queue import Dispatcher, Lessee, WorkerStatus
+from workers.queue import Dispatcher, LeaseClient, WorkerStatus
 from workers.queue.lease import MAX_DELIVERIES
 
 SHORT_MS = 200
 """A lease time that a test can outwait. Whoever claims judges by its own."""
 
-Hire = Callable[..., Lessee]
+Hire = Callable[..., LeaseClient]
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def client(redis_url: str) -> Iterator["redis.Redis"]:
 @pytest.fixture
 def hire(redis_url: str) -> Iterator[Hire]:
     """Make workers that trace for sm_90 unless told otherwise."""
-    hired: list[Lessee] = []
+    hired: list[LeaseClient] = []
 
-    def hire(worker: str = "w", *, lease_ms: int = 60_000, **where: str) -> Lessee:
-        hired.append(Lessee(redis_url, worker, lease_ms=lease_ms, **(where or {"target": "sm_90"})))
+    def hire(worker: str = "w", *, lease_ms: int = 60_000, **where: str) -> LeaseClient:
+        hired.append(LeaseClient(redis_url, worker, lease_ms=lease_ms, **(where or {"target": "sm_90"})))
         return hired[-1]
 
     yield hire
@@ -252,7 +252,7 @@ async def test_a_departed_worker_is_no_longer_listed(dispatcher: Dispatcher, hir
 
 
 def test_a_queue_that_is_away_is_said_to_be() -> None:
-    lessee = Lessee("redis://127.0.0.1:1", "w", target="sm_90")
+    lessee = LeaseClient("redis://127.0.0.1:1", "w", target="sm_90")
     with pytest.raises(QueueUnavailable, match="does not answer"):
         lessee.lease(block_ms=0)
 
@@ -264,7 +264,7 @@ async def share_out(dispatcher: Dispatcher, search: str, count: int, *, owner: s
 
 
 def served(redis_url: str, count: int) -> list[str]:
-    worker = Lessee(redis_url, "w", target="sm_90")
+    worker = LeaseClient(redis_url, "w", target="sm_90")
     leases = (worker.lease(block_ms=0) for _ in range(count))
     return [lease.job.search for lease in leases if lease is not None]
 

@@ -9,13 +9,13 @@ import pytest
 from benchmarks.finalists import load_rogues as load_finalists
 from tests.gpu.rogues import load_rogues
 from tests.workers.rogues import without
-from tests.workers.test_tracing import EXPECTED
+from tests.workers.test_trace_job import EXPECTED
 from workers.assembler.ptx.lint import RULES
 from workers.checks import CHECKS
 from workers.devices.examination import OUTCOMES
-from workers.devices.finals import FAR_INDICES
+from workers.devices.finalist_checks import FAR_INDICES
 from workers.protocol import Outcome
-from workers.tracing.claims import CLAIMS
+from workers.trace_job.claims import CLAIMS
 
 ROGUES = Path(__file__).parent
 TABLE = Path(__file__).parents[3] / "docs" / "attacks.md"

@@ -12,7 +12,7 @@ from tests.gpu.rogues import MOST_GAIN, load_rogues, sure_gain
 from tests.workers.protocol.documents import bundle
 from tests.workers.protocol.test_report import CONFIRMED
 from tests.workers.rogues.modelled import DEVICE, model_job
-from workers import tracing
+from workers import trace_job as workers_trace_job
 from workers.devices import open_device
 from workers.protocol import Outcome, Samples, ShapeResult, Stage
 
@@ -31,7 +31,7 @@ DEVICE_OUTCOMES = {
 
 
 def traced(rogue, shapes):
-    return tracing.trace(
+    return workers_trace_job.trace(
         trace_job(rogue.name, rogue.operator, rogue.source).model_copy(update={"shapes": shapes}), "tester"
     )
 
@@ -95,7 +95,7 @@ def model():
 def graphs():
     """The reference of every operator that a rogue pretends to compute."""
     names = {rogue.operator for rogue in ROGUES.values()}
-    return {name: tracing.trace(trace_job(name, name, None), "tester").graphs for name in names}
+    return {name: workers_trace_job.trace(trace_job(name, name, None), "tester").graphs for name in names}
 
 
 @pytest.mark.slow

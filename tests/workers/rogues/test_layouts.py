@@ -11,9 +11,9 @@ import pytest
 
 from service.operators.shapes import all_shapes
 from tests.workers.rogues.modelled import DEVICE, model_job
-from workers import tracing
+from workers import trace_job
 from workers.devices import ModelDevice
-from workers.gate import admit
+from workers.mutation_testing import admit
 from workers.protocol import Operator, Outcome, Report, TraceJob, TraceReport
 from workers.protocol.plan import Pointer
 
@@ -183,7 +183,7 @@ WRONG = {
 def traced(of: Operator, source: str | None) -> TraceReport:
     shapes = all_shapes(of, 7)
     job = TraceJob(id="t", search="s", candidate="c", source=source, operator=of, shapes=shapes, target="sm_90")
-    return tracing.trace(job, "tester")
+    return trace_job.trace(job, "tester")
 
 
 @cache

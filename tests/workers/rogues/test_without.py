@@ -12,9 +12,9 @@ from tests.gpu.judging import trace_job
 from tests.gpu.rogues import load_rogues
 from tests.workers.rogues import without
 from tests.workers.rogues.modelled import DEVICE, model_job
-from tests.workers.test_tracing import EXPECTED
+from tests.workers.test_trace_job import EXPECTED
 from tests.workers.tracer.jobs import job
-from workers import tracer, tracing
+from workers import tracer, trace_job as workers_trace_job
 from workers.assembler import MachineCode
 from workers.assembler.ptx.lint import RULES
 from workers.assembler.ptx.ptxas import assemble_ptx
@@ -23,7 +23,7 @@ from workers.devices import ModelDevice
 from workers.protocol import Graph, Kernel, MeasureJob, Operator, Outcome, Report, Shape, TraceReport
 from workers.targets import TARGETS
 from workers.tracer.source import ALLOWED_IMPORTS
-from workers.tracing.claims import CLAIMS
+from workers.trace_job.claims import CLAIMS
 
 HOST = Path(__file__).parent / "host"
 FEW = 4
@@ -33,7 +33,7 @@ DRAWN_AGAIN = 12
 
 
 def traced(name: str, **how: object) -> TraceReport:
-    return tracing.trace(job((HOST / f"{name}.py").read_text()), "tester", **how)
+    return workers_trace_job.trace(job((HOST / f"{name}.py").read_text()), "tester", **how)
 
 
 def refused(name: str, report: TraceReport) -> bool:
@@ -45,26 +45,26 @@ def refused(name: str, report: TraceReport) -> bool:
 def test_without_the_claim_it_is_accepted(name: str) -> None:
     others = {key: claim for key, claim in CLAIMS.items() if key != without.CLAIMS[name]}
     assert len(others) == len(CLAIMS) - 1
-    assert traced(name, judging=tracing.Judging(others, tracing.JUDGING.assembler)).outcome is Outcome.CORRECT
-    assert refused(name, traced(name, judging=tracing.Judging(CLAIMS, tracing.JUDGING.assembler)))
+    assert traced(name, judging=workers_trace_job.TraceJudging(others, workers_trace_job.JUDGING.assembler)).outcome is Outcome.CORRECT
+    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, workers_trace_job.JUDGING.assembler)))
 
 
 @pytest.mark.parametrize("name", without.RULES)
 def test_without_the_rule_it_is_accepted(name: str) -> None:
     others = {key: rule for key, rule in RULES.items() if key != without.RULES[name]}
     assert len(others) == len(RULES) - 1
-    lenient = tracing.Judging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"], rules=others))
+    lenient = workers_trace_job.TraceJudging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"], rules=others))
     assert traced(name, judging=lenient).outcome is Outcome.CORRECT
-    assert refused(name, traced(name, judging=tracing.Judging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"]))))
+    assert refused(name, traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, partial(assemble_ptx, target=TARGETS["sm_90"]))))
 
 
 @pytest.mark.parametrize("name", sorted(without.TYPES))
 def test_without_a_look_at_what_is_multiplied_it_is_accepted(name: str) -> None:
     def assembler(kernel: Kernel) -> MachineCode:
-        code = tracing.JUDGING.assembler(kernel)
+        code = workers_trace_job.JUDGING.assembler(kernel)
         return replace(code, mix=replace(code.mix, sums=frozenset(), factors=frozenset()))
 
-    assert traced(name, judging=tracing.Judging(CLAIMS, assembler)).outcome is Outcome.CORRECT
+    assert traced(name, judging=workers_trace_job.TraceJudging(CLAIMS, assembler)).outcome is Outcome.CORRECT
     assert refused(name, traced(name))
 
 
@@ -78,7 +78,7 @@ def test_without_the_list_of_imports_the_jail_is_left(name: str) -> None:
 
 def test_claims_that_the_types_of_plans_bound_already_are_a_second_line() -> None:
     for name in ("claims_too_much_memory", "uses_before_allocating"):
-        report = traced(name, judging=tracing.Judging({}, tracing.JUDGING.assembler))
+        report = traced(name, judging=workers_trace_job.TraceJudging({}, workers_trace_job.JUDGING.assembler))
         assert refused(name, report), report.reason
 
 
@@ -89,7 +89,7 @@ def measured(name: str) -> MeasureJob:
     operator = operators()[rogue.operator]
     count = without.SHAPES.get(name, FEW)
     asked = trace_job(name, rogue.operator, rogue.source).model_copy(update={"shapes": smallest(operator, count)})
-    report = tracing.trace(asked, "tester")
+    report = workers_trace_job.trace(asked, "tester")
     return model_job(operator, rogue.source, report, graphs(rogue.operator, count))
 
 
@@ -100,7 +100,7 @@ def smallest(operator: Operator, count: int) -> tuple[Shape, ...]:
 @cache
 def graphs(name: str, count: int) -> tuple[Graph, ...]:
     few = smallest(operators()[name], count)
-    return tracing.trace(trace_job(name, name, None).model_copy(update={"shapes": few}), "tester").graphs
+    return workers_trace_job.trace(trace_job(name, name, None).model_copy(update={"shapes": few}), "tester").graphs
 
 
 def judged(name: str, left_out: set[str]) -> Report:

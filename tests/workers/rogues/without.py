@@ -11,7 +11,7 @@ CLAIMS = {
     "slips_in_a_copy": "copies",
     "writes_elsewhere": "written",
 }
-"""Rogues of the host by the claim of `workers.tracing.claims` that is held against the spec."""
+"""Rogues of the host by the claim of `workers.trace_job.claims` that is held against the spec."""
 
 RULES = {
     "asks_for_the_launch": "references",

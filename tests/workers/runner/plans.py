@@ -8,10 +8,11 @@ from random import Random
 
 import torch
 
-from tests.workers.checker.paper import keyed_sum
+from tests.workers.oracle.paper import keyed_sum
 from tests.workers.paper_driver import Launched, Paper, code, on_paper
-from workers.orders import Slot
-from workers.placement import place
+from workers.commands import RunSlot
+from workers.device_kernels import SUPPORT, DeviceKernels, SupportKernel
+from workers.memory_layout import place
 from workers.protocol import (
     Allocate,
     Buffer,
@@ -30,7 +31,6 @@ from workers.protocol import (
     View,
 )
 from workers.runner.arena import ALIGNMENT, Arena
-from workers.support import SUPPORT, Support, SupportKernel
 
 COUNT = 300
 """Elements of `x` and `y`, float32."""
@@ -74,7 +74,7 @@ def bundle_of(of: Kernel, *, steps: str = "launch", count: int = COUNT) -> Bundl
     return Bundle(target="sm_90", operator=OPERATOR.digest, kernels={of.digest: of}, plans=(plan,))
 
 
-def slots_of(bundle: Bundle, count: int = 1, start: int = 0, seed: int = 1, limit: int = ARENA_BYTES) -> list[Slot]:
+def slots_of(bundle: Bundle, count: int = 1, start: int = 0, seed: int = 1, limit: int = ARENA_BYTES) -> list[RunSlot]:
     return list(place(bundle, bundle.plans[0], count, Random(seed), start=start, limit=limit, zone_bytes=512))
 
 
@@ -102,7 +102,7 @@ def support_kernels() -> dict[str, SupportKernel]:
 
 
 @contextmanager
-def supported() -> Iterator[tuple[Paper, Support]]:
+def supported() -> Iterator[tuple[Paper, DeviceKernels]]:
     """A driver on paper and kernels of ours on it.
 
     `poison` and `sum_up` do what they are for, and so does `delay` at 1980 MHz; inputs and red zones are filled with
@@ -111,7 +111,7 @@ def supported() -> Iterator[tuple[Paper, Support]]:
     with on_paper() as paper:
         paper.deeds |= {"poison": _poison, "fill_float32": _fill, "fill_zones": _fill_zones, "sum_up": _sum_up}
         paper.deeds["delay"] = partial(hold, paper)
-        support = Support(support_kernels())
+        support = DeviceKernels(support_kernels())
         paper.log.clear()
         yield paper, support
 

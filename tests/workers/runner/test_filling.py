@@ -4,34 +4,34 @@ import pytest
 import torch
 
 from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
+from workers.commands import TIMED, InputContent, RunCase, RunSlot
+from workers.device_kernels import stream_seed, timed_content, zone_seed
 from workers.devices.trial import POISONS
 from workers.inputs import draw
-from workers.orders import TIMED, Case, Content, Slot
 from workers.protocol import Kernel
 from workers.runner.arena import Arena
-from workers.runner.filling import Filler
-from workers.runner.replay import Kernels, LoadedPlan
-from workers.runner.roster import Entrant
-from workers.support import stream_seed, timed_content, zone_seed
+from workers.runner.filling import SlotFiller
+from workers.runner.loaded_plans import LoadedPlan
+from workers.runner.replay import LoadedKernels, ReplayedPlan
 
 SEED = "ab" * 16
 SCRATCH = kernel(global_scratch_bytes=64)
 
 
-def entrant_of(of: Kernel, memory: Arena) -> Entrant:
+def entrant_of(of: Kernel, memory: Arena) -> LoadedPlan:
     bundle = bundle_of(of)
     plan = bundle.plans[0]
-    loaded = LoadedPlan(Kernels(bundle, machine_code(bundle)), plan, memory)
-    return Entrant(OPERATOR, loaded, timed_content(OPERATOR, plan.shape))
+    loaded = ReplayedPlan(LoadedKernels(bundle, machine_code(bundle)), plan, memory)
+    return LoadedPlan(OPERATOR, loaded, timed_content(OPERATOR, plan.shape))
 
 
 @pytest.fixture
-def filled() -> Iterator[tuple[Arena, Filler, Entrant, Slot]]:
+def filled() -> Iterator[tuple[Arena, SlotFiller, LoadedPlan, RunSlot]]:
     with supported() as (_, support):
         memory = arena()
         yield (
             memory,
-            Filler(support, memory, 5),
+            SlotFiller(support, memory, 5),
             entrant_of(SCRATCH, memory),
             slots_of(bundle_of(SCRATCH), start=512)[0],
         )
@@ -41,11 +41,11 @@ def values(memory: Arena, offset: int, size: int) -> set[int]:
     return set(memory.tensor(offset, size).tolist())
 
 
-def case(slot: Slot, draw: str, stream: int = 0, poison: int = 0xFF) -> Case:
-    return Case(plan=0, slot=slot, content=Content(draw=draw, seed=SEED, stream=stream), poison=poison)
+def case(slot: RunSlot, draw: str, stream: int = 0, poison: int = 0xFF) -> RunCase:
+    return RunCase(plan=0, slot=slot, content=InputContent(draw=draw, seed=SEED, stream=stream), poison=poison)
 
 
-def check_surroundings(memory: Arena, slot: Slot, seed: str, poison: int = 0xFF) -> None:
+def check_surroundings(memory: Arena, slot: RunSlot, seed: str, poison: int = 0xFF) -> None:
     """All that is no input is poisoned, and red zones have their pattern, from the first byte to the last."""
     for buffer in slot.buffers[1:]:
         assert values(memory, buffer, 4 * COUNT) == {poison}

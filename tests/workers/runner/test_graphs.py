@@ -4,7 +4,7 @@ import pytest
 
 from tests.workers.paper_driver import Paper, code, on_paper
 from workers import driver
-from workers.runner.graphs import Graphs
+from workers.runner.graphs import RoundGraphs
 
 
 @pytest.fixture
@@ -17,12 +17,12 @@ def calls(count: int) -> list:
     """As many launches of a kernel, each with its number."""
     function = driver.load_function(code(1, "work"), "kernel", 0)
     launch = driver.make_launcher(function, (1, 1, 1), 32, 0)
-    kept = [driver.Parameters([number]) for number in range(count)]
+    kept = [driver.LaunchParameters([number]) for number in range(count)]
     return [lambda stream, each=each: launch(stream, each.address) for each in kept]
 
 
 def test_calls_run_in_order_as_one(paper: Paper) -> None:
-    run = Graphs(5).capture(calls(3))
+    run = RoundGraphs(5).capture(calls(3))
     assert not paper.launched
     run(5)
     assert [launched.parameters for launched in paper.launched] == [(0,), (1,), (2,)]
@@ -30,14 +30,14 @@ def test_calls_run_in_order_as_one(paper: Paper) -> None:
 
 
 def test_every_graph_is_one_of_its_own(paper: Paper) -> None:
-    graphs = Graphs(5)
+    graphs = RoundGraphs(5)
     for count in (2, 3):
         graphs.capture(calls(count))(5)
     assert paper.log == ["graph", "graph"] and len(paper.launched) == 5
 
 
 def test_nothing_is_kept_after_clearing(paper: Paper) -> None:
-    graphs = Graphs(5)
+    graphs = RoundGraphs(5)
     for _ in range(2):
         graphs.capture(calls(1))
     graphs.clear()

@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from workers.driver import Parameters
+from workers.driver import LaunchParameters
 from workers.protocol import Launch, Number, Pointer
 from workers.runner.packing import bits_of, pack
 
@@ -64,4 +64,4 @@ def test_arguments_keep_their_order_and_scratch_follows() -> None:
     )
     cells = pack(launch, [1000, 2000], (7, 0))
     assert cells == [2016, -1, 1000, 7, 0]
-    assert Parameters(cells).address
+    assert LaunchParameters(cells).address

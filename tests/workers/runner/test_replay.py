@@ -8,7 +8,7 @@ from tests.workers.runner.plans import COUNT, arena, bundle_of, kernel, machine_
 from workers.driver import DriverError
 from workers.protocol import Bundle, Fill, Kernel, View
 from workers.runner.errors import CannotRun
-from workers.runner.replay import Kernels, LoadedPlan
+from workers.runner.replay import LoadedKernels, ReplayedPlan
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def paper() -> Iterator[Paper]:
         yield found
 
 
-def load(bundle: Bundle, memory=None, **how: object) -> LoadedPlan:
-    return LoadedPlan(Kernels(bundle, machine_code(bundle, **how)), bundle.plans[0], memory or arena())
+def load(bundle: Bundle, memory=None, **how: object) -> ReplayedPlan:
+    return ReplayedPlan(LoadedKernels(bundle, machine_code(bundle, **how)), bundle.plans[0], memory or arena())
 
 
 def test_a_launch_passes_its_slots_addresses(paper: Paper) -> None:
@@ -63,9 +63,9 @@ def test_a_bound_plan_runs_many_times(paper: Paper) -> None:
 
 def test_a_kernel_is_loaded_once(paper: Paper) -> None:
     bundle = bundle_of(kernel(), steps="launch launch")
-    kernels = Kernels(bundle, machine_code(bundle))
+    kernels = LoadedKernels(bundle, machine_code(bundle))
     for _ in range(2):
-        LoadedPlan(kernels, bundle.plans[0], arena())
+        ReplayedPlan(kernels, bundle.plans[0], arena())
     assert len(paper._functions) == 1
     kernels.close()
     kernels.close()
@@ -118,7 +118,7 @@ def test_a_fill_begins_where_an_element_can(paper: Paper) -> None:
     view = View(buffer=1, offset_bytes=2, shape=(3,), strides=(1,), dtype="float32")
     plan = bundle.plans[0].model_copy(update={"steps": (Fill(target=view, value=0.0),)})
     with pytest.raises(CannotRun, match="byte 2, where no float32 can"):
-        LoadedPlan(Kernels(bundle, {}), plan, arena())
+        ReplayedPlan(LoadedKernels(bundle, {}), plan, arena())
 
 
 def test_a_slot_is_checked_before_anything_runs(paper: Paper) -> None:

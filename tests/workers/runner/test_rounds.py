@@ -4,22 +4,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.workers.checker.paper import keyed_sum
+from tests.workers.oracle.paper import keyed_sum
 from tests.workers.paper_driver import Paper
 from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
+from workers.commands import PairSide, RunSlot, TimedSample, TimingRound
+from workers.device_kernels import seal_key, stream_seed, timed_content, zone_seed
 from workers.errors import BadMessage
-from workers.orders import Round, Sample, Side, Slot
-from workers.placement import written
+from workers.memory_layout import written
 from workers.protocol import Bundle
 from workers.runner.arena import Arena
-from workers.runner.filling import Filler
-from workers.runner.replay import Kernels, LoadedPlan
-from workers.runner.roster import Entrant
-from workers.runner.rounds import Rounds, check_round
-from workers.support import seal_key, stream_seed, timed_content, zone_seed
+from workers.runner.filling import SlotFiller
+from workers.runner.loaded_plans import LoadedPlan
+from workers.runner.replay import LoadedKernels, ReplayedPlan
+from workers.runner.rounds import TimedRounds, check_round
 
 SEED = "cd" * 16
-US = {Side.CANDIDATE: 20.0, Side.PACER: 30.0}
+US = {PairSide.CANDIDATE: 20.0, PairSide.PACER: 30.0}
 REFILL = ["fill_float32", "poison", "flush", "delay"]
 
 
@@ -30,25 +30,25 @@ class Stage:
         self.paper = paper
         self.memory: Arena = arena()
         self.bundle: Bundle = bundle_of(kernel())
-        self.entrants = {side: self._entrant(US[side]) for side in Side}
-        self.rounds = Rounds(support, Filler(support, self.memory, 5), 5)
+        self.entrants = {side: self._entrant(US[side]) for side in PairSide}
+        self.rounds = TimedRounds(support, SlotFiller(support, self.memory, 5), 5)
         self.seen: list[tuple[int, int, int]] = []
         paper.deeds["work"] = self._look
 
-    def run(self, order: Round):
+    def run(self, order: TimingRound):
         self.rounds.prepare(order, self.entrants)
         return self.rounds.time()
 
-    def time(self, *samples: Sample):
+    def time(self, *samples: TimedSample):
         timed = self.run(round_of(*samples))
         self.paper.log.clear()
         self.seen.clear()
         return timed
 
-    def _entrant(self, us: float) -> Entrant:
+    def _entrant(self, us: float) -> LoadedPlan:
         plan = self.bundle.plans[0]
-        loaded = LoadedPlan(Kernels(self.bundle, machine_code(self.bundle, us=us)), plan, self.memory)
-        return Entrant(OPERATOR, loaded, timed_content(OPERATOR, plan.shape))
+        loaded = ReplayedPlan(LoadedKernels(self.bundle, machine_code(self.bundle, us=us)), plan, self.memory)
+        return LoadedPlan(OPERATOR, loaded, timed_content(OPERATOR, plan.shape))
 
     def _look(self, launched) -> None:
         """Note what input and output hold when the kernel starts, and write a result and into the input."""
@@ -65,21 +65,21 @@ def stage() -> Iterator[Stage]:
         yield Stage(paper, support)
 
 
-def slots() -> dict[Side, tuple[Slot, ...]]:
+def slots() -> dict[PairSide, tuple[RunSlot, ...]]:
     bundle = bundle_of(kernel())
     first = slots_of(bundle, 4)
-    return {Side.CANDIDATE: tuple(first), Side.PACER: tuple(slots_of(bundle, 4, start=first[-1].end, seed=2))}
+    return {PairSide.CANDIDATE: tuple(first), PairSide.PACER: tuple(slots_of(bundle, 4, start=first[-1].end, seed=2))}
 
 
-def round_of(*samples: Sample) -> Round:
-    return Round(plans=dict.fromkeys(Side, 0), slots=slots(), samples=samples, seed=SEED)
+def round_of(*samples: TimedSample) -> TimingRound:
+    return TimingRound(plans=dict.fromkeys(PairSide, 0), slots=slots(), samples=samples, seed=SEED)
 
 
-def sample(side: Side, *places: int, streams: tuple[int, ...] | None = None) -> Sample:
-    return Sample(side=side, slots=places, streams=places if streams is None else streams)
+def sample(side: PairSide, *places: int, streams: tuple[int, ...] | None = None) -> TimedSample:
+    return TimedSample(side=side, slots=places, streams=places if streams is None else streams)
 
 
-MINE, ITS = Side.CANDIDATE, Side.PACER
+MINE, ITS = PairSide.CANDIDATE, PairSide.PACER
 
 
 def test_only_calls_are_timed(stage: Stage) -> None:
@@ -136,7 +136,7 @@ def test_red_zones_of_timed_slots_have_their_pattern_afterwards(stage: Stage) ->
 
 
 def test_decoys_are_filled_as_slots_are_and_nothing_is_run_on_them(stage: Stage) -> None:
-    order = round_of(Sample(side=MINE, slots=(2, 0), decoys=(3,), streams=(4, 5, 6)), sample(ITS, 1))
+    order = round_of(TimedSample(side=MINE, slots=(2, 0), decoys=(3,), streams=(4, 5, 6)), sample(ITS, 1))
     assert stage.run(order).samples_us == pytest.approx((20.0, 30.0))
     decoy = order.slots[MINE][3]
     assert [case.slot for case in order.decoys(MINE)] == [decoy] and order.decoys(ITS) == ()
@@ -149,7 +149,7 @@ def test_decoys_are_filled_as_slots_are_and_nothing_is_run_on_them(stage: Stage)
 
 
 def test_what_a_stranger_may_write_is_sealed_when_its_sample_is_over(stage: Stage) -> None:
-    samples = (sample(MINE, 0, 1), sample(ITS, 0), Sample(side=MINE, slots=(3,), decoys=(2,), streams=(4, 5)))
+    samples = (sample(MINE, 0, 1), sample(ITS, 0), TimedSample(side=MINE, slots=(3,), decoys=(2,), streams=(4, 5)))
     for strangers in ((MINE,), (MINE, ITS), ()):
         order = round_of(*samples).model_copy(update={"strangers": strangers})
         seals = stage.run(order).seals
@@ -163,11 +163,11 @@ def test_what_a_stranger_may_write_is_sealed_when_its_sample_is_over(stage: Stag
 
 
 def test_slots_are_filled_in_no_order(stage: Stage) -> None:
-    order = round_of(Sample(side=MINE, slots=(0, 1, 2), decoys=(3,), streams=(0, 1, 2, 3)))
+    order = round_of(TimedSample(side=MINE, slots=(0, 1, 2), decoys=(3,), streams=(0, 1, 2, 3)))
     mine = [slot.buffers[0] + stage.memory.pointer for slot in order.slots[MINE]]
     last = set()
     for _ in range(60):
-        refill = Filler(stage.rounds._support, stage.memory, 5).prepare(
+        refill = SlotFiller(stage.rounds._support, stage.memory, 5).prepare(
             stage.entrants[MINE], order.slots[MINE], SEED, (0, 1, 2, 3)
         )
         last.add(mine.index(refill.jobs[-1].pointer))
@@ -199,9 +199,9 @@ def test_clocks_are_read_before_every_sample_and_events_and_timer_count_from_the
 @pytest.mark.parametrize(
     ("samples", "why"),
     [
-        ((Sample(side=MINE, slots=(0,), decoys=(1,), streams=(1,)),), "lacks"),
-        ((Sample(side=MINE, slots=(0,), decoys=(4,), streams=(1, 2)),), "not there"),
-        ((Sample(side=MINE, slots=(0,), decoys=(0,), streams=(1, 2)),), "used twice"),
+        ((TimedSample(side=MINE, slots=(0,), decoys=(1,), streams=(1,)),), "lacks"),
+        ((TimedSample(side=MINE, slots=(0,), decoys=(4,), streams=(1, 2)),), "not there"),
+        ((TimedSample(side=MINE, slots=(0,), decoys=(0,), streams=(1, 2)),), "used twice"),
         ((sample(MINE, 4),), "not there"),
         ((sample(MINE, -1),), "not there"),
         ((sample(MINE, 0, 1, streams=(1,)),), "lacks"),
@@ -210,13 +210,13 @@ def test_clocks_are_read_before_every_sample_and_events_and_timer_count_from_the
         ((sample(MINE, 1), sample(ITS, 1), sample(MINE, 0, 1)), "used twice"),
     ],
 )
-def test_a_round_that_contradicts_itself_is_refused(samples: tuple[Sample, ...], why: str) -> None:
+def test_a_round_that_contradicts_itself_is_refused(samples: tuple[TimedSample, ...], why: str) -> None:
     with pytest.raises(BadMessage, match=why):
         check_round(round_of(*samples))
 
 
 def test_a_side_without_a_plan_is_not_timed() -> None:
-    order = Round(plans={MINE: 0}, slots=slots(), samples=(sample(ITS, 0),), seed=SEED)
+    order = TimingRound(plans={MINE: 0}, slots=slots(), samples=(sample(ITS, 0),), seed=SEED)
     with pytest.raises(BadMessage, match="lacks a plan"):
         check_round(order)
 

@@ -16,62 +16,64 @@ from tests.workers.runner.plans import (
     supported,
 )
 from workers import driver
-from workers.children import Channel, Child
+from workers.child_process import ChildChannel, ForkedChild
+from workers.commands import (
+    AttachArena,
+    ChildBroken,
+    ChildReady,
+    ClaimArena,
+    CommandDone,
+    CommandRefused,
+    ExecuteRuns,
+    InputContent,
+    LoadBundle,
+    PairSide,
+    PoisonRanges,
+    PrepareRound,
+    Reply,
+    Reset,
+    RunCase,
+    TimedRound,
+    TimedSample,
+    TimeRound,
+    TimingRound,
+)
 from workers.driver import DriverError
 from workers.errors import BadMessage
-from workers.orders import (
-    Attend,
-    Broken,
-    Case,
-    Claim,
-    Content,
-    Done,
-    Execute,
-    Load,
-    Opened,
-    PrepareRound,
-    Refused,
-    Reply,
-    Round,
-    Sample,
-    Scrub,
-    Side,
-    Timed,
-    TimeRound,
-    Vacate,
-)
 from workers.runner import open_card, serve
 from workers.runner.arena import Arena
-from workers.runner.session import COMPANY, Opening, Session, fault_of
+from workers.runner.session import COMPANY, OpenedCard, RunnerSession, fault_of
 
-CONTENT = Content(draw="normal", seed="ab" * 16)
+CONTENT = InputContent(draw="normal", seed="ab" * 16)
 BUNDLE = bundle_of(kernel())
 WAITED = ["synchronise"] * 2
 """For the runs, and for what went on beside them."""
 
 
 @pytest.fixture
-def opened() -> Iterator[tuple[Paper, Arena, Session]]:
+def opened() -> Iterator[tuple[Paper, Arena, RunnerSession]]:
     with supported() as (paper, support):
         memory = arena()
-        yield paper, memory, Opening(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
+        yield paper, memory, OpenedCard(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
 
 
-def load(side: Side = Side.CANDIDATE, bundle=BUNDLE, local: int = 0) -> Load:
+def load(side: PairSide = PairSide.CANDIDATE, bundle=BUNDLE, local: int = 0) -> LoadBundle:
     code = {digest: b64encode(each).decode() for digest, each in machine_code(bundle, local=local).items()}
-    return Load(side=side, operator=OPERATOR, bundle=bundle, machine_code=code)
+    return LoadBundle(side=side, operator=OPERATOR, bundle=bundle, machine_code=code)
 
 
-def execute(slot=None, side: Side = Side.CANDIDATE) -> Execute:
-    case = Case(plan=0, slot=slot or slots_of(BUNDLE)[0], content=CONTENT)
-    return Execute(side=side, cases=(case,), zones=CONTENT.seed)
+def execute(slot=None, side: PairSide = PairSide.CANDIDATE) -> ExecuteRuns:
+    case = RunCase(plan=0, slot=slot or slots_of(BUNDLE)[0], content=CONTENT)
+    return ExecuteRuns(side=side, cases=(case,), zones=CONTENT.seed)
 
 
-def time_round(session: Session) -> Reply:
+def time_round(session: RunnerSession) -> Reply:
     places = slots_of(BUNDLE, 2, start=2**20)
-    samples = (Sample(side=Side.CANDIDATE, slots=(0, 1), streams=(0, 1)),)
-    order = Round(plans={Side.CANDIDATE: 0}, slots={Side.CANDIDATE: places}, samples=samples, seed="cd" * 16)
-    assert session.obey(PrepareRound(round=order)) == Done()
+    samples = (TimedSample(side=PairSide.CANDIDATE, slots=(0, 1), streams=(0, 1)),)
+    order = TimingRound(
+        plans={PairSide.CANDIDATE: 0}, slots={PairSide.CANDIDATE: places}, samples=samples, seed="cd" * 16
+    )
+    assert session.obey(PrepareRound(round=order)) == CommandDone()
     return session.obey(TimeRound())
 
 
@@ -90,9 +92,9 @@ def test_the_arena_is_overwritten_at_first(opened) -> None:
 
 def test_a_plan_runs_on_filled_memory(opened) -> None:
     paper, _, session = opened
-    assert session.obey(load()) == Done()
+    assert session.obey(load()) == CommandDone()
     paper.log.clear()
-    assert session.obey(execute()) == Done()
+    assert session.obey(execute()) == CommandDone()
     assert paper.log == ["poison", "fill_zones", "work", *WAITED]
 
 
@@ -100,8 +102,8 @@ def test_several_cases_are_filled_first_and_awaited_once(opened) -> None:
     paper, _, session = opened
     session.obey(load())
     paper.log.clear()
-    cases = tuple(Case(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 3))
-    assert session.obey(Execute(side=Side.CANDIDATE, cases=cases, zones=CONTENT.seed)) == Done()
+    cases = tuple(RunCase(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 3))
+    assert session.obey(ExecuteRuns(side=PairSide.CANDIDATE, cases=cases, zones=CONTENT.seed)) == CommandDone()
     assert paper.log == ["poison", "fill_zones", "work", "work", "work", *WAITED]
 
 
@@ -109,9 +111,9 @@ def test_a_run_has_company_when_all_before_it_is_done(opened) -> None:
     paper, _, session = opened
     session.obey(load())
     paper.log.clear()
-    first, second = (Case(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 2))
+    first, second = (RunCase(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 2))
     cases = (first, second.model_copy(update={"company": True}))
-    assert session.obey(Execute(side=Side.CANDIDATE, cases=cases, zones=CONTENT.seed)) == Done()
+    assert session.obey(ExecuteRuns(side=PairSide.CANDIDATE, cases=cases, zones=CONTENT.seed)) == CommandDone()
     company = ["synchronise", *["flush"] * COMPANY]
     assert paper.log == ["poison", "fill_zones", "work", *company, "work", *WAITED]
 
@@ -120,7 +122,7 @@ def test_a_round_is_timed(opened) -> None:
     _, _, session = opened
     session.obey(load())
     reply = time_round(session)
-    assert isinstance(reply, Timed)
+    assert isinstance(reply, TimedRound)
     assert reply.samples_us == pytest.approx((1.0,))
 
 
@@ -137,16 +139,16 @@ def test_what_does_not_fit_is_refused_and_nothing_is_lost(opened) -> None:
     session.obey(load())
     far = slots_of(BUNDLE, start=ARENA_BYTES, limit=2 * ARENA_BYTES)[0]
     reply = session.obey(execute(far))
-    assert isinstance(reply, Refused) and "an arena of" in reply.reason
-    assert session.obey(execute()) == Done()
-    assert session.obey(Scrub()) == Done()
+    assert isinstance(reply, CommandRefused) and "an arena of" in reply.reason
+    assert session.obey(execute()) == CommandDone()
+    assert session.obey(Reset()) == CommandDone()
 
 
 def test_what_the_card_lacks_is_refused(opened) -> None:
     _, _, session = opened
     session.obey(load(bundle=bundle_of(kernel(shared_bytes=300_000))))
     reply = session.obey(execute())
-    assert isinstance(reply, Refused) and "300000 bytes of shared memory" in reply.reason
+    assert isinstance(reply, CommandRefused) and "300000 bytes of shared memory" in reply.reason
 
 
 def test_scrubbing_overwrites_the_whole_arena_and_forgets(opened) -> None:
@@ -155,7 +157,7 @@ def test_scrubbing_overwrites_the_whole_arena_and_forgets(opened) -> None:
     session.obey(execute())
     time_round(session)
     memory.tensor(0, memory.bytes).fill_(7)
-    session.obey(Scrub())
+    session.obey(Reset())
     assert set(memory.tensor(0, memory.bytes).unique().tolist()) == {0xFF}
     assert (paper.unloaded, paper.destroyed) == (1, 1)
     with pytest.raises(BadMessage, match="no plan"):
@@ -166,11 +168,11 @@ def test_what_is_vacated_is_overwritten_and_no_more(opened) -> None:
     _, memory, session = opened
     session.obey(load())
     memory.tensor(0, memory.bytes).fill_(7)
-    assert session.obey(Vacate(stretches=((256, 512), (1024, memory.bytes)))) == Done()
+    assert session.obey(PoisonRanges(stretches=((256, 512), (1024, memory.bytes)))) == CommandDone()
     expected = torch.full((memory.bytes,), 0xFF, dtype=torch.uint8)
     expected[:256] = expected[512:1024] = 7
     assert torch.equal(memory.tensor(0, memory.bytes), expected)
-    assert session.obey(execute()) == Done()
+    assert session.obey(execute()) == CommandDone()
 
 
 def test_loading_forgets_graphs_of_what_was_loaded_before(opened) -> None:
@@ -179,13 +181,13 @@ def test_loading_forgets_graphs_of_what_was_loaded_before(opened) -> None:
     time_round(session)
     session.obey(load())
     assert (paper.unloaded, paper.destroyed) == (1, 1)
-    assert isinstance(time_round(session), Timed)
+    assert isinstance(time_round(session), TimedRound)
 
 
 def test_orders_for_the_checker_are_refused(opened) -> None:
     _, _, session = opened
     with pytest.raises(BadMessage, match="'attend' is no order for a runner"):
-        session.obey(Attend(handle="", arena_bytes=0))
+        session.obey(AttachArena(handle="", arena_bytes=0))
 
 
 def test_a_fault_is_the_drivers(opened) -> None:
@@ -209,21 +211,21 @@ def test_a_card_without_room_for_a_candidates_local_memory_refuses_it(opened) ->
     paper.failing["launch work"] = Result.CUDA_ERROR_OUT_OF_MEMORY
     paper.log.clear()
     reply = session.obey(execute())
-    assert isinstance(reply, Refused) and "local memory" in reply.reason
+    assert isinstance(reply, CommandRefused) and "local memory" in reply.reason
     assert paper.log[-1] == "synchronise"
     del paper.failing["launch work"]
-    assert session.obey(execute()) == Done()
+    assert session.obey(execute()) == CommandDone()
 
 
 @pytest.mark.parametrize(
     ("side", "local", "said"),
     [
-        (Side.PACER, 4096, Result.CUDA_ERROR_OUT_OF_MEMORY),
-        (Side.CANDIDATE, 0, Result.CUDA_ERROR_OUT_OF_MEMORY),
-        (Side.CANDIDATE, 4096, Result.CUDA_ERROR_INVALID_VALUE),
+        (PairSide.PACER, 4096, Result.CUDA_ERROR_OUT_OF_MEMORY),
+        (PairSide.CANDIDATE, 0, Result.CUDA_ERROR_OUT_OF_MEMORY),
+        (PairSide.CANDIDATE, 4096, Result.CUDA_ERROR_INVALID_VALUE),
     ],
 )
-def test_other_launches_that_fail_are_no_candidates_failure(opened, side: Side, local: int, said: Result) -> None:
+def test_other_launches_that_fail_are_no_candidates_failure(opened, side: PairSide, local: int, said: Result) -> None:
     paper, _, session = opened
     session.obey(load(side, local=local))
     paper.failing["launch work"] = said
@@ -232,26 +234,26 @@ def test_other_launches_that_fail_are_no_candidates_failure(opened, side: Side, 
 
 
 def test_a_runner_has_no_arena_until_it_is_told_how_large() -> None:
-    def be(channel: Channel) -> None:
+    def be(channel: ChildChannel) -> None:
         with supported() as (_, support):
-            serve(channel, lambda: Opening(driver.open_card(0), support, arena))
+            serve(channel, lambda: OpenedCard(driver.open_card(0), support, arena))
 
-    child = Child(be)
+    child = ForkedChild(be)
     greeting = child.hear(30)
-    assert isinstance(greeting, Opened) and (greeting.handle, greeting.arena_bytes) == ("", 0)
-    claimed = child.ask(Claim(arena_bytes=2**16), 30)
-    assert isinstance(claimed, Opened) and claimed.arena_bytes == 2**16 and claimed.card == greeting.card
-    assert isinstance(child.ask(Claim(arena_bytes=2**16), 30), Broken)
+    assert isinstance(greeting, ChildReady) and (greeting.handle, greeting.arena_bytes) == ("", 0)
+    claimed = child.ask(ClaimArena(arena_bytes=2**16), 30)
+    assert isinstance(claimed, ChildReady) and claimed.arena_bytes == 2**16 and claimed.card == greeting.card
+    assert isinstance(child.ask(ClaimArena(arena_bytes=2**16), 30), ChildBroken)
     child.close()
-    other = Child(be)
+    other = ForkedChild(be)
     other.hear(30)
-    assert "before there is an arena" in str(other.ask(Scrub(), 30))
+    assert "before there is an arena" in str(other.ask(Reset(), 30))
     other.close()
 
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="the torch of this machine may find a card")
 def test_a_runner_without_a_card_says_so_and_ends() -> None:
-    child = Child(lambda channel: serve(channel, lambda: open_card(0, {})))
+    child = ForkedChild(lambda channel: serve(channel, lambda: open_card(0, {})))
     reply = child.hear(30)
     child.close()
-    assert isinstance(reply, Broken) and reply.error.startswith("ToolMissing")
+    assert isinstance(reply, ChildBroken) and reply.error.startswith("ToolMissing")

@@ -1,19 +1,19 @@
 import pytest
 
 from tests.workers.runner.plans import ARENA_BYTES, bundle_of, kernel, slots_of
-from workers.orders import Slot
+from workers.commands import RunSlot
 from workers.protocol import Bundle
 from workers.runner.errors import CannotRun
-from workers.runner.slots import Layout
+from workers.runner.slots import SlotLayout
 
 SCRATCH = kernel(global_scratch_bytes=64, num_ctas=2)
 
 
-def layout_of(bundle: Bundle) -> Layout:
-    return Layout(bundle, bundle.plans[0])
+def layout_of(bundle: Bundle) -> SlotLayout:
+    return SlotLayout(bundle, bundle.plans[0])
 
 
-def changed(slot: Slot, **fields: object) -> Slot:
+def changed(slot: RunSlot, **fields: object) -> RunSlot:
     return slot.model_copy(update=fields)
 
 
@@ -31,7 +31,7 @@ def test_a_slot_beyond_the_arena_is_refused() -> None:
         layout_of(bundle).check(slot, slot.end - 1)
 
 
-def misplaced(slot: Slot) -> dict[str, Slot]:
+def misplaced(slot: RunSlot) -> dict[str, RunSlot]:
     first, second, third = slot.buffers
     low = min(slot.buffers)
     return {

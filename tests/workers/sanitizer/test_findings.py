@@ -1,11 +1,11 @@
 """Output as compute-sanitizer 2025 prints it, cut down."""
 
 from workers.sanitizer.findings import errors, findings
-from workers.sanitizer.messages import Place
+from workers.sanitizer.messages import BufferAllocation
 
 PLACES = [
-    Place(shape="N=4", name="input 'x'", address=0x1000, bytes=8, functions=("scale",)),
-    Place(shape="N=4", name="output 'y'", address=0x2000, bytes=8, functions=("scale", "round")),
+    BufferAllocation(shape="N=4", name="input 'x'", address=0x1000, bytes=8, functions=("scale",)),
+    BufferAllocation(shape="N=4", name="output 'y'", address=0x2000, bytes=8, functions=("scale", "round")),
 ]
 MEMCHECK = """========= COMPUTE-SANITIZER
 a line of the program's own

@@ -6,7 +6,7 @@ import torch
 from tests.workers.paper_driver import on_paper
 from tests.workers.runner.plans import COUNT, bundle_of, kernel, whole
 from workers import driver
-from workers.placement import Piece
+from workers.memory_layout import MemoryPiece
 from workers.sanitizer.memory import Allocations, in_order, write
 
 
@@ -24,7 +24,7 @@ def test_every_buffer_is_an_allocation_of_exactly_its_size() -> None:
 def test_a_larger_alignment_than_the_drivers_is_kept() -> None:
     with on_paper():
         memory = Allocations(0)
-        addresses = [memory.take(Piece(3, 4096)) for _ in range(4)]
+        addresses = [memory.take(MemoryPiece(3, 4096)) for _ in range(4)]
     assert all(address % 4096 == 0 for address in addresses)
     assert set(memory.sizes.values()) == {3}
 
@@ -37,6 +37,6 @@ def test_a_view_needs_a_buffer() -> None:
 def test_values_come_to_the_card() -> None:
     values = torch.arange(COUNT, dtype=torch.float32)
     with on_paper():
-        address = Allocations(0).take(Piece(4 * COUNT))
+        address = Allocations(0).take(MemoryPiece(4 * COUNT))
         write(5, address, values)
         assert driver.read(address, 4 * COUNT) == values.numpy().tobytes()

@@ -8,11 +8,11 @@ from tests.workers.runner.plans import OPERATOR, bundle_of, kernel
 from tests.workers.sanitizer.test_findings import CLEAN, MEMCHECK, UNATTACHED
 from workers.protocol import CheckResult
 from workers.sanitizer import find_sanitizer, tool
-from workers.sanitizer.messages import Place, Rehearsal
+from workers.sanitizer.messages import BufferAllocation, ReplayRequest
 from workers.sanitizer.tool import Sanitizer, judge
 
-REHEARSAL = Rehearsal(card=0, operator=OPERATOR, bundle=bundle_of(kernel()), machine_code={}, plans=(0,), seed="00")
-PLACE = Place(shape="N=4", name="input 'x'", address=0x1000, bytes=8)
+REHEARSAL = ReplayRequest(card=0, operator=OPERATOR, bundle=bundle_of(kernel()), machine_code={}, plans=(0,), seed="00")
+PLACE = BufferAllocation(shape="N=4", name="input 'x'", address=0x1000, bytes=8)
 PROGRAM = (sys.executable, "-c", "import sys; open(sys.argv[2], 'w').write(open(sys.argv[1]).read()[:0])")
 VERSION = "NVIDIA (R) Compute Sanitizer\nCopyright\nVersion 2025.3.1.0 (build 1)\n"
 

@@ -3,12 +3,12 @@
 import textwrap
 from functools import partial
 
-from workers import jail, tracer
+from workers import sandbox, tracer
 from workers.protocol import Operator, Shape, ShapeRole, TraceJob
-from workers.tracer.reply import Reply
-from workers.tracing.warmth import warm
+from workers.trace_job.warmup import warm
+from workers.tracer.reply import TraceReply
 
-LIMITS = jail.Limits(wall_s=60.0, cpu_s=60.0)
+LIMITS = sandbox.SandboxLimits(wall_s=60.0, cpu_s=60.0)
 
 HEADER = """\
 import torch
@@ -71,11 +71,11 @@ def job(source: str | None, of: Operator | None = None, **changes) -> TraceJob:
     return TraceJob(**{**fields, **changes})
 
 
-def traced(source: str, of: Operator | None = None, allowed_imports=None, **changes) -> Reply:
+def traced(source: str, of: Operator | None = None, allowed_imports=None, **changes) -> TraceReply:
     """What the tracer answers; it takes its process over, so it runs in a jail."""
     function = partial(tracer.trace, allowed_imports=allowed_imports) if allowed_imports else tracer.trace
     result = in_jail(function, job(source, of, **changes).model_dump_json().encode())
-    return Reply.model_validate_json(result)
+    return TraceReply.model_validate_json(result)
 
 
 def in_jail(function, request: bytes = b"") -> bytes:
@@ -85,6 +85,6 @@ def in_jail(function, request: bytes = b"") -> bytes:
         AssertionError: If it ends otherwise.
     """
     warm()
-    result = jail.run(function, request, LIMITS)
-    assert result.ending is jail.Ending.RETURNED, result.detail
+    result = sandbox.run(function, request, LIMITS)
+    assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail
     return result.reply

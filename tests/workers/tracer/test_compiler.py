@@ -6,7 +6,7 @@ from tests.workers.tracer.jobs import HEADER, candidate, traced
 from workers.protocol import Outcome, Stage
 from workers.targets import TARGETS
 from workers.tracer.compiler import Compiler
-from workers.tracer.pretence import gpu_target
+from workers.tracer.fake_device import gpu_target
 from workers.tracer.source import load, parse
 
 TARGET_NAMES = ("sm_80", "sm_90", "sm_100", "gfx942")

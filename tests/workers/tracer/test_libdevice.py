@@ -5,8 +5,8 @@ from triton.compiler.compiler import make_backend
 from tests.workers.tracer.jobs import candidate, in_jail, job
 from workers import tracer
 from workers.targets import TARGETS
+from workers.tracer.fake_device import gpu_target
 from workers.tracer.libdevice import USUAL, excerpt, link
-from workers.tracer.pretence import gpu_target
 
 NOWHERE = ["/nonexistent/libdevice.bc"]
 CALLER = """

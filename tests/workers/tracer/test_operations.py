@@ -2,35 +2,35 @@ import pytest
 import torch
 
 from workers.protocol import Outcome
-from workers.tracer.operations import FILL_VALUES, Kind, is_on_target, kind_of, name_of, refusal
+from workers.tracer.operations import FILL_VALUES, OperationKind, is_on_target, kind_of, name_of, refusal
 
 aten = torch.ops.aten
 KINDS = [
-    (aten.empty.memory_format, Kind.ALLOCATION),
-    (aten.empty_like.default, Kind.ALLOCATION),
-    (aten.zeros.default, Kind.FILLED_ALLOCATION),
-    (aten.new_full.default, Kind.FILLED_ALLOCATION),
-    (aten.scalar_tensor.default, Kind.WRAPPED_NUMBER),
-    (aten.fill_.Scalar, Kind.FILL),
-    (aten.zero_.default, Kind.FILL),
-    (aten.copy_.default, Kind.COPY),
-    (aten.clone.default, Kind.CONVERSION),
-    (aten._to_copy.default, Kind.CONVERSION),
-    (aten.view.default, Kind.VIEW),
-    (aten.slice.Tensor, Kind.VIEW),
-    (aten.split.Tensor, Kind.VIEW),
-    (aten.expand.default, Kind.VIEW),
-    (aten.as_strided.default, Kind.VIEW),
-    (aten._unsafe_view.default, Kind.VIEW),
-    (aten.detach.default, Kind.VIEW),
-    (aten._local_scalar_dense.default, Kind.READ),
-    (aten.equal.default, Kind.READ),
-    (aten.rand.default, Kind.RANDOM),
-    (aten.add.Tensor, Kind.COMPUTATION),
-    (aten.add_.Tensor, Kind.COMPUTATION),
-    (aten.resize_.default, Kind.COMPUTATION),
-    (aten.mm.default, Kind.COMPUTATION),
-    (aten.arange.default, Kind.COMPUTATION),
+    (aten.empty.memory_format, OperationKind.ALLOCATION),
+    (aten.empty_like.default, OperationKind.ALLOCATION),
+    (aten.zeros.default, OperationKind.FILLED_ALLOCATION),
+    (aten.new_full.default, OperationKind.FILLED_ALLOCATION),
+    (aten.scalar_tensor.default, OperationKind.WRAPPED_NUMBER),
+    (aten.fill_.Scalar, OperationKind.FILL),
+    (aten.zero_.default, OperationKind.FILL),
+    (aten.copy_.default, OperationKind.COPY),
+    (aten.clone.default, OperationKind.CONVERSION),
+    (aten._to_copy.default, OperationKind.CONVERSION),
+    (aten.view.default, OperationKind.VIEW),
+    (aten.slice.Tensor, OperationKind.VIEW),
+    (aten.split.Tensor, OperationKind.VIEW),
+    (aten.expand.default, OperationKind.VIEW),
+    (aten.as_strided.default, OperationKind.VIEW),
+    (aten._unsafe_view.default, OperationKind.VIEW),
+    (aten.detach.default, OperationKind.VIEW),
+    (aten._local_scalar_dense.default, OperationKind.READ),
+    (aten.equal.default, OperationKind.READ),
+    (aten.rand.default, OperationKind.RANDOM),
+    (aten.add.Tensor, OperationKind.COMPUTATION),
+    (aten.add_.Tensor, OperationKind.COMPUTATION),
+    (aten.resize_.default, OperationKind.COMPUTATION),
+    (aten.mm.default, OperationKind.COMPUTATION),
+    (aten.arange.default, OperationKind.COMPUTATION),
 ]
 
 

@@ -6,14 +6,14 @@ import torch
 
 from tests.workers.tracer.jobs import shape
 from workers.protocol import DTYPE_BYTES, Allocate, Copy, Fill, Outcome, Policy, View
-from workers.tracer.recorder import Recorder
-from workers.tracer.refusal import Refused
+from workers.tracer.recorder import PlanRecorder
+from workers.tracer.refusal import TraceRefused
 
 
 def record(work, policy="allocate", dtype=torch.float32):
     """The recorder after a piece of host code ran on one input of 8 x 16 elements, and what the code returned."""
     x = torch.empty(8, 16, dtype=dtype, device="meta")
-    recorder = Recorder(Policy(host=policy), [x])
+    recorder = PlanRecorder(Policy(host=policy), [x])
     with torch.no_grad(), recorder:
         returned = work(x)
     return recorder, returned
@@ -26,7 +26,7 @@ def plan_of(work, **options):
 
 
 def outcome_of(work, **options):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         record(work, **options)
     return refused.value.outcome
 
@@ -235,7 +235,7 @@ def test_everything_else_is_refused(work, outcome):
 
 def test_memory_of_another_call_is_refused():
     recorder, _ = record(lambda x: x)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         recorder.view(torch.empty(3, device="meta"))
     assert refused.value.outcome is Outcome.PLAN_REJECTED
     assert "in every call" in refused.value.reason

@@ -3,7 +3,7 @@ import linecache
 import pytest
 
 from workers.protocol import REASON_CHARS, Outcome, Stage
-from workers.tracer.refusal import SOURCE_NAME, Refused, crash, raising_line, running_line, tidy
+from workers.tracer.refusal import SOURCE_NAME, TraceRefused, crash, raising_line, running_line, tidy
 
 
 def run_as_candidate(source, **names):
@@ -21,7 +21,7 @@ def test_the_running_line_is_the_candidate_s_innermost():
 
 def test_a_refusal_takes_the_running_line_unless_it_is_given_one():
     def refuse(line=None):
-        return Refused(Outcome.FORBIDDEN_OP, "no", line=line)
+        return TraceRefused(Outcome.FORBIDDEN_OP, "no", line=line)
 
     found = run_as_candidate("\n\nfound = refuse(), refuse(9)\n", refuse=refuse)["found"]
     assert [item.line for item in found] == [3, 9]
@@ -29,9 +29,9 @@ def test_a_refusal_takes_the_running_line_unless_it_is_given_one():
 
 def test_a_refusal_passes_the_candidate_s_own_handlers():
     def refuse():
-        raise Refused(Outcome.FORBIDDEN_OP, "no")
+        raise TraceRefused(Outcome.FORBIDDEN_OP, "no")
 
-    with pytest.raises(Refused):
+    with pytest.raises(TraceRefused):
         run_as_candidate("try:\n    refuse()\nexcept Exception:\n    pass\n", refuse=refuse)
 
 

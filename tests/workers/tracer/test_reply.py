@@ -2,14 +2,14 @@ import pytest
 from pydantic import ValidationError
 
 from workers.protocol import Outcome
-from workers.tracer.reply import MAX_VARIANTS, Reply, TracedPlans
+from workers.tracer.reply import MAX_VARIANTS, TracedPlans, TraceReply
 
 
 def test_a_reply_survives_the_wire():
-    reply = Reply(
+    reply = TraceReply(
         outcome=Outcome.COMPILE_ERROR, reason="no", line=3, variants=(TracedPlans(),), stages_s={"trace": 1.0}
     )
-    assert Reply.model_validate_json(reply.model_dump_json()) == reply
+    assert TraceReply.model_validate_json(reply.model_dump_json()) == reply
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_a_reply_survives_the_wire():
 )
 def test_bounds_hold(hostile):
     with pytest.raises(ValidationError):
-        Reply.model_validate(hostile)
+        TraceReply.model_validate(hostile)

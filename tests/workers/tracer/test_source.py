@@ -4,7 +4,7 @@ import pytest
 import triton
 
 from workers.protocol import Outcome, Stage
-from workers.tracer.refusal import Refused
+from workers.tracer.refusal import TraceRefused
 from workers.tracer.source import load, parse
 
 ALLOWED = [
@@ -45,7 +45,7 @@ def test_allowed_imports_run(line):
 
 @pytest.mark.parametrize(("line", "module"), FORBIDDEN.items())
 def test_other_imports_are_refused_wherever_they_stand(line, module):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         parse(f"def f():\n    if True:\n        {line}\n")
     assert (refused.value.outcome, refused.value.stage, refused.value.line) == (
         Outcome.FORBIDDEN_IMPORT,
@@ -56,7 +56,7 @@ def test_other_imports_are_refused_wherever_they_stand(line, module):
 
 
 def test_who_imports_descriptors_is_told_to_make_them_in_the_kernel():
-    with pytest.raises(Refused, match=r"inside the kernel, with tl\.make_tensor_descriptor"):
+    with pytest.raises(TraceRefused, match=r"inside the kernel, with tl\.make_tensor_descriptor"):
         parse("from triton.tools.tensor_descriptor import TensorDescriptor\n")
 
 
@@ -67,7 +67,7 @@ def test_the_list_can_be_widened_by_whoever_calls():
 
 @pytest.mark.parametrize("attempt", ["__import__('os')", "exec('import os')", "eval('__import__(\"os\")')"])
 def test_imports_that_the_syntax_hides_are_refused_when_they_run(attempt):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         load(f"x = 1\n{attempt}\n", parse(f"x = 1\n{attempt}\n"))
     assert (refused.value.outcome, refused.value.line) == (Outcome.FORBIDDEN_IMPORT, 2)
 
@@ -77,7 +77,7 @@ def test_imports_that_the_syntax_hides_are_refused_when_they_run(attempt):
     [("def f(:\n", 1), ("x = 1\n  y = 2\n", 2), ("```python\n", 1), ("x = '\n", 1), ("return 1\n", 1), ("\0", 1)],
 )
 def test_what_is_not_python_is_told_with_its_line(source, line):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         parse(source)
     assert (refused.value.outcome, refused.value.line) == (Outcome.SYNTAX_ERROR, line)
     assert refused.value.reason

@@ -3,8 +3,8 @@ import torch
 
 from tests.workers.tracer.jobs import shape
 from workers.protocol import Outcome, Policy
-from workers.tracer.recorder import Recorder
-from workers.tracer.refusal import Refused
+from workers.tracer.recorder import PlanRecorder
+from workers.tracer.refusal import TraceRefused
 from workers.tracer.tensors import TargetTensors
 
 CUDA = torch.device("cuda", 0)
@@ -13,7 +13,7 @@ CUDA = torch.device("cuda", 0)
 def see(work, policy="allocate"):
     """What host code sees of one input of 8 x 16 elements on the target, and the steps it makes."""
     x = torch.empty(8, 16, device="meta")
-    recorder = Recorder(Policy(host=policy), [x])
+    recorder = PlanRecorder(Policy(host=policy), [x])
     with torch.no_grad(), recorder, TargetTensors(recorder.address_of):
         seen = work(x)
     return seen, [step.op for step in recorder.plan(shape(M=8), []).steps]
@@ -139,7 +139,7 @@ UPLOADS = {
 
 @pytest.mark.parametrize("work", READS.values(), ids=READS)
 def test_values_cannot_be_read(work):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         see(work, policy="copy")
     assert refused.value.outcome is Outcome.HOST_READ
     assert "kernel" in refused.value.reason
@@ -147,6 +147,6 @@ def test_values_cannot_be_read(work):
 
 @pytest.mark.parametrize("work", UPLOADS.values(), ids=UPLOADS)
 def test_data_of_the_host_stays_there(work):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TraceRefused) as refused:
         see(work, policy="copy")
     assert refused.value.outcome is Outcome.FORBIDDEN_OP

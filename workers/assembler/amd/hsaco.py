@@ -6,12 +6,12 @@ from triton._C.libtriton import amd, llvm
 
 from workers.assembler.amd.text import lint_amdgcn
 from workers.assembler.machine import MachineCode
-from workers.assembler.refusal import Refused
-from workers.jail import Ending, Limits, run
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel, Outcome
+from workers.sandbox import SandboxEnding, SandboxLimits, run
 from workers.targets import Target
 
-LIMITS = Limits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=1)
+LIMITS = SandboxLimits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=1)
 """LLVM assembles Triton's kernels in under 0.1 s."""
 
 _FEATURES = {"gfx11": "-real-true16"}
@@ -28,16 +28,16 @@ def assemble_amdgcn(kernel: Kernel, target: Target) -> MachineCode:
     linted = lint_amdgcn(kernel)
     wanted = f'.amdgcn_target "amdgcn-amd-amdhsa--{target.name}"'
     if not linted.text.startswith(wanted):
-        raise Refused(f"the assembly is not for {target.name}")
+        raise AssemblyRefused(f"the assembly is not for {target.name}")
     features = next((value for family, value in _FEATURES.items() if target.name.startswith(family)), "")
 
     def link(request: bytes) -> bytes:
         return _link(request.decode(), target.name, features)
 
     result = run(link, linted.text.encode(), LIMITS)
-    if result.ending is not Ending.RETURNED:
+    if result.ending is not SandboxEnding.RETURNED:
         detail = (result.detail.strip().splitlines() or ["no reason given"])[-1]
-        raise Refused(f"the assembler refused the kernel: {detail[:400]}", outcome=Outcome.COMPILE_ERROR)
+        raise AssemblyRefused(f"the assembler refused the kernel: {detail[:400]}", outcome=Outcome.COMPILE_ERROR)
     return MachineCode(
         code=result.reply,
         parameters=linted.parameters,

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from workers.assembler.loops import Flow
-from workers.assembler.machine import ACCESSES, CLASSES, ENTRY, Mix, Parameter, Turn
-from workers.assembler.refusal import Refused
+from workers.assembler.loops import LoopFlow
+from workers.assembler.machine import ACCESSES, CLASSES, ENTRY, EntryParameter, InstructionMix, LoopIteration
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel
 
 WAVE_THREADS = 64
@@ -60,10 +60,10 @@ class _Reading:
     goals: dict[int, str] = field(default_factory=dict)
 
     @property
-    def flow(self) -> Flow:
+    def flow(self) -> LoopFlow:
         """How the instructions follow one another."""
         jumps = {place: self.labels[goal] for place, goal in self.goals.items() if goal in self.labels}
-        return Flow(jumps, {place for place, name in enumerate(self.instructions) if name in _ENDS})
+        return LoopFlow(jumps, {place for place, name in enumerate(self.instructions) if name in _ENDS})
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class AmdText:
     """
 
     text: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[EntryParameter, ...]
     registers: int
     scratch_bytes: int
     shared_bytes: int
-    mix: Mix
+    mix: InstructionMix
 
 
 def lint_amdgcn(kernel: Kernel) -> AmdText:
@@ -94,16 +94,16 @@ def lint_amdgcn(kernel: Kernel) -> AmdText:
         Refused: With the rule that is broken.
     """
     if "hidden_hostcall_buffer" in kernel.assembly:
-        raise Refused("the kernel prints or asserts; remove tl.device_print and tl.device_assert")
+        raise AssemblyRefused("the kernel prints or asserts; remove tl.device_print and tl.device_assert")
     code, metadata = _split(kernel.assembly)
     reading = _Reading()
     for line in _statements(code):
         _read(line, reading)
     numbers = reading.numbers
     if reading.lines.count(".amdhsa_kernel kernel") != 1 or f"{ENTRY}:" not in reading.lines:
-        raise Refused("the assembly must have exactly one entry, called 'kernel'")
+        raise AssemblyRefused("the assembly must have exactly one entry, called 'kernel'")
     if any(numbers.get(f"user_sgpr_{name}", 0) for name in _HIDDEN):
-        raise Refused("the kernel asks for its queue or dispatch packet, which tell one launch from another")
+        raise AssemblyRefused("the kernel asks for its queue or dispatch packet, which tell one launch from another")
     _check_threads(metadata, kernel)
     return AmdText(
         text="\n".join([*reading.lines, *metadata, ""]),
@@ -118,15 +118,15 @@ def lint_amdgcn(kernel: Kernel) -> AmdText:
 def _split(text: str) -> tuple[str, list[str]]:
     """Separate the code from the metadata block, and drop what follows the block (debug lines)."""
     if not re.fullmatch(r"[\t\n\x20-\x7e]*", text) or "/*" in text or "\\" in text:
-        raise Refused("the assembly holds characters that LLVM does not write")
+        raise AssemblyRefused("the assembly holds characters that LLVM does not write")
     code, opened, rest = text.partition("\t.amdgpu_metadata\n")
     metadata, closed, _ = rest.partition("\t.end_amdgpu_metadata\n")
     if not opened or not closed:
-        raise Refused("the assembly has no metadata of its kernel")
+        raise AssemblyRefused("the assembly has no metadata of its kernel")
     lines = [line for line in metadata.split("\n") if line.strip()]
     for line in lines:
         if not _METADATA.fullmatch(line) or _HIDDEN_ARGUMENT.search(line):
-            raise Refused(f"the kernel's metadata holds {line.strip()[:60]!r}")
+            raise AssemblyRefused(f"the kernel's metadata holds {line.strip()[:60]!r}")
     return code, ["\t.amdgpu_metadata", *lines, "\t.end_amdgpu_metadata"]
 
 
@@ -138,7 +138,7 @@ def _statements(code: str) -> Iterator[str]:
         if _SECTION.fullmatch(line):
             keep = ".debug_" not in line
         elif line.startswith((".section", ".data", ".bss", ".pushsection", ".popsection", ".previous")):
-            raise Refused(f"the assembly has the section {line[:60]!r}: kernels may hold code and nothing else")
+            raise AssemblyRefused(f"the assembly has the section {line[:60]!r}: kernels may hold code and nothing else")
         if keep and line and not _DROPPED.match(line):
             yield line
 
@@ -148,7 +148,7 @@ def _read(line: str, reading: _Reading) -> None:
         reading.labels[line[:-1]] = len(reading.instructions)
     elif line.startswith("."):
         if not (_DIRECTIVE.fullmatch(line) or _SECTION.fullmatch(line)):
-            raise Refused(f"the assembly holds the directive {line[:60]!r}")
+            raise AssemblyRefused(f"the assembly holds the directive {line[:60]!r}")
         number = re.fullmatch(r"\.amdhsa_(\w+) (\d{1,9})", line)
         if number:
             reading.numbers[number[1]] = int(number[2])
@@ -160,10 +160,10 @@ def _read(line: str, reading: _Reading) -> None:
 def _read_instruction(line: str, reading: _Reading) -> None:
     match = _INSTRUCTION.fullmatch(line)
     if match is None:
-        raise Refused(f"the assembly holds {line[:60]!r}, which is no instruction")
+        raise AssemblyRefused(f"the assembly holds {line[:60]!r}, which is no instruction")
     for pattern, reason in _REFUSED:
         if pattern.match(line):
-            raise Refused(f"'{line[:60]}': {reason}")
+            raise AssemblyRefused(f"'{line[:60]}': {reason}")
     reading.instructions.append(match[1])
     if match[1].startswith(("s_branch", "s_cbranch")) and match[1] != _MASKING:
         reading.goals[len(reading.instructions) - 1] = line.split(" ")[-1]
@@ -172,32 +172,32 @@ def _read_instruction(line: str, reading: _Reading) -> None:
 def _check_threads(metadata: list[str], kernel: Kernel) -> None:
     threads = re.findall(r"\.max_flat_workgroup_size: *(\d+)", "\n".join(metadata))
     if threads != [str(kernel.num_warps * WAVE_THREADS)]:
-        raise Refused(
+        raise AssemblyRefused(
             f"the assembly is for {' and '.join(threads)} threads, the plan for {kernel.num_warps} waves of 64"
         )
     if re.findall(r"\.name: *(\S+)", "\n".join(metadata)) != [ENTRY] or kernel.num_ctas != 1:
-        raise Refused("the metadata must describe exactly one kernel, called 'kernel', without clusters")
+        raise AssemblyRefused("the metadata must describe exactly one kernel, called 'kernel', without clusters")
 
 
-def _parameters(metadata: list[str]) -> Iterator[Parameter]:
+def _parameters(metadata: list[str]) -> Iterator[EntryParameter]:
     for size, kind in re.findall(r"\.size: *(\d{1,6})\n *\.value_kind: *(\w+)", "\n".join(metadata)):
         if not kind.startswith("hidden_"):
-            yield Parameter(int(size), "pointer" if kind == "global_buffer" else "bits")
+            yield EntryParameter(int(size), "pointer" if kind == "global_buffer" else "bits")
 
 
-def _mix(reading: _Reading) -> Mix:
+def _mix(reading: _Reading) -> InstructionMix:
     counts = Counter(_classify(name) for name in reading.instructions)
     widths = [_width(name) for name in reading.instructions if _classify(name) == "load_global"]
     passed = reading.flow.turns([_classify(name) for name in reading.instructions])
     products = [match for match in map(_PRODUCT.match, reading.instructions) if match]
     looped = [reading.instructions[place] for place in passed]
-    return Mix(
+    return InstructionMix(
         instructions={name: counts[name] for name in CLASSES},
         load_width_bytes=max(widths, default=0),
         memory_path="async" if any("_lds_" in name for name in reading.instructions) else "plain",
         tensor_core="mma" if counts["matrix"] else "none",
         loops=bool(reading.flow.jumps_back),
-        turn=Turn(
+        turn=LoopIteration(
             instructions=dict(Counter(map(_classify, looped))),
             thread_bytes=sum(_width(name) for name in looped if _classify(name) in ACCESSES),
             program_bytes=0,

@@ -6,18 +6,27 @@ Equal programs give equal text, and so equal machine code, whatever the candidat
 from dataclasses import dataclass
 
 from workers.assembler.machine import ENTRY
-from workers.assembler.ptx.syntax import Block, Function, Instruction, Label, Module, Pragma, Statement, Variable
+from workers.assembler.ptx.syntax import (
+    PtxBlock,
+    PtxFunction,
+    PtxInstruction,
+    PtxLabel,
+    PtxModule,
+    PtxPragma,
+    PtxVariable,
+    Statement,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Canonical:
+class CanonicalText:
     """Canonical text, and for each of its lines the candidate's line that it came from."""
 
     text: str
     lines: tuple[int | None, ...]
 
 
-def canonical_names(module: Module) -> dict[str, str]:
+def canonical_names(module: PtxModule) -> dict[str, str]:
     """New names for the functions and variables of a module, by old name."""
     names: dict[str, str] = {}
     for index, variable in enumerate(module.variables):
@@ -27,7 +36,7 @@ def canonical_names(module: Module) -> dict[str, str]:
     return names
 
 
-def print_module(module: Module) -> Canonical:
+def print_module(module: PtxModule) -> CanonicalText:
     """Print a module under canonical names."""
     names = canonical_names(module)
     lines: list[tuple[str, int | None]] = [
@@ -38,10 +47,10 @@ def print_module(module: Module) -> Canonical:
     lines += [(f"{_variable(item, names)};", item.line) for item in module.variables]
     for function in module.functions:
         lines += _function(function, names)
-    return Canonical("\n".join(text for text, _ in lines) + "\n", tuple(line for _, line in lines))
+    return CanonicalText("\n".join(text for text, _ in lines) + "\n", tuple(line for _, line in lines))
 
 
-def _variable(item: Variable, names: dict[str, str]) -> str:
+def _variable(item: PtxVariable, names: dict[str, str]) -> str:
     words = [f".{item.linkage}"] if item.linkage else []
     words += [f".{item.space}", *(f".{word}" for word in item.attributes if not _after_type(item, word))]
     words += [f".{item.type}", *(f".{word}" for word in item.attributes if _after_type(item, word))]
@@ -53,12 +62,12 @@ def _variable(item: Variable, names: dict[str, str]) -> str:
     return f"{' '.join(words)} {names.get(item.name, item.name)}{count}{extents}{values}"
 
 
-def _after_type(item: Variable, word: str) -> bool:
+def _after_type(item: PtxVariable, word: str) -> bool:
     """Pointer attributes of a parameter follow its type; alignment precedes it otherwise."""
     return "ptr" in item.attributes and item.space == "param" and word[0] in "pga"
 
 
-def _function(function: Function, names: dict[str, str]) -> list[tuple[str, int | None]]:
+def _function(function: PtxFunction, names: dict[str, str]) -> list[tuple[str, int | None]]:
     taken = (*function.parameters, *function.results)
     names = names | {item.name: f"parameter_{index}" for index, item in enumerate(taken)}
     linkage = f".{function.linkage} " if function.linkage else ""
@@ -72,25 +81,25 @@ def _function(function: Function, names: dict[str, str]) -> list[tuple[str, int 
     return [(head, function.line), *_block(function.body, names)]
 
 
-def _block(block: Block, names: dict[str, str]) -> list[tuple[str, int | None]]:
+def _block(block: PtxBlock, names: dict[str, str]) -> list[tuple[str, int | None]]:
     lines: list[tuple[str, int | None]] = [("{", None)]
     for statement in block.statements:
-        if isinstance(statement, Block):
+        if isinstance(statement, PtxBlock):
             lines += _block(statement, names)
         else:
-            line = statement.line if isinstance(statement, Instruction) else None
+            line = statement.line if isinstance(statement, PtxInstruction) else None
             lines.append((_statement(statement, names), line))
     return [*lines, ("}", None)]
 
 
 def _statement(statement: Statement, names: dict[str, str]) -> str:
-    if isinstance(statement, Instruction):
+    if isinstance(statement, PtxInstruction):
         guard = f"@{''.join(statement.guard)} " if statement.guard else ""
         operands = ", ".join(" ".join(names.get(token, token) for token in item) for item in statement.operands)
         return f"{guard}{statement.opcode} {operands}".rstrip() + ";"
-    if isinstance(statement, Label):
+    if isinstance(statement, PtxLabel):
         targets = f" .branchtargets {', '.join(statement.targets)};" if statement.targets else ""
         return f"{statement.name}:{targets}"
-    if isinstance(statement, Pragma):
+    if isinstance(statement, PtxPragma):
         return f'.pragma "{statement.text}";'
-    return f"{_variable(statement, {})};" if isinstance(statement, Variable) else ""
+    return f"{_variable(statement, {})};" if isinstance(statement, PtxVariable) else ""

@@ -15,13 +15,13 @@ from collections import defaultdict
 from dataclasses import replace
 
 from workers.assembler.ptx.scope import without_component
-from workers.assembler.ptx.syntax import Block, Function, Instruction, Statement
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.syntax import PtxBlock, PtxFunction, PtxInstruction, Statement
+from workers.assembler.refusal import AssemblyRefused
 
 _WIDE = ("b64", "u64", "s64")
 
 
-def freeze(function: Function, names: frozenset[str]) -> Function:
+def freeze(function: PtxFunction, names: frozenset[str]) -> PtxFunction:
     """Turn the loads from module-scope arrays into loads from the constant bank.
 
     Args:
@@ -38,12 +38,12 @@ def freeze(function: Function, names: frozenset[str]) -> Function:
     frozen = {key: _freeze_instruction(item, pointers) for key, item in touched.items()}
     for item in function.instructions:
         if id(item) not in frozen and any(word.partition("::")[0] == "const" for word in item.modifiers):
-            raise Refused(f"'{item.opcode}' uses constant memory at an address that is no table's", item.line)
+            raise AssemblyRefused(f"'{item.opcode}' uses constant memory at an address that is no table's", item.line)
     return replace(function, body=_rebuild(function.body, frozen)) if frozen and function.body else function
 
 
-def _users(function: Function) -> dict[str, list[Instruction]]:
-    users: dict[str, list[Instruction]] = defaultdict(list)
+def _users(function: PtxFunction) -> dict[str, list[PtxInstruction]]:
+    users: dict[str, list[PtxInstruction]] = defaultdict(list)
     for item in function.instructions:
         tokens = (token for operand in (*item.operands, item.guard) for token in operand)
         for token in {without_component(token) for token in tokens}:
@@ -51,7 +51,7 @@ def _users(function: Function) -> dict[str, list[Instruction]]:
     return users
 
 
-def _pointers(users: dict[str, list[Instruction]], names: frozenset[str]) -> frozenset[str]:
+def _pointers(users: dict[str, list[PtxInstruction]], names: frozenset[str]) -> frozenset[str]:
     """All names that may hold such an address: the arrays themselves, and registers computed from them."""
     found = {name for name in names if name in users}
     queue = list(found)
@@ -65,7 +65,7 @@ def _pointers(users: dict[str, list[Instruction]], names: frozenset[str]) -> fro
     return frozenset(found)
 
 
-def _derives(item: Instruction, pointers: frozenset[str]) -> bool:
+def _derives(item: PtxInstruction, pointers: frozenset[str]) -> bool:
     """Whether the instruction computes an address in its first operand from exactly one of `pointers`.
 
     A component of a vector register holds none: it has several names.
@@ -84,14 +84,14 @@ def _is_address(operand: tuple[str, ...]) -> bool:
     return len(operand) == 1 or (len(operand) == 3 and operand[1] == "+" and operand[2].isdigit())
 
 
-def _freeze_instruction(item: Instruction, pointers: frozenset[str]) -> Instruction:
+def _freeze_instruction(item: PtxInstruction, pointers: frozenset[str]) -> PtxInstruction:
     if _derives(item, pointers) and item.operands[0][0] in pointers:
         return item
     used = [index for index, operand in enumerate(item.operands) if pointers & set(operand)]
     address = len(item.operands) - 1
     is_load = item.head == "ld" and not {"global", "const"}.isdisjoint(item.modifiers)
     if not is_load or used != [address] or item.operands[address][0] != "[":
-        raise Refused(
+        raise AssemblyRefused(
             f"'{item.opcode}' uses the address of module-scope memory; such memory may only be read, since what a "
             "kernel writes there outlives its launch",
             item.line,
@@ -100,13 +100,13 @@ def _freeze_instruction(item: Instruction, pointers: frozenset[str]) -> Instruct
     return replace(item, opcode=".".join(["ld", "const", *vector, item.modifiers[-1]]))
 
 
-def _rebuild(block: Block | None, frozen: dict[int, Instruction]) -> Block:
+def _rebuild(block: PtxBlock | None, frozen: dict[int, PtxInstruction]) -> PtxBlock:
     statements: list[Statement] = []
     for statement in block.statements if block else ():
-        if isinstance(statement, Block):
+        if isinstance(statement, PtxBlock):
             statements.append(_rebuild(statement, frozen))
-        elif isinstance(statement, Instruction):
+        elif isinstance(statement, PtxInstruction):
             statements.append(frozen.get(id(statement), statement))
         else:
             statements.append(statement)
-    return Block(tuple(statements))
+    return PtxBlock(tuple(statements))

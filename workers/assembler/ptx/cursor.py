@@ -2,11 +2,11 @@
 
 from typing import NoReturn
 
-from workers.assembler.ptx.tokens import Kind, Token, line_of, tokenize
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.tokens import PtxToken, TokenKind, line_of, tokenize
+from workers.assembler.refusal import AssemblyRefused
 
 
-class Cursor:
+class TokenCursor:
     """Walks over the tokens of a text.
 
     Attributes:
@@ -21,7 +21,7 @@ class Cursor:
             Refused: If the text does not split into tokens.
         """
         self._text = text
-        self._tokens = iter([*tokenize(text), Token(Kind.MARK, "", len(text))])
+        self._tokens = iter([*tokenize(text), PtxToken(TokenKind.MARK, "", len(text))])
         self._home: str | None = None
         self.next = next(self._tokens)
         self.line: int | None = None
@@ -31,7 +31,7 @@ class Cursor:
         """Whether all tokens are taken."""
         return not self.next.text
 
-    def take(self) -> Token:
+    def take(self) -> PtxToken:
         """Step over the next token.
 
         Raises:
@@ -59,7 +59,7 @@ class Cursor:
         if not self.accept(text):
             self.fail(f"'{text}'")
 
-    def take_kind(self, kind: Kind) -> str:
+    def take_kind(self, kind: TokenKind) -> str:
         """Step over a token of a kind and return its text.
 
         Raises:
@@ -75,7 +75,7 @@ class Cursor:
         Raises:
             Refused: If it is none.
         """
-        text = self.take_kind(Kind.NUMBER)
+        text = self.take_kind(TokenKind.NUMBER)
         if not text.isdigit() or len(text) > 9:
             self.fail("a whole number")
         return int(text)
@@ -86,7 +86,7 @@ class Cursor:
         if not self.accept(","):
             return
         self.expect("function_name")
-        self.take_kind(Kind.WORD)
+        self.take_kind(TokenKind.WORD)
         if self.accept("+"):
             self.take_integer()
         self.expect(",")
@@ -95,7 +95,7 @@ class Cursor:
         self.line = self.line if self.line is not None else outer
 
     def _located(self) -> int | None:
-        source, line, _ = self.take_kind(Kind.NUMBER), self.take_integer(), self.take_integer()
+        source, line, _ = self.take_kind(TokenKind.NUMBER), self.take_integer(), self.take_integer()
         self._home = self._home or source
         return line if source == self._home else None
 
@@ -107,4 +107,4 @@ class Cursor:
         """
         text, line = self.next.text[:40], line_of(self._text, self.next.offset)
         found = f"{text!r} on its line {line}" if text else "its end"
-        raise Refused(f"the assembly does not parse: expected {wanted}, found {found}", self.line)
+        raise AssemblyRefused(f"the assembly does not parse: expected {wanted}, found {found}", self.line)

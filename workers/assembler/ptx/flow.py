@@ -8,11 +8,11 @@ bounded by their lists, and functions do not call themselves, for ptxas keeps re
 from collections import defaultdict
 from dataclasses import replace
 
-from workers.assembler.ptx.syntax import Block, Function, Instruction, Label, Module, Statement
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.syntax import PtxBlock, PtxFunction, PtxInstruction, PtxLabel, PtxModule, Statement
+from workers.assembler.refusal import AssemblyRefused
 
 
-def check_calls(module: Module) -> None:
+def check_calls(module: PtxModule) -> None:
     """Hold a module's calls against the rule that no function calls itself, be it through others.
 
     Raises:
@@ -27,13 +27,13 @@ def check_calls(module: Module) -> None:
         for name in ending:
             del left[name]
     if left:
-        raise Refused(
+        raise AssemblyRefused(
             "a function of the kernel calls itself, directly or through others: its return addresses would lie in "
             "memory that the kernel can write; use a loop"
         )
 
 
-def bound_jumps(function: Function) -> Function:
+def bound_jumps(function: PtxFunction) -> PtxFunction:
     """Keep the index of every jump through a list (`brx.idx`) within that list.
 
     What is beyond it is a jump to wherever the memory behind the list says. Such an index becomes the last one.
@@ -45,28 +45,28 @@ def bound_jumps(function: Function) -> Function:
         return function
     lists: dict[str, int] = {}
     for item in function.body.walk():
-        if isinstance(item, Label):
+        if isinstance(item, PtxLabel):
             lists[item.name] = min(lists.get(item.name, len(item.targets)), len(item.targets))
     return replace(function, body=_bound(function.body, lists))
 
 
-def _bound(block: Block, lists: dict[str, int]) -> Block:
+def _bound(block: PtxBlock, lists: dict[str, int]) -> PtxBlock:
     statements: list[Statement] = []
     for statement in block.statements:
-        if isinstance(statement, Block):
+        if isinstance(statement, PtxBlock):
             statements.append(_bound(statement, lists))
             continue
-        if isinstance(statement, Instruction) and statement.head == "brx":
+        if isinstance(statement, PtxInstruction) and statement.head == "brx":
             bound = _bound_of(statement, lists)
             statements += [bound] if statements[-1:] != [bound] else []
         statements.append(statement)
-    return Block(tuple(statements))
+    return PtxBlock(tuple(statements))
 
 
-def _bound_of(jump: Instruction, lists: dict[str, int]) -> Instruction:
+def _bound_of(jump: PtxInstruction, lists: dict[str, int]) -> PtxInstruction:
     """What keeps the index of a jump within its list, under the same guard."""
     index, targets = jump.operands if len(jump.operands) == 2 else ((), ())
     length = lists.get(targets[0], 0) if len(targets) == 1 else 0
     if len(index) != 1 or not length:
-        raise Refused(f"'{jump.opcode}' must name a register and a list of targets of its own", jump.line)
-    return Instruction("min.u32", (index, index, (str(length - 1),)), jump.guard, jump.line)
+        raise AssemblyRefused(f"'{jump.opcode}' must name a register and a list of targets of its own", jump.line)
+    return PtxInstruction("min.u32", (index, index, (str(length - 1),)), jump.guard, jump.line)

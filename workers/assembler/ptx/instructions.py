@@ -6,7 +6,7 @@ The names are those of the PTX ISA, version 9.0, sections 9 (instructions) and 1
 
 import re
 
-from workers.assembler.ptx.syntax import Instruction
+from workers.assembler.ptx.syntax import PtxInstruction
 
 _HEADS = {
     "integer": (
@@ -80,19 +80,19 @@ PRAGMAS = re.compile(r"nounroll|used_bytes_mask 0x[0-9a-f]{1,8}")
 _BITS = re.compile(r"[a-z]+(\d+)(x2)?\Z")
 
 
-def is_known(instruction: Instruction) -> bool:
+def is_known(instruction: PtxInstruction) -> bool:
     """Whether the instruction is on the list."""
     return instruction.head in _CLASS_OF_HEAD
 
 
-def access_bytes(item: Instruction) -> int:
+def access_bytes(item: PtxInstruction) -> int:
     """Bytes of memory that a thread reads or writes with a load or store; 0 if its type says none."""
     vector = next((int(word[1:]) for word in item.modifiers if word in ("v2", "v4", "v8")), 1)
     bits = _BITS.match(item.modifiers[-1]) if item.modifiers else None
     return vector * int(bits[1]) * (2 if bits[2] else 1) // 8 if bits else 0
 
 
-def classify(instruction: Instruction) -> str:
+def classify(instruction: PtxInstruction) -> str:
     """The class of `workers.assembler.CLASSES` that an instruction counts as, `other` if it is not allowed."""
     modifiers = instruction.modifiers
     kind = _CLASS_OF_HEAD.get(instruction.head, "other")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from workers.assembler.machine import ENTRY
-from workers.assembler.ptx.canonical import Canonical, print_module
+from workers.assembler.ptx.canonical import CanonicalText, print_module
 from workers.assembler.ptx.constants import freeze
 from workers.assembler.ptx.flow import bound_jumps, check_calls
 from workers.assembler.ptx.instructions import (
@@ -23,9 +23,9 @@ from workers.assembler.ptx.instructions import (
 )
 from workers.assembler.ptx.parameters import check_parameters
 from workers.assembler.ptx.parser import parse
-from workers.assembler.ptx.scope import Names, Scope, scopes
-from workers.assembler.ptx.syntax import Function, Instruction, Label, Module, Pragma, Variable
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.scope import BlockNames, NameScope, scopes
+from workers.assembler.ptx.syntax import PtxFunction, PtxInstruction, PtxLabel, PtxModule, PtxPragma, PtxVariable
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel
 
 WARP_THREADS = 32
@@ -48,15 +48,15 @@ _EXTERNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Linted:
+class LintedPtx:
     """PTX that keeps the rules: the module as it will be assembled, its entry, and its canonical text."""
 
-    module: Module
-    entry: Function
-    canonical: Canonical
+    module: PtxModule
+    entry: PtxFunction
+    canonical: CanonicalText
 
 
-def lint(kernel: Kernel, arch: str, rules: "Mapping[str, Rule] | None" = None) -> Linted:
+def lint(kernel: Kernel, arch: str, rules: "Mapping[str, Rule] | None" = None) -> LintedPtx:
     """Hold a kernel's PTX against the rules and bring it into canonical form.
 
     Args:
@@ -69,163 +69,177 @@ def lint(kernel: Kernel, arch: str, rules: "Mapping[str, Rule] | None" = None) -
     """
     module = parse(kernel.assembly)
     if module.target != arch or module.address_bits != 64:
-        raise Refused(f"the assembly is for {module.target} with {module.address_bits}-bit addresses, not for {arch}")
+        raise AssemblyRefused(
+            f"the assembly is for {module.target} with {module.address_bits}-bit addresses, not for {arch}"
+        )
     for rule in (RULES if rules is None else rules).values():
         rule(module, kernel)
     frozen = _freeze(module, frozenset(item.name for item in module.variables if _is_table(item)))
-    return Linted(frozen, _entry_of(frozen), print_module(frozen))
+    return LintedPtx(frozen, _entry_of(frozen), print_module(frozen))
 
 
-def _is_table(item: Variable) -> bool:
+def _is_table(item: PtxVariable) -> bool:
     return item.space == "const" or (item.space == "global" and item.values is not None)
 
 
-def _entry_of(module: Module) -> Function:
+def _entry_of(module: PtxModule) -> PtxFunction:
     entry = next((item for item in module.functions if item.entry), None)
     if entry is None or sum(item.entry for item in module.functions) != 1 or entry.body is None:
-        raise Refused("the assembly must have exactly one entry")
+        raise AssemblyRefused("the assembly must have exactly one entry")
     return entry
 
 
-def _check_names(module: Module, kernel: Kernel) -> None:
+def _check_names(module: PtxModule, kernel: Kernel) -> None:
     _check_counts(module)
     names = [item.name for item in module.variables]
     names += [item.name for item in module.functions if item.body is not None]
     declared = {item.name for item in module.functions if item.body is None}
     if len(set(names)) != len(names) or declared & {item.name for item in module.variables}:
-        raise Refused("the assembly declares a name twice")
+        raise AssemblyRefused("the assembly declares a name twice")
     dotted = next((name for name in names if "." in name or "::" in name), None)
     if dotted is not None:
-        raise Refused(f"the assembly declares '{dotted}'; names of functions and variables have no dots or colons")
+        raise AssemblyRefused(
+            f"the assembly declares '{dotted}'; names of functions and variables have no dots or colons"
+        )
     for function in module.functions:
         if function.linkage == "extern" or (function.name in declared and function.name not in names):
             reason = _EXTERNS.get(function.name, f"the kernel calls '{function.name}', which it does not define")
-            raise Refused(reason, _line_of_call(module, function.name))
+            raise AssemblyRefused(reason, _line_of_call(module, function.name))
 
 
-def _check_counts(module: Module) -> None:
+def _check_counts(module: PtxModule) -> None:
     if len(module.functions) > MOST_FUNCTIONS:
-        raise Refused(
+        raise AssemblyRefused(
             f"the kernel has {len(module.functions)} functions, and {MOST_FUNCTIONS} are the most; let Triton inline "
             "helpers (no noinline=True)"
         )
     if len(module.variables) > MOST_VARIABLES:
-        raise Refused(
+        raise AssemblyRefused(
             f"the kernel declares {len(module.variables)} variables in module-scope memory, and {MOST_VARIABLES} are "
             "the most; pass tables as tensors"
         )
 
 
-def _line_of_call(module: Module, name: str) -> int | None:
+def _line_of_call(module: PtxModule, name: str) -> int | None:
     calls = (item for function in module.functions for item in function.instructions if item.head == "call")
     return next((item.line for item in calls if (name,) in item.operands), None)
 
 
-def _check_variables(module: Module, kernel: Kernel) -> None:
+def _check_variables(module: PtxModule, kernel: Kernel) -> None:
     for item in module.variables:
         if item.space == "shared" and item.linkage == "extern" and item.extents == ("",) and item.values is None:
             continue
         if item.space not in ("global", "const"):
-            raise Refused(f"the kernel declares module-scope .{item.space} memory '{item.name}'", item.line)
+            raise AssemblyRefused(f"the kernel declares module-scope .{item.space} memory '{item.name}'", item.line)
         if item.linkage:
             reason = f"the kernel declares .{item.linkage} memory '{item.name}' that others could reach"
-            raise Refused(reason, item.line)
+            raise AssemblyRefused(reason, item.line)
         if item.values is None:
-            raise Refused(
+            raise AssemblyRefused(
                 f"the kernel declares module-scope memory '{item.name}' without a value: it could only hold state "
                 "between launches",
                 item.line,
             )
 
 
-def _check_functions(module: Module, kernel: Kernel) -> None:
+def _check_functions(module: PtxModule, kernel: Kernel) -> None:
     for function in module.functions:
         if any(item.space != "param" for item in (*function.parameters, *function.results)):
-            raise Refused(f"the function '{function.name}' takes something else than parameters", function.line)
+            raise AssemblyRefused(f"the function '{function.name}' takes something else than parameters", function.line)
         linkages = ("visible",) if function.entry else ("",)
         if function.linkage not in linkages:
-            raise Refused(f"the function '{function.name}' is .{function.linkage or 'not visible'}", function.line)
+            raise AssemblyRefused(
+                f"the function '{function.name}' is .{function.linkage or 'not visible'}", function.line
+            )
         for name in function.limits:
             if name not in _LIMITS or not function.entry:
-                raise Refused(f"the function '{function.name}' carries '.{name}'", function.line)
+                raise AssemblyRefused(f"the function '{function.name}' carries '.{name}'", function.line)
 
 
-def _check_instructions(module: Module, kernel: Kernel) -> None:
+def _check_instructions(module: PtxModule, kernel: Kernel) -> None:
     for function in module.functions:
         for item in function.instructions:
             _check_instruction(item)
 
 
-def _check_references(module: Module, kernel: Kernel) -> None:
+def _check_references(module: PtxModule, kernel: Kernel) -> None:
     for scope in scopes(module):
         for item, names in scope.steps():
             for token in _names_used(item, scope):
                 _check_name(token, item, names)
 
 
-def _check_parameters(module: Module, kernel: Kernel) -> None:
+def _check_parameters(module: PtxModule, kernel: Kernel) -> None:
     for scope in scopes(module):
         check_parameters(scope)
 
 
-def _check_calls(module: Module, kernel: Kernel) -> None:
+def _check_calls(module: PtxModule, kernel: Kernel) -> None:
     check_calls(module)
 
 
-def _check_bodies(module: Module, kernel: Kernel) -> None:
+def _check_bodies(module: PtxModule, kernel: Kernel) -> None:
     """What stands in functions besides instructions."""
     for scope in scopes(module):
         function = scope.function
         for item in function.body.walk() if function.body else ():
-            if isinstance(item, Pragma) and not PRAGMAS.fullmatch(item.text):
-                raise Refused(f"the kernel carries the pragma {item.text!r}", function.line)
-            if isinstance(item, Label):
+            if isinstance(item, PtxPragma) and not PRAGMAS.fullmatch(item.text):
+                raise AssemblyRefused(f"the kernel carries the pragma {item.text!r}", function.line)
+            if isinstance(item, PtxLabel):
                 _check_targets(item, scope)
-            if isinstance(item, Variable) and (item.space not in ("reg", "local", "param") or item.values is not None):
-                raise Refused(f"the kernel declares .{item.space} memory '{item.name}' inside a function", item.line)
+            if isinstance(item, PtxVariable) and (
+                item.space not in ("reg", "local", "param") or item.values is not None
+            ):
+                raise AssemblyRefused(
+                    f"the kernel declares .{item.space} memory '{item.name}' inside a function", item.line
+                )
 
 
-def _check_targets(label: Label, scope: Scope) -> None:
+def _check_targets(label: PtxLabel, scope: NameScope) -> None:
     unknown = [target for target in label.targets if target not in scope.labels]
     if unknown:
-        raise Refused(f"the kernel jumps to '{unknown[0]}', which it does not have")
+        raise AssemblyRefused(f"the kernel jumps to '{unknown[0]}', which it does not have")
 
 
-def _check_instruction(item: Instruction) -> None:
+def _check_instruction(item: PtxInstruction) -> None:
     if item.head in REFUSED_HEADS:
-        raise Refused(f"'{item.opcode}': {REFUSED_HEADS[item.head]}", item.line)
+        raise AssemblyRefused(f"'{item.opcode}': {REFUSED_HEADS[item.head]}", item.line)
     if not is_known(item):
-        raise Refused(f"'{item.opcode}' is not on the list of instructions that a kernel may use", item.line)
+        raise AssemblyRefused(f"'{item.opcode}' is not on the list of instructions that a kernel may use", item.line)
     for word in item.modifiers:
         if word in REFUSED_MODIFIERS:
-            raise Refused(f"'{item.opcode}': {REFUSED_MODIFIERS[word]}", item.line)
+            raise AssemblyRefused(f"'{item.opcode}': {REFUSED_MODIFIERS[word]}", item.line)
     if item.head == "mbarrier" and "try_wait" in item.modifiers and len(item.operands) > _TRY_WAIT_OPERANDS:
-        raise Refused(f"'{item.opcode}' waits for a length of time, which is a clock; leave the time out", item.line)
+        raise AssemblyRefused(
+            f"'{item.opcode}' waits for a length of time, which is a clock; leave the time out", item.line
+        )
 
 
-def _names_used(item: Instruction, scope: Scope) -> Iterator[str]:
+def _names_used(item: PtxInstruction, scope: NameScope) -> Iterator[str]:
     """Names among the operands; the target of a call is checked here and left out."""
     operands = item.operands
     if item.head == "call":
         at = 1 if operands and operands[0][0] == "(" else 0
         called = operands[at] if at < len(operands) else ()
         if len(called) != 1 or called[0] not in scope.functions or len(operands) > at + 2:
-            raise Refused("the kernel makes an indirect call; only functions of its own may be called", item.line)
+            raise AssemblyRefused(
+                "the kernel makes an indirect call; only functions of its own may be called", item.line
+            )
         operands = (*operands[:at], *operands[at + 1 :])
     for operand in (*operands, item.guard):
         yield from (token for token in operand if token[0].isalpha() or token[0] in "_$%")
 
 
-def _check_name(token: str, item: Instruction, names: Names) -> None:
+def _check_name(token: str, item: PtxInstruction, names: BlockNames) -> None:
     if token in SPECIAL_REGISTERS or token in ("_", "WARP_SZ") or names.declares(token):
         return
     for name, reason in REFUSED_REGISTERS.items():
         if token.startswith(name):
-            raise Refused(f"the kernel reads {token}: {reason}", item.line)
-    raise Refused(f"'{item.opcode}' names '{token}', which the kernel neither declares nor may read", item.line)
+            raise AssemblyRefused(f"the kernel reads {token}: {reason}", item.line)
+    raise AssemblyRefused(f"'{item.opcode}' names '{token}', which the kernel neither declares nor may read", item.line)
 
 
-def _freeze(module: Module, arrays: frozenset[str]) -> Module:
+def _freeze(module: PtxModule, arrays: frozenset[str]) -> PtxModule:
     used = {
         token for item in module.functions for step in item.instructions for part in step.operands for token in part
     }
@@ -238,22 +252,22 @@ def _freeze(module: Module, arrays: frozenset[str]) -> Module:
     return replace(module, variables=variables, functions=functions)
 
 
-def _check_entry(module: Module, kernel: Kernel) -> None:
+def _check_entry(module: PtxModule, kernel: Kernel) -> None:
     entry = _entry_of(module)
     if entry.name != ENTRY:
-        raise Refused(f"the entry is called '{entry.name}', not '{ENTRY}'")
+        raise AssemblyRefused(f"the entry is called '{entry.name}', not '{ENTRY}'")
     threads = prod(entry.limits.get("reqntid", (0,)))
     if threads != kernel.num_warps * WARP_THREADS:
-        raise Refused(f"the assembly asks for {threads} threads, the plan for {kernel.num_warps} warps of 32")
+        raise AssemblyRefused(f"the assembly asks for {threads} threads, the plan for {kernel.num_warps} warps of 32")
     cluster = prod(entry.limits.get("reqnctapercluster", (1,)))
     if cluster != kernel.num_ctas:
-        raise Refused(f"the assembly asks for clusters of {cluster}, the plan for {kernel.num_ctas}")
+        raise AssemblyRefused(f"the assembly asks for clusters of {cluster}, the plan for {kernel.num_ctas}")
     if entry.results:
-        raise Refused("the entry returns something")
+        raise AssemblyRefused("the entry returns something")
 
 
-Rule = Callable[[Module, Kernel], None]
-"""Holds an assembly against one rule; raises `Refused`."""
+Rule = Callable[[PtxModule, Kernel], None]
+"""Holds an assembly against one rule; raises `AssemblyRefused`."""
 
 RULES: dict[str, Rule] = {
     "names": _check_names,

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from workers.assembler.loops import Flow
-from workers.assembler.machine import ACCESSES, CLASSES, MemoryPath, Mix, TensorCore, Turn
+from workers.assembler.loops import LoopFlow
+from workers.assembler.machine import ACCESSES, CLASSES, InstructionMix, LoopIteration, MemoryPath, TensorCore
 from workers.assembler.ptx.instructions import access_bytes, classify
-from workers.assembler.ptx.syntax import Function, Instruction, Label, Statement
+from workers.assembler.ptx.syntax import PtxFunction, PtxInstruction, PtxLabel, Statement
 
 _MULTIPLIES = {"mma", "mma_async"}
 """Heads and modifiers of the matrix instructions that multiply."""
@@ -22,19 +22,19 @@ _BULK_BYTES = 16
 """Width that a bulk copy counts as: no thread loads, and the copy engine's granule is 16 bytes (PTX, cp.async.bulk)."""
 
 
-def read_mix(functions: Sequence[Function]) -> Mix:
+def read_mix(functions: Sequence[PtxFunction]) -> InstructionMix:
     """Count and classify the instructions of a kernel's functions."""
     instructions = [item for function in functions for item in function.instructions]
     counts = Counter(classify(item) for item in instructions)
     looped = [item for function in functions for item in _looped(function)]
     products = [item for item in instructions if _multiplies(item)]
-    return Mix(
+    return InstructionMix(
         instructions={name: counts[name] for name in CLASSES},
         load_width_bytes=max((_load_width(item) for item in instructions), default=0),
         memory_path=_memory_path(instructions),
         tensor_core=_tensor_core(instructions),
         loops=any(_flow(function).jumps_back for function in functions),
-        turn=Turn(
+        turn=LoopIteration(
             instructions=dict(Counter(classify(item) for item in looped)),
             thread_bytes=sum(_thread_bytes(item) for item in looped),
             program_bytes=sum(_awaited_bytes(item) for item in looped),
@@ -45,35 +45,35 @@ def read_mix(functions: Sequence[Function]) -> Mix:
     )
 
 
-def _open_barriers(instructions: Sequence[Instruction]) -> int:
+def _open_barriers(instructions: Sequence[PtxInstruction]) -> int:
     """Barriers in shared memory that are initialised in more places than they are invalidated in."""
     said = Counter(item.modifiers[0] for item in instructions if item.head == "mbarrier" and item.modifiers)
     return max(0, said["init"] - said["inval"])
 
 
-def _load_width(item: Instruction) -> int:
+def _load_width(item: PtxInstruction) -> int:
     return _width(item) if classify(item) == "load_global" else 0
 
 
-def _thread_bytes(item: Instruction) -> int:
+def _thread_bytes(item: PtxInstruction) -> int:
     is_own = classify(item) in ACCESSES and "bulk" not in item.modifiers
     return _width(item) if is_own else 0
 
 
-def _awaited_bytes(item: Instruction) -> int:
+def _awaited_bytes(item: PtxInstruction) -> int:
     """Bytes of bulk copies that an instruction says a barrier has to wait for."""
     awaited = item.operands[-1] if item.head == "mbarrier" and "expect_tx" in item.modifiers else ()
     return int(awaited[0]) if len(awaited) == 1 and awaited[0].isdecimal() else 0
 
 
-def _width(item: Instruction) -> int:
+def _width(item: PtxInstruction) -> int:
     """Bytes of global memory that a thread reads or writes with a load, store or copy."""
     if item.head == "cp":
         return _copy_width(item)
     return access_bytes(item)
 
 
-def _copy_width(item: Instruction) -> int:
+def _copy_width(item: PtxInstruction) -> int:
     if "bulk" in item.modifiers:
         return _BULK_BYTES
     size = item.operands[2] if len(item.operands) > 2 else ()
@@ -81,36 +81,36 @@ def _copy_width(item: Instruction) -> int:
     return value if value in (4, 8, 16) else 0
 
 
-def _memory_path(instructions: Sequence[Instruction]) -> MemoryPath:
+def _memory_path(instructions: Sequence[PtxInstruction]) -> MemoryPath:
     copies = [item for item in instructions if item.head == "cp" and classify(item) != "other"]
     if any("bulk" in item.modifiers for item in copies):
         return "bulk"
     return "async" if copies else "plain"
 
 
-def _tensor_core(instructions: Sequence[Instruction]) -> TensorCore:
+def _tensor_core(instructions: Sequence[PtxInstruction]) -> TensorCore:
     heads = {item.head for item in instructions if classify(item) == "matrix"}
     if heads & {"wgmma", "tcgen05"}:
         return "wgmma"
     return "mma" if heads else "none"
 
 
-def _multiplies(item: Instruction) -> bool:
+def _multiplies(item: PtxInstruction) -> bool:
     """Whether it is a product of matrices, or of bytes; other matrix instructions load, wait and copy."""
     words = {item.head, *item.modifiers}
     return item.head in _BYTEWISE or (classify(item) == "matrix" and not words.isdisjoint(_MULTIPLIES))
 
 
-def _types(item: Instruction) -> list[str]:
+def _types(item: PtxInstruction) -> list[str]:
     return [word for word in item.modifiers if word in _TYPES]
 
 
-def _sums(item: Instruction) -> list[str]:
+def _sums(item: PtxInstruction) -> list[str]:
     """The type of the result, which comes first. Those of `tcgen05` are in a register, where no instruction tells."""
     return [] if item.head in _BYTEWISE else _types(item)[:1]
 
 
-def _factors(item: Instruction) -> list[str]:
+def _factors(item: PtxInstruction) -> list[str]:
     """Types of what a product multiplies, which come after that of its result.
 
     `wmma` leaves them out where they are float16, and names both accumulators; `tcgen05` names a kind.
@@ -123,32 +123,32 @@ def _factors(item: Instruction) -> list[str]:
     return kinds if item.head == "tcgen05" else _types(item)[1:3]
 
 
-def _looped(function: Function) -> list[Instruction]:
+def _looped(function: PtxFunction) -> list[PtxInstruction]:
     """Instructions of one turn of a function's innermost loops."""
     items = _items(function)
-    passed = _flow(function).turns([classify(item) if isinstance(item, Instruction) else "" for item in items])
-    return [item for place in passed if isinstance(item := items[place], Instruction)]
+    passed = _flow(function).turns([classify(item) if isinstance(item, PtxInstruction) else "" for item in items])
+    return [item for place in passed if isinstance(item := items[place], PtxInstruction)]
 
 
-def _flow(function: Function) -> Flow:
+def _flow(function: PtxFunction) -> LoopFlow:
     """How a function's statements follow one another; of labels with one name, the last one above a jump is meant."""
     seen: dict[str, int] = {}
     ahead: dict[str, list[int]] = {}
     jumps: dict[int, int] = {}
     ends: set[int] = set()
     for place, item in enumerate(_items(function)):
-        if isinstance(item, Label):
+        if isinstance(item, PtxLabel):
             seen[item.name] = place
             jumps |= dict.fromkeys(ahead.pop(item.name, ()), place)
-        elif isinstance(item, Instruction) and item.head in ("bra", "ret", "exit"):
+        elif isinstance(item, PtxInstruction) and item.head in ("bra", "ret", "exit"):
             name = item.operands[0][0] if item.operands else ""
             if name in seen:
                 jumps[place] = seen[name]
             else:
                 ahead.setdefault(name, []).append(place)
             ends |= set() if item.guard else {place}
-    return Flow(jumps, ends)
+    return LoopFlow(jumps, ends)
 
 
-def _items(function: Function) -> list[Statement]:
+def _items(function: PtxFunction) -> list[Statement]:
     return list(function.body.walk()) if function.body else []

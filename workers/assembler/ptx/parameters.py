@@ -7,17 +7,17 @@ The assembler keeps more than parameters in the memory that they are in: before 
 import re
 from math import prod
 
-from workers.assembler.machine import Parameter
+from workers.assembler.machine import EntryParameter
 from workers.assembler.ptx.instructions import access_bytes
-from workers.assembler.ptx.scope import Names, Scope, without_component
-from workers.assembler.ptx.syntax import Instruction, Variable
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.scope import BlockNames, NameScope, without_component
+from workers.assembler.ptx.syntax import PtxInstruction, PtxVariable
+from workers.assembler.refusal import AssemblyRefused
 
 _ACCESS = re.compile(r"(ld|st)\.param(\.v[248])?\.[a-z]+\d+")
 _TYPES = {f"{letter}{bits}": (letter, bits // 8) for letter in "busf" for bits in (8, 16, 32, 64)}
 
 
-def read_parameter(item: Variable) -> Parameter:
+def read_parameter(item: PtxVariable) -> EntryParameter:
     """The parameter that a PTX declaration stands for.
 
     Raises:
@@ -25,15 +25,15 @@ def read_parameter(item: Variable) -> Parameter:
     """
     letter, size = _TYPES.get(item.type, ("", 0))
     if item.space != "param" or not letter or len(item.extents) > 1 or item.values is not None:
-        raise Refused(f"the entry takes '{item.name}' of a type that no launch passes")
+        raise AssemblyRefused(f"the entry takes '{item.name}' of a type that no launch passes")
     if item.extents:
-        return Parameter(size * int(item.extents[0]), "bits")
+        return EntryParameter(size * int(item.extents[0]), "bits")
     if "ptr" in item.attributes:
-        return Parameter(size, "pointer")
-    return Parameter(size, "float" if letter == "f" else "bits")
+        return EntryParameter(size, "pointer")
+    return EntryParameter(size, "float" if letter == "f" else "bits")
 
 
-def check_parameters(scope: Scope) -> None:
+def check_parameters(scope: NameScope) -> None:
     """Hold what a function does with its parameters, and with those of its calls, against the rule.
 
     Raises:
@@ -47,19 +47,21 @@ def check_parameters(scope: Scope) -> None:
             _check_access(item, names, frozenset() if item.head == "ld" else taken)
         elif spaces or (used and (item.head != "call" or not taken.isdisjoint(used))):
             about = f"'{used[0]}'" if used else "memory of parameters"
-            raise Refused(f"'{item.opcode}' uses the address of {about}; parameters may only be loaded", item.line)
+            raise AssemblyRefused(
+                f"'{item.opcode}' uses the address of {about}; parameters may only be loaded", item.line
+            )
 
 
-def _tokens(item: Instruction) -> list[str]:
+def _tokens(item: PtxInstruction) -> list[str]:
     return [without_component(token) for operand in (*item.operands, item.guard) for token in operand]
 
 
-def _is_parameter(name: str, names: Names) -> bool:
+def _is_parameter(name: str, names: BlockNames) -> bool:
     variable = names.find(name)
     return variable is not None and variable.space == "param"
 
 
-def _check_access(item: Instruction, names: Names, forbidden: frozenset[str]) -> None:
+def _check_access(item: PtxInstruction, names: BlockNames, forbidden: frozenset[str]) -> None:
     """Hold a load or store against the size of what it names: `[name]` or `[name+8]`, within it."""
     at = 1 if item.head == "ld" else 0
     address = item.operands[at] if len(item.operands) == 2 else ()
@@ -67,12 +69,14 @@ def _check_access(item: Instruction, names: Names, forbidden: frozenset[str]) ->
     variable = names.find(address[1]) if len(address) in (3, 5) and address[0] == "[" else None
     named = variable is not None and variable.space == "param" and _ACCESS.fullmatch(item.opcode)
     if variable is None or not named or any(_is_parameter(name, names) for name in elsewhere):
-        raise Refused(f"'{item.opcode}' must name what it reads or writes: [parameter] or [parameter+4]", item.line)
+        raise AssemblyRefused(
+            f"'{item.opcode}' must name what it reads or writes: [parameter] or [parameter+4]", item.line
+        )
     if variable.name in forbidden:
-        raise Refused(f"'{item.opcode}' writes the parameter '{variable.name}'", item.line)
+        raise AssemblyRefused(f"'{item.opcode}' writes the parameter '{variable.name}'", item.line)
     offset, width = _offset(address), access_bytes(item)
     if offset is None or not width or offset + width > bytes_of(variable):
-        raise Refused(
+        raise AssemblyRefused(
             f"'{item.opcode}' reaches beyond the parameter '{variable.name}' of {bytes_of(variable)} bytes", item.line
         )
 
@@ -85,7 +89,7 @@ def _offset(address: tuple[str, ...]) -> int | None:
     return int(number) if sign == "+" and re.fullmatch(r"0|[1-9]\d{0,5}", number) else None
 
 
-def bytes_of(variable: Variable) -> int:
+def bytes_of(variable: PtxVariable) -> int:
     """Bytes that a parameter takes; 0 if its declaration leaves that open."""
     _, size = _TYPES.get(variable.type, ("", 0))
     return size * prod(int(extent or 0) for extent in variable.extents)

@@ -1,37 +1,37 @@
-"""Tokens of PTX to a `Module`. What the grammar does not know is refused here; the rules are in `lint`."""
+"""Tokens of PTX to a `PtxModule`. What the grammar does not know is refused here; the rules are in `lint`."""
 
-from workers.assembler.ptx.cursor import Cursor
+from workers.assembler.ptx.cursor import TokenCursor
 from workers.assembler.ptx.statements import parse_block, parse_variable
-from workers.assembler.ptx.syntax import Function, Module, Variable
-from workers.assembler.ptx.tokens import Kind
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.syntax import PtxFunction, PtxModule, PtxVariable
+from workers.assembler.ptx.tokens import TokenKind
+from workers.assembler.refusal import AssemblyRefused
 
 _LINKAGE = (".extern", ".visible", ".weak", ".common")
 _SPACES = (".global", ".const", ".shared", ".local", ".param", ".tex")
 _FLAGS = (".explicitcluster", ".noreturn", ".blocksareclusters")
 
 
-def parse(text: str) -> Module:
+def parse(text: str) -> PtxModule:
     """Parse PTX.
 
     Raises:
         Refused: If the text is no PTX that a compiler writes.
     """
-    cursor = Cursor(text)
+    cursor = TokenCursor(text)
     cursor.expect(".version")
-    version = cursor.take_kind(Kind.NUMBER)
+    version = cursor.take_kind(TokenKind.NUMBER)
     cursor.expect(".target")
-    target = cursor.take_kind(Kind.WORD)
+    target = cursor.take_kind(TokenKind.WORD)
     cursor.expect(".address_size")
     bits = cursor.take_integer()
-    variables: list[Variable] = []
-    functions: list[Function] = []
+    variables: list[PtxVariable] = []
+    functions: list[PtxFunction] = []
     while not cursor.done:
         _parse_top(cursor, variables, functions)
-    return Module(version, target, bits, tuple(variables), tuple(functions))
+    return PtxModule(version, target, bits, tuple(variables), tuple(functions))
 
 
-def _parse_top(cursor: Cursor, variables: list[Variable], functions: list[Function]) -> None:
+def _parse_top(cursor: TokenCursor, variables: list[PtxVariable], functions: list[PtxFunction]) -> None:
     if cursor.accept(".file"):
         _skip_file(cursor)
     elif cursor.accept(".loc"):
@@ -46,27 +46,27 @@ def _parse_top(cursor: Cursor, variables: list[Variable], functions: list[Functi
             cursor.fail("a variable or a function")
 
 
-def _skip_file(cursor: Cursor) -> None:
-    cursor.take_kind(Kind.NUMBER)
-    cursor.take_kind(Kind.STRING)
+def _skip_file(cursor: TokenCursor) -> None:
+    cursor.take_kind(TokenKind.NUMBER)
+    cursor.take_kind(TokenKind.STRING)
     while cursor.accept(","):
-        cursor.take_kind(Kind.NUMBER)
+        cursor.take_kind(TokenKind.NUMBER)
 
 
-def _parse_function(cursor: Cursor, linkage: str) -> Function:
+def _parse_function(cursor: TokenCursor, linkage: str) -> PtxFunction:
     entry = cursor.take().text == ".entry"
     results = _parse_parameters(cursor) if cursor.next.text == "(" else ()
-    name = cursor.take_kind(Kind.WORD)
+    name = cursor.take_kind(TokenKind.WORD)
     parameters = _parse_parameters(cursor) if cursor.next.text == "(" else ()
     limits = _parse_limits(cursor)
     line = cursor.line
     body = None if cursor.accept(";") else parse_block(cursor)
-    return Function(name, entry, linkage, results, parameters, limits, body, line)
+    return PtxFunction(name, entry, linkage, results, parameters, limits, body, line)
 
 
-def _parse_parameters(cursor: Cursor) -> tuple[Variable, ...]:
+def _parse_parameters(cursor: TokenCursor) -> tuple[PtxVariable, ...]:
     cursor.expect("(")
-    parameters: list[Variable] = []
+    parameters: list[PtxVariable] = []
     while not cursor.accept(")"):
         if parameters:
             cursor.expect(",")
@@ -74,12 +74,12 @@ def _parse_parameters(cursor: Cursor) -> tuple[Variable, ...]:
     return tuple(parameters)
 
 
-def _parse_limits(cursor: Cursor) -> dict[str, tuple[int, ...]]:
+def _parse_limits(cursor: TokenCursor) -> dict[str, tuple[int, ...]]:
     limits: dict[str, tuple[int, ...]] = {}
-    while cursor.next.kind is Kind.DIRECTIVE:
+    while cursor.next.kind is TokenKind.DIRECTIVE:
         name = cursor.take().text
         if name[1:] in limits:
-            raise Refused(f"the assembly gives '{name}' twice")
+            raise AssemblyRefused(f"the assembly gives '{name}' twice")
         numbers = [cursor.take_integer()] if name not in _FLAGS else []
         while name not in _FLAGS and cursor.accept(","):
             numbers.append(cursor.take_integer())

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
 
 from workers.assembler.machine import ENTRY, MachineCode
-from workers.assembler.ptx.lint import RULES, Linted, Rule, lint
+from workers.assembler.ptx.lint import RULES, LintedPtx, Rule, lint
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parameters import read_parameter
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 from workers.errors import ToolMissing
-from workers.jail import CommandResult, Ending, Limits, run_command
 from workers.protocol import Kernel, Outcome
+from workers.sandbox import CommandResult, SandboxEnding, SandboxLimits, run_command
 from workers.targets import Target
 
 FLAGS = ("-v", "--regAllocOptLevel=2")
 """What Triton 3.7 passes, without its line information. 3.6 leaves the second out; its ptxas for targets below sm_100
 is the same build (12.8.93), so that with one set of flags both give the same machine code there."""
-LIMITS = Limits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=8)
+LIMITS = SandboxLimits(wall_s=15.0, cpu_s=15.0, memory_bytes=4 * 2**30, reply_bytes=64 * 2**20, processes=8)
 """Triton's own kernels need under 1 s and 200 MB; a kernel that needs more is not worth its seconds."""
 MOST_STACK_BYTES = 24 * 2**10
 """Local memory that a thread may have. A card sets as much aside for every thread that it can hold: 6.6 GB of an H100.
@@ -47,8 +47,8 @@ def assemble_ptx(kernel: Kernel, target: Target, rules: Mapping[str, Rule] = RUL
     linted = lint(kernel, sm_arch_from_capability(capability), rules)
     files = {_SOURCE: linted.canonical.text.encode()}
     result = run_command(_command(capability), files, [_RESULT], LIMITS)
-    if result.ending is not Ending.RETURNED:
-        raise Refused(f"ptxas did not finish: {result.detail}", outcome=Outcome.COMPILE_ERROR)
+    if result.ending is not SandboxEnding.RETURNED:
+        raise AssemblyRefused(f"ptxas did not finish: {result.detail}", outcome=Outcome.COMPILE_ERROR)
     log = result.stderr.decode(errors="replace") + result.stdout.decode(errors="replace")
     code = result.files.get(_RESULT, b"")
     if result.status != 0 or not code:
@@ -77,7 +77,7 @@ def _check_calls(spills: Mapping[str, int]) -> None:
         Refused: If a function that is called spills.
     """
     if any(count for name, count in spills.items() if name != ENTRY):
-        raise Refused(
+        raise AssemblyRefused(
             "a function that is not inlined needs more registers than it can have, and might spill the address that it "
             "returns to; let Triton inline it (no noinline=True)",
             outcome=Outcome.COMPILE_ERROR,
@@ -86,7 +86,7 @@ def _check_calls(spills: Mapping[str, int]) -> None:
 
 def _check_stack(size: int) -> None:
     if size > MOST_STACK_BYTES:
-        raise Refused(
+        raise AssemblyRefused(
             f"a thread of the kernel takes {size} bytes of local memory, and {MOST_STACK_BYTES} are the most: a card "
             "sets that aside for all threads that it can hold; use smaller blocks or more warps",
             outcome=Outcome.COMPILE_ERROR,
@@ -100,14 +100,14 @@ def _command(capability: int) -> list[str]:
     return [tool.path, *FLAGS, f"--gpu-name={sm_arch_from_capability(capability)}", _SOURCE, "-o", _RESULT]
 
 
-def _explain(result: CommandResult, log: str, linted: Linted) -> Refused:
+def _explain(result: CommandResult, log: str, linted: LintedPtx) -> AssemblyRefused:
     """Say what ptxas said, with the candidate's line in place of the text's."""
     messages = _MESSAGE.findall(log)
     if not messages:
         said = log.strip().splitlines()[-1:] or [f"exit status {result.status}"]
-        return Refused(f"ptxas refused the kernel: {said[0][:400]}", outcome=Outcome.COMPILE_ERROR)
+        return AssemblyRefused(f"ptxas refused the kernel: {said[0][:400]}", outcome=Outcome.COMPILE_ERROR)
     number, message = messages[0]
     lines = linted.canonical.lines
     line = lines[int(number) - 1] if 0 < int(number) <= len(lines) else None
     reason = f"ptxas refused the kernel: {re.sub(' +', ' ', message)[:400]}"
-    return Refused(reason, line, Outcome.COMPILE_ERROR)
+    return AssemblyRefused(reason, line, Outcome.COMPILE_ERROR)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workers.assembler.ptx.syntax import Block, Function, Instruction, Label, Module, Variable
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.syntax import PtxBlock, PtxFunction, PtxInstruction, PtxLabel, PtxModule, PtxVariable
+from workers.assembler.refusal import AssemblyRefused
 
 _RESERVED = re.compile(r"(kernel|(function|const|shared|global|parameter)_\d+)\Z")
 """Names that canonical text gives."""
@@ -22,10 +22,10 @@ def without_component(name: str) -> str:
     return _COMPONENT.sub("", name) if "." in name else name
 
 
-class Names:
+class BlockNames:
     """The names that are declared at one place of a function: those of its block so far, and of the blocks around."""
 
-    def __init__(self, known: frozenset[str], outer: "Names | None" = None) -> None:
+    def __init__(self, known: frozenset[str], outer: "BlockNames | None" = None) -> None:
         """Start a block.
 
         Args:
@@ -34,11 +34,11 @@ class Names:
         """
         self._known = known
         self._outer = outer
-        self._own: dict[str, Variable] = {}
-        self._counted: dict[str, Variable] = {}
-        self._found: dict[str, Variable | None] = {}
+        self._own: dict[str, PtxVariable] = {}
+        self._counted: dict[str, PtxVariable] = {}
+        self._found: dict[str, PtxVariable | None] = {}
 
-    def add(self, variable: Variable) -> None:
+    def add(self, variable: PtxVariable) -> None:
         """Declare a variable, or as many registers as it counts."""
         self._found.clear()
         if not variable.count:
@@ -46,22 +46,22 @@ class Names:
         elif variable.name not in self._counted or self._counted[variable.name].count < variable.count:
             self._counted[variable.name] = variable
 
-    def inside(self) -> "Names":
+    def inside(self) -> "BlockNames":
         """The names at the beginning of a block inside this one."""
-        return Names(self._known, self)
+        return BlockNames(self._known, self)
 
     def declares(self, name: str) -> bool:
         """Whether an operand may say this name: a local one, a label, module memory, or a register's component."""
         return name in self._known or self.find(without_component(name)) is not None
 
-    def find(self, name: str) -> Variable | None:
+    def find(self, name: str) -> PtxVariable | None:
         """The nearest local variable of this name, None if there is none."""
         if name not in self._found:
             found = self._own.get(name) or self._find_counted(name)
             self._found[name] = found or (self._outer.find(name) if self._outer else None)
         return self._found[name]
 
-    def _find_counted(self, name: str) -> Variable | None:
+    def _find_counted(self, name: str) -> PtxVariable | None:
         """The variable `%r<count>` that the name is one of: a prefix with a number below its count."""
         for cut in range(len(name) - 1, max(0, len(name) - _COUNT_DIGITS - 1), -1):
             number = name[cut:]
@@ -74,20 +74,20 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class ModuleNames:
     """Names of a module: of its functions and of its variables."""
 
     functions: frozenset[str]
     variables: frozenset[str]
 
     @classmethod
-    def of(cls, module: Module) -> "Outside":
+    def of(cls, module: PtxModule) -> "ModuleNames":
         """Collect them."""
         functions = frozenset(item.name for item in module.functions)
         return cls(functions, frozenset(item.name for item in module.variables))
 
 
-class Scope:
+class NameScope:
     """Names of a function and of the module around it.
 
     A name is never both one of the module and a local one: hiding is refused rather than resolved. Blocks of a function
@@ -99,7 +99,7 @@ class Scope:
         labels: Labels of this function.
     """
 
-    def __init__(self, function: Function, outside: Outside) -> None:
+    def __init__(self, function: PtxFunction, outside: ModuleNames) -> None:
         """Collect the names.
 
         Raises:
@@ -109,24 +109,24 @@ class Scope:
         self.function = function
         self.functions = outside.functions
         items = tuple(function.body.walk()) if function.body else ()
-        self.labels = frozenset(item.name for item in items if isinstance(item, Label))
+        self.labels = frozenset(item.name for item in items if isinstance(item, PtxLabel))
         self._parameters = (*function.parameters, *function.results)
         self._known = outside.variables | self.labels
-        self._check([item for item in items if isinstance(item, Variable)], outside)
+        self._check([item for item in items if isinstance(item, PtxVariable)], outside)
 
-    def steps(self) -> Iterator[tuple[Instruction, Names]]:
+    def steps(self) -> Iterator[tuple[PtxInstruction, BlockNames]]:
         """All instructions in order of the text, each with the names that are declared where it stands."""
-        names = Names(self._known)
+        names = BlockNames(self._known)
         for item in self._parameters:
             names.add(item)
         if self.function.body:
             yield from _steps(self.function.body, names)
 
-    def _check(self, variables: list[Variable], outside: Outside) -> None:
+    def _check(self, variables: list[PtxVariable], outside: ModuleNames) -> None:
         outer = outside.functions | outside.variables
         parameters = {item.name for item in self._parameters}
         local = {item.name for item in variables if not item.count} | self.labels
-        counted = Names(frozenset())
+        counted = BlockNames(frozenset())
         for item in variables:
             if item.count:
                 counted.add(item)
@@ -136,27 +136,29 @@ class Scope:
             reserved = (name in local and _RESERVED.match(name)) or (name in prefixes and _RESERVED_COUNTED.match(name))
             hides = name in outer or (name in parameters and name in local)
             if hides or special or reserved or "." in name or "::" in name:
-                raise Refused(f"the name '{name}' inside '{self.function.name}' is taken", self.function.line)
+                raise AssemblyRefused(f"the name '{name}' inside '{self.function.name}' is taken", self.function.line)
         for name in outer | parameters:
             if counted.find(name):
-                raise Refused(f"the name '{name}' is a register of '{self.function.name}' too", self.function.line)
+                raise AssemblyRefused(
+                    f"the name '{name}' is a register of '{self.function.name}' too", self.function.line
+                )
 
 
-def scopes(module: Module) -> Iterator[Scope]:
+def scopes(module: PtxModule) -> Iterator[NameScope]:
     """The scope of each function of a module.
 
     Raises:
-        Refused: As `Scope` does.
+        Refused: As `NameScope` does.
     """
-    outside = Outside.of(module)
-    return (Scope(function, outside) for function in module.functions)
+    outside = ModuleNames.of(module)
+    return (NameScope(function, outside) for function in module.functions)
 
 
-def _steps(block: Block, names: Names) -> Iterator[tuple[Instruction, Names]]:
+def _steps(block: PtxBlock, names: BlockNames) -> Iterator[tuple[PtxInstruction, BlockNames]]:
     for statement in block.statements:
-        if isinstance(statement, Block):
+        if isinstance(statement, PtxBlock):
             yield from _steps(statement, names.inside())
-        elif isinstance(statement, Variable):
+        elif isinstance(statement, PtxVariable):
             names.add(statement)
-        elif isinstance(statement, Instruction):
+        elif isinstance(statement, PtxInstruction):
             yield statement, names

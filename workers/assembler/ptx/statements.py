@@ -1,9 +1,9 @@
 """The bodies of PTX functions: variables, labels, hints and instructions."""
 
-from workers.assembler.ptx.cursor import Cursor
-from workers.assembler.ptx.syntax import Block, Instruction, Label, Pragma, Statement, Variable
-from workers.assembler.ptx.tokens import Kind
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.cursor import TokenCursor
+from workers.assembler.ptx.syntax import PtxBlock, PtxInstruction, PtxLabel, PtxPragma, PtxVariable, Statement
+from workers.assembler.ptx.tokens import TokenKind
+from workers.assembler.refusal import AssemblyRefused
 
 _MAX_DEPTH = 16
 """Nested braces; Triton's inline assembly and call sequences nest two deep."""
@@ -12,14 +12,14 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPERAND_MARKS = frozenset(",+-!|*")
 
 
-def parse_block(cursor: Cursor, depth: int = 0) -> Block:
+def parse_block(cursor: TokenCursor, depth: int = 0) -> PtxBlock:
     """Parse statements in braces.
 
     Raises:
         Refused: If they are no PTX, or nest deeper than any compiler writes.
     """
     if depth == _MAX_DEPTH:
-        raise Refused(f"the assembly nests blocks deeper than {_MAX_DEPTH}", cursor.line)
+        raise AssemblyRefused(f"the assembly nests blocks deeper than {_MAX_DEPTH}", cursor.line)
     cursor.expect("{")
     statements: list[Statement] = []
     while not cursor.accept("}"):
@@ -27,18 +27,18 @@ def parse_block(cursor: Cursor, depth: int = 0) -> Block:
             cursor.skip_location()
         elif cursor.next.text == "{":
             statements.append(parse_block(cursor, depth + 1))
-        elif cursor.next.kind is Kind.DIRECTIVE:
+        elif cursor.next.kind is TokenKind.DIRECTIVE:
             statements += _parse_directive(cursor)
         else:
             statements += _parse_statement(cursor)
-    return Block(tuple(statements))
+    return PtxBlock(tuple(statements))
 
 
-def _parse_directive(cursor: Cursor) -> list[Statement]:
+def _parse_directive(cursor: TokenCursor) -> list[Statement]:
     if cursor.accept(".pragma"):
-        text = cursor.take_kind(Kind.STRING)[1:-1]
+        text = cursor.take_kind(TokenKind.STRING)[1:-1]
         cursor.expect(";")
-        return [Pragma(text)]
+        return [PtxPragma(text)]
     if cursor.next.text not in _LOCAL_SPACES:
         cursor.fail("an instruction")
     if cursor.next.text == ".reg":
@@ -46,22 +46,22 @@ def _parse_directive(cursor: Cursor) -> list[Statement]:
     return [parse_variable(cursor, "")]
 
 
-def _parse_registers(cursor: Cursor) -> list[Statement]:
+def _parse_registers(cursor: TokenCursor) -> list[Statement]:
     cursor.expect(".reg")
     attributes = (cursor.take().text[1:],) if cursor.next.text in (".v2", ".v4") else ()
-    kind = cursor.take_kind(Kind.DIRECTIVE)[1:]
+    kind = cursor.take_kind(TokenKind.DIRECTIVE)[1:]
     registers: list[Statement] = []
     while not registers or cursor.accept(","):
-        name, count = cursor.take_kind(Kind.WORD), 0
+        name, count = cursor.take_kind(TokenKind.WORD), 0
         if cursor.accept("<"):
             count = cursor.take_integer()
             cursor.expect(">")
-        registers.append(Variable("reg", kind, name, attributes=attributes, count=count))
+        registers.append(PtxVariable("reg", kind, name, attributes=attributes, count=count))
     cursor.expect(";")
     return registers
 
 
-def parse_variable(cursor: Cursor, linkage: str, terminated: bool = True) -> Variable:
+def parse_variable(cursor: TokenCursor, linkage: str, terminated: bool = True) -> PtxVariable:
     """Parse one variable or parameter, `.param .align 4 .b8 name[16]`.
 
     Args:
@@ -72,17 +72,19 @@ def parse_variable(cursor: Cursor, linkage: str, terminated: bool = True) -> Var
     Raises:
         Refused: If it is none.
     """
-    space = cursor.take_kind(Kind.DIRECTIVE)[1:]
+    space = cursor.take_kind(TokenKind.DIRECTIVE)[1:]
     words: list[str] = []
-    while cursor.next.kind is Kind.DIRECTIVE:
+    while cursor.next.kind is TokenKind.DIRECTIVE:
         words.append(cursor.take().text[1:])
         if words[-1] == "align":
             words[-1] += f" {cursor.take_integer()}"
         elif words[-1] == "attribute":
-            raise Refused("the assembly gives a variable an '.attribute' (managed or unified memory)", cursor.line)
+            raise AssemblyRefused(
+                "the assembly gives a variable an '.attribute' (managed or unified memory)", cursor.line
+            )
     if not words:
         cursor.fail("a type")
-    name = cursor.take_kind(Kind.WORD)
+    name = cursor.take_kind(TokenKind.WORD)
     extents = _parse_extents(cursor)
     values = _parse_values(cursor) if cursor.accept("=") else None
     if terminated:
@@ -91,10 +93,10 @@ def parse_variable(cursor: Cursor, linkage: str, terminated: bool = True) -> Var
     if not kinds:
         cursor.fail("a type")
     attributes = tuple(word for word in words if word != kinds[0])
-    return Variable(space, kinds[0], name, linkage, attributes, extents, values, line=cursor.line)
+    return PtxVariable(space, kinds[0], name, linkage, attributes, extents, values, line=cursor.line)
 
 
-def _parse_extents(cursor: Cursor) -> tuple[str, ...]:
+def _parse_extents(cursor: TokenCursor) -> tuple[str, ...]:
     extents: list[str] = []
     while cursor.accept("["):
         extents.append("" if cursor.next.text == "]" else str(cursor.take_integer()))
@@ -102,7 +104,7 @@ def _parse_extents(cursor: Cursor) -> tuple[str, ...]:
     return tuple(extents)
 
 
-def _parse_values(cursor: Cursor) -> tuple[str, ...]:
+def _parse_values(cursor: TokenCursor) -> tuple[str, ...]:
     """Read an initialiser of plain numbers; addresses and nested lists are refused."""
     if not cursor.accept("{"):
         return (_parse_value(cursor),)
@@ -114,37 +116,37 @@ def _parse_values(cursor: Cursor) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _parse_value(cursor: Cursor) -> str:
+def _parse_value(cursor: TokenCursor) -> str:
     sign = "-" if cursor.accept("-") else ""
-    return sign + cursor.take_kind(Kind.NUMBER)
+    return sign + cursor.take_kind(TokenKind.NUMBER)
 
 
-def _parse_statement(cursor: Cursor) -> list[Statement]:
+def _parse_statement(cursor: TokenCursor) -> list[Statement]:
     guard = _parse_guard(cursor)
-    word = cursor.take_kind(Kind.WORD)
+    word = cursor.take_kind(TokenKind.WORD)
     if not guard and cursor.accept(":"):
         if cursor.accept(".branchtargets"):
-            return [Label(word, _parse_targets(cursor))]
-        return [Label(word)]
-    return [Instruction(word, _parse_operands(cursor), guard, cursor.line)]
+            return [PtxLabel(word, _parse_targets(cursor))]
+        return [PtxLabel(word)]
+    return [PtxInstruction(word, _parse_operands(cursor), guard, cursor.line)]
 
 
-def _parse_guard(cursor: Cursor) -> tuple[str, ...]:
+def _parse_guard(cursor: TokenCursor) -> tuple[str, ...]:
     if not cursor.accept("@"):
         return ()
     negated = ("!",) if cursor.accept("!") else ()
-    return (*negated, cursor.take_kind(Kind.WORD))
+    return (*negated, cursor.take_kind(TokenKind.WORD))
 
 
-def _parse_targets(cursor: Cursor) -> tuple[str, ...]:
-    targets = [cursor.take_kind(Kind.WORD)]
+def _parse_targets(cursor: TokenCursor) -> tuple[str, ...]:
+    targets = [cursor.take_kind(TokenKind.WORD)]
     while cursor.accept(","):
-        targets.append(cursor.take_kind(Kind.WORD))
+        targets.append(cursor.take_kind(TokenKind.WORD))
     cursor.expect(";")
     return tuple(targets)
 
 
-def _parse_operands(cursor: Cursor) -> tuple[tuple[str, ...], ...]:
+def _parse_operands(cursor: TokenCursor) -> tuple[tuple[str, ...], ...]:
     if cursor.accept(";"):
         return ()
     operands: list[tuple[str, ...]] = []
@@ -154,21 +156,21 @@ def _parse_operands(cursor: Cursor) -> tuple[tuple[str, ...], ...]:
     return tuple(operands)
 
 
-def _parse_operand(cursor: Cursor) -> tuple[str, ...]:
+def _parse_operand(cursor: TokenCursor) -> tuple[str, ...]:
     """Read up to a comma or semicolon outside brackets."""
     tokens: list[str] = []
     closing: list[str] = []
     while closing or cursor.next.text not in (",", ";"):
         token = cursor.take()
-        if token.kind is Kind.MARK:
+        if token.kind is TokenKind.MARK:
             _balance(cursor, token.text, closing)
-        elif token.kind in (Kind.DIRECTIVE, Kind.STRING):
+        elif token.kind in (TokenKind.DIRECTIVE, TokenKind.STRING):
             cursor.fail(f"no '{token.text}' among operands")
         tokens.append(token.text)
     return tuple(tokens)
 
 
-def _balance(cursor: Cursor, mark: str, closing: list[str]) -> None:
+def _balance(cursor: TokenCursor, mark: str, closing: list[str]) -> None:
     if mark in _CLOSING:
         closing.append(_CLOSING[mark])
     elif mark in _OPERAND_MARKS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class PtxVariable:
     """A variable: of the module, or local memory, registers and call parameters inside a function.
 
     Attributes:
@@ -32,7 +32,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class PtxInstruction:
     """One instruction: `@!%p1 ld.global.b32 %r1, [%rd1+4];`.
 
     Attributes:
@@ -59,7 +59,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class PtxLabel:
     """A place to jump to; `targets` makes it a list of jump targets instead (`.branchtargets`)."""
 
     name: str
@@ -67,32 +67,32 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Pragma:
+class PtxPragma:
     """A hint to the assembler, without its quotes."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PtxBlock:
     """Statements in braces; names declared inside hide those outside."""
 
     statements: tuple["Statement", ...]
 
-    def walk(self) -> Iterator["Variable | Instruction | Label | Pragma"]:
+    def walk(self) -> Iterator["PtxVariable | PtxInstruction | PtxLabel | PtxPragma"]:
         """All statements in order of the text, nested ones included."""
         for statement in self.statements:
-            if isinstance(statement, Block):
+            if isinstance(statement, PtxBlock):
                 yield from statement.walk()
             else:
                 yield statement
 
 
-Statement = Variable | Instruction | Label | Pragma | Block
+Statement = PtxVariable | PtxInstruction | PtxLabel | PtxPragma | PtxBlock
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class PtxFunction:
     """A function or the entry; without a body it is a declaration.
 
     Attributes:
@@ -109,24 +109,24 @@ class Function:
     name: str
     entry: bool = False
     linkage: str = ""
-    results: tuple[Variable, ...] = ()
-    parameters: tuple[Variable, ...] = ()
+    results: tuple[PtxVariable, ...] = ()
+    parameters: tuple[PtxVariable, ...] = ()
     limits: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    body: Block | None = None
+    body: PtxBlock | None = None
     line: int | None = None
 
     @property
-    def instructions(self) -> tuple[Instruction, ...]:
+    def instructions(self) -> tuple[PtxInstruction, ...]:
         """All instructions in order of the text."""
-        return tuple(item for item in self.body.walk() if isinstance(item, Instruction)) if self.body else ()
+        return tuple(item for item in self.body.walk() if isinstance(item, PtxInstruction)) if self.body else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class PtxModule:
     """One file of PTX."""
 
     version: str
     target: str
     address_bits: int
-    variables: tuple[Variable, ...]
-    functions: tuple[Function, ...]
+    variables: tuple[PtxVariable, ...]
+    functions: tuple[PtxFunction, ...]

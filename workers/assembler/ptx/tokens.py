@@ -9,10 +9,10 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 
 
-class Kind(StrEnum):
+class TokenKind(StrEnum):
     """What a token is."""
 
     WORD = "word"
@@ -23,10 +23,10 @@ class Kind(StrEnum):
     MARK = "mark"
 
 
-class Token(NamedTuple):
+class PtxToken(NamedTuple):
     """One token, and where it starts in the text."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     offset: int
 
@@ -49,10 +49,10 @@ _TOKEN = re.compile(
 )
 _SKIPPED = re.compile(_SPACE)
 _PRINTABLE = re.compile(r"[\t\r\n\x20-\x7e]*")
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in TokenKind}
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[PtxToken]:
     """Split PTX text into tokens.
 
     Raises:
@@ -61,16 +61,16 @@ def tokenize(text: str) -> list[Token]:
     printable = _PRINTABLE.match(text)
     if printable is None or printable.end() != len(text):
         at = printable.end() if printable else 0
-        raise Refused(f"the assembly holds the character U+{ord(text[at]):04X}, which no compiler writes")
+        raise AssemblyRefused(f"the assembly holds the character U+{ord(text[at]):04X}, which no compiler writes")
     tokens = []
     leading = _SKIPPED.match(text)
     position = leading.end() if leading else 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise Refused(f"line {line_of(text, position)} of the assembly is no PTX: {text[position:][:40]!r}")
+            raise AssemblyRefused(f"line {line_of(text, position)} of the assembly is no PTX: {text[position:][:40]!r}")
         kind = str(match.lastgroup)
-        tokens.append(Token(_KINDS[kind], match[kind], position))
+        tokens.append(PtxToken(_KINDS[kind], match[kind], position))
         position = match.end()
     return tokens
 

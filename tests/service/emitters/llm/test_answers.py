@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.answers import ANSWER_CHARS, SOURCE_BYTES, read_answer
-from service.emitters.llm.faults import Fault, Unusable
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n"
 KERNEL = (
@@ -47,34 +47,34 @@ USABLE = {
 }  # fmt: skip
 
 UNUSABLE = {
-    "nothing": ("", Fault.EMPTY),
-    "blanks": (" \n\t\n", Fault.EMPTY),
-    "only a thought": ("<think>hm</think>\n", Fault.EMPTY),
-    "cut while thinking": ("<think>hm", Fault.TRUNCATED),
-    "advice": ("Use `num_warps=8`. I can't see your timings. Would you like me to write it?", Fault.NO_CODE),
-    "a refusal": ("I'm sorry, but I can't help with this request.", Fault.REFUSED),
-    "a refusal in other words": ("I must decline to write this.", Fault.REFUSED),
-    "a refusal in good type": ("I can\N{RIGHT SINGLE QUOTATION MARK}t assist with that.", Fault.REFUSED),
-    "two options": (f"### Option A\n{python(FILE)}\n### Option B\n{python(OTHER)}", Fault.SEVERAL_CANDIDATES),
-    "the entry twice": (python(f"{FILE}\n\n{ENTRY}"), Fault.SEVERAL_CANDIDATES),
-    "another name": (python(FILE.replace("def scale(", "def kernel_fn(")), Fault.WRONG_ENTRY),
-    "a class": (python(f"{HEAD}class ModelNew:\n    def scale(self):\n        pass\n"), Fault.WRONG_ENTRY),
-    "another language": ("```cuda\n__global__ void scale() {}\n```\n", Fault.NOT_PYTHON),
-    "no Python": (python("def scale(x:\n    return x\n"), Fault.NOT_PYTHON),
-    "only JSON": ('```json\n{"a": 1}\n```', Fault.NOT_PYTHON),
-    "surrogates": ('{"code": "def scale(x):\\n    return \'\\ud800\'\\n"}', Fault.NOT_PYTHON),
-    "a null byte": (python("def scale(x):\n    return '\0'\n"), Fault.NOT_PYTHON),
-    "a fence without an end": (f"```python\n{FILE}", Fault.TRUNCATED),
-    "an edit without an end": (EDIT.format("BLOCK=16", "BLOCK=32") + "<<<<<<< SEARCH\n    pass\n", Fault.TRUNCATED),
-    "an edit of what is not there": (EDIT.format("BLOCK=17", "BLOCK=32"), Fault.EDIT_NOT_FOUND),
-    "an edit that lost its indent": (EDIT.format("y = torch.empty_like(x)\nscale_kernel", "z"), Fault.EDIT_NOT_FOUND),
-    "edits that overlap": (EDIT.format("    pass\n", "") + EDIT.format("    pass\n\n", ""), Fault.EDIT_NOT_FOUND),
-    "an edit that fits twice": (EDIT.format("import triton", "import math"), Fault.EDIT_AMBIGUOUS),
-    "an edit that breaks the file": (EDIT.format("def scale(x):", "def scale(x"), Fault.NOT_PYTHON),
-    "an edit that takes the entry away": (EDIT.format("def scale(", "def scales("), Fault.WRONG_ENTRY),
-    "a template that names nothing": (python(FILE) + '```json\n{"parameters": {}}\n```', Fault.BAD_TEMPLATE),
-    "a long answer": ("x" * (ANSWER_CHARS + 1), Fault.TOO_LONG),
-    "a long candidate": (python(FILE + "#" * SOURCE_BYTES + "\n"), Fault.TOO_LONG),
+    "nothing": ("", AnswerFault.EMPTY),
+    "blanks": (" \n\t\n", AnswerFault.EMPTY),
+    "only a thought": ("<think>hm</think>\n", AnswerFault.EMPTY),
+    "cut while thinking": ("<think>hm", AnswerFault.TRUNCATED),
+    "advice": ("Use `num_warps=8`. I can't see your timings. Would you like me to write it?", AnswerFault.NO_CODE),
+    "a refusal": ("I'm sorry, but I can't help with this request.", AnswerFault.REFUSED),
+    "a refusal in other words": ("I must decline to write this.", AnswerFault.REFUSED),
+    "a refusal in good type": ("I can\N{RIGHT SINGLE QUOTATION MARK}t assist with that.", AnswerFault.REFUSED),
+    "two options": (f"### Option A\n{python(FILE)}\n### Option B\n{python(OTHER)}", AnswerFault.SEVERAL_CANDIDATES),
+    "the entry twice": (python(f"{FILE}\n\n{ENTRY}"), AnswerFault.SEVERAL_CANDIDATES),
+    "another name": (python(FILE.replace("def scale(", "def kernel_fn(")), AnswerFault.WRONG_ENTRY),
+    "a class": (python(f"{HEAD}class ModelNew:\n    def scale(self):\n        pass\n"), AnswerFault.WRONG_ENTRY),
+    "another language": ("```cuda\n__global__ void scale() {}\n```\n", AnswerFault.NOT_PYTHON),
+    "no Python": (python("def scale(x:\n    return x\n"), AnswerFault.NOT_PYTHON),
+    "only JSON": ('```json\n{"a": 1}\n```', AnswerFault.NOT_PYTHON),
+    "surrogates": ('{"code": "def scale(x):\\n    return \'\\ud800\'\\n"}', AnswerFault.NOT_PYTHON),
+    "a null byte": (python("def scale(x):\n    return '\0'\n"), AnswerFault.NOT_PYTHON),
+    "a fence without an end": (f"```python\n{FILE}", AnswerFault.TRUNCATED),
+    "an edit without an end": (EDIT.format("BLOCK=16", "BLOCK=32") + "<<<<<<< SEARCH\n    pass\n", AnswerFault.TRUNCATED),
+    "an edit of what is not there": (EDIT.format("BLOCK=17", "BLOCK=32"), AnswerFault.EDIT_NOT_FOUND),
+    "an edit that lost its indent": (EDIT.format("y = torch.empty_like(x)\nscale_kernel", "z"), AnswerFault.EDIT_NOT_FOUND),
+    "edits that overlap": (EDIT.format("    pass\n", "") + EDIT.format("    pass\n\n", ""), AnswerFault.EDIT_NOT_FOUND),
+    "an edit that fits twice": (EDIT.format("import triton", "import math"), AnswerFault.EDIT_AMBIGUOUS),
+    "an edit that breaks the file": (EDIT.format("def scale(x):", "def scale(x"), AnswerFault.NOT_PYTHON),
+    "an edit that takes the entry away": (EDIT.format("def scale(", "def scales("), AnswerFault.WRONG_ENTRY),
+    "a template that names nothing": (python(FILE) + '```json\n{"parameters": {}}\n```', AnswerFault.BAD_TEMPLATE),
+    "a long answer": ("x" * (ANSWER_CHARS + 1), AnswerFault.TOO_LONG),
+    "a long candidate": (python(FILE + "#" * SOURCE_BYTES + "\n"), AnswerFault.TOO_LONG),
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_one_candidate_comes_out(text, source):
 
 @pytest.mark.parametrize("text, fault", UNUSABLE.values(), ids=UNUSABLE)
 def test_none_comes_out_and_the_reason_is_known(text, fault):
-    with pytest.raises(Unusable) as raised:
+    with pytest.raises(UnusableAnswer) as raised:
         read_answer(text, "scale", PARENT)
     assert raised.value.fault is fault and raised.value.sentence
 
@@ -100,9 +100,9 @@ def test_a_template_comes_with_its_file():
 
 @pytest.mark.parametrize("text", [EDIT.format("BLOCK=16", "BLOCK=32"), FILE])
 def test_what_was_cut_off_is_unusable_where_something_may_be_missing(text):
-    with pytest.raises(Unusable) as raised:
+    with pytest.raises(UnusableAnswer) as raised:
         read_answer(text, "scale", PARENT, truncated=True)
-    assert raised.value.fault is Fault.TRUNCATED
+    assert raised.value.fault is AnswerFault.TRUNCATED
 
 
 def test_a_whole_block_counts_though_the_answer_was_cut_behind_it():
@@ -110,9 +110,9 @@ def test_a_whole_block_counts_though_the_answer_was_cut_behind_it():
 
 
 def test_edits_without_a_parent_have_nothing_to_refer_to():
-    with pytest.raises(Unusable, match="no parent") as raised:
+    with pytest.raises(UnusableAnswer, match="no parent") as raised:
         read_answer(EDIT.format("a", "b"), "scale")
-    assert raised.value.fault is Fault.EDIT_NOT_FOUND
+    assert raised.value.fault is AnswerFault.EDIT_NOT_FOUND
 
 
 def test_a_forbidden_import_is_left_to_the_judge():
@@ -124,5 +124,5 @@ def test_a_forbidden_import_is_left_to_the_judge():
     "unit", ["<think>", "```\n", "`", "<<<<<<< SEARCH\n", "(", "can't ", "~~~ x\n", "def scale(x): pass\n"]
 )
 def test_hostile_repetition_takes_no_time(unit):
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableAnswer):
         read_answer(unit * (150_000 // len(unit)), "scale", PARENT)

@@ -1,9 +1,9 @@
 import pytest
 
-from service.emitters import Proposal, Spent
-from service.emitters.base import Turn
+from service.emitters import NoProposal, Proposal
+from service.emitters.base import ConversationTurn
+from service.emitters.llm.answer_faults import UnusableAnswer
 from service.emitters.llm.conversation import STEPS, converse, read_call
-from service.emitters.llm.faults import Unusable
 from service.emitters.llm.strategies import AGENTIC, approach
 from tests.service.emitters.talks import Scripted, Shelf, brief, kernel, seed
 
@@ -25,10 +25,10 @@ async def test_a_kernel_is_looked_at_judged_and_handed_in():
     found, script = await talked([*calls, JUDGE + FILE, PROPOSE + edit], shelf)
     assert isinstance(found, Proposal) and found.source.endswith("MORE = 2\n") and found.note == AGENTIC
     assert found.turns == (
-        Turn("exchange-7-0"),
-        Turn("exchange-7-1"),
-        Turn("exchange-7-2", "candidate-6"),
-        Turn("exchange-7-3"),
+        ConversationTurn("exchange-7-0"),
+        ConversationTurn("exchange-7-1"),
+        ConversationTurn("exchange-7-2", "candidate-6"),
+        ConversationTurn("exchange-7-3"),
     )
     assert found.parents == ("candidate-6",) and shelf.judged[0][1:] == (("candidate-5",), "agentic, answer 3")
     last = script.asked[-1][0].user
@@ -61,24 +61,30 @@ async def test_what_cannot_be_used_is_told_and_the_talk_goes_on():
 
 async def test_the_answers_come_to_an_end():
     found, script = await talked(["hm"] * STEPS)
-    assert isinstance(found, Spent) and found.reason == "steps_spent" and len(found.turns) == len(script.asked) == STEPS
+    assert (
+        isinstance(found, NoProposal)
+        and found.reason == "steps_spent"
+        and len(found.turns) == len(script.asked) == STEPS
+    )
 
 
 async def test_kernels_that_were_judged_are_enough():
     found, _ = await talked([JUDGE + FILE] * STEPS, Shelf(verdict=kernel("rmsnorm", 6)))
     assert (
-        isinstance(found, Spent) and found.reason == "" and {turn.candidate for turn in found.turns} == {"candidate-6"}
+        isinstance(found, NoProposal)
+        and found.reason == ""
+        and {turn.candidate for turn in found.turns} == {"candidate-6"}
     )
 
 
 async def test_a_search_that_may_judge_no_more_ends_the_talk():
     found, _ = await talked([JUDGE + FILE])
-    assert isinstance(found, Spent) and "no more candidates" in found.detail
+    assert isinstance(found, NoProposal) and "no more candidates" in found.detail
 
 
 def test_a_call_is_one_object_in_a_fence():
     assert read_call("x")["call"] == "propose"
     assert read_call('```\n{"call": "read", "candidate": 3}\n```')["candidate"] == 3
     assert read_call('<think>\n```\n{"call": "dance"}\n```\n</think>x') == {"call": "propose"}
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableAnswer):
         read_call('```\n{"call": ["judge"]}\n```')

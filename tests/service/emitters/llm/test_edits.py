@@ -1,7 +1,7 @@
 import pytest
 
-from service.emitters.llm.edits import EDITS, Edit, apply, has_edits, read_edits
-from service.emitters.llm.faults import Fault, Unusable
+from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
+from service.emitters.llm.edits import EDITS, SearchReplaceBlock, apply, has_edits, read_edits
 
 PARENT = "a = 1\nb = 2\nb = 2\nc = 3\n"
 
@@ -11,7 +11,7 @@ def block(search, replacement):
 
 
 def fault(call, *arguments):
-    with pytest.raises(Unusable) as raised:
+    with pytest.raises(UnusableAnswer) as raised:
         call(*arguments)
     return raised.value.fault
 
@@ -20,46 +20,48 @@ def test_edits_stand_inside_fences_or_bare():
     text = f"First\n```\n{block('a = 1', 'a = 9')}```\nthen\n{block('c = 3', '')}"
     assert has_edits(text) and not has_edits("<<<<<<< SEARCHING")
     found = read_edits(text)
-    assert found == [Edit("a = 1", "a = 9"), Edit("c = 3", "")]
+    assert found == [SearchReplaceBlock("a = 1", "a = 9"), SearchReplaceBlock("c = 3", "")]
     assert apply(found, PARENT) == "a = 9\nb = 2\nb = 2\n\n"
 
 
 def test_edits_apply_to_the_result_of_the_one_before():
-    assert apply([Edit("a = 1", "x = 1"), Edit("x = 1", "y = 1")], PARENT).startswith("y = 1\n")
+    assert apply([SearchReplaceBlock("a = 1", "x = 1"), SearchReplaceBlock("x = 1", "y = 1")], PARENT).startswith(
+        "y = 1\n"
+    )
 
 
 @pytest.mark.parametrize(
     "search, expected",
     [
-        ("d = 4", Fault.EDIT_NOT_FOUND),
-        (" a = 1", Fault.EDIT_NOT_FOUND),
-        ("", Fault.EDIT_NOT_FOUND),
-        ("b = 2", Fault.EDIT_AMBIGUOUS),
+        ("d = 4", AnswerFault.EDIT_NOT_FOUND),
+        (" a = 1", AnswerFault.EDIT_NOT_FOUND),
+        ("", AnswerFault.EDIT_NOT_FOUND),
+        ("b = 2", AnswerFault.EDIT_AMBIGUOUS),
     ],
 )
 def test_a_search_text_must_stand_there_once(search, expected):
-    assert fault(apply, [Edit(search, "z")], PARENT) is expected
+    assert fault(apply, [SearchReplaceBlock(search, "z")], PARENT) is expected
 
 
 def test_overlapping_occurrences_count():
-    assert fault(apply, [Edit("aa", "b")], "aaa") is Fault.EDIT_AMBIGUOUS
+    assert fault(apply, [SearchReplaceBlock("aa", "b")], "aaa") is AnswerFault.EDIT_AMBIGUOUS
 
 
 def test_what_an_earlier_edit_took_is_gone():
-    with pytest.raises(Unusable, match="any more"):
-        apply([Edit("a = 1", "x = 1"), Edit("a = 1\nb", "y")], PARENT)
+    with pytest.raises(UnusableAnswer, match="any more"):
+        apply([SearchReplaceBlock("a = 1", "x = 1"), SearchReplaceBlock("a = 1\nb", "y")], PARENT)
 
 
 @pytest.mark.parametrize(
     "cut", ["<<<<<<< SEARCH\na = 1", "<<<<<<< SEARCH\na = 1\n=======\na = 2", "<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n"]
 )
 def test_a_block_without_its_end_is_cut(cut):
-    assert fault(read_edits, block("a = 1", "b") + cut) is Fault.TRUNCATED
+    assert fault(read_edits, block("a = 1", "b") + cut) is AnswerFault.TRUNCATED
 
 
 def test_too_many_edits_are_refused():
-    assert fault(read_edits, block("a", "b") * (EDITS + 1)) is Fault.TOO_LONG
+    assert fault(read_edits, block("a", "b") * (EDITS + 1)) is AnswerFault.TOO_LONG
 
 
 def test_a_parent_with_other_line_ends_is_edited_all_the_same():
-    assert apply([Edit("a = 1\nb = 2\nb", "q")], PARENT.replace("\n", "\r\n")) == "q = 2\nc = 3\n"
+    assert apply([SearchReplaceBlock("a = 1\nb = 2\nb", "q")], PARENT.replace("\n", "\r\n")) == "q = 2\nc = 3\n"

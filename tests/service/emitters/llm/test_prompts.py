@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.emitters.base import Lesson
-from service.emitters.llm.prompts import Heard, prompt
+from service.emitters.llm.prompts import ToolFeedback, prompt
 from service.emitters.llm.rendering import BUDGET_BYTES, VERSION
 from service.emitters.llm.strategies import AGENTIC, STRATEGIES, approach
 from tests.service.emitters.talks import brief, failed, kernel
@@ -68,9 +68,9 @@ def test_a_failure_shows_its_verdict_its_message_and_its_line():
 def test_a_conversation_shows_what_was_said_and_heard():
     shown = dataclasses.replace(failed("rmsnorm", 12), source="x = 1\n")
     turns = [
-        Heard("said", {"said": "hm ``` hm", "heard": "no_code: nothing"}),
-        Heard("listed", {"kernels": [kernel("rmsnorm", 5)]}),
-        Heard("shown", {"kernel": shown, "why": "had a kernel judged"}),
+        ToolFeedback("said", {"said": "hm ``` hm", "heard": "no_code: nothing"}),
+        ToolFeedback("listed", {"kernels": [kernel("rmsnorm", 5)]}),
+        ToolFeedback("shown", {"kernel": shown, "why": "had a kernel judged"}),
     ]
     text = rendered("rmsnorm", AGENTIC, turns).user
     assert "Answer 1 said:" in text and "- candidate 5: " in text and "Answer 3 had a kernel judged" in text

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from service.emitters.base import Record
+from service.emitters.base import StrategyRecord
 from service.emitters.llm.strategies import STRATEGIES, approach, draw, parents_for
 from tests.service.emitters.talks import brief
 
@@ -21,24 +21,24 @@ def test_untried_arms_are_drawn_alike():
 
 def test_an_arm_that_gains_more_for_its_cost_is_drawn_more_often():
     records = [
-        Record("a", "improve", calls=50, cost=1.0, promotions=10, gain=2.0),
-        Record("a", "scratch", calls=50, cost=50.0, promotions=10, gain=2.0),
-        Record("b", "improve", calls=50, cost=1.0, promotions=0, gain=0.0),
-        Record("b", "scratch", calls=50, cost=1.0, promotions=10, gain=0.02),
+        StrategyRecord("a", "improve", calls=50, cost=1.0, promotions=10, gain=2.0),
+        StrategyRecord("a", "scratch", calls=50, cost=50.0, promotions=10, gain=2.0),
+        StrategyRecord("b", "improve", calls=50, cost=1.0, promotions=0, gain=0.0),
+        StrategyRecord("b", "scratch", calls=50, cost=1.0, promotions=10, gain=0.02),
     ]
     counts = drawn(records)
     assert counts[ARMS[0]] > 300 and counts[ARMS[1]] < 40
 
 
 def test_an_arm_that_never_gained_keeps_a_small_chance():
-    records = [Record("a", "improve", 20, 20.0, 0, 0.0), Record("b", "improve", 20, 20.0, 6, 0.6)]
+    records = [StrategyRecord("a", "improve", 20, 20.0, 0, 0.0), StrategyRecord("b", "improve", 20, 20.0, 6, 0.6)]
     counts = drawn(records, 2000, [("a", "improve"), ("b", "improve")])
     assert 0 < counts[("a", "improve")] < counts[("b", "improve")]
 
 
 def test_costs_and_gains_of_nothing_are_no_trouble():
-    assert draw([Record("a", "improve", 3, 0.0, 0, 0.0)], ARMS, random.Random(0)) in ARMS
-    assert draw([Record("a", "improve", 1, 0.0, 5, 0.0)], ARMS, random.Random(0)) in ARMS
+    assert draw([StrategyRecord("a", "improve", 3, 0.0, 0, 0.0)], ARMS, random.Random(0)) in ARMS
+    assert draw([StrategyRecord("a", "improve", 1, 0.0, 5, 0.0)], ARMS, random.Random(0)) in ARMS
 
 
 def test_equal_chance_draws_equally():

@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from service.emitters.llm.faults import Fault, Unusable
+from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.fences import fences
-from service.emitters.llm.templates import Template, fan_out, read_template
+from service.emitters.llm.templates import ParameterTemplate, fan_out, read_template
 
 SOURCE = "import torch\n\nBLOCK = 1024  # größer\nWARPS, OTHER = 4, 5\nRATE = -0.5\n\n\ndef f(x):\n    return BLOCK\n"
 
@@ -14,7 +14,9 @@ def read(document):
 
 
 def test_values_are_read_by_name():
-    assert read('{"parameters": {"BLOCK": [1, 2, 2], "RATE": [0.5]}}') == Template({"BLOCK": (1, 2), "RATE": (0.5,)})
+    assert read('{"parameters": {"BLOCK": [1, 2, 2], "RATE": [0.5]}}') == ParameterTemplate(
+        {"BLOCK": (1, 2), "RATE": (0.5,)}
+    )
 
 
 @pytest.mark.parametrize("document", ["{}", '{"outcome": "correct"}', "[1]", "nonsense"])
@@ -36,18 +38,18 @@ def test_other_documents_are_no_template(document):
     ],
 )
 def test_what_cannot_be_tried_is_refused(parameters):
-    with pytest.raises(Unusable) as raised:
+    with pytest.raises(UnusableAnswer) as raised:
         read(f'{{"parameters": {parameters}}}')
-    assert raised.value.fault is Fault.BAD_TEMPLATE
+    assert raised.value.fault is AnswerFault.BAD_TEMPLATE
 
 
 def test_two_templates_are_one_too_many():
-    with pytest.raises(Unusable, match="one is allowed"):
+    with pytest.raises(UnusableAnswer, match="one is allowed"):
         read_template(fences('```json\n{"parameters": {}}\n```\n```json\n{"parameters": {}}\n```'))
 
 
 def test_the_file_as_it_is_comes_first_and_nothing_comes_twice():
-    template = Template({"BLOCK": (512, 1024), "RATE": (-0.5, 1.5)})
+    template = ParameterTemplate({"BLOCK": (512, 1024), "RATE": (-0.5, 1.5)})
     found = fan_out(SOURCE, template, 10, random.Random(0))
     assert found[0] == (SOURCE, "BLOCK = 1024; RATE = -0.5") and template.combinations == 4
     assert sorted(words for _, words in found) == [
@@ -58,18 +60,18 @@ def test_the_file_as_it_is_comes_first_and_nothing_comes_twice():
 
 
 def test_equal_chance_draws_the_same_of_many():
-    template = Template({"BLOCK": tuple(range(30)), "RATE": tuple(range(30))})
+    template = ParameterTemplate({"BLOCK": tuple(range(30)), "RATE": tuple(range(30))})
     first, again = [fan_out(SOURCE, template, 5, random.Random(3)) for _ in range(2)]
     assert first == again and len({source for source, _ in first}) == 5
 
 
 @pytest.mark.parametrize("name", ["MISSING", "WARPS", "x", "torch"])
 def test_only_numbers_assigned_once_at_the_top_are_parameters(name):
-    with pytest.raises(Unusable) as raised:
-        fan_out(SOURCE, Template({name: (1, 2)}), 5, random.Random(0))
-    assert raised.value.fault is Fault.BAD_TEMPLATE
+    with pytest.raises(UnusableAnswer) as raised:
+        fan_out(SOURCE, ParameterTemplate({name: (1, 2)}), 5, random.Random(0))
+    assert raised.value.fault is AnswerFault.BAD_TEMPLATE
 
 
 def test_a_name_assigned_twice_is_no_parameter():
-    with pytest.raises(Unusable):
-        fan_out(SOURCE + "BLOCK = 7\n", Template({"BLOCK": (1,)}), 5, random.Random(0))
+    with pytest.raises(UnusableAnswer):
+        fan_out(SOURCE + "BLOCK = 7\n", ParameterTemplate({"BLOCK": (1,)}), 5, random.Random(0))

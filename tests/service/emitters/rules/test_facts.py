@@ -1,6 +1,6 @@
 import pytest
 
-from service.emitters.rules.facts import Value, broadcast, facts, facts_of, infer
+from service.emitters.rules.facts import InferredValue, broadcast, facts, facts_of, infer
 from service.emitters.rules.patterns import expression, statements
 from tests.service.emitters.samples import DOUBLED, candidate, function_of, seed
 
@@ -18,26 +18,26 @@ tile = tl.zeros([M, N], tl.float32)
 @pytest.mark.parametrize(
     ("code", "value"),
     [
-        ("1.5", Value((), "number")),
-        ("-float('inf')", Value((), "number")),
-        ("p", Value()),
-        ("cols", Value(("N",))),
-        ("tall + wide", Value(("M", "N"))),
-        ("tall < wide", Value(("M", "N"))),
-        ("x * 2.0 + p", Value(("N",), "float32")),
-        ("tile + x", Value(("M", "N"), "float32")),
-        ("tl.load(p + cols)", Value(("N",))),
-        ("tl.load(p + cols).to(tl.float16)", Value(("N",))),
-        ("tl.cast(cols, tl.float32)", Value(("N",), "float32")),
-        ("tl.sum(tile, axis=1)", Value(("M",), "float32")),
-        ("tl.sum(tile, 0)", Value(("N",), "float32")),
-        ("tl.max(tile, axis=1, keep_dims=True)", Value(("M", "1"), "float32")),
-        ("tl.sum(tile)", Value((), "float32")),
-        ("tl.where(cols < p, x, 0.0)", Value(("N",), "float32")),
-        ("tl.multiple_of(cols, 8)", Value(("N",))),
-        ("tl.full((N,), 0.0, dtype=tl.float32)", Value(("N",), "float32")),
-        ("tl.program_id(0).to(tl.int64)", Value()),
-        ("x.dtype", Value()),
+        ("1.5", InferredValue((), "number")),
+        ("-float('inf')", InferredValue((), "number")),
+        ("p", InferredValue()),
+        ("cols", InferredValue(("N",))),
+        ("tall + wide", InferredValue(("M", "N"))),
+        ("tall < wide", InferredValue(("M", "N"))),
+        ("x * 2.0 + p", InferredValue(("N",), "float32")),
+        ("tile + x", InferredValue(("M", "N"), "float32")),
+        ("tl.load(p + cols)", InferredValue(("N",))),
+        ("tl.load(p + cols).to(tl.float16)", InferredValue(("N",))),
+        ("tl.cast(cols, tl.float32)", InferredValue(("N",), "float32")),
+        ("tl.sum(tile, axis=1)", InferredValue(("M",), "float32")),
+        ("tl.sum(tile, 0)", InferredValue(("N",), "float32")),
+        ("tl.max(tile, axis=1, keep_dims=True)", InferredValue(("M", "1"), "float32")),
+        ("tl.sum(tile)", InferredValue((), "float32")),
+        ("tl.where(cols < p, x, 0.0)", InferredValue(("N",), "float32")),
+        ("tl.multiple_of(cols, 8)", InferredValue(("N",))),
+        ("tl.full((N,), 0.0, dtype=tl.float32)", InferredValue(("N",), "float32")),
+        ("tl.program_id(0).to(tl.int64)", InferredValue()),
+        ("x.dtype", InferredValue()),
     ],
 )
 def test_what_is_known(code, value):
@@ -73,7 +73,7 @@ def test_broadcast():
 def test_a_fold_that_starts_from_a_number_is_what_it_becomes():
     lines = statements("total = 0.0\nfor i in range(0, n, N):\n    total += tl.sum(x, axis=0)")
     flat = [lines[0], lines[1], *lines[1].body]
-    assert facts(["n", "N"], [*SETUP, *flat])["total"] == Value((), "float32")
+    assert facts(["n", "N"], [*SETUP, *flat])["total"] == InferredValue((), "float32")
 
 
 def test_a_name_for_two_things_is_not_known():
@@ -93,4 +93,4 @@ def test_too_long_a_chain_backwards_is_given_up():
 
 def test_all_of_a_seed_is_known():
     assert None not in facts_of(function_of(seed("layernorm"))).values()
-    assert facts_of(function_of(candidate(DOUBLED)))["x"] == Value(("BLOCK",), "float32")
+    assert facts_of(function_of(candidate(DOUBLED)))["x"] == InferredValue(("BLOCK",), "float32")

@@ -2,7 +2,7 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from workers.assembler.amd.hsaco import assemble_amdgcn
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Outcome
 from workers.targets import TARGETS
 
@@ -26,11 +26,11 @@ def test_machine_code_is_the_same_each_time() -> None:
 def test_what_the_assembler_refuses_is_a_compile_error() -> None:
     kernel = compiled("root", "gfx942")
     text = kernel.assembly.replace("\ts_endpgm", "\tv_add_f32_e32 v0, v1\n\ts_endpgm", 1)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(AssemblyRefused) as caught:
         assemble_amdgcn(kernel.model_copy(update={"assembly": text}), GFX942)
     assert caught.value.outcome is Outcome.COMPILE_ERROR
 
 
 def test_assembly_for_another_target_is_refused() -> None:
-    with pytest.raises(Refused, match="not for gfx90a"):
+    with pytest.raises(AssemblyRefused, match="not for gfx90a"):
         assemble_amdgcn(compiled("root", "gfx942"), TARGETS["gfx90a"])

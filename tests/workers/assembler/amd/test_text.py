@@ -5,7 +5,7 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from workers.assembler import CLASSES
 from workers.assembler.amd.text import lint_amdgcn
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel
 
 
@@ -84,12 +84,12 @@ def test_comments_and_debug_lines_are_left_out() -> None:
     ],
 )
 def test_what_plans_may_not_hold_is_refused(insertion: str, reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(AssemblyRefused, match=reason):
         lint_amdgcn(altered(insertion))
 
 
 def test_system_scope_of_a_real_kernel_is_refused() -> None:
-    with pytest.raises(Refused, match="scope='gpu'"):
+    with pytest.raises(AssemblyRefused, match="scope='gpu'"):
         lint_amdgcn(compiled("crossing", "gfx942"))
 
 
@@ -100,7 +100,7 @@ def test_sizes_of_the_launch_may_be_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hidden_hostcall_buffer", "hidden_heap_v1", "hidden_queue_ptr"])
 def test_ways_to_the_host_may_not(name: str) -> None:
-    with pytest.raises(Refused, match=f"{name}|device_print"):
+    with pytest.raises(AssemblyRefused, match=f"{name}|device_print"):
         lint_amdgcn(asking(name))
 
 
@@ -115,7 +115,7 @@ def asking(name: str) -> Kernel:
 
 def test_prints_and_asserts_are_refused() -> None:
     for name in ("printing", "asserting"):
-        with pytest.raises(Refused, match="device_print"):
+        with pytest.raises(AssemblyRefused, match="device_print"):
             lint_amdgcn(compiled(name, "gfx942"))
 
 
@@ -136,5 +136,5 @@ def test_an_entry_must_be_what_the_plan_says(pattern: str, replacement: str, rea
     kernel = compiled("root", "gfx942")
     text = re.sub(pattern, replacement, kernel.assembly)
     assert text != kernel.assembly
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(AssemblyRefused, match=reason):
         lint_amdgcn(kernel.model_copy(update={"assembly": text}))

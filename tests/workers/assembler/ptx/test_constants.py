@@ -4,18 +4,18 @@ from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
 from workers.assembler.ptx.constants import freeze
 from workers.assembler.ptx.parser import parse
-from workers.assembler.ptx.syntax import Function
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.syntax import PtxFunction
+from workers.assembler.refusal import AssemblyRefused
 
 TABLE = ".global .align 4 .b8 table[8] = {1, 2, 3, 4, 5, 6, 7, 8};"
 NAMES = frozenset({"table"})
 
 
-def frozen(body: str) -> Function:
+def frozen(body: str) -> PtxFunction:
     return freeze(parse(module(body, TABLE)).functions[0], NAMES)
 
 
-def opcodes(function: Function) -> list[str]:
+def opcodes(function: PtxFunction) -> list[str]:
     return [item.opcode for item in function.instructions]
 
 
@@ -75,7 +75,7 @@ def test_other_loads_stay_as_they_are() -> None:
     ],
 )
 def test_any_other_use_of_a_tables_address_is_refused(body: str) -> None:
-    with pytest.raises(Refused, match="module-scope memory"):
+    with pytest.raises(AssemblyRefused, match="module-scope memory"):
         frozen(body)
 
 
@@ -83,7 +83,7 @@ def test_any_other_use_of_a_tables_address_is_refused(body: str) -> None:
     "body", ["ld.const.b32 %r1, [%rd1];", "cvta.const.u64 %rd2, %rd1;", "cvta.to.const.u64 %rd2, 4;"]
 )
 def test_the_constant_bank_is_read_at_tables_alone(body: str) -> None:
-    with pytest.raises(Refused, match="no table's"):
+    with pytest.raises(AssemblyRefused, match="no table's"):
         frozen(body)
 
 

@@ -5,7 +5,7 @@ from tests.workers.assembler.modules import kernel_of, module
 from workers.assembler.ptx.flow import bound_jumps, check_calls
 from workers.assembler.ptx.lint import lint
 from workers.assembler.ptx.parser import parse
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 
 LISTS = "few: .branchtargets $A, $B; many: .branchtargets $A, $B, $A, $B;"
 
@@ -35,7 +35,7 @@ def test_jumps_stay_within_their_lists(body: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("body", ["brx.idx %r1, $A;", "brx.idx -%r1, few;", "brx.idx %r1;", "brx.idx %r1, few, many;"])
 def test_a_jump_names_a_register_and_a_list(body: str) -> None:
-    with pytest.raises(Refused, match="list of targets"):
+    with pytest.raises(AssemblyRefused, match="list of targets"):
         printed(body)
 
 
@@ -54,7 +54,7 @@ def test_a_function_without_jumps_through_lists_is_itself() -> None:
     ],
 )
 def test_functions_that_come_back_to_themselves_are_refused(top: str, body: str) -> None:
-    with pytest.raises(Refused, match="calls itself"):
+    with pytest.raises(AssemblyRefused, match="calls itself"):
         check_calls(parse(module(body, top)))
 
 

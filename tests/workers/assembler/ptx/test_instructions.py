@@ -10,7 +10,7 @@ from workers.assembler.ptx.instructions import (
     classify,
     is_known,
 )
-from workers.assembler.ptx.syntax import Instruction
+from workers.assembler.ptx.syntax import PtxInstruction
 
 CASES = {
     "ld.global.v4.b32": "load_global",
@@ -53,8 +53,8 @@ CASES = {
 
 @pytest.mark.parametrize(("opcode", "expected"), CASES.items())
 def test_every_instruction_has_its_class(opcode: str, expected: str) -> None:
-    assert is_known(Instruction(opcode))
-    assert classify(Instruction(opcode)) == expected
+    assert is_known(PtxInstruction(opcode))
+    assert classify(PtxInstruction(opcode)) == expected
 
 
 def test_the_cases_cover_every_class() -> None:
@@ -62,13 +62,13 @@ def test_the_cases_cover_every_class() -> None:
 
 
 def test_what_is_refused_is_not_known() -> None:
-    assert not any(is_known(Instruction(head)) for head in REFUSED_HEADS)
+    assert not any(is_known(PtxInstruction(head)) for head in REFUSED_HEADS)
     assert not any(name.startswith(refused) for name in SPECIAL_REGISTERS for refused in REFUSED_REGISTERS)
 
 
 @pytest.mark.parametrize("opcode", ["", "frobnicate.b32", "LD.global.b32", "clusterlaunchcontrol.try_cancel.async"])
 def test_what_is_not_listed_is_not_known(opcode: str) -> None:
-    assert not is_known(Instruction(opcode))
+    assert not is_known(PtxInstruction(opcode))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_not_listed_is_not_known(opcode: str) -> None:
     ],
 )
 def test_an_access_has_its_width(opcode: str, expected: int) -> None:
-    assert access_bytes(Instruction(opcode)) == expected
+    assert access_bytes(PtxInstruction(opcode)) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import HEAD, kernel_of, module
 from workers.assembler.ptx.lint import MOST_FUNCTIONS, MOST_VARIABLES, lint
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 
 HONEST = (
     "rmsnorm",
@@ -221,7 +221,7 @@ def test_honest_kernels_keep_the_rules(name: str, target: str) -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_are_refused_with_a_reason(name: str) -> None:
     top, body, reason = ATTACKS[name]
-    with pytest.raises(Refused, match=reason.replace("+", r"\+")):
+    with pytest.raises(AssemblyRefused, match=reason.replace("+", r"\+")):
         lint(kernel_of(module(body, top)), "sm_90a")
 
 
@@ -230,7 +230,7 @@ def test_attacks_are_refused_with_a_reason(name: str) -> None:
     [("printing", "device_print"), ("asserting", "device_assert"), ("timing", "clock"), ("crossing", "scope='gpu'")],
 )
 def test_kernels_that_triton_compiles_but_no_plan_may_hold(name: str, reason: str) -> None:
-    with pytest.raises(Refused, match=reason) as caught:
+    with pytest.raises(AssemblyRefused, match=reason) as caught:
         lint(compiled(name), "sm_90a")
     assert caught.value.line is not None
 
@@ -255,7 +255,7 @@ def test_kernels_that_triton_compiles_but_no_plan_may_hold(name: str, reason: st
     ],
 )
 def test_an_entry_must_be_what_the_plan_says(text: str, reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(AssemblyRefused, match=reason):
         lint(kernel_of(text), "sm_90a")
 
 
@@ -313,7 +313,7 @@ def test_text_cut_or_spliced_anywhere_never_breaks_the_lint(data: st.DataObject)
     kernel = kernel_of(text[:start] + splice + text[end:])
     try:
         linted = lint(kernel, "sm_90a")
-    except Refused as refused:
+    except AssemblyRefused as refused:
         assert refused.reason
     else:
         assert linted.canonical.text.count(".entry kernel") == 1

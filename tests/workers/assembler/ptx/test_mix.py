@@ -3,12 +3,12 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
 from workers.assembler import CLASSES
-from workers.assembler.machine import Mix, Turn
+from workers.assembler.machine import InstructionMix, LoopIteration
 from workers.assembler.ptx.mix import read_mix
 from workers.assembler.ptx.parser import parse
 
 
-def mix(body: str) -> Mix:
+def mix(body: str) -> InstructionMix:
     return read_mix(parse(module(body)).functions)
 
 
@@ -65,7 +65,7 @@ def test_bulk_copies_of_a_turn_are_what_its_barriers_wait_for() -> None:
         f"again: mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 49152; {copy} {copy} @%p1 bra again;"
     ).turn
     assert (turn.program_bytes, turn.thread_bytes, turn.instructions["load_global"]) == (49152, 0, 2)
-    assert read_mix(parse(compiled("rmsnorm").assembly).functions).turn == Turn({}, 0, 0)
+    assert read_mix(parse(compiled("rmsnorm").assembly).functions).turn == LoopIteration({}, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,30 @@ import pytest
 
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import module
-from workers.assembler.machine import Parameter
-from workers.assembler.ptx.cursor import Cursor
+from workers.assembler.machine import EntryParameter
+from workers.assembler.ptx.cursor import TokenCursor
 from workers.assembler.ptx.parameters import bytes_of, check_parameters, read_parameter
 from workers.assembler.ptx.parser import parse
 from workers.assembler.ptx.scope import scopes
 from workers.assembler.ptx.statements import parse_variable
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 
 
-def parameter(text: str) -> Parameter:
-    return read_parameter(parse_variable(Cursor(text), "", terminated=False))
+def parameter(text: str) -> EntryParameter:
+    return read_parameter(parse_variable(TokenCursor(text), "", terminated=False))
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (".param .u64 .ptr .global .align 16 p", Parameter(8, "pointer")),
-        (".param .u64 p", Parameter(8, "bits")),
-        (".param .f32 p", Parameter(4, "float")),
-        (".param .u8 p", Parameter(1, "bits")),
-        (".param .align 2 .b8 p[2]", Parameter(2, "bits")),
+        (".param .u64 .ptr .global .align 16 p", EntryParameter(8, "pointer")),
+        (".param .u64 p", EntryParameter(8, "bits")),
+        (".param .f32 p", EntryParameter(4, "float")),
+        (".param .u8 p", EntryParameter(1, "bits")),
+        (".param .align 2 .b8 p[2]", EntryParameter(2, "bits")),
     ],
 )
-def test_a_declaration_gives_size_and_kind(text: str, expected: Parameter) -> None:
+def test_a_declaration_gives_size_and_kind(text: str, expected: EntryParameter) -> None:
     assert parameter(text) == expected
 
 
@@ -34,7 +34,7 @@ def test_a_declaration_gives_size_and_kind(text: str, expected: Parameter) -> No
     [".param .pred p", ".param .texref p", ".reg .u64 p", ".param .b8 p[2][2]", ".param .b8 p = 3", ".param .v2 p"],
 )
 def test_what_no_launch_passes_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AssemblyRefused):
         parameter(text)
 
 
@@ -49,7 +49,7 @@ def test_every_type_that_triton_passes_is_read() -> None:
     [(".param .u64 p", 8), (".param .align 4 .b8 p[16]", 16), (".param .b32 p[2][3]", 24), (".param .b8 p[]", 0)],
 )
 def test_a_declaration_gives_bytes(text: str, expected: int) -> None:
-    assert bytes_of(parse_variable(Cursor(text), "", terminated=False)) == expected
+    assert bytes_of(parse_variable(TokenCursor(text), "", terminated=False)) == expected
 
 
 def check(body: str) -> None:
@@ -60,13 +60,13 @@ def check(body: str) -> None:
 @pytest.mark.parametrize("offset", ["", "+0", "+7"])
 def test_a_parameter_may_be_read_in_parts(offset: str) -> None:
     check(f"ld.param.b8 %r1, [kernel_param_0{offset}];")
-    with pytest.raises(Refused, match="beyond"):
+    with pytest.raises(AssemblyRefused, match="beyond"):
         check(f"ld.param.b64 %rd2, [kernel_param_1{offset}];")
 
 
 @pytest.mark.parametrize("offset", ["+8", "+-1", "-1", "+00", "+0x1", "+1U", "+1+1", "+9999999", "+%r1"])
 def test_nothing_around_a_parameter_is_read(offset: str) -> None:
-    with pytest.raises(Refused, match=r"beyond|must name"):
+    with pytest.raises(AssemblyRefused, match=r"beyond|must name"):
         check(f"ld.param.b8 %r1, [kernel_param_0{offset}];")
 
 

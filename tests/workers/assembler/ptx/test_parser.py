@@ -3,7 +3,7 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import HEAD, module
 from workers.assembler.ptx.parser import parse
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 
 
 def test_a_module_says_what_it_is_for() -> None:
@@ -46,13 +46,13 @@ def test_debug_sections_and_file_lines_are_left_out() -> None:
     ],
 )
 def test_what_is_neither_variable_nor_function_is_refused(after: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AssemblyRefused):
         parse(module(after=after))
 
 
 @pytest.mark.parametrize("head", ["", ".target sm_90a\n", HEAD.replace("64", "x"), ".version 8.7\n.version 8.7\n"])
 def test_a_module_without_a_proper_head_is_refused(head: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AssemblyRefused):
         parse(module(head=head))
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.workers.assembler.kernels import compiled
 from tests.workers.assembler.modules import kernel_of, module
 from workers.assembler.ptx.ptxas import MOST_STACK_BYTES, assemble_ptx
-from workers.assembler.refusal import Refused
+from workers.assembler.refusal import AssemblyRefused
 from workers.protocol import Kernel, Outcome
 from workers.targets import TARGETS
 
@@ -76,7 +76,7 @@ TIGHT = ".reqntid 128 .maxnreg 32"
 
 @pytest.mark.parametrize("kernel", [calling(LEAF + MIDDLE, TIGHT, 30), calling(function("f", "", 30), TIGHT)])
 def test_a_function_that_may_keep_its_way_back_in_memory_is_refused(kernel: Kernel) -> None:
-    with pytest.raises(Refused, match="noinline") as caught:
+    with pytest.raises(AssemblyRefused, match="noinline") as caught:
         assemble_ptx(kernel, SM_90)
     assert caught.value.outcome is Outcome.COMPILE_ERROR
 
@@ -107,19 +107,19 @@ def test_local_memory_up_to_the_bound_assembles() -> None:
 
 @pytest.mark.parametrize("kernel", [stacked(MOST_STACK_BYTES + 8), stacked(500_000), stacked(64, DEEPER, DEEP)])
 def test_local_memory_that_a_card_may_not_have_is_refused(kernel: Kernel) -> None:
-    with pytest.raises(Refused, match="bytes of local memory") as caught:
+    with pytest.raises(AssemblyRefused, match="bytes of local memory") as caught:
         assemble_ptx(kernel, SM_90)
     assert caught.value.outcome is Outcome.COMPILE_ERROR
 
 
 def test_what_ptxas_refuses_comes_with_the_candidates_line() -> None:
     text = module(".loc 1 12 0\nld.global.cg.L1::evict_last.b32 %r1, [%rd1];")
-    with pytest.raises(Refused, match=r"evict_last.*cannot be combined") as caught:
+    with pytest.raises(AssemblyRefused, match=r"evict_last.*cannot be combined") as caught:
         assemble_ptx(kernel_of(text), SM_90)
     assert caught.value.line == 12
     assert caught.value.outcome is Outcome.COMPILE_ERROR
 
 
 def test_assembly_for_another_target_is_refused() -> None:
-    with pytest.raises(Refused, match="not for sm_80"):
+    with pytest.raises(AssemblyRefused, match="not for sm_80"):
         assemble_ptx(compiled("root"), TARGETS["sm_80"])

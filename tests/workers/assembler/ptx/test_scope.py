@@ -2,16 +2,16 @@ import pytest
 
 from tests.workers.assembler.modules import module
 from workers.assembler.ptx.parser import parse
-from workers.assembler.ptx.scope import Names, Outside, Scope, scopes, without_component
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.scope import BlockNames, ModuleNames, NameScope, scopes, without_component
+from workers.assembler.refusal import AssemblyRefused
 
 
-def scope(body: str, top: str = "") -> Scope:
+def scope(body: str, top: str = "") -> NameScope:
     parsed = parse(module(body, top))
-    return Scope(parsed.functions[0], Outside.of(parsed))
+    return NameScope(parsed.functions[0], ModuleNames.of(parsed))
 
 
-def names_at_the_end(body: str, top: str = "") -> Names:
+def names_at_the_end(body: str, top: str = "") -> BlockNames:
     """The names at the entry's last instruction, its `ret`."""
     return list(scope(body, top).steps())[-1][1]
 
@@ -76,11 +76,11 @@ def test_every_function_has_its_scope() -> None:
     ],
 )
 def test_a_local_name_may_not_hide_another(body: str) -> None:
-    with pytest.raises(Refused, match="taken"):
+    with pytest.raises(AssemblyRefused, match="taken"):
         scope(body, top=".const .b8 table[1] = {1};")
 
 
 @pytest.mark.parametrize("prefix", ["x", "kernel_param_"])
 def test_a_counted_register_may_be_no_module_variable_and_no_parameter(prefix: str) -> None:
-    with pytest.raises(Refused, match="a register of"):
+    with pytest.raises(AssemblyRefused, match="a register of"):
         scope(f".reg .b32 {prefix}<5>;", top=".const .b8 x3[1] = {1};")

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.assembler.ptx.tokens import Kind, line_of, tokenize
-from workers.assembler.refusal import Refused
+from workers.assembler.ptx.tokens import TokenKind, line_of, tokenize
+from workers.assembler.refusal import AssemblyRefused
 
 WORDS = ("ld.global.v4.b32", "%r12", "%tid.x", "$L__BB0_1", "a$b", "cp.async.bulk.tensor.2d.shared::cta.global")
 NUMBERS = ("0", "12", "0x7fU", "0f3F800000", "0d3FF0000000000000", "1.0", "2.5e-3", "0b101")
@@ -19,14 +19,14 @@ def test_tokens_come_back_whatever_stands_between_them(texts: list[str], space: 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("ld.global.b32", Kind.WORD),
-        (".reg", Kind.DIRECTIVE),
-        ("0x10", Kind.NUMBER),
-        ('"x"', Kind.STRING),
-        (";", Kind.MARK),
+        ("ld.global.b32", TokenKind.WORD),
+        (".reg", TokenKind.DIRECTIVE),
+        ("0x10", TokenKind.NUMBER),
+        ('"x"', TokenKind.STRING),
+        (";", TokenKind.MARK),
     ],
 )
-def test_a_token_knows_its_kind(text: str, kind: Kind) -> None:
+def test_a_token_knows_its_kind(text: str, kind: TokenKind) -> None:
     assert [token.kind for token in tokenize(text)] == [kind]
 
 
@@ -52,7 +52,7 @@ def test_a_comment_inside_a_mnemonic_splits_it() -> None:
     ],
 )
 def test_what_is_no_token_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AssemblyRefused):
         tokenize(text)
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_token_is_refused(text: str) -> None:
 def test_any_text_is_split_or_refused(text: str) -> None:
     try:
         tokens = tokenize(text)
-    except Refused as refused:
+    except AssemblyRefused as refused:
         assert refused.reason
     else:
         assert all(text[token.offset :].startswith(token.text) for token in tokens)

@@ -1,0 +1,293 @@
+"""Records of searches: what was asked, proposed and reported, and where a search stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+SEED_EMITTER = "seed"
+"""Stands in place of an emitter's name on the kernels that an operator brings along."""
+
+PRIORITY = 5
+"""Share of a search that asks for none: the middle of 1 to 9."""
+
+
+class SearchState(StrEnum):
+    """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
+
+    PREPARING = "preparing"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class CandidateState(StrEnum):
+    """Where a candidate is: waiting for its trace, for verdicts on its variants, or judged (final)."""
+
+    QUEUED = "queued"
+    TRACED = "traced"
+    JUDGED = "judged"
+
+
+@dataclass(frozen=True)
+class AxisRecord:
+    """One axis of a search's grid: a descriptor by name, and its number of bins."""
+
+    descriptor: str
+    bins: int
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """A stored operator; `document` is its JSON text."""
+
+    digest: str
+    name: str
+    document: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class NewSearch:
+    """What the service chooses of a `SearchRecord`; the archive adds state and timestamps."""
+
+    id: str
+    operator: str
+    operator_name: str
+    devices: tuple[str, ...]
+    emitters: tuple[str, ...]
+    axes: tuple[AxisRecord, ...]
+    axes_version: int
+    budget: int
+    seed: int
+    shapes: tuple[Mapping[str, Any], ...]
+    owner: str = ""
+    priority: int = PRIORITY
+    llm: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
+    choosing: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """One run.
+
+    Attributes:
+        id: UUIDv7.
+        operator: Digest of the operator.
+        operator_name: Its name.
+        devices: Devices by name; one archive each.
+        emitters: Names from the emitter table.
+        axes: The grid.
+        axes_version: Raised when axes or edges change; part of an elite's key.
+        budget: Evaluations allowed: candidates proposed, duplicates not counted.
+        seed: Drives proposals, never input values.
+        shapes: Benchmark, boundary and held-out shapes as JSON objects (`workers.protocol.Shape`).
+        graphs: Reference graphs as JSON objects; empty until exported.
+        state: Where it is.
+        reason: Why it failed or stopped.
+        created_at: UTC.
+        updated_at: UTC.
+        owner: Id of the token that asked for it; empty for the machine's own user.
+        priority: Its share beside its owner's other searches, 1 to 9.
+        llm: Which models it may ask, how, and what they may cost, as a JSON object; None if it asks none.
+        stop: When it ends before its budget is used, as a JSON object; None if only the budget ends it.
+        choosing: How it chooses what to try, as a JSON object; None for the defaults.
+    """
+
+    id: str
+    operator: str
+    operator_name: str
+    devices: tuple[str, ...]
+    emitters: tuple[str, ...]
+    axes: tuple[AxisRecord, ...]
+    axes_version: int
+    budget: int
+    seed: int
+    shapes: tuple[Mapping[str, Any], ...]
+    graphs: tuple[Mapping[str, Any], ...]
+    state: SearchState
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+    owner: str = ""
+    priority: int = PRIORITY
+    llm: Mapping[str, Any] | None = None
+    stop: Mapping[str, Any] | None = None
+    choosing: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class SearchCounts:
+    """Where a search's candidates are (`proposals` counts duplicates too), and what its reports took on devices."""
+
+    proposals: int
+    candidates: int
+    judged: int
+    judging_ms: int
+
+    @property
+    def in_flight(self) -> int:
+        """Candidates queued or traced."""
+        return self.candidates - self.judged
+
+
+@dataclass(frozen=True)
+class NewCandidate:
+    """What an emitter proposed, ready to be stored. `digest` is that of the normalised source."""
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
+    source: str
+    digest: str
+    trace_key: str
+    parents: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CandidateRecord:
+    """A stored candidate.
+
+    `outcome` is its best variant's once judged; `objectives` are those of its best variant on each device where one is
+    correct, and `objective` is the one on the search's first device, so that it means the same for all candidates of a
+    search. `ordinal` counts proposals from 0; `stages_s` says how long its trace took, by stage.
+    """
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
+    source: str
+    digest: str
+    trace_key: str
+    parents: tuple[str, ...]
+    note: str
+    state: CandidateState
+    outcome: str | None
+    reason: str
+    line: int | None
+    created_at: datetime
+    objective: float | None = None
+    objectives: Mapping[str, float] = field(default_factory=dict)
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NewVariant:
+    """One variant out of a trace: a bundle, or the outcome that stopped it.
+
+    `bundle` is the bundle's identity. `document` (its JSON text) and `readings` (one mapping a plan) may be left out
+    where the archive holds that bundle already.
+    """
+
+    index: int
+    configuration: Mapping[str, Any]
+    outcome: str | None = None
+    reason: str = ""
+    line: int | None = None
+    bundle: str | None = None
+    document: str | None = None
+    readings: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass(frozen=True)
+class TraceOutcome:
+    """What came out of a trace. `outcome`, `reason` and `line` are about the candidate as a whole.
+
+    `sure` says whether a trusted worker traced it: its word on a bundle replaces that of others.
+    """
+
+    outcome: str | None
+    reason: str
+    line: int | None
+    stages_s: Mapping[str, float]
+    variants: tuple[NewVariant, ...]
+    sure: bool = True
+
+
+@dataclass(frozen=True)
+class VariantRecord:
+    """One autotune configuration of a candidate, with its bundle's identity, or the outcome that stopped it."""
+
+    candidate: str
+    index: int
+    configuration: Mapping[str, Any]
+    bundle: str | None
+    outcome: str | None
+    reason: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """A judged proposal as its emitter wants to know it: what was tried on what, and what became of it."""
+
+    candidate: str
+    ordinal: int
+    note: str
+    outcome: str
+    objective: float | None
+    parents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BundleRecord:
+    """A stored bundle: its JSON text, and the readings of each of its plans."""
+
+    identity: str
+    document: str
+    readings: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class NewReport:
+    """A report ready to be stored: what it is found by, and the whole of it as JSON text."""
+
+    job: str
+    search: str
+    candidate: str
+    variant: int
+    bundle: str
+    operator: str
+    device: str
+    kind: str
+    protocol_version: int
+    outcome: str
+    reason: str
+    provenance: str
+    document: str
+
+
+@dataclass(frozen=True)
+class ProgressRecord:
+    """Where a search stands on one device, with statistics as pyribs defines them.
+
+    Attributes:
+        evaluations: Candidates judged.
+        correct: Candidates with a correct variant.
+        elites: Cells filled.
+        cells: Cells of the grid.
+        coverage: Share of cells filled, 0 to 1.
+        qd_score: Sum of the elites' objectives.
+        norm_qd_score: `qd_score` over `cells`.
+        best: Largest objective, None while no cell is filled.
+        outcomes: Judged candidates by outcome.
+        emitters: By emitter: `proposals`, `judged`, `correct` and, on this device, `promotions`; `screened` if any.
+    """
+
+    evaluations: int
+    correct: int
+    elites: int
+    cells: int
+    coverage: float
+    qd_score: float
+    norm_qd_score: float
+    best: float | None
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    emitters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

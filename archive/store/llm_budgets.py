@@ -1,0 +1,179 @@
+"""What calls to models cost: reserved before a call, settled after it.
+
+A reservation is a conditional statement for the search and one for the backend, in one transaction that is rolled back
+if either refuses: the database decides, however many ask at once. Each call is a row of its own, so that a reservation
+outlives whoever made it.
+"""
+
+from typing import Any
+
+from sqlalchemy import and_, true, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.column_types import now
+from archive.records import BudgetRecord, Charge, ChargeState, NewCharge, SpendingLimits
+from archive.store.engine import Database, select_record, upsert
+from archive.tables import RESERVED, arms, charges, purses
+
+SEARCH = ""
+"""Stands in place of a backend's name on the purse of a search as a whole."""
+OPEN = (ChargeState.RESERVED, ChargeState.FORFEITED)
+"""States that an answer may still settle: one may come after it was given up."""
+
+
+class _BudgetRefused(Exception):
+    """A purse does not allow it; rolls back what the other allowed."""
+
+
+class BudgetStore:
+    """Purses of searches, and the charges on them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def reserve(self, new: NewCharge, search: SpendingLimits, backend: SpendingLimits) -> Charge | None:
+        """Set aside what a call may cost at most. Idempotent by id.
+
+        Args:
+            new: The call. Where its price is unknown, a limit in dollars refuses it.
+            search: Limits of the search.
+            backend: Limits of this backend within the search.
+
+        Returns:
+            The charge, or None if it would be more than is allowed.
+
+        Raises:
+            Conflict: If the exchange is unknown.
+        """
+        charge = Charge(**vars(new))
+        try:
+            async with self._database.write() as connection:
+                earlier = await _find(connection, new.id)
+                if earlier is not None:
+                    return earlier
+                # The search first and the backend second, always, so that two reservations never deadlock.
+                await _take(connection, charge, SEARCH, search)
+                await _take(connection, charge, new.backend, backend)
+                await connection.execute(charges.insert().values({**vars(charge), "created_at": now()}))
+        except _BudgetRefused:
+            return None
+        return charge
+
+    async def settle(self, id: str, tokens: int, usd: float | None) -> None:
+        """Replace what was reserved by what was spent; `usd` is None where that is unknown. The first time counts."""
+        async with self._database.write() as connection:
+            await settle_charge(connection, id, tokens, usd)
+
+    async def release(self, id: str) -> None:
+        """Give back what was reserved for a call that cost nothing."""
+        async with self._database.write() as connection:
+            await _move(connection, id, ChargeState.FREED, 0, 0.0)
+
+    async def forfeit(self, id: str) -> None:
+        """Count all that was reserved as spent: nobody knows what became of the call."""
+        async with self._database.write() as connection:
+            await forfeit_charge(connection, id)
+
+    async def outstanding(self, search: str) -> list[Charge]:
+        """Calls of a search whose money is still reserved, oldest first."""
+        statement = select_record(charges, Charge).where(charges.c.search == search, RESERVED).order_by(charges.c.id)
+        async with self._database.read() as connection:
+            return [Charge(**row._asdict()) for row in await connection.execute(statement)]
+
+    async def of_search(self, search: str) -> list[BudgetRecord]:
+        """What a search has spent, reservations included: as a whole, then at each backend by name."""
+        statement = select_record(purses, BudgetRecord).where(purses.c.search == search).order_by(purses.c.backend)
+        async with self._database.read() as connection:
+            return [BudgetRecord(**row._asdict()) for row in await connection.execute(statement)]
+
+
+async def settle_charge(connection: AsyncConnection, id: str, tokens: int, usd: float | None) -> None:
+    """`Spending.settle` in the caller's transaction."""
+    await _move(connection, id, ChargeState.SETTLED, tokens, usd)
+
+
+async def forfeit_charge(connection: AsyncConnection, id: str) -> None:
+    """`Spending.forfeit` in the caller's transaction."""
+    charge = await _find(connection, id)
+    if charge is not None:
+        await _move(connection, id, ChargeState.FORFEITED, charge.tokens, charge.usd)
+
+
+async def _find(connection: AsyncConnection, id: str) -> Charge | None:
+    row = (await connection.execute(select_record(charges, Charge).where(charges.c.id == id))).one_or_none()
+    return None if row is None else Charge(**row._asdict())
+
+
+async def _take(connection: AsyncConnection, charge: Charge, backend: str, limits: SpendingLimits) -> None:
+    """Add a charge to a purse if its limits allow.
+
+    Raises:
+        _Refused: If they do not.
+    """
+    wanted: dict[str, Any] = {"calls": 1, "tokens": charge.tokens, "usd": charge.usd or 0.0}
+    allowed = {"calls": limits.calls, "tokens": limits.tokens, "usd": limits.usd}
+    priceless = charge.usd is None and limits.usd is not None
+    if priceless or any(limit is not None and wanted[name] > limit for name, limit in allowed.items()):
+        raise _BudgetRefused
+    kept = {f"{name}_limit": limit for name, limit in allowed.items()}
+    unpriced = int(charge.usd is None)
+    statement = upsert(connection, purses).values(
+        search=charge.search, backend=backend, **wanted, unpriced=unpriced, **kept
+    )
+    # Not `spent + wanted <= limit`: a sum of dollars has no longer the type that turns the limit into billionths.
+    fits = and_(
+        true(), *(purses.c[name] <= limit - wanted[name] for name, limit in allowed.items() if limit is not None)
+    )
+    statement = statement.on_conflict_do_update(
+        index_elements=["search", "backend"],
+        set_={
+            **{name: purses.c[name] + amount for name, amount in wanted.items()},
+            "unpriced": purses.c.unpriced + unpriced,
+            **kept,
+        },
+        where=fits,
+    )
+    if await connection.scalar(statement.returning(purses.c.calls)) is None:
+        raise _BudgetRefused
+
+
+async def _move(connection: AsyncConnection, id: str, state: ChargeState, tokens: int, usd: float | None) -> None:
+    """Bring a charge from where it is to a state, with what it came to, and correct what was counted of it."""
+    charge = await _find(connection, id)
+    if charge is None or charge.state not in (OPEN if state is ChargeState.SETTLED else OPEN[:1]):
+        return
+    statement = update(charges).where(charges.c.id == id, charges.c.state == charge.state)
+    if not (await connection.execute(statement.values(state=state, tokens=tokens, usd=usd))).rowcount:
+        return
+    freed = state is ChargeState.FREED
+    change = {
+        "calls": -1 if freed else 0,
+        "tokens": tokens - charge.tokens,
+        "usd": (usd or 0.0) - (charge.usd or 0.0),
+        "unpriced": int(usd is None) - int(charge.usd is None),
+    }
+    for backend in (SEARCH, charge.backend):
+        purse = update(purses).where(purses.c.search == charge.search, purses.c.backend == backend)
+        await connection.execute(purse.values({name: purses.c[name] + amount for name, amount in change.items()}))
+    if freed:
+        return
+    if charge.state is ChargeState.RESERVED:
+        change = {"calls": 1, "tokens": tokens, "usd": usd or 0.0, "unpriced": int(usd is None)}
+    await add_to_arm(connection, charge.search, charge.backend, charge.strategy, change)
+
+
+async def add_to_arm(
+    connection: AsyncConnection, search: str, backend: str, strategy: str, change: dict[str, Any]
+) -> None:
+    """Add to the counts of a backend and strategy, in the caller's transaction."""
+    start: dict[str, Any] = {"calls": 0, "tokens": 0, "usd": 0.0, "unpriced": 0, "candidates": 0, **change}
+    statement = upsert(connection, arms).values(search=search, backend=backend, strategy=strategy, **start)
+    await connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["search", "backend", "strategy"],
+            set_={name: arms.c[name] + amount for name, amount in change.items()},
+        )
+    )
+
+
+__all__ = ["SEARCH", "BudgetStore", "add_to_arm", "forfeit_charge", "settle_charge"]

@@ -1,0 +1,167 @@
+"""Hosts: who joined and how they stand. What they are let do is the service's to say."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import ScalarSelect, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.column_types import now
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import NewRemoteWorker, RemoteWorker, RemoteWorkerCounts, RemoteWorkerState, UnverifiedTrace
+from archive.store.engine import Database, select_record, upsert
+from archive.tables import doubts, hosts, vouches
+
+SHUT_OUT = (RemoteWorkerState.SUSPENDED, RemoteWorkerState.REVOKED)
+"""States that somebody is put into against whom there is something."""
+
+
+class RemoteWorkerStore:
+    """Workers that joined with a token."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, new: NewRemoteWorker) -> RemoteWorker:
+        """Take a host in; it begins as active, and as trusted if its machine is vouched for.
+
+        Raises:
+            Conflict: If the id is taken.
+        """
+        moment = now()
+        async with self._database.write() as connection:
+            vouched = select(vouches.c.machine).where(vouches.c.machine == new.machine)
+            host = RemoteWorker(
+                **vars(new),
+                state=RemoteWorkerState.ACTIVE,
+                reason="",
+                trusted=await connection.scalar(vouched) is not None,
+                done=0,
+                refused=0,
+                checked=0,
+                disagreed=0,
+                joined_at=moment,
+                seen_at=moment,
+            )
+            await connection.execute(insert(hosts).values(vars(host)))
+        return host
+
+    async def get(self, id: str) -> RemoteWorker:
+        """One host.
+
+        Raises:
+            NotFound: If there is none.
+        """
+        async with self._database.read() as connection:
+            row = (await connection.execute(select_record(hosts, RemoteWorker).where(hosts.c.id == id))).first()
+        if row is None:
+            raise RecordNotFound(f"there is no host {id}")
+        return RemoteWorker(**row._asdict())
+
+    async def doubts_of(self, candidates: Collection[str]) -> list[UnverifiedTrace]:
+        """Which of these candidates' traces are the word of untrusted hosts."""
+        statement = select_record(doubts, UnverifiedTrace).where(doubts.c.candidate.in_(candidates))
+        async with self._database.read() as connection:
+            return [UnverifiedTrace(**row._asdict()) for row in await connection.execute(statement)]
+
+    async def list(self, states: Collection[RemoteWorkerState]) -> list[RemoteWorker]:
+        """Hosts in these states, by id. Ask for states that hosts leave again: the others' number grows."""
+        async with self._database.read() as connection:
+            rows = await connection.execute(select_record(hosts, RemoteWorker).where(hosts.c.state.in_(states)))
+            found = [RemoteWorker(**row._asdict()) for row in rows]
+        return sorted(found, key=lambda host: host.id)
+
+    async def set_state(
+        self, id: str, state: RemoteWorkerState, *, reason: str = "", only_from: Collection[RemoteWorkerState]
+    ) -> RemoteWorker:
+        """Move a host to a state. Where one is shut out, its machine is vouched for no longer.
+
+        Args:
+            id: Which host.
+            state: Where to.
+            reason: Why, for a person.
+            only_from: States it may come from; one that is in `state` already stays there.
+
+        Raises:
+            NotFound: If there is no such host.
+            Conflict: If it is in another state.
+        """
+        statement = (
+            update(hosts)
+            .where(hosts.c.id == id, hosts.c.state.in_(only_from))
+            .values(state=state, reason=reason, trusted=hosts.c.trusted if state.works else False)
+        )
+        async with self._database.write() as connection:
+            changed = (await connection.execute(statement)).rowcount
+            if changed and state in SHUT_OUT:
+                await connection.execute(delete(vouches).where(vouches.c.machine == _machine(id)))
+        host = await self.get(id)
+        if not changed and host.state is not state:
+            raise RecordConflict(f"worker {id} is {host.state.value} and cannot become {state.value}")
+        return host
+
+    async def trust(self, id: str, trusted: bool) -> RemoteWorker:
+        """Vouch for a host, or no longer: for all that work on its machine, and for those that join from there later.
+
+        Raises:
+            NotFound: If there is no such host.
+            Conflict: If it does not work.
+        """
+        works = hosts.c.state.in_((RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING))
+        async with self._database.write() as connection:
+            statement = update(hosts).where(hosts.c.id == id, works).values(trusted=trusted)
+            changed = (await connection.execute(statement.returning(hosts.c.machine))).one_or_none()
+            if changed is not None and changed.machine is not None:
+                theirs = update(hosts).where(hosts.c.machine == changed.machine, works)
+                await connection.execute(theirs.values(trusted=trusted))
+                await _vouch(connection, changed.machine, trusted)
+        host = await self.get(id)
+        if changed is None:
+            raise RecordConflict(f"worker {id} is {host.state.value}")
+        return host
+
+    async def tally(self, counts: Mapping[str, RemoteWorkerCounts], seen: Mapping[str, datetime]) -> None:
+        """Add to hosts' counts, and write down their last signs of life. Ids that are none of a host count nothing."""
+        async with self._database.write() as connection:
+            for id, more in counts.items():
+                added = {name: hosts.c[name] + count for name, count in asdict(more).items() if count}
+                if added:
+                    await connection.execute(update(hosts).where(hosts.c.id == id).values(added))
+            for id, moment in seen.items():
+                await connection.execute(update(hosts).where(hosts.c.id == id).values(seen_at=moment))
+
+    async def doubt(self, candidate: str, host: str) -> None:
+        """Keep in mind that a candidate's trace is an untrusted host's. Asking again changes nothing.
+
+        Raises:
+            Conflict: If there is no such candidate.
+        """
+        row = {"candidate": candidate, "host": host, "created_at": now()}
+        async with self._database.write() as connection:
+            await connection.execute(upsert(connection, doubts).values(row).on_conflict_do_nothing())
+
+    async def doubted(self, candidate: str) -> UnverifiedTrace | None:
+        """Whose word a candidate's trace is, if it is an untrusted host's."""
+        async with self._database.read() as connection:
+            row = (
+                await connection.execute(select_record(doubts, UnverifiedTrace).where(doubts.c.candidate == candidate))
+            ).first()
+        return None if row is None else UnverifiedTrace(**row._asdict())
+
+    async def believe(self, candidate: str) -> None:
+        """A trusted worker found the same: the doubt is gone. Asking again changes nothing."""
+        async with self._database.write() as connection:
+            await connection.execute(delete(doubts).where(doubts.c.candidate == candidate))
+
+
+def _machine(id: str) -> ScalarSelect[str | None]:
+    return select(hosts.c.machine).where(hosts.c.id == id).scalar_subquery()
+
+
+async def _vouch(connection: AsyncConnection, machine: str, trusted: bool) -> None:
+    if not trusted:
+        await connection.execute(delete(vouches).where(vouches.c.machine == machine))
+        return
+    row = {"machine": machine, "created_at": now()}
+    await connection.execute(upsert(connection, vouches).values(row).on_conflict_do_nothing())

@@ -1,0 +1,148 @@
+"""Tenures: which coordinator runs a search. Time is the database's, so that coordinators' clocks need not agree."""
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Double, Select, cast, delete, exists, func, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from archive.errors import RecordConflict
+from archive.records import SearchFingerprint, SearchLease, SearchState
+from archive.store.engine import Database, select_record, upsert
+from archive.tables import coordinators, counters, searches, tenures
+
+OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States of searches that somebody has to run."""
+UNIX_EPOCH_DAY = 2440587.5
+"""1970-01-01 as a Julian day, which is what SQLite's clock counts."""
+DAY_S = 86_400.0
+
+
+class SearchLeaseStore:
+    """Who runs what."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def take(
+        self, holder: str, term_s: float, *, most: int, search: str | None = None, by_force: bool = False
+    ) -> list[SearchLease]:
+        """Take open searches that nobody holds, in one conditional statement.
+
+        Args:
+            holder: Who takes them.
+            term_s: Seconds until they lapse, unless renewed.
+            most: Most searches taken.
+            search: Only this one.
+            by_force: Also what others hold: for a coordinator that knows itself alone, whose earlier life may not
+                have let go.
+
+        Returns:
+            What was taken; what the holder has already is not among it.
+        """
+        async with self._database.write() as connection:
+            clock = _clock(connection)
+            chosen = _untaken(holder, clock, term_s, by_force=by_force).limit(most)
+            if search is not None:
+                chosen = chosen.where(searches.c.id == search)
+            statement = upsert(connection, tenures).from_select(["search", "holder", "fence", "until_s"], chosen)
+            statement = statement.on_conflict_do_update(
+                index_elements=["search"],
+                set_={
+                    "holder": statement.excluded.holder,
+                    "fence": tenures.c.fence + 1,
+                    "until_s": statement.excluded.until_s,
+                },
+                where=tenures.c.holder != holder if by_force else tenures.c.until_s <= clock,
+            )
+            rows = await connection.execute(statement.returning(*_columns()))
+            return [SearchLease(**row._asdict()) for row in rows]
+
+    async def attend(self, holder: str, term_s: float) -> int:
+        """Say that a coordinator lives; how many open searches are its fair share, rounded up.
+
+        Args:
+            holder: Which one.
+            term_s: Seconds until it counts as gone, unless it says so again.
+        """
+        async with self._database.write() as connection:
+            now_s = await connection.scalar(select(_clock(connection))) or 0.0
+            await connection.execute(delete(coordinators).where(coordinators.c.until_s <= now_s))
+            statement = upsert(connection, coordinators).values(holder=holder, until_s=now_s + term_s)
+            again = {"until_s": statement.excluded.until_s}
+            await connection.execute(statement.on_conflict_do_update(index_elements=["holder"], set_=again))
+            live = select(func.count()).where(coordinators.c.until_s > now_s)
+            present = await connection.scalar(live) or 1
+            open_ = await connection.scalar(select(func.count()).where(searches.c.state.in_(OPEN))) or 0
+        return -(-open_ // present)
+
+    async def leave(self, holder: str) -> None:
+        """Count a coordinator as gone at once. Idempotent."""
+        async with self._database.write() as connection:
+            await connection.execute(delete(coordinators).where(coordinators.c.holder == holder))
+
+    async def renew(self, holder: str, term_s: float) -> list[SearchLease]:
+        """Hold on to everything the holder has, in one statement; returns what that is.
+
+        What lapsed and was taken by nobody is the holder's still.
+        """
+        async with self._database.write() as connection:
+            statement = update(tenures).where(tenures.c.holder == holder).values(until_s=_clock(connection) + term_s)
+            rows = await connection.execute(statement.returning(*_columns()))
+            return [SearchLease(**row._asdict()) for row in rows]
+
+    async def release(self, holder: str, searches: Collection[str]) -> None:
+        """Let go of searches, so that others may take them at once. Idempotent."""
+        mine = (tenures.c.holder == holder, tenures.c.search.in_(searches))
+        async with self._database.write() as connection:
+            await connection.execute(update(tenures).where(*mine).values(holder="", until_s=0.0))
+
+    async def get(self, search: str) -> SearchLease | None:
+        """Who holds a search, or held it last; None if nobody ever did."""
+        statement = select_record(tenures, SearchLease).where(tenures.c.search == search)
+        async with self._database.read() as connection:
+            row = (await connection.execute(statement)).one_or_none()
+        return None if row is None else SearchLease(**row._asdict())
+
+    async def marks(self) -> list[SearchFingerprint]:
+        """Every open search, as much of it as tells whether it changed; nothing wide is read."""
+        columns = (searches.c.id, searches.c.owner, searches.c.state, searches.c.updated_at)
+        in_flight = (counters.c.candidates - counters.c.judged).label("in_flight")
+        statement = select(*columns, in_flight).join(counters, counters.c.search == searches.c.id)
+        async with self._database.read() as connection:
+            rows = await connection.execute(statement.where(searches.c.state.in_(OPEN)))
+            return [SearchFingerprint(**row._asdict()) for row in rows]
+
+
+async def require_held(connection: AsyncConnection, search: str, holder: str | None) -> None:
+    """See to it that a holder keeps a search until the caller's transaction ends; None needs no tenure.
+
+    Raises:
+        Conflict: If the search is not the holder's any more.
+    """
+    if holder is None:
+        return
+    # Shared with other writers of ours; whoever wants to take the search over waits for our commit.
+    statement = select(tenures.c.fence).where(tenures.c.search == search, tenures.c.holder == holder)
+    if await connection.scalar(statement.with_for_update(read=True)) is None:
+        raise RecordConflict(f"search {search} is run by another coordinator")
+
+
+def _untaken(
+    holder: str, clock: ColumnElement[float], term_s: float, *, by_force: bool
+) -> Select[tuple[str, str, int, float]]:
+    """A first tenure for each open search that may be taken."""
+    held = tenures.c.holder == holder if by_force else tenures.c.until_s > clock
+    taken = exists().where(tenures.c.search == searches.c.id, held)
+    values = (searches.c.id, literal(holder), literal(1), clock + term_s)
+    return select(*values).where(searches.c.state.in_(OPEN), ~taken)
+
+
+def _columns() -> list[ColumnElement[object]]:
+    return [tenures.c.search, tenures.c.holder, tenures.c.fence, tenures.c.until_s]
+
+
+def _clock(connection: AsyncConnection) -> ColumnElement[float]:
+    """Seconds since 1970, now and not when the transaction began."""
+    if connection.dialect.name == "sqlite":
+        return (func.julianday("now", type_=Double) - UNIX_EPOCH_DAY) * DAY_S
+    return cast(func.extract("epoch", func.clock_timestamp()), Double)

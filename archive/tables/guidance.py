@@ -1,0 +1,42 @@
+"""Tables of what people say about searches and operators: pins, hints, and what the gate said of an operator."""
+
+from sqlalchemy import Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+
+from archive.column_types import TextColumn, TimestampColumn
+from archive.tables.schema import metadata
+
+pins = Table(
+    "pins",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("device", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("cell", Integer),
+    Column("candidate", Text, ForeignKey("candidates.id")),
+    Column("author", TextColumn, nullable=False),
+    Column("created_at", TimestampColumn, nullable=False),
+    UniqueConstraint("search", "device", "subject"),
+    Index(None, "search", "id"),
+)
+
+hints = Table(
+    "hints",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("search", Text, ForeignKey("searches.id"), nullable=False),
+    Column("text", TextColumn, nullable=False),
+    Column("author", TextColumn, nullable=False),
+    Column("created_at", TimestampColumn, nullable=False),
+    Index(None, "search", "id"),
+)
+
+# What the gate said last of an operator, by the operator's digest.
+gates = Table(
+    "gates",
+    metadata,
+    Column("operator", Text, ForeignKey("operators.digest"), primary_key=True),
+    Column("verdict", Text, nullable=False),
+    Column("document", TextColumn, nullable=False),
+    Column("created_at", TimestampColumn, nullable=False),
+)

@@ -1,0 +1,65 @@
+"""What was found on a card, compared with what a user would run instead."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.figures import Row
+from benchmarks.suites import CardRates, SuiteEntry, floor_us, moved_bytes
+from workers.baselines import BaselineProcess, measure_baselines
+from workers.errors import WorkerError
+from workers.protocol import Bundle, Device, Graph, Operator
+
+REASON_CHARS = 500
+Compare = Callable[[SuiteEntry, Sequence[Graph], Bundle], Row]
+
+
+async def compared(compare: Compare, entry: SuiteEntry, graphs: Sequence[Mapping[str, Any]], best: Bundle) -> Row:
+    """What comparing a row's best kernel came to, or why nothing."""
+    begun = time.monotonic()
+    read = [Graph.model_validate(graph) for graph in graphs]
+    try:
+        found = await asyncio.to_thread(compare, entry, read, best)
+    except (WorkerError, OSError, ValueError) as error:  # A row's figures, not those of all.
+        found = {"reason": f"{type(error).__name__}: {error}"[:REASON_CHARS]}
+    return {**found, "compare_s": round(time.monotonic() - begun, 1)}
+
+
+def figures_of(
+    entry: SuiteEntry,
+    graphs: Sequence[Graph],
+    bundle: Bundle,
+    *,
+    device: Device,
+    rates: CardRates,
+    process: BaselineProcess,
+) -> Row:
+    """Times of a kernel and of all baselines, interleaved in one run, and what of the floor it reaches.
+
+    Raises:
+        BaselinesFailed: If they could not be measured.
+    """
+    operator = Operator.model_validate(entry.contract())
+    reduced = bundle.reduced()
+    found = measure_baselines(operator, graphs, reduced, device, process.ask, None, {})
+    baseline = next(iter(found.values()))
+    best, times = baseline.best(), {name: figure.time_us for name, figure in baseline.figures.items()}
+    moved = moved_bytes(operator, dict(entry.dims), reduced.plans[0].outputs)
+    least = floor_us(moved, entry.flops, rates)
+    return {
+        "reef_us": baseline.pacer_us,
+        "reef_low_us": baseline.pacer_us * (1 - baseline.pacer_half_width),
+        "reef_high_us": baseline.pacer_us * (1 + baseline.pacer_half_width),
+        **{f"{name}_us": time_us for name, time_us in times.items()},
+        "best_baseline": None if best is None else min(times, key=lambda name: baseline.figures[name].over_pacer),
+        "over_best": None if best is None else best.over_pacer,
+        "over_best_half_width": None if best is None else best.half_width,
+        "moved_bytes": moved,
+        "flops": entry.flops,
+        "pairs": baseline.pairs,
+        "skipped": baseline.skipped,
+        "baselines_s": {name: round(seconds, 2) for name, seconds in baseline.spent_s.items()},
+        "floor_us": least,
+        "floor_share": least / baseline.pacer_us,
+    }

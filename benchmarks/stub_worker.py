@@ -1,0 +1,222 @@
+"""Workers that judge nothing: the real lease loop over a bench that makes up what it says, the same for equal jobs.
+
+A bundle follows from the source and the operator, a time and an outcome from the bundle, so that every verdict in the
+archive can be told to be right. Each job is noted in a file, so that second sendings can be counted.
+
+    python -m benchmarks.stub_worker REDIS_URL WORKER NOTES [MILLISECONDS]
+"""
+
+import hashlib
+import signal
+import sys
+import time
+from pathlib import Path
+
+from workers.main import LeaseLoop, LeasePace
+from workers.protocol import (
+    JOB,
+    Allocate,
+    AnyReport,
+    Buffer,
+    Bundle,
+    CheckResult,
+    ExecutorReady,
+    FinalJob,
+    Graph,
+    InputRef,
+    Job,
+    Kernel,
+    Launch,
+    Operator,
+    Outcome,
+    Plan,
+    Pointer,
+    Provenance,
+    Readings,
+    Report,
+    Shape,
+    ShapeResult,
+    TracedVariant,
+    TraceJob,
+    TraceReport,
+    View,
+    bundle_of,
+)
+from workers.queue import LeaseClient
+
+DEVICE = "model:sm_90"
+TARGET = "sm_90"
+LEASE_MS = 4_000
+"""Shorter than usual, so that a run with many deaths does not wait most of its time for leases to lapse."""
+WRONG_SHARE = 0.2
+"""Candidates, by digest, that are not correct."""
+SEED = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+def double(x):
+    y = torch.empty_like(x)
+    double_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256, num_warps=4, num_stages=2)
+    return y
+"""
+
+
+def spec(name: str) -> dict[str, object]:
+    """An operator of its own for each name, as a request brings it."""
+    return {
+        "name": name,
+        "entry": "double",
+        "reference": "def double(x):\n    return x * 2\n",
+        "inputs": [{"name": "x", "shape": ["N"], "dtype": "float32"}],
+        "outputs": [{"name": "y", "dtype": "float32"}],
+        "shapes": [{"N": 1024}, {"N": 4096}],
+        "ranges": {"N": [1, 8192]},
+        "seeds": [SEED],
+    }
+
+
+def draw(*parts: str) -> float:
+    """A number from 0 to 1 that follows from the parts."""
+    return int.from_bytes(hashlib.sha256("\n".join(parts).encode()).digest()[:6]) / 2**48
+
+
+def outcome_of(source: str) -> Outcome:
+    """What becomes of a candidate; the seed is correct."""
+    wrong = source != SEED and "BLOCK=256, num_warps=4, num_stages=2" not in source and draw(source) < WRONG_SHARE
+    return Outcome.WRONG_RESULT if wrong else Outcome.CORRECT
+
+
+def time_us(bundle: str) -> float:
+    """What a bundle takes, microseconds."""
+    return 5.0 + 10.0 * draw(bundle)
+
+
+def answer(job: Job) -> AnyReport:
+    """What the bench says."""
+    if isinstance(job, TraceJob):
+        return _traced(job)
+    outcome = outcome_of(job.source or "")
+    examined = isinstance(job, FinalJob)
+    time = time_us(job.subject)
+    shapes = tuple(
+        ShapeResult(shape=plan.shape.key, mid_us=time, low_us=time, high_us=time)
+        for plan in bundle_of(job).benchmarks
+        if outcome is Outcome.CORRECT and not examined
+    )
+    return Report(
+        kind=job.kind,
+        job=job.id,
+        search=job.search,
+        candidate=job.candidate,
+        variant=job.variant,
+        bundle=job.subject,
+        device=job.device,
+        worker="",
+        outcome=outcome,
+        reason="" if outcome is Outcome.CORRECT else "made up",
+        provenance=Provenance.PREDICTED,
+        shapes=shapes,
+        checks=(CheckResult(name="random_shapes", verdict="passed"),) if examined else (),
+    )
+
+
+def _traced(job: TraceJob) -> TraceReport:
+    base = {"job": job.id, "search": job.search, "candidate": job.candidate, "worker": "", "outcome": Outcome.CORRECT}
+    graphs = tuple(_graph(shape) for shape in job.shapes) if job.source is None or job.references else ()
+    if job.source is None:
+        return TraceReport(graphs=graphs, **base)
+    bundle = make_bundle(job.source, job.operator, job.shapes)
+    warps = 2 ** int(6 * draw(job.source, "warps"))
+    readings = tuple(_readings(warps, int(16 + 200 * draw(job.source, "registers"))) for _ in job.shapes)
+    variant = TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=bundle, readings=readings)
+    return TraceReport(variants=(variant,), graphs=graphs, **base)
+
+
+def _graph(shape: Shape) -> Graph:
+    return Graph(
+        shape=shape,
+        nodes=(),
+        outputs=(InputRef(input=0),),
+        output_shapes=((shape.dims["N"],),),
+        output_dtypes=("float32",),
+    )
+
+
+def make_bundle(source: str, operator: Operator, shapes: tuple[Shape, ...]) -> Bundle:
+    """A bundle of its own for each source and operator."""
+    kernel = Kernel(language="ptx", assembly=".visible .entry kernel()", target=TARGET, num_warps=4)
+    grid = 1 + int(draw(source, operator.digest) * 2**31)
+    plans = tuple(_plan(shape, kernel.digest, grid) for shape in shapes)
+    cubins = {kernel.digest: "c" * 64}
+    kernels = {kernel.digest: kernel}
+    return Bundle(target=TARGET, operator=operator.digest, kernels=kernels, plans=plans, cubins=cubins)
+
+
+def _plan(shape: Shape, kernel: str, grid: int) -> Plan:
+    size = shape.dims["N"]
+    pointers = tuple(Pointer(buffer=i, offset_bytes=0, extent_bytes=4 * size, dtype="float32") for i in (0, 1))
+    launch = Launch(kernel=kernel, grid=(grid, 1, 1), arguments=pointers, function="double_kernel")
+    return Plan(
+        shape=shape,
+        buffers=(Buffer(id=0, bytes=4 * size, input=0), Buffer(id=1, bytes=4 * size)),
+        steps=(Allocate(buffer=1), launch),
+        outputs=(View(buffer=1, shape=(size,), strides=(1,), dtype="float32"),),
+    )
+
+
+def _readings(num_warps: int, registers: int) -> Readings:
+    return Readings(
+        launches=1,
+        programs=1024,
+        programs_per_sm=7.8,
+        num_warps=num_warps,
+        registers=registers,
+        spill_bytes=0,
+        shared_bytes=0,
+        occupancy=1.0,
+        load_width_bytes=16,
+        memory_path="plain",
+        tensor_core="none",
+        bytes_required=8192,
+        persistent=False,
+    )
+
+
+def bench(worker: str, notes: Path, pause_s: float) -> None:
+    """Answer jobs on standard input and note each."""
+    sys.stdout.write(ExecutorReady(jail="none").model_dump_json() + "\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        job = JOB.validate_json(line)
+        time.sleep(pause_s)
+        with notes.open("a") as file:
+            file.write(f"{job.id}\n")
+        sys.stdout.write(answer(job).model_copy(update={"worker": worker}).model_dump_json() + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Be a worker, or the bench of one."""
+    if sys.argv[1] == "bench":
+        bench(sys.argv[2], Path(sys.argv[3]), float(sys.argv[4]))
+        return
+    url, name, notes = sys.argv[1:4]
+    pause_s = str(float(sys.argv[4]) / 1000) if len(sys.argv) > 4 else "0"
+    command = (sys.executable, "-m", "benchmarks.stub_worker", "bench", name, notes, pause_s)
+    lessee = LeaseClient(url, name, target=TARGET, device=DEVICE, lease_ms=LEASE_MS)
+    worker = LeaseLoop(lessee, {"trace": command, "measure": command}, LeasePace(pause_s=0.2))
+    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()

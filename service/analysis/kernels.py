@@ -1,0 +1,111 @@
+"""An elite as a file to run, read and ship: the kernel, where it came from, and a check of its own."""
+
+import json
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from archive.records import CandidateRecord, EliteRecord, SearchRecord, VariantRecord
+from archive.store import Store
+from service.evaluation.figure_labels import best_baselines, provenance, relative_to
+from service.evaluation.reports import reports_on
+from workers.protocol import Device, Operator, Report, Shape, ShapeRole
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("service.analysis"), undefined=StrictUndefined, autoescape=False
+)  # writes Python
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """An elite with what it is made of. `report` is what its speedup rests on, where that is known."""
+
+    name: str
+    text: str
+    candidate: CandidateRecord
+    variant: VariantRecord
+    report: Report | None
+
+
+async def read_kernel(store: Store, search: SearchRecord, operator: Operator, elite: EliteRecord) -> KernelFile:
+    """An elite out of the archive, as a file called `<operator>_<candidate>.py`.
+
+    Raises:
+        NotFound: If the archive has lost its candidate.
+    """
+    candidate = await store.candidates.get(elite.candidate)
+    variants = await store.candidates.variants(elite.candidate)
+    variant = next(item for item in variants if item.index == elite.variant)
+    report = next((item for item in await reports_on(store, candidate.id) if item.job == elite.job), None)
+    text = kernel_file(search, operator, candidate, variant, elite, report)
+    return KernelFile(f"{operator.name}_{candidate.id}.py", text, candidate, variant, report)
+
+
+def kernel_file(
+    search: SearchRecord,
+    operator: Operator,
+    candidate: CandidateRecord,
+    variant: VariantRecord,
+    elite: EliteRecord,
+    report: Report | None,
+) -> str:
+    """The text of a runnable file: provenance, the candidate as it is, and a check against the reference.
+
+    Args:
+        search: Where it was found.
+        operator: What it computes.
+        candidate: The kernel.
+        variant: The configuration that holds the cell.
+        elite: Its place.
+        report: What its speedup rests on, where that is known.
+    """
+    baselines = best_baselines(report) if report else {}
+    dims = _tried_at(search, operator)
+    return _TEMPLATES.get_template("kernel.py.jinja").render(
+        name=operator.name,
+        entry=operator.entry,
+        search=search.id,
+        device=elite.device,
+        relative_to=relative_to(elite.device),
+        low=f"{elite.low:.3f}x",
+        high=f"{elite.high:.3f}x",
+        provenance=_provenance(elite.device, report),
+        baselines=", ".join(f"{name} at {shape}" for shape, name in baselines.items()),
+        candidate=candidate.id,
+        variant=elite.variant,
+        configuration=f" ({json.dumps(dict(variant.configuration))})" if variant.configuration else "",
+        bundle=elite.bundle[:16],
+        source=candidate.source.rstrip("\n") + "\n",
+        reference=repr(operator.reference),
+        inputs=repr(_inputs(operator, dims)),
+        backward=operator.backward_entry if operator.backward else "",
+        wanted=repr(operator.differentiated),
+        taken=len(operator.inputs),
+        scalars=repr(operator.scalar_values(dims)),
+    )
+
+
+def _provenance(device: str, report: Report | None) -> str:
+    if not Device.parse(device).measures:
+        return "predicted, not measured" if provenance(device) == "predicted" else provenance(device)
+    return f"MEASURED on {device}" + (f", trust {report.trust.value}" if report and report.trust else "")
+
+
+def _tried_at(search: SearchRecord, operator: Operator) -> dict[str, int]:
+    """The largest boundary shape: small enough for the interpreter."""
+    shapes = [Shape.model_validate(shape) for shape in search.shapes]
+    small = [shape for shape in shapes if shape.role is ShapeRole.BOUNDARY] or shapes
+    return max(small, key=lambda shape: operator.input_bytes(shape.dims)).dims
+
+
+def _inputs(operator: Operator, dims: dict[str, int]) -> list[tuple[tuple[int, ...], str, float | None, float | None]]:
+    """Shape, dtype and bounds of each input."""
+    return [
+        (
+            operator.input_shape(item, dims),
+            item.dtype,
+            item.low,
+            dims[item.high] if isinstance(item.high, str) else item.high,
+        )
+        for item in operator.given
+    ]

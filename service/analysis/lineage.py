@@ -1,0 +1,186 @@
+"""A whole search read back: every judged candidate beside what it was made of, and by how much it gained.
+
+For whoever learns from searches after the fact. It reads the archive a page at a time, so that its memory does not grow
+with the search.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from archive.records import CandidateRecord, Exchange, SearchRecord
+from archive.store import Store
+from service.evaluation.jobs import incumbent_of
+from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, speedup, times_us
+from service.evaluation.reference_seed import ReferenceSeed
+from service.evaluation.reports import last_words
+from workers.protocol import Outcome, Ratio, Report
+
+PAGE = 100
+"""Candidates read at once: a few queries and a few megabytes."""
+PARENTS_KEPT = 256
+"""Parents held in memory: elites are parents again and again, most others never."""
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """What a candidate's best variant came to on one device.
+
+    Attributes:
+        report: The last word on it.
+        readings: Of the first benchmark shape's plan, as the trace side read them.
+        configuration: The variant's.
+    """
+
+    report: Report
+    readings: Mapping[str, Any]
+    configuration: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JudgedCandidate:
+    """A judged candidate, and how it stands on each device; on none if no variant of it was ever measured there."""
+
+    candidate: CandidateRecord
+    standings: Mapping[str, DeviceResult]
+
+
+@dataclass(frozen=True)
+class LineageStep:
+    """One step of a search: a candidate, what it was made of, and what models were asked on the way to it."""
+
+    child: JudgedCandidate
+    parents: tuple[JudgedCandidate, ...]
+    exchanges: tuple[Exchange, ...]
+
+
+class Lineage:
+    """The steps of one search.
+
+    Attributes:
+        search: The search.
+    """
+
+    def __init__(self, store: Store, search: SearchRecord, baseline_us: Mapping[str, Mapping[str, float]]) -> None:
+        self.search = search
+        self._store = store
+        self._baseline_us = baseline_us
+        self._weights = benchmark_weights(search)
+        self._parents: OrderedDict[str, JudgedCandidate] = OrderedDict()
+        self._seed: JudgedCandidate | None = None
+
+    @classmethod
+    async def open(cls, store: Store, search: SearchRecord) -> Self:
+        """Read what a search's gains are relative to."""
+        yardstick = ReferenceSeed(store)
+        lineage = cls(store, search, {name: await yardstick.baseline_us(search, name) for name in search.devices})
+        for seed in (await store.candidates.seeds(search.id))[:1]:
+            lineage._seed = (await lineage.judged([seed.id])).get(seed.id)
+        return lineage
+
+    async def steps(self) -> AsyncIterator[LineageStep]:
+        """Every judged candidate, in the order they were proposed."""
+        after = -1
+        while page := await self._store.lineage.judged(self.search.id, after=after, limit=PAGE):
+            after = page[-1].ordinal
+            children = await self._load({candidate.id: candidate for candidate in page})
+            self._remember(children.values())
+            parents = await self._ancestors({id for candidate in page for id in candidate.parents})
+            asked = await self._store.lineage.exchanges(self.search.id, page)
+            for child in children.values():
+                known = tuple(parents[parent] for parent in child.candidate.parents if parent in parents)
+                await asyncio.sleep(0)  # A page holds hundreds of reports: others get their turn between two steps.
+                yield LineageStep(child, known, tuple(asked.get(child.candidate.id, ())))
+            self._forget()
+
+    async def judged(self, ids: Collection[str]) -> dict[str, JudgedCandidate]:
+        """Candidates by id, with how they stand; those that do not exist are left out."""
+        return await self._load(await self._store.lineage.candidates(ids))
+
+    def over_parents(self, step: LineageStep, device: str) -> tuple[Ratio, JudgedCandidate] | None:
+        """A child's gain over the best of its parents on a device, and that parent; None unless both are correct."""
+        found = [
+            (ratio, parent) for parent in step.parents if (ratio := self.over(step.child, parent, device)) is not None
+        ]
+        return min(found, key=lambda pair: pair[0].mid, default=None)
+
+    def over_seed(self, judged: JudgedCandidate, device: str) -> Ratio | None:
+        """A candidate's gain over the operator's first seed on a device; None unless both are correct."""
+        return None if self._seed is None else self.over(judged, self._seed, device)
+
+    def over(self, child: JudgedCandidate, parent: JudgedCandidate, device: str) -> Ratio | None:
+        """The parent's time over the child's on a device, bounded; None unless both are correct and timed there.
+
+        Where times are measured, and the two were raced side by side, that race counts; else the bounds are those of
+        two speedups over the same baselines, each at its worst.
+        """
+        here, there = child.standings.get(device), parent.standings.get(device)
+        if here is None or there is None:
+            return None
+        mine, theirs = here.report, there.report
+        if mine.outcome is not Outcome.CORRECT or theirs.outcome is not Outcome.CORRECT:
+            return None
+        if not mine.device.measures:
+            return speedup(mine, times_us(theirs), self._weights)
+        if mine.rival is not None and incumbent_of(mine) == theirs.bundle:
+            return mine.rival
+        if mine.speedup is None or theirs.speedup is None:
+            return None
+        return Ratio(
+            low=mine.speedup.low / theirs.speedup.high,
+            mid=mine.speedup.mid / theirs.speedup.mid,
+            high=mine.speedup.high / theirs.speedup.low,
+        )
+
+    async def _ancestors(self, ids: Collection[str]) -> dict[str, JudgedCandidate]:
+        missing = await self.judged([id for id in ids if id not in self._parents])
+        self._remember(missing.values())
+        for id in ids:
+            if id in self._parents:
+                self._parents.move_to_end(id)
+        return {id: self._parents[id] for id in ids if id in self._parents}
+
+    def _remember(self, judged: Iterable[JudgedCandidate]) -> None:
+        self._parents.update((item.candidate.id, item) for item in judged)
+
+    def _forget(self) -> None:
+        while len(self._parents) > PARENTS_KEPT:
+            self._parents.popitem(last=False)
+
+    async def _load(self, candidates: Mapping[str, CandidateRecord]) -> dict[str, JudgedCandidate]:
+        """How candidates stand: their reports, and of the best ones configuration and readings."""
+        lineage, ids = self._store.lineage, list(candidates)
+        documents = await lineage.reports(ids)
+        best = {
+            id: self._best([Report.model_validate_json(document) for document in documents[id].values()])
+            for id in candidates
+        }
+        variants = await lineage.variants(ids)
+        bundles = {report.bundle for reports in best.values() for report in reports}
+        readings = await lineage.readings(list(bundles))
+        first = first_benchmark(self.search)
+
+        def standing(report: Report) -> DeviceResult:
+            variant = variants.get((report.candidate, report.variant))
+            plans = readings.get(report.bundle, ())
+            return DeviceResult(
+                report, plans[first] if len(plans) > first else {}, {} if variant is None else variant.configuration
+            )
+
+        return {
+            id: JudgedCandidate(candidate, {report.device.name: standing(report) for report in best[id]})
+            for id, candidate in candidates.items()
+        }
+
+    def _best(self, reports: Sequence[Report]) -> list[Report]:
+        """On each device the last word on the variant that gains most, or on the first if none is correct."""
+        by_device: dict[str, list[Report]] = {}
+        for report in last_words(reports):
+            by_device.setdefault(report.device.name, []).append(report)
+        return [max(found, key=self._rank) for found in by_device.values()]
+
+    def _rank(self, report: Report) -> tuple[bool, float]:
+        found = gain(report, self._baseline_us.get(report.device.name, {}), self._weights)
+        return report.outcome is Outcome.CORRECT, 0.0 if found is None else found.low

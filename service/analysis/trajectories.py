@@ -1,0 +1,237 @@
+"""Trajectories: what a search did, step by step, as records to learn from. The schema is in docs/trajectories.md."""
+
+from collections.abc import AsyncIterator, Iterator
+from math import log
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from archive.records import Exchange, SearchRecord
+from archive.store import Store
+from service.analysis.lineage import DeviceResult, JudgedCandidate, Lineage, LineageStep
+from service.evaluation.figure_labels import Provenance, provenance, relative_to
+from workers.protocol import Operator, Outcome, Ratio
+
+SCHEMA_VERSION: Literal[1] = 1
+"""Version of the records; raised when a field changes its meaning or goes."""
+
+Which = Literal["all", "gains"]
+"""Which steps: all that were judged, or only correct ones that are faster than their parent for sure."""
+
+GAIN_BOUNDS = (-0.25, 1.0)
+"""Rewards of correct kernels: the logarithm of the gain, cut so that a kernel of three quarters of its parent's speed
+still earns more than a wrong one, and e-fold gains earn all that there is to earn."""
+WRONG = -0.5
+"""Reward of a kernel that ran and was not right."""
+UNUSABLE = -1.0
+"""Reward of a source that never came to a verdict on its results."""
+NO_VERDICT = (Outcome.WORKER_LOST, Outcome.NOT_INTERPRETABLE, Outcome.NOT_RECORDED)
+"""Outcomes that say nothing about the candidate: no reward."""
+RAN = (
+    Outcome.WRONG_RESULT,
+    Outcome.WRONG_OUTPUT_TYPE,
+    Outcome.INPUT_MUTATED,
+    Outcome.OUT_OF_BOUNDS,
+    Outcome.NONDETERMINISTIC,
+    Outcome.PRECISION,
+    Outcome.DEVICE_FAULT,
+    Outcome.HANG,
+    Outcome.BELOW_FLOOR,
+)
+"""Outcomes of candidates that compiled and were executed."""
+
+
+class _TrajectoryPart(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TrajectoryGain(_TrajectoryPart):
+    """How many times faster than another, with its bounds."""
+
+    low: float
+    mid: float
+    high: float
+
+
+class TrajectoryParent(_TrajectoryPart):
+    """What a step started from, and how that stood on the device: None where it was never judged there."""
+
+    candidate: str
+    source: str
+    outcome: str | None
+    report: str | None
+
+
+class TrajectoryExchange(_TrajectoryPart):
+    """One prompt and its answer, as they were sent and received."""
+
+    backend: str
+    model: str
+    strategy: str
+    template: str
+    system: str
+    prompt: str
+    answer: str | None
+    truncated: bool
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    outcome: str | None
+    reason: str
+
+
+class Trajectory(_TrajectoryPart):
+    """One step of a search on one device. Times of `provenance` other than `measured` were never measured."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    search: str
+    operator: str
+    operator_digest: str
+    device: str
+    step: int
+    candidate: str
+    emitter: str
+    note: str
+    parents: tuple[TrajectoryParent, ...]
+    exchanges: tuple[TrajectoryExchange, ...]
+    source: str
+    outcome: str
+    reason: str
+    line: int | None
+    variant: int | None
+    configuration: dict[str, JsonValue]
+    report: str | None
+    gain_over_parent: TrajectoryGain | None
+    gain_over_seed: TrajectoryGain | None
+    speedup: TrajectoryGain | None
+    speedup_relative_to: str
+    readings_before: dict[str, JsonValue]
+    readings_after: dict[str, JsonValue]
+    provenance: Provenance
+    protocol_version: int | None
+    reward: float | None = None
+
+
+async def trajectories(
+    store: Store, search: SearchRecord, which: Which = "all", *, rewards: bool = False
+) -> AsyncIterator[Trajectory]:
+    """The judged steps of a search in the order of their proposals, one record a device.
+
+    Args:
+        store: Where the search is.
+        search: The search.
+        which: `gains` leaves out whatever is not correct, or not faster than its parent by the lower bound.
+        rewards: Fill in `reward`, and leave out steps that have none.
+    """
+    lineage = await Lineage.open(store, search)
+    operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
+    async for step in lineage.steps():
+        for record in _records(lineage, operator, step):
+            rewarded = record.model_copy(update={"reward": reward(record)}) if rewards else record
+            gained = record.gain_over_parent is not None and record.gain_over_parent.low > 1
+            if (which == "all" or gained) and not (rewards and rewarded.reward is None):
+                yield rewarded
+
+
+def reward(record: Trajectory) -> float | None:
+    """What a step earns, from -1 to 1; None where its outcome says nothing about the candidate.
+
+    The natural logarithm of the gain's lower bound, over the parent or else over the seed, within `GAIN_BOUNDS`;
+    `WRONG` if it ran and was wrong; `UNUSABLE` if it never ran.
+    """
+    if record.outcome in NO_VERDICT:
+        return None
+    if record.outcome != Outcome.CORRECT:
+        return WRONG if record.outcome in RAN else UNUSABLE
+    found = record.gain_over_parent or record.gain_over_seed
+    least, most = GAIN_BOUNDS
+    return None if found is None else max(least, min(most, log(found.low)))
+
+
+def _records(lineage: Lineage, operator: Operator, step: LineageStep) -> Iterator[Trajectory]:
+    child, search = step.child.candidate, lineage.search
+    for device in search.devices:
+        standing = step.child.standings.get(device)
+        over = lineage.over_parents(step, device)
+        parent = over[1] if over else next(iter(step.parents), None)
+        before = parent.standings.get(device) if parent else None
+        yield Trajectory(
+            search=search.id,
+            operator=operator.name,
+            operator_digest=operator.digest,
+            device=device,
+            step=child.ordinal,
+            candidate=child.id,
+            emitter=child.emitter,
+            note=child.note,
+            parents=tuple(_parent(each, device) for each in step.parents),
+            exchanges=tuple(_exchange(each) for each in step.exchanges),
+            source=child.source,
+            gain_over_parent=_gain(over[0] if over else None),
+            gain_over_seed=_gain(lineage.over_seed(step.child, device)),
+            speedup_relative_to=relative_to(device),
+            readings_before=dict(before.readings) if before else {},
+            provenance=provenance(device),
+            **_verdict(step.child, standing),
+        )
+
+
+def _verdict(judged: JudgedCandidate, standing: DeviceResult | None) -> dict[str, Any]:
+    """What was said about a candidate on a device; about the candidate as a whole if it never came to a report."""
+    if standing is None:
+        candidate = judged.candidate
+        return {
+            "outcome": candidate.outcome,
+            "reason": candidate.reason,
+            "line": candidate.line,
+            "variant": None,
+            "configuration": {},
+            "report": None,
+            "speedup": None,
+            "readings_after": {},
+            "protocol_version": None,
+        }
+    report = standing.report
+    return {
+        "outcome": report.outcome.value,
+        "reason": report.reason,
+        "line": report.line,
+        "variant": report.variant,
+        "configuration": dict(standing.configuration),
+        "report": report.job,
+        "speedup": _gain(report.speedup),
+        "readings_after": dict(standing.readings),
+        "protocol_version": report.protocol_version,
+    }
+
+
+def _parent(parent: JudgedCandidate, device: str) -> TrajectoryParent:
+    standing = parent.standings.get(device)
+    return TrajectoryParent(
+        candidate=parent.candidate.id,
+        source=parent.candidate.source,
+        outcome=standing.report.outcome.value if standing else None,
+        report=standing.report.job if standing else None,
+    )
+
+
+def _exchange(exchange: Exchange) -> TrajectoryExchange:
+    return TrajectoryExchange(
+        backend=exchange.backend,
+        model=exchange.model,
+        strategy=exchange.strategy,
+        template=exchange.template,
+        system=exchange.system,
+        prompt=exchange.user,
+        answer=exchange.text,
+        truncated=exchange.truncated,
+        input_tokens=exchange.input_tokens,
+        output_tokens=exchange.output_tokens,
+        cost_usd=exchange.cost_usd,
+        outcome=exchange.outcome,
+        reason=exchange.outcome_reason or exchange.reason,
+    )
+
+
+def _gain(ratio: Ratio | None) -> TrajectoryGain | None:
+    return None if ratio is None else TrajectoryGain(low=ratio.low, mid=ratio.mid, high=ratio.high)

@@ -1,0 +1,59 @@
+"""Steering a search: its budget, stop rules, pins that selection prefers, and hints for models."""
+
+from fastapi import APIRouter, status
+
+from service.api import schemas
+from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
+from service.api.paging import Cursor, Limit, Page, decode_id, page
+from service.api.problems import PROBLEMS
+from service.requests import HintRequest, PinRequest, SearchChange
+from service.scheduler import changes
+from service.security.scopes import Scope
+
+router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEMS)
+
+
+@router.patch("", dependencies=[needs(Scope.STEER)])
+async def change(body: SearchChange, search: Named, running: Running) -> schemas.Search:
+    """Change the budget, the priority or the stop rules of a search that has not ended."""
+    return schemas.Search.of(await changes.change(running.store, running.events, search, body))
+
+
+@router.get("/pins", dependencies=[needs(Scope.READ)])
+async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[schemas.Pin]:
+    """What is pinned, oldest first."""
+    after = decode_id(cursor) or ""
+    found = [pin for pin in await running.store.pins.list(search.id) if pin.id > after]
+    return page(found, limit, lambda pin: (pin.id,), schemas.Pin.model_validate)
+
+
+@router.post("/pins", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
+async def pin(body: PinRequest, search: Named, running: Running, caller: Caller) -> schemas.Pin:
+    """Prefer a cell's holder, or a candidate, as a parent: half of all picks go to what is pinned."""
+    return schemas.Pin.model_validate(await changes.pin(running.store, search, body, caller.name))
+
+
+@router.delete("/pins/{pin}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
+async def unpin(search: Named, pin: Id, running: Running) -> None:
+    """Take a pin away."""
+    await running.store.pins.remove(search.id, pin)
+
+
+@router.get("/hints", dependencies=[needs(Scope.READ)])
+async def hints(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[schemas.Hint]:
+    """Hints for the models that write candidates, oldest first."""
+    after = decode_id(cursor) or ""
+    found = [hint for hint in await running.store.hints.list(search.id) if hint.id > after]
+    return page(found, limit, lambda hint: (hint.id,), schemas.Hint.model_validate)
+
+
+@router.post("/hints", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
+async def hint(body: HintRequest, search: Named, running: Running, caller: Caller, new: NewId) -> schemas.Hint:
+    """Tell the models that write candidates something: a person's words among what they are given."""
+    return schemas.Hint.model_validate(await changes.hint(running.store, search, body, caller.name, new))
+
+
+@router.delete("/hints/{hint}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
+async def forget(search: Named, hint: Id, running: Running) -> None:
+    """Take a hint away."""
+    await running.store.hints.remove(search.id, hint)

@@ -1,0 +1,84 @@
+"""What routes are handed: the coordinator, who is calling, and ids that can only be ids."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Path, Request, params
+from uuid6 import uuid7
+
+from archive.records import SearchRecord
+from service.api.paging import ID
+from service.coordinator import Coordinator
+from service.errors import Forbidden, Unauthenticated
+from service.security.identity import Identity
+from service.security.scopes import Scope
+
+Id = Annotated[str, Path(pattern=f"^{ID.pattern}$", description="A UUIDv7.")]
+
+
+async def coordinator_of(request: Request) -> Coordinator:
+    """The running coordinator; the app's lifespan put it there."""
+    running: Coordinator = request.app.state.coordinator
+    return running
+
+
+Running = Annotated[Coordinator, Depends(coordinator_of)]
+
+
+async def search_of(id: Id, running: Running) -> SearchRecord:
+    """The search that a path names.
+
+    Raises:
+        NotFound: If there is no such search.
+    """
+    return await running.store.searches.get(id)
+
+
+Named = Annotated[SearchRecord, Depends(search_of)]
+
+
+async def caller_of(request: Request) -> Identity:
+    """Who is calling; the gate found it out.
+
+    Raises:
+        Unauthenticated: If the request did not come through the gate, or to an address that is open to strangers.
+    """
+    caller: Identity | None = request.scope.get("state", {}).get("caller")
+    if caller is None:
+        raise Unauthenticated("say who you are")
+    return caller
+
+
+Caller = Annotated[Identity, Depends(caller_of)]
+
+
+async def new_id(request: Request) -> str:
+    """An id for what a request makes: the same one when a request with an idempotency key is sent again."""
+    kept: str | None = request.scope.get("state", {}).get("resource")
+    return kept or str(uuid7())
+
+
+NewId = Annotated[str, Depends(new_id)]
+
+
+@dataclass(frozen=True)
+class RequireScope:
+    """A dependency that lets only callers with one scope pass. The OpenAPI document and tests read `scope` from it."""
+
+    scope: Scope
+
+    async def __call__(self, request: Request, caller: Caller) -> None:
+        """Check a caller; a refusal is remembered for the audit log.
+
+        Raises:
+            Forbidden: If it has not the scope.
+        """
+        if self.scope not in caller.scopes:
+            detail = f"this needs the scope '{self.scope.value}', which the token '{caller.name}' does not have"
+            request.state.refusal = detail
+            raise Forbidden(detail)
+
+
+def needs(scope: Scope) -> params.Depends:
+    """What a route states to be open to callers with a scope only: `dependencies=[needs(Scope.READ)]`."""
+    return params.Depends(RequireScope(scope))

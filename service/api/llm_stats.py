@@ -1,0 +1,81 @@
+"""What came of asking models, by backend and strategy."""
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from archive.records import SearchRecord
+from archive.store import Store
+from service.api.dependencies import Named, Running, needs
+from service.api.problems import PROBLEMS
+from service.emitters import EMITTERS
+from service.llm_gateway.strategy_stats import StrategyYields, standings
+from service.security.scopes import Scope
+
+router = APIRouter(prefix="/searches/{id}", tags=["prompts"], responses=PROBLEMS)
+
+
+class LlmStrategyStats(BaseModel):
+    """One backend and strategy.
+
+    `kind` says who answers behind the backend's name (`manual`: somebody by hand, `replay`: a recording; null if the
+    backend is not configured any more). `usd` is null where a price is unknown. `hit_rate` is the share of answers
+    for a named cell that put a correct kernel there, `repair_rate` that of repairs that ended correct; both are null
+    where there were none. `gain` is what promotions added to the sum of the elites' objectives, `gain_per_cost` that
+    over what was paid, in the `unit` of all rows; `cost_per_promotion` and `cost_per_filled` are what was paid over the
+    cells won and over those of them that were empty before, null where there were none.
+    """
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+    backend: str
+    kind: str | None = None
+    strategy: str
+    calls: int
+    tokens: int
+    usd: float | None
+    unusable: int
+    candidates: int
+    correct: int
+    promotions: int
+    filled: int
+    gain: float
+    aimed: int
+    hits: int
+    hit_rate: float | None
+    repairs: int
+    repaired: int
+    repair_rate: float | None
+    gain_per_cost: float | None
+    cost_per_promotion: float | None
+    cost_per_filled: float | None
+
+
+class LlmStats(BaseModel):
+    """What came of asking, in one search. `unit` is what costs are counted in: the finest known of every call."""
+
+    model_config = ConfigDict(frozen=True)
+
+    search: str
+    unit: Literal["usd", "tokens", "calls"]
+    rows: tuple[LlmStrategyStats, ...]
+
+
+@router.get("/models", dependencies=[needs(Scope.READ)])
+async def models(search: Named, running: Running) -> LlmStats:
+    """What came of asking, by backend and strategy."""
+    found = await standings_of(running.store, search)
+    kinds = {status.name: status.kind for status in running.asking.lanes.statuses()}
+    rows = (
+        LlmStrategyStats.model_validate(row).model_copy(update={"kind": kinds.get(row.backend)}) for row in found.rows
+    )
+    return LlmStats(search=search.id, unit=found.unit, rows=tuple(rows))
+
+
+async def standings_of(store: Store, search: SearchRecord) -> StrategyYields:
+    """What came of asking, as the archive has it."""
+    asking = [name for name in search.emitters if EMITTERS[name].asks]
+    attempts = [item for name in asking for item in await store.attempts.of(search.id, name)]
+    landings = [item for name in asking for item in await store.attempts.landings(search.id, name)]
+    return standings(await store.exchanges.arms(search.id), await store.attempts.asked(search.id), attempts, landings)

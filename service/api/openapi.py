@@ -1,0 +1,63 @@
+"""The OpenAPI document: what each route asks of its caller, besides what FastAPI writes by itself."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import iter_route_contexts
+from starlette.routing import BaseRoute
+
+from service.api.auth import OPEN
+from service.api.dependencies import RequireScope
+from service.api.problems import Problem
+from service.security.cookies import PLAIN_NAME, SECURE_NAME
+from service.security.scopes import Scope
+
+SCHEMES: dict[str, Any] = {
+    "token": {"type": "http", "scheme": "bearer", "description": "An API token: `reef_…`."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SECURE_NAME,
+        "description": f"The cookie of a session, from `POST /login`; called `{PLAIN_NAME}` without TLS.",
+    },
+}
+"""How callers say who they are."""
+
+
+@dataclass(frozen=True)
+class RouteRequirements:
+    """What a route says of itself: `scope` is None if it is open to every caller that is known, or to strangers."""
+
+    method: str
+    path: str
+    scope: Scope | None
+
+
+def stated(routes: Sequence[BaseRoute]) -> Iterator[RouteRequirements]:
+    """Every method of every route, with the scope that it needs."""
+    for route in iter_route_contexts(routes):
+        dependant = getattr(route, "dependant", None)
+        scopes = [need.scope for need in _needs(dependant)] if dependant else []
+        for method in sorted(route.methods or ()):
+            yield RouteRequirements(method, route.path_format or "", scopes[0] if scopes else None)
+
+
+def describe(document: dict[str, Any], routes: Sequence[BaseRoute]) -> None:
+    """Add to a document what problems look like, how to say who one is, and the scope that each route needs."""
+    components = document["components"]
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    components["schemas"].update(problem.pop("$defs"), Problem=problem)
+    components["securitySchemes"] = SCHEMES
+    for route in stated(routes):
+        operation = document["paths"].get(route.path, {}).get(route.method.lower())
+        if operation is not None:
+            scopes = [route.scope.value] if route.scope else []
+            operation["security"] = [] if route.path in OPEN else [{name: scopes} for name in SCHEMES]
+
+
+def _needs(dependant: Dependant) -> Iterator[RequireScope]:
+    for each in dependant.dependencies:
+        if isinstance(each.call, RequireScope):
+            yield each.call

@@ -1,0 +1,145 @@
+"""Documents of workers and of joining. Like `schemas`, they need no web framework."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from archive.records import RemoteWorker
+from service.api.schemas import Resource
+from service.fleet.remote_workers import JoinApplication
+from workers.protocol import PROTOCOL_VERSION, Device
+from workers.queue import WorkerStatus
+from workers.targets import TARGETS
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class Worker(Resource):
+    """One worker. What only hosts have, which are those that joined with a token, is null for others.
+
+    Others hold the service's own credential, and are trusted with it. `seen` is by the worker's own clock, `seen_at` by
+    ours.
+    """
+
+    id: str
+    target: str | None
+    device: str | None
+    kinds: tuple[str, ...]
+    versions: Mapping[str, str]
+    jail: str
+    busy: str | None = None
+    seen: datetime
+    trusted: bool = True
+    name: str | None = None
+    state: str | None = None
+    reason: str | None = None
+    token: str | None = None
+    protocol_version: int | None = None
+    cores: int | None = None
+    done: int | None = None
+    refused: int | None = None
+    checked: int | None = None
+    disagreed: int | None = None
+    joined_at: datetime | None = None
+    seen_at: datetime | None = None
+
+    @classmethod
+    def of(cls, status: WorkerStatus | None, host: RemoteWorker | None) -> Self:
+        """A worker as its last sign of life and the archive know it; at least one of them is given."""
+        if host is None:
+            return cls.model_validate(status)
+        kinds = (*(("measure",) if host.device else ()), *(("trace",) if host.target else ()))
+        known = {name: value for name, value in vars(host).items() if name in cls.model_fields}
+        known |= {"kinds": (*(("confirm",) if host.trusted and host.device else ()), *kinds), "state": host.state.value}
+        living = status or WorkerStatus(id=host.id, seen=host.seen_at)
+        known |= {"busy": living.busy, "seen": living.seen, "jail": living.jail or host.jail}
+        return cls(**{**known, "versions": {**host.versions, **living.versions}})
+
+
+class JoinRequest(BaseModel):
+    """A worker that asks to join: what it speaks, what it is and what it can do."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "rig-3",
+                    "protocol_versions": [PROTOCOL_VERSION],
+                    "target": "sm_90",
+                    "device": None,
+                    "versions": {"triton": "3.7.1"},
+                }
+            ]
+        },
+    )
+
+    name: Word
+    protocol_versions: Annotated[Sequence[int], Field(min_length=1, max_length=16)]
+    target: str | None = None
+    device: str | None = None
+    versions: Annotated[Mapping[Word, Word], Field(max_length=64)] = {}
+    cores: Annotated[int, Field(ge=1, le=1 << 16)] = 1
+    jail: Annotated[str, StringConstraints(max_length=256)] = ""
+    machine: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{32,128}$")] | None = Field(
+        default=None,
+        description="What only workers of one machine know; by it they stay trusted when they start anew.",
+    )
+
+    @field_validator("target")
+    @classmethod
+    def _is_target(cls, name: str | None) -> str | None:
+        if name is not None and name not in TARGETS:
+            raise ValueError(f"'{name}' is no target; known: {', '.join(TARGETS)}")
+        return name
+
+    @field_validator("device")
+    @classmethod
+    def _is_device(cls, name: str | None) -> str | None:
+        return None if name is None else Device.parse(name).name
+
+    def application(self) -> JoinApplication:
+        """What it says, for the service."""
+        return JoinApplication(**{**dict(self), "versions": dict(self.versions)})
+
+
+class JoinResponse(Resource):
+    """What a worker gets: its id, and a user of the queue that is its own. The password is in no other answer.
+
+    `ca` are certificates that vouch for the queue, PEM; null where the system's do.
+    """
+
+    worker: str
+    protocol_version: int
+    redis_url: str
+    password: str
+    ca: str | None
+
+
+class RemoteWorkerStatus(Resource):
+    """How a worker stands: `active`, `draining`, `left`, `suspended` or `revoked`, and why if that was said."""
+
+    worker: str
+    state: str
+    reason: str = ""
+
+
+class TrustRequest(BaseModel):
+    """Whether to vouch for a worker."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [{"trusted": True}]})
+
+    trusted: bool = True
+
+
+class RevokeRequest(BaseModel):
+    """Why a worker is shut out, for whoever looks later."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"reason": "its card was sold"}]}
+    )
+
+    reason: Annotated[str, StringConstraints(max_length=500)] = ""

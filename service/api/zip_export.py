@@ -1,0 +1,150 @@
+"""A search as one zip file: every elite with what it is, what it rests on and how to run it."""
+
+import asyncio
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from typing_extensions import Buffer
+
+from archive.grid import Grid
+from archive.records import EliteRecord, SearchRecord
+from archive.store import Store
+from service.analysis.kernels import read_kernel
+from service.api import schemas
+from service.certificates.certifier import Certifier
+from service.evaluation.figure_labels import in_words, provenance, relative_to
+from workers.protocol import Bundle, Operator, Readings
+from workers.protocol.words import describe
+
+FORMAT = 1
+"""Version of the layout, in the manifest; raised when a reader would have to change."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Timestamp of every entry, the earliest that zip files know: equal archives make equal files."""
+LEVEL = 6
+"""zlib's own default: PTX shrinks about eightfold."""
+
+
+class _StreamBuffer(io.RawIOBase):
+    """Takes what the zip file writes until it is sent. It cannot seek, so nothing that was sent has to be kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Buffer, /) -> int:
+        taken = bytes(part)
+        self._parts.append(taken)
+        return len(taken)
+
+    def take(self) -> bytes:
+        taken = b"".join(self._parts)
+        self._parts.clear()
+        return taken
+
+
+async def export(store: Store, search: SearchRecord) -> AsyncIterator[bytes]:
+    """The zip file of a search in parts, an elite at a time.
+
+    Yields:
+        Its bytes, in order.
+
+    Raises:
+        NotFound: If the search's operator is gone.
+    """
+    document = (await store.operators.get(search.operator)).document
+    operator = Operator.model_validate_json(document)
+    sink, devices, certifier = _StreamBuffer(), [], Certifier(store)
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as file:
+        _add(file, "operator.json", document)
+        for device in search.devices:
+            shown = []
+            for elite in await store.elites.list(search.id, device, search.axes_version):
+                files = await _files(store, search, operator, elite)
+                files |= await _certificate(certifier, search, elite)
+                await asyncio.to_thread(_add_all, file, files)
+                shown.append(_shown(search, elite, files))
+                yield sink.take()
+            devices.append(_device(search, device, shown))
+        _add(file, "manifest.json", _text(_manifest(search, operator, devices)))
+    yield sink.take()
+
+
+async def _files(store: Store, search: SearchRecord, operator: Operator, elite: EliteRecord) -> dict[str, str]:
+    """By name in the zip file, everything about one elite."""
+    kernel = await read_kernel(store, search, operator, elite)
+    stored = await store.bundles.get(elite.bundle)
+    bundle = Bundle.model_validate_json(stored.document)
+    words = [
+        line
+        for index, readings in enumerate(stored.readings)
+        for line in (*describe(bundle, index, Readings.model_validate(readings)), "")
+    ]
+    folder = _folder(elite)
+    return {
+        f"{folder}/kernel.py": kernel.text,
+        f"{folder}/candidate.py": kernel.candidate.source,
+        f"{folder}/configuration.json": _text(dict(kernel.variant.configuration)),
+        f"{folder}/report.json": kernel.report.model_dump_json(indent=2) if kernel.report else "null",
+        f"{folder}/bundle.json": stored.document,
+        f"{folder}/plans.txt": "\n".join(words),
+    }
+
+
+async def _certificate(certifier: Certifier, search: SearchRecord, elite: EliteRecord) -> dict[str, str]:
+    """Its certificate, unless the archive has lost what it would rest on."""
+    certificate = await certifier.of_elite(search, elite)
+    return {} if certificate is None else {f"{_folder(elite)}/certificate.json": certificate.text()}
+
+
+def _folder(elite: EliteRecord) -> str:
+    return f"{elite.device.replace(':', '-')}/cell-{elite.cell:05}"
+
+
+def _shown(search: SearchRecord, elite: EliteRecord, files: Mapping[str, str]) -> dict[str, Any]:
+    return {**schemas.Elite.of(elite, Grid(search.axes)).model_dump(mode="json"), "files": list(files)}
+
+
+def _device(search: SearchRecord, device: str, elites: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "device": device,
+        "provenance": provenance(device),
+        "relative_to": relative_to(device),
+        "figures": in_words(device),
+        "cells": Grid(search.axes).cells,
+        "elites": elites,
+    }
+
+
+def _manifest(search: SearchRecord, operator: Operator, devices: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "kernelreef": version("kernelreef"),
+        "search": schemas.Search.of(search).model_dump(mode="json"),
+        "operator": {"name": operator.name, "digest": operator.digest, "file": "operator.json"},
+        "axes": [schemas.Axis.of(axis).model_dump(mode="json") for axis in search.axes],
+        "devices": devices,
+    }
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, indent=2)
+
+
+def _add_all(file: zipfile.ZipFile, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        _add(file, name, text)
+
+
+def _add(file: zipfile.ZipFile, name: str, text: str) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    # A candidate's text may hold lone surrogates, which have no UTF-8 form.
+    file.writestr(entry, text.encode(errors="replace"))

@@ -1,0 +1,181 @@
+"""From records to a certificate: nothing is looked up here, and equal records give equal documents."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from archive.records import BundleRecord, CandidateRecord, EliteRecord, SearchRecord, VariantRecord
+from service.certificates.document import Certificate, CertifiedCell, CertifiedOrigin, sealed
+from service.evaluation.figure_labels import in_words, provenance, relative_to
+from service.evaluation.promotion import gain, speedup, weights_of
+from workers.protocol import Bundle, Graph, Operator, Outcome, Ratio, Readings, Report, Shape, Trust, label
+from workers.protocol.words import describe
+
+SHARED_SECRET = (
+    "the secrets that inputs were drawn from: candidates judged near each other on a card share them, so that expected "
+    "answers are worked out once, and who knew them could prepare for those to come"
+)
+"""Why inputs on a card are not revealed."""
+
+
+@dataclass(frozen=True)
+class CertificateEvidence:
+    """What the archive holds about one variant on one device.
+
+    Attributes:
+        search: Where it was found; holds the reference graphs.
+        operator: What it computes.
+        candidate: The source.
+        variant: Its configuration.
+        stored: Its bundle with readings.
+        verdict: The report that counts.
+        reports: All reports on the candidate, oldest first.
+        traced_alike: Whether a second trace gave the same.
+        pacer: What it was timed beside, on devices that measure.
+        baseline_us: Times of the seed kernel elsewhere, by shape.
+        elite: The cell that it holds, if any.
+    """
+
+    search: SearchRecord
+    operator: Operator
+    candidate: CandidateRecord
+    variant: VariantRecord
+    stored: BundleRecord
+    verdict: Report
+    reports: Sequence[Report]
+    traced_alike: bool
+    pacer: Bundle | None
+    baseline_us: Mapping[str, float]
+    elite: EliteRecord | None
+
+
+def certify(evidence: CertificateEvidence, *, with_source: bool = True) -> Certificate:
+    """Write a certificate.
+
+    Args:
+        evidence: What it is about.
+        with_source: Whether the candidate's source is in it. Plans and assembly text always are.
+    """
+    search, verdict, device = evidence.search, evidence.verdict, evidence.verdict.device
+    bundle = Bundle.model_validate_json(evidence.stored.document)
+    keys = [plan.shape.key for plan in bundle.plans]
+    readings = {key: Readings.model_validate(each) for key, each in zip(keys, evidence.stored.readings, strict=True)}
+    trust, reasons = trust_of(verdict)
+    shapes = tuple(Shape.model_validate(shape) for shape in search.shapes)
+    certificate = Certificate(
+        title=title_of(evidence.operator.name, device.name),
+        provenance=verdict.provenance,
+        figures=in_words(device.name),
+        relative_to=relative_to(device.name),
+        device=device,
+        operator=evidence.operator,
+        operator_digest=evidence.operator.digest,
+        shapes=shapes,
+        graphs=graph_digests([Graph.model_validate(graph) for graph in search.graphs]),
+        origin=_origin(evidence),
+        configuration=dict(evidence.variant.configuration),
+        # Text of a candidate may hold lone surrogates, which no JSON document can.
+        source=evidence.candidate.source.encode(errors="replace").decode() if with_source else None,
+        source_digest=evidence.candidate.digest,
+        bundle=bundle,
+        bundle_digest=bundle.identity,
+        words=words_of(bundle, readings),
+        readings=readings,
+        traced_alike=evidence.traced_alike,
+        pacer=evidence.pacer,
+        baseline_us=dict(evidence.baseline_us),
+        verdict=_unsigned(verdict),
+        earlier=_earlier(evidence),
+        speedup=speedup_of(verdict, evidence.baseline_us, shapes),
+        trust=trust,
+        trust_reasons=reasons,
+        place=_place(evidence.elite) if evidence.elite else None,
+        left_out=_left_out(evidence, with_source),
+    )
+    return sealed(certificate)
+
+
+def graph_digests(graphs: Sequence[Graph]) -> dict[str, str]:
+    """SHA-256 of each reference graph, by shape key."""
+    return {graph.shape.key: hashlib.sha256(graph.model_dump_json().encode()).hexdigest() for graph in graphs}
+
+
+def title_of(operator: str, device: str) -> str:
+    """What a certificate certifies: whoever reads nothing else reads whether anything was measured."""
+    said = provenance(device)
+    more = "; nothing was measured" if said == "predicted" else ""
+    return f"{operator} on {device}: {said.upper()} figures{more}"
+
+
+def words_of(bundle: Bundle, readings: Mapping[str, Readings]) -> dict[str, tuple[str, ...]]:
+    """What each plan does, in words, by shape key."""
+    keys = [plan.shape.key for plan in bundle.plans]
+    return {key: tuple(describe(bundle, at, readings.get(key))) for at, key in enumerate(keys)}
+
+
+def speedup_of(verdict: Report, baseline_us: Mapping[str, float], shapes: Sequence[Shape]) -> Ratio | None:
+    """What a verdict comes to."""
+    return gain(verdict, baseline_us, weights_of(shapes))
+
+
+def speedup_shown(verdict: Report, shapes: Sequence[Shape]) -> float | None:
+    """What times and baselines of a measured verdict come to by themselves; None where a shape has no baseline."""
+    best = {shape.shape: min(shape.baselines_us.values()) for shape in verdict.shapes if shape.baselines_us}
+    found = speedup(verdict, best, weights_of(shapes))
+    return None if found is None else found.mid
+
+
+def trust_of(verdict: Report) -> tuple[Trust | None, tuple[str, ...]]:
+    """The letter, and why it is none better."""
+    if verdict.grounds is None:
+        return verdict.trust, ("its host did not say what it could guarantee",)
+    return label(verdict.grounds)
+
+
+def _origin(evidence: CertificateEvidence) -> CertifiedOrigin:
+    return CertifiedOrigin(
+        search=evidence.search.id,
+        search_seed=evidence.search.seed,
+        candidate=evidence.candidate.id,
+        ordinal=evidence.candidate.ordinal,
+        emitter=evidence.candidate.emitter,
+        variant=evidence.variant.index,
+    )
+
+
+def _place(elite: EliteRecord) -> CertifiedCell:
+    return CertifiedCell(
+        cell=elite.cell,
+        coordinates={name: dict(where) for name, where in elite.coordinates.items()},
+        axes_version=elite.axes_version,
+        objective=elite.objective,
+        speedup=Ratio(low=elite.low, mid=elite.mid, high=elite.high),
+        revision=elite.revision,
+        placed_at=elite.placed_at,
+    )
+
+
+def _earlier(evidence: CertificateEvidence) -> tuple[Report, ...]:
+    about = (evidence.variant.index, evidence.verdict.device)
+    return tuple(
+        _unsigned(report)
+        for report in evidence.reports
+        if (report.variant, report.device) == about
+        and report.job != evidence.verdict.job
+        and report.outcome is not Outcome.WORKER_LOST
+    )
+
+
+def _unsigned(report: Report) -> Report:
+    """A report without the name of the worker that sent it, which may be that of a machine."""
+    return report.model_copy(update={"worker": ""})
+
+
+def _left_out(evidence: CertificateEvidence, with_source: bool) -> tuple[str, ...]:
+    left_out = [] if with_source else ["the source, by wish of whoever had this written"]
+    measures, verdict = evidence.verdict.device.measures, evidence.verdict
+    if measures and any(shape.samples is None for shape in verdict.shapes):
+        left_out.append("raw samples: the worker's release did not send any")
+    if verdict.seed is None:
+        left_out.append(SHARED_SECRET if measures else "the secret of its inputs: the worker's release kept it")
+    return tuple(left_out)

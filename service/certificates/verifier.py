@@ -1,0 +1,231 @@
+"""A certificate repeated on this machine: what holds here too, what does not, and what could not be tried.
+
+Every step says what the certificate says and what was found. Nothing of a certificate is believed: its plans go
+through the same rules as a stranger's, its source is traced in the jail, and correctness is tried on its own secret
+inputs and on new ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from service.certificates.builder import graph_digests
+from service.certificates.comparison import (
+    ComparedFigure,
+    StepOutcome,
+    Verification,
+    VerificationStep,
+    check_claims,
+    check_digests,
+    check_shapes,
+    correctness,
+    excused,
+    times,
+    verdict,
+)
+from service.certificates.document import Certificate, LoadedCertificate
+from service.certificates.reference_points import NO_SEED, paced, pacer_of, pacers, predicted, related
+from service.evaluation.executor_client import COMMAND, LocalExecutor
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Bundle,
+    Device,
+    Graph,
+    MeasureJob,
+    Report,
+    TraceJob,
+    TraceReport,
+)
+
+HERE = "verify"
+"""What jobs carry where a search's would carry ids."""
+
+
+class Verifier:
+    """Repeats certificates on this machine."""
+
+    def __init__(self, *, cards: Mapping[str, int], data: Path | None = None, command: Sequence[str] = COMMAND) -> None:
+        """Prepare; no bench is started yet.
+
+        Args:
+            cards: Number of a card of this machine by the device that it is.
+            data: Folder for what measuring leaves.
+            command: What starts a bench, without its options.
+        """
+        self._cards = cards
+        self._data = data
+        self._command = command
+
+    async def verify(self, read: LoadedCertificate) -> Verification:
+        """Repeat a certificate, as far as this machine can.
+
+        Raises:
+            Unavailable: If a bench failed.
+        """
+        certificate = read.certificate
+        device = self._device(certificate)
+        done = Verification(device, [check_digests(read), check_claims(certificate), check_shapes(certificate)])
+        async with AsyncExitStack() as stack:
+            tracer = await stack.enter_async_context(LocalExecutor("trace", command=self._command))
+            done.steps += await self._assemble(certificate, tracer)
+            done.steps.append(await self._trace(certificate, tracer))
+            graphs, step = await self._reference(certificate, tracer)
+            done.steps.append(step)
+            seed = await self._seed(certificate, tracer)
+        if certificate.device.measures:
+            done.steps.append(paced(certificate, seed))
+        done.steps += await self._judge(certificate, device, graphs, seed)
+        return done
+
+    def _device(self, certificate: Certificate) -> Device | None:
+        """What correctness can be tried on here: the device itself, or the interpreter where there is a source."""
+        if certificate.device.name in self._cards:
+            return certificate.device
+        model = Device(kind="model", subject=certificate.device.target)
+        return model if certificate.source is not None else None
+
+    async def _assemble(self, certificate: Certificate, tracer: LocalExecutor) -> list[VerificationStep]:
+        """Hold the plans against the operator, lint the assembly text and assemble it."""
+        bare = certificate.bundle.model_copy(update={"cubins": {}})
+        report = await tracer.run(_trace_job(certificate).model_copy(update={"bundle": bare}), TraceReport)
+        (variant,) = report.variants
+        if variant.bundle is None:
+            refused = VerificationStep("rules", StepOutcome.DIFFERS, f"{variant.outcome.value}: {variant.reason}")
+            return [refused, VerificationStep("machine code", StepOutcome.NOT_TRIED, "the plans are refused")]
+        then, now = certificate.bundle.cubins, variant.bundle.cubins
+        readings = dict(zip((plan.shape.key for plan in variant.bundle.plans), variant.readings, strict=True))
+        equal = then == now and certificate.readings == readings
+        figures = tuple(ComparedFigure(name[:12], then.get(name, "none")[:12], code[:12]) for name, code in now.items())
+        plans = f"{len(certificate.bundle.plans)} plans and {len(now)} kernels keep every rule"
+        code = self._compared("machine code", equal, report, certificate, figures)
+        return [VerificationStep("rules", StepOutcome.REPEATED, plans), code]
+
+    async def _trace(self, certificate: Certificate, tracer: LocalExecutor) -> VerificationStep:
+        """Trace the source and compare bundles."""
+        if certificate.source is None:
+            return VerificationStep("trace", StepOutcome.NOT_TRIED, "the certificate carries no source")
+        job = _trace_job(certificate).model_copy(
+            update={"source": certificate.source, "seed": certificate.origin.search_seed}
+        )
+        report = await tracer.run(job, TraceReport)
+        variant = next((each for each in report.variants if each.index == certificate.origin.variant), None)
+        if variant is None or variant.bundle is None:
+            failed = variant or report
+            return VerificationStep("trace", StepOutcome.DIFFERS, f"{failed.outcome.value}: {failed.reason}")
+        now = variant.bundle.identity
+        figures = (ComparedFigure("bundle", certificate.bundle_digest[:12], now[:12]),)
+        return self._compared("trace", now == certificate.bundle_digest, report, certificate, figures)
+
+    async def _reference(
+        self, certificate: Certificate, tracer: LocalExecutor
+    ) -> tuple[tuple[Graph, ...], VerificationStep]:
+        """Export the reference and compare its graphs."""
+        report = await tracer.run(_trace_job(certificate), TraceReport)
+        if not report.graphs:
+            return (), VerificationStep(
+                "reference", StepOutcome.DIFFERS, f"the reference does not export: {report.reason}"
+            )
+        if report.gate is not None and report.gate.verdict == "failed":
+            return (), VerificationStep(
+                "reference", StepOutcome.DIFFERS, f"its checks cannot tell right from wrong: {report.gate.reason}"
+            )
+        now = graph_digests(report.graphs)
+        figures = tuple(
+            ComparedFigure(shape, certificate.graphs.get(shape, "none")[:12], digest[:12])
+            for shape, digest in now.items()
+        )
+        return report.graphs, self._compared("reference", now == certificate.graphs, report, certificate, figures)
+
+    async def _seed(self, certificate: Certificate, tracer: LocalExecutor) -> TraceReport | None:
+        """Trace the operator's first seed, which figures are relative to; None if it brings none."""
+        if not certificate.operator.seeds:
+            return None
+        told = {"source": certificate.operator.seeds[0], "seed": certificate.origin.search_seed}
+        return await tracer.run(_trace_job(certificate).model_copy(update=told), TraceReport)
+
+    def _compared(
+        self, name: str, equal: bool, report: TraceReport, certificate: Certificate, figures: tuple[ComparedFigure, ...]
+    ) -> VerificationStep:
+        """Equal or not; what other versions of the tools give is no contradiction."""
+        if equal:
+            return VerificationStep(name, StepOutcome.REPEATED, "", figures)
+        step = VerificationStep(name, StepOutcome.DIFFERS, "the same tools give something else here", figures)
+        return excused(step, certificate, report.versions)
+
+    async def _judge(
+        self, certificate: Certificate, device: Device | None, graphs: tuple[Graph, ...], seed: TraceReport | None
+    ) -> list[VerificationStep]:
+        """Run the plans on the certificate's own inputs and on new ones, and compare times and what they are over."""
+        names = ("correctness", "fresh inputs", "times", "baselines")
+        if device is None:
+            reason = f"there is no {certificate.device.name} here, and no source for the interpreter"
+            return [VerificationStep(name, StepOutcome.NOT_TRIED, reason) for name in names]
+        if not graphs:
+            return [
+                VerificationStep(name, StepOutcome.NOT_TRIED, "there is no reference to hold it against")
+                for name in names
+            ]
+        card = self._cards.get(device.name, 0)
+        async with LocalExecutor("measure", device=device, card=card, data=self._data, command=self._command) as bench:
+            job = _measure_job(certificate, device, graphs, seed)
+            fresh = await bench.run(job, Report)
+            again = fresh
+            if certificate.verdict.seed is not None and device == certificate.device:
+                again = await bench.run(job.model_copy(update={"seed": certificate.verdict.seed}), Report)
+            baselines = await self._baselines(certificate, bench, job, fresh, seed)
+        return [
+            correctness(certificate, again, on_its_inputs=again is not fresh),
+            verdict("fresh inputs", fresh),
+            times(certificate, again if again.device.kind == "model" else fresh),
+            baselines,
+        ]
+
+    async def _baselines(
+        self, certificate: Certificate, bench: LocalExecutor, job: MeasureJob, fresh: Report, seed: TraceReport | None
+    ) -> VerificationStep:
+        """Compare what times are relative to: baselines that were timed here, or the seed's times, predicted anew."""
+        if job.device != certificate.device or job.device.measures:
+            return related(certificate, fresh)
+        if seed is None:
+            return VerificationStep("baselines", StepOutcome.NOT_TRIED, NO_SEED)
+        source = certificate.operator.seeds[0]
+        seeds = []
+        for variant in seed.variants:
+            if variant.bundle is not None:
+                told = {"bundle": variant.bundle, "source": source, "variant": variant.index}
+                seeds.append(await bench.run(job.model_copy(update=told), Report))
+        return predicted(certificate, seeds)
+
+
+def _trace_job(certificate: Certificate) -> TraceJob:
+    return TraceJob(
+        id=HERE,
+        search=HERE,
+        operator=certificate.operator,
+        shapes=certificate.shapes,
+        target=certificate.device.target,
+    )
+
+
+def _measure_job(
+    certificate: Certificate, device: Device, graphs: tuple[Graph, ...], seed: TraceReport | None
+) -> MeasureJob:
+    job = MeasureJob(
+        id=HERE,
+        search=HERE,
+        candidate=HERE,
+        variant=certificate.origin.variant,
+        bundle=certificate.bundle,
+        operator=certificate.operator,
+        graphs=graphs,
+        device=device,
+        source=certificate.source if device.kind == "model" else None,
+        pacer=_pacer(certificate, seed) if device.measures else None,
+    )
+    return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if device.measures else job
+
+
+def _pacer(certificate: Certificate, seed: TraceReport | None) -> Bundle | None:
+    """What to time beside: the seed as it was traced here, whatever the certificate says, if there is one."""
+    own = {} if seed is None else pacers(seed)
+    return own.get(pacer_of(certificate)) or next(iter(own.values()), certificate.pacer)

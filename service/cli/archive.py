@@ -1,0 +1,134 @@
+"""`reef archive`: copy an archive, fill one, re-bin searches, forget what is old. Works on the database itself."""
+
+import asyncio
+import getpass
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Table
+
+from archive.descriptors import DESCRIPTORS
+from archive.errors import RecordConflict as ArchiveConflict
+from archive.errors import RecordNotFound as Gone
+from archive.records import NewAuditRecord
+from archive.store import RebinningResult, Store
+from service.cli.console import emit_json, err, out
+from service.errors import InvalidInput
+from service.open_archive import open_archive
+from service.settings import Settings
+
+T = TypeVar("T")
+archive = typer.Typer(help="Copy the archive, re-bin searches, and forget what is old.", no_args_is_help=True)
+
+LEAST_DAYS = 30
+"""Days that an entry of the audit log stays at least: a month, in which somebody may come to look."""
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@archive.command("dump")
+def dump(
+    path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")], as_json: AsJson = False
+) -> None:
+    """Write the whole archive, as it is at one moment, into a file that any other can be filled from."""
+    _count(asyncio.run(_with_store(lambda store: _copied(store.copies.dump(path)))), "written", as_json=as_json)
+
+
+@archive.command("load")
+def load(path: Annotated[Path, typer.Argument(help="A file that `dump` wrote.")], as_json: AsJson = False) -> None:
+    """Fill an empty archive from a file, all or nothing."""
+    _count(asyncio.run(_with_store(lambda store: _copied(store.copies.load(path)))), "read", as_json=as_json)
+
+
+@archive.command("prune")
+def prune(
+    days: Annotated[int, typer.Option(help="Searches that ended at least so many days ago.", min=0)],
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove ended searches with their candidates, reports and elites."""
+    before = datetime.now(UTC) - timedelta(days=days)
+    if yes:
+        _count(asyncio.run(_with_store(lambda store: store.retention.prune(before))), "removed", as_json=as_json)
+        return
+    expired = asyncio.run(_with_store(lambda store: store.retention.expired(before)))
+    if as_json:
+        emit_json({"expired": expired})
+        return
+    for search in expired:
+        out.print(search, highlight=False)
+    err.print(f"{len(expired)} searches would be removed; say --yes to do it")
+
+
+@archive.command("rebin")
+def rebin(
+    search: Annotated[str, typer.Argument(help="Id of a search that is paused or has ended.")],
+    axes: Annotated[
+        str, typer.Option(help="Descriptors that span the new grid, with commas; as before if empty.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Place a search's kernels anew: on other axes, or by edges that were changed. Every offer is made again."""
+    names = tuple(name.strip() for name in axes.split(",") if name.strip())
+    for name in names:
+        if name not in DESCRIPTORS:
+            raise InvalidInput(f"'{name}' is not one of: {', '.join(DESCRIPTORS)}", "axes")
+    found = asyncio.run(_with_store(lambda store: _rebinned(store, search, names)))
+    if as_json:
+        emit_json(asdict(found))
+        return
+    for device, cells in found.cells.items():
+        out.print(f"{device}: {cells} cells held", highlight=False)
+    told = f"; {found.unplaced} have no coordinate on these axes" if found.unplaced else ""
+    err.print(f"{found.offers} offers made again, axes version {found.axes_version}{told}", highlight=False)
+
+
+@archive.command("prune-audit")
+def prune_audit(
+    days: Annotated[int, typer.Option(help="Entries older than so many days.", min=LEAST_DAYS)],
+    as_json: AsJson = False,
+) -> None:
+    """Remove old entries of the audit log, and write down there that it was done."""
+    moment = datetime.now(UTC)
+    who = f"{getpass.getuser()} on {socket.gethostname()}"
+    entry = NewAuditRecord(moment, None, who, "", "reef archive prune-audit", f"--days {days}", 200, "")
+    before = moment - timedelta(days=days)
+    removed = asyncio.run(_with_store(lambda store: store.audit.prune(before, entry)))
+    _count({"audit": removed}, "removed", as_json=as_json)
+
+
+async def _with_store(use: Callable[[Store], Awaitable[T]]) -> T:
+    async with open_archive(Settings()) as store:
+        return await use(store)
+
+
+async def _rebinned(store: Store, search: str, names: Sequence[str]) -> RebinningResult:
+    """Re-bin by the edges that descriptors have now; a search that cannot be is the caller's mistake."""
+    try:
+        known = await store.searches.get(search)
+        axes = [DESCRIPTORS[name].axis for name in names or [axis.descriptor for axis in known.axes]]
+        return await store.rebinning.rebin(search, axes)
+    except (Gone, ArchiveConflict) as error:
+        raise InvalidInput(str(error), "SEARCH") from error
+
+
+async def _copied(copying: Awaitable[dict[str, int]]) -> dict[str, int]:
+    """What was copied; a file that cannot be used is the caller's mistake."""
+    try:
+        return await copying
+    except OSError as error:
+        raise InvalidInput(str(error), "PATH") from error
+
+
+def _count(rows: Mapping[str, int], done: str, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(dict(rows))
+        return
+    table = Table("table", f"rows {done}")
+    for name, count in rows.items():
+        table.add_row(name, str(count))
+    out.print(table)

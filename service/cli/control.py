@@ -1,0 +1,91 @@
+"""`reef pause`, `resume`, `stop` and `change`: what may be done to a search that runs, here or elsewhere."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from service.api.schemas import Search
+from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.console import emit_json, out
+from service.cli.watch import rules_of
+from service.client import AsyncReef
+from service.client.asynchronous import SearchChanges
+from service.errors import InvalidInput
+from service.requests import SearchChange
+
+NO_RULES = "none"
+"""What `--stop` says to take all rules away."""
+Id = Annotated[str, typer.Argument(help="Id of the search.")]
+
+
+def pause(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+    """Propose nothing more for a search for now; what is in flight still counts."""
+    _act(lambda reef: reef.pause(search), url, token, as_json=as_json)
+
+
+def resume(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+    """Let a paused search go on."""
+    _act(lambda reef: reef.resume(search), url, token, as_json=as_json)
+
+
+def stop(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+    """End a search for good; what it found stays."""
+    _act(lambda reef: reef.stop(search), url, token, as_json=as_json)
+
+
+def change(
+    search: Id,
+    evaluations: Annotated[int | None, typer.Option(help="Candidates to judge in all.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Share of turns beside your other searches, 1 to 9.")] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X, in place of what was said."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Give a search another budget, priority or stop rules. `--stop none` takes its rules away."""
+    changes = changes_of(evaluations, priority, stop)
+    _act(lambda reef: reef.change(search, **changes), url, token, as_json=as_json)
+
+
+def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | None) -> SearchChanges:
+    """What the options of `change` ask for.
+
+    Raises:
+        BadInput: If they ask for nothing, or for what cannot be; the option is named.
+    """
+    changes = SearchChanges()
+    if evaluations is not None:
+        changes["budget"] = evaluations
+    if priority is not None:
+        changes["priority"] = priority
+    if stop:
+        changes["stop"] = {} if stop == [NO_RULES] else rules_of(stop)
+    try:
+        SearchChange.model_validate(changes)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"]) or None) from error
+    return changes
+
+
+def _act(do: Callable[[AsyncReef], Awaitable[Search]], url: str | None, token: str | None, *, as_json: bool) -> None:
+    async def act() -> Search:
+        async with reach(url, token) as reef:
+            return await do(reef)
+
+    found = asyncio.run(act())
+    if as_json:
+        emit_json(found.model_dump(mode="json"))
+        return
+    ending = ", ".join(f"{name}={value}" for name, value in (found.stop or {}).items())
+    out.print(
+        f"{found.id}: {found.state.value}, {found.budget} evaluations, priority {found.priority}"
+        + (f", ends earlier by {ending}" if ending else ""),
+        highlight=False,
+    )

@@ -1,0 +1,79 @@
+"""The archive as a terminal can show it: a heat map over two axes, and a table of elites."""
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from service.api.schemas import Archive, Axis, Elite
+from service.evaluation.figure_labels import in_words
+
+SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")
+"""Six steps of the magma colour map, dark to light; text on the last three is black."""
+
+OLDER = "*"
+"""Stands behind figures that rest on reports of an older protocol."""
+ID_WIDTH = 12
+"""Least columns of an id: a third of it, so that five axes fit into 80 columns."""
+
+
+def heat_map(archive: Archive) -> Table:
+    """The first two axes; a cell shows the best objective over all further axes, or a dot if it is empty."""
+    rows, columns = archive.axes[0], archive.axes[1 if len(archive.axes) > 1 else 0]
+    best: dict[tuple[int, int], float] = {}
+    for elite in archive.elites:
+        place = (elite.bins[0], elite.bins[1 if len(elite.bins) > 1 else 0])
+        best[place] = max(best.get(place, 0.0), elite.objective)
+    top = max(best.values(), default=1.0)
+    bottom = min(best.values(), default=1.0)
+    table = Table(
+        title=f"{rows.descriptor} (down) by {columns.descriptor} (across)", title_style="bold", padding=(0, 1)
+    )
+    table.add_column("", justify="right")
+    for label in columns.labels:
+        table.add_column(label, justify="center")
+    for row, label in enumerate(rows.labels):
+        cells = [_shade(best.get((row, column)), bottom, top) for column in range(columns.bins)]
+        table.add_row(Text(label), *cells)
+    return table
+
+
+def elite_table(archive: Archive, *, limit: int = 12) -> Table:
+    """The best elites, one a row, with their place on the search's axes.
+
+    Where the terminal is narrow, ids and headings go on in the next line; figures and emitters are never cut.
+    """
+    elites = sorted(archive.elites, key=lambda item: -item.objective)[:limit]
+    table = Table(
+        title=f"Elites, best {len(elites)} of {len(archive.elites)}",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    speedups = [f"{elite.objective:.3f}x{OLDER if elite.outdated else ''}" for elite in elites]
+    whole = {"speedup": speedups, "emitter": [elite.emitter for elite in elites]}
+    for heading, texts in whole.items():
+        least = max(map(len, [heading, *texts]))
+        table.add_column(heading, justify="right" if heading == "speedup" else "left", no_wrap=True, min_width=least)
+    table.add_column("candidate", overflow="fold", min_width=ID_WIDTH)
+    for axis in archive.axes:
+        table.add_column(Text(axis.descriptor.replace("_", " ")), overflow="fold")
+    for elite, speedup in zip(elites, speedups, strict=True):
+        table.add_row(speedup, elite.emitter, elite.candidate, *(_words(elite, axis) for axis in archive.axes))
+    table.caption = in_words(archive.device)
+    if any(elite.outdated for elite in elites):
+        table.caption += f"\n{OLDER} judged by an older protocol, whose checks were others"
+    return table
+
+
+def _words(elite: Elite, axis: Axis) -> str:
+    where = elite.coordinates.get(axis.descriptor)
+    return "?" if where is None else axis.labels[where.bin]
+
+
+def _shade(value: float | None, bottom: float, top: float) -> Text:
+    if value is None:
+        return Text("·", style="dim")
+    share = (value - bottom) / (top - bottom) if top > bottom else 1.0
+    step = min(int(share * len(SHADES)), len(SHADES) - 1)
+    ink = "black" if step >= len(SHADES) // 2 else "white"
+    return Text(f" {value:.2f} ", style=f"{ink} on {SHADES[step]}")

@@ -1,0 +1,163 @@
+"""`reef judge`: one candidate, one verdict, nothing stored."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.connection import Token, Url, reach
+from service.cli.console import emit_json, out
+from service.cli.remote_judge import judge_elsewhere
+from service.cli.watch import operator_of
+from service.errors import InvalidInput
+from service.evaluation.single import Judge, Judgement, VariantJudgement
+from service.fleet.devices import find_card, local_cards, require_judgeable
+from service.operators.catalogue import load_operator
+from service.settings import Settings
+from workers.protocol import MAX_SOURCE_BYTES, Device, Operator, Outcome, Ratio, Report
+
+NOT_CORRECT = 4
+
+
+def judge(
+    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to an operator.toml.")],
+    candidate: Annotated[Path, typer.Argument(help="The candidate: a Python file.")],
+    device: Annotated[str, typer.Option(help="What to judge on, such as model:sm_90 or h200.")] = "model:sm_90",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on one line.")] = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Judge one CANDIDATE against SPEC."""
+    source = _read(candidate)
+    where = url or Settings().url
+    if where is None:
+        judgement = asyncio.run(_judge(load_operator(spec), source, _device(device)))
+    else:
+        judgement = asyncio.run(_judge_there(spec, source, _device(device), where, token))
+    if as_json:
+        emit_json(_document(judgement))
+    else:
+        _print(judgement)
+    raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
+
+
+async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
+    card = _card(device) if device.measures else 0
+    async with Judge(operator, device, card=card, data=Settings().measured_dir) as judge:
+        return await judge.judge(source)
+
+
+async def _judge_there(spec: str, source: str, device: Device, url: str, token: str | None) -> Judgement:
+    async with reach(url, token) as reef:
+        named = operator_of(spec)
+        operator = named if isinstance(named, Operator) else await reef.operator(named)
+        return await judge_elsewhere(reef, operator, device, source)
+
+
+def _device(name: str) -> Device:
+    try:
+        device = Device.parse(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), "--device") from error
+    require_judgeable(device, "--device")
+    return device
+
+
+def _card(device: Device) -> int:
+    """Number of a card of this machine that is of a hardware class."""
+    card = find_card(device)
+    if card is None:
+        here = ", ".join(local_cards()) or "none"
+        raise InvalidInput(f"this machine has no {device.name}; cards here: {here}", "--device")
+    return card
+
+
+def _read(path: Path) -> str:
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}", "CANDIDATE") from error
+    if len(source) > MAX_SOURCE_BYTES:
+        raise InvalidInput(f"{path} has {len(source)} bytes; at most {MAX_SOURCE_BYTES} are judged", "CANDIDATE")
+    try:
+        return source.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", "CANDIDATE") from error
+
+
+def _document(judgement: Judgement) -> dict[str, Any]:
+    best = judgement.best
+    report = best.report if best else None
+    return {
+        "outcome": judgement.outcome.value,
+        "reason": judgement.reason,
+        "line": judgement.line,
+        "device": judgement.device.name,
+        "trust": report.trust.value if report and report.trust else None,
+        "provenance": report.provenance.value if report else None,
+        "speedup": _speedup(best.speedup if best else None),
+        "plan": best.plan if best else next((item.plan for item in judgement.variants if item.plan), None),
+        "coordinates": dict(best.coordinates) if best else {},
+        "stages_s": {stage: round(seconds, 4) for stage, seconds in judgement.stages_s.items()},
+        "variants": [_variant(item) for item in judgement.variants],
+    }
+
+
+def _variant(item: VariantJudgement) -> dict[str, Any]:
+    return {
+        "index": item.index,
+        "configuration": dict(item.configuration),
+        "outcome": item.outcome.value,
+        "reason": item.reason,
+        "line": item.line,
+        "plan": item.plan,
+        "speedup": _speedup(item.speedup),
+        "checks": [check.model_dump(mode="json") for check in item.report.checks] if item.report else [],
+        "shapes": [shape.model_dump(mode="json") for shape in item.report.shapes] if item.report else [],
+    }
+
+
+def _speedup(gain: Ratio | None) -> dict[str, float] | None:
+    return {"low": gain.low, "mid": gain.mid, "high": gain.high} if gain else None
+
+
+def _print(judgement: Judgement) -> None:
+    colour = "green" if judgement.outcome is Outcome.CORRECT else "red"
+    where = f" (line {judgement.line})" if judgement.line else ""
+    out.print(f"[bold {colour}]{judgement.outcome.value}[/]{where}", highlight=False)
+    if judgement.reason:
+        out.print(judgement.reason, highlight=False, markup=False)
+    for line in in_words(judgement):
+        out.print(line, highlight=False, markup=False)
+
+
+def in_words(judgement: Judgement) -> list[str]:
+    """What a person wants to know of a judgement: each variant, times on a card, and where the seconds went."""
+    lines = []
+    for item in judgement.variants:
+        gain = item.outcome.value if item.speedup is None else _gain(item.speedup, item.report, judgement.device)
+        lines.append(f"  variant {item.index} {dict(item.configuration)}: {gain}")
+    if judgement.device.measures and judgement.best and judgement.best.report:
+        lines += _times(judgement.best.report)
+    stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in judgement.stages_s.items())
+    return [*lines, f"on {judgement.device.name}; {stages}"]
+
+
+def _gain(speedup: Ratio, report: Report | None, device: Device) -> str:
+    """A speedup in words: over what, and whether it was measured."""
+    if not device.measures:
+        return f"{speedup.low:.3f}x the seed, predicted"
+    trust = f", trust {report.trust.value}" if report and report.trust else ""
+    return f"{speedup.low:.3f}x to {speedup.high:.3f}x the best baseline, MEASURED on {device.name}{trust}"
+
+
+def _times(report: Report) -> list[str]:
+    """What each benchmark shape took, beside its baselines, in microseconds."""
+    lines = []
+    for shape in report.shapes:
+        baselines = ", ".join(f"{name} {time_us:.2f} us" for name, time_us in shape.baselines_us.items())
+        if shape.mid_us and shape.low_us and shape.high_us:
+            took = f"{shape.mid_us:.2f} us ({shape.low_us:.2f} to {shape.high_us:.2f})"
+            lines.append(f"  {shape.shape}: {took}; {baselines or 'no baseline'}")
+    return lines

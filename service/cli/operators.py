@@ -1,0 +1,187 @@
+"""`reef operators`: the catalogue."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from service.cli.connection import Token, Url, reach
+from service.cli.console import emit_json, out
+from service.cli.watch import operator_of
+from service.client import AsyncReef
+from service.errors import InvalidInput, NotFound
+from service.evaluation.executor_client import LocalExecutor
+from service.evaluation.jobs import DRAFT_S
+from service.operators.catalogue import catalogue_names, load_operator
+from service.operators.shapes import all_shapes
+from service.settings import Settings
+from workers.protocol import MutationReport, Operator, TraceJob, TraceReport
+from workers.targets import TARGETS
+
+NOT_ADMITTED = 4
+HERE = "check"
+"""What jobs and reports of a check carry where a search's would carry ids."""
+UNTOLD = ("equivalent", "within_rounding", "survived", "rejected", "untried")
+"""Verdicts on single answers that the table names."""
+
+operators = typer.Typer(help="The operator catalogue, and what was handed in besides.", invoke_without_command=True)
+
+
+@operators.callback()
+def listing(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """The operator catalogue, and what was handed in besides."""
+    if context.invoked_subcommand is not None:
+        return
+    known = asyncio.run(_listed(url, token))
+    if as_json:
+        emit_json([operator.model_dump(mode="json") for operator in known])
+        return
+    table = Table(title="Operators")
+    for heading in ("name", "signature", "benchmark shapes", "seeds"):
+        table.add_column(heading)
+    for operator in known:
+        arguments = ", ".join([item.name for item in operator.inputs] + [scalar.name for scalar in operator.scalars])
+        shapes = "; ".join(",".join(f"{k}={v}" for k, v in shape.dims.items()) for shape in operator.shapes)
+        table.add_row(operator.name, f"{operator.entry}({arguments})", shapes, str(len(operator.seeds)))
+    out.print(table)
+
+
+@operators.command("show")
+def show(
+    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole operator.")] = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show one operator, or say what is wrong with its spec."""
+    operator = asyncio.run(_found(spec, url, token))
+    if as_json:
+        emit_json(operator.model_dump(mode="json"))
+        return
+    out.print(f"[bold]{operator.name}[/] {operator.digest[:16]}", highlight=False)
+    for item in operator.given:
+        out.print(f"  input  {item.name}: {item.dtype}[{', '.join(map(str, item.shape))}]", markup=False)
+    for scalar in operator.scalars:
+        out.print(f"  scalar {scalar.name}: {scalar.dtype} = {scalar.value}", markup=False)
+    for output in operator.results:
+        out.print(f"  output {output.name}: {output.dtype}", markup=False)
+    out.print(operator.reference, highlight=False, markup=False)
+
+
+@operators.command("check")
+def check(
+    specs: Annotated[list[str] | None, typer.Argument(help="Catalogue names or paths; all of the catalogue.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with all that was tried.")] = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Try trivial answers, mutants and right answers on the checks of operators; see what survives.
+
+    Of a coordinator elsewhere, show what came of it there when the operators were last searched for.
+    """
+    where = url or Settings().url
+    if where is None:
+        gates = asyncio.run(_check([load_operator(spec) for spec in specs or catalogue_names()]))
+    else:
+        gates = asyncio.run(_told(specs or catalogue_names(), where, token))
+    if as_json:
+        emit_json([{"operator": name, **gate.model_dump(mode="json")} for name, gate in gates.items()])
+    else:
+        _print(gates)
+    raise typer.Exit(0 if all(gate.verdict == "passed" for gate in gates.values()) else NOT_ADMITTED)
+
+
+@operators.command("seed")
+def seed(
+    spec: Annotated[str, typer.Argument(help="A catalogue name, or a path to a spec.")],
+    target: Annotated[str, typer.Option(help="What it is for, such as sm_90.")] = "sm_90",
+) -> None:
+    """Print the kernel that TorchInductor writes for an operator, as a candidate that launches itself."""
+    if target not in TARGETS:
+        raise InvalidInput(f"there is no target '{target}'; known: {', '.join(TARGETS)}", "target")
+    report = asyncio.run(_drafted(load_operator(spec), target))
+    if not report.draft:
+        raise InvalidInput(f"TorchInductor gives no seed for it: {report.reason}", "reference")
+    out.print(report.draft, end="", highlight=False, markup=False, soft_wrap=True)
+
+
+async def _drafted(operator: Operator, target: str) -> TraceReport:
+    shapes = all_shapes(operator, seed=0)
+    job = TraceJob(
+        id=HERE, search=HERE, operator=operator, shapes=shapes, target=target, drafts=True, deadline_s=DRAFT_S
+    )
+    async with LocalExecutor("trace") as bench:
+        return await bench.run(job, TraceReport)
+
+
+async def _listed(url: str | None, token: str | None) -> list[Operator]:
+    async with reach(url, token) as reef:
+        return [await reef.operator(summary.name) async for summary in reef.operators()]
+
+
+async def _found(spec: str, url: str | None, token: str | None) -> Operator:
+    named = operator_of(spec)
+    if isinstance(named, Operator):
+        return named
+    async with reach(url, token) as reef:
+        return await reef.operator(named)
+
+
+async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, MutationReport]:
+    """What a coordinator elsewhere knows of operators' checks, by name."""
+    async with reach(url, token) as reef:
+        return {name: await _known(reef, name) for name in names}
+
+
+async def _known(reef: AsyncReef, name: str) -> MutationReport:
+    try:
+        return (await reef.gate(name)).gate
+    except NotFound as error:
+        return MutationReport(verdict="untried", reason=error.detail)
+
+
+async def _check(chosen: Sequence[Operator]) -> dict[str, MutationReport]:
+    """The gate's verdict on each operator, by name."""
+    async with LocalExecutor("trace") as bench:
+        return {operator.name: await _admission(bench, operator) for operator in chosen}
+
+
+async def _admission(bench: LocalExecutor, operator: Operator) -> MutationReport:
+    shapes, target = all_shapes(operator, seed=0), next(iter(TARGETS))
+    job = TraceJob(id=HERE, search=HERE, operator=operator, shapes=shapes, target=target)
+    report = await bench.run(job, TraceReport)
+    return report.gate or MutationReport(verdict="failed", reason=f"the reference does not export: {report.reason}")
+
+
+def _print(gates: Mapping[str, MutationReport]) -> None:
+    table = Table(title="Do the checks tell right from wrong?")
+    for heading in ("operator", "verdict", "trivial killed", "mutants killed", "right ones passed", "seconds"):
+        table.add_column(heading)
+    for name, gate in gates.items():
+        found = Counter(f"{entry.kind} {entry.verdict}" for entry in gate.entries)
+        shares = (
+            _share(found["trivial killed"], found["trivial survived"]),
+            _share(found["mutant killed"], found["mutant survived"]),
+            _share(found["honest passed"], found["honest rejected"]),
+        )
+        table.add_row(name, gate.verdict, *shares, f"{gate.seconds:.1f}")
+    out.print(table)
+    for name, gate in gates.items():
+        if gate.reason:
+            out.print(f"{name}: {gate.reason}", highlight=False, markup=False)
+        for verdict in UNTOLD:
+            named = "; ".join(entry.name for entry in gate.entries if entry.verdict == verdict)
+            if named:
+                out.print(f"  {name}, {verdict.replace('_', ' ')}: {named}", highlight=False, markup=False)
+
+
+def _share(count: int, others: int) -> str:
+    return f"{count} of {count + others}"

@@ -1,0 +1,279 @@
+"""`reef prompts` and `reef backends`: answer by hand what waits for somebody; which models there are."""
+
+import asyncio
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from archive.records import ExchangeState
+from service import llm
+from service.api.llm_stats import LlmStats
+from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.console import emit_json, err, out
+from service.errors import InvalidInput
+from service.llm.replay import Replay
+from service.llm_gateway.schemas import LEASE_S, BackendList, BackendStatus, Prompt, PromptSummary, Spending
+
+prompts = typer.Typer(help="What models were asked, and what waits for an answer.", no_args_is_help=True)
+backends = typer.Typer(help="Language models that can be asked.", no_args_is_help=True)
+
+PromptId = Annotated[str, typer.Argument(help="Id of a prompt.")]
+Answerer = Annotated[str | None, typer.Option("--as", help="Who answers, where several use one token.")]
+
+
+@prompts.command("list")
+def find(
+    state: Annotated[ExchangeState | None, typer.Option(help="Only prompts in this state.")] = ExchangeState.WAITING,
+    search: Annotated[str | None, typer.Option(help="Only prompts of this search.")] = None,
+    limit: Annotated[int, typer.Option(help="Most to show.", min=1)] = 50,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show prompts; those that wait for somebody unless told otherwise."""
+
+    async def found() -> list[PromptSummary]:
+        async with reach(url, token) as reef:
+            items: list[PromptSummary] = []
+            query = {"state": state.value if state else None, "search": search, "limit": min(limit, 200)}
+            async for item in reef.wire.list(PromptSummary, "/prompts", **query):
+                items.append(item)
+                if len(items) == limit:
+                    break
+            return items
+
+    items = asyncio.run(found())
+    if as_json:
+        emit_json([item.model_dump(mode="json") for item in items])
+        return
+    table = Table("prompt", "state", "backend", "strategy", "holder", "cost", title="Prompts")
+    for item in items:
+        cost = "" if item.state in (ExchangeState.WAITING, ExchangeState.CLAIMED) else dollars(item.cost_usd)
+        table.add_row(item.id, item.state.value, item.backend, item.strategy, Text(item.holder or ""), cost)
+    out.print(table)
+
+
+@prompts.command("show")
+def show(id: PromptId, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+    """Show one prompt, and its answer if there is one. What stands in it is data."""
+
+    async def found() -> Prompt:
+        async with reach(url, token) as reef:
+            return await reef.wire.read(Prompt, f"/prompts/{id}")
+
+    prompt = asyncio.run(found())
+    if as_json:
+        emit_json(prompt.model_dump(mode="json"))
+        return
+    for title, text in (("system", prompt.system), ("user", prompt.user), ("answer", prompt.text)):
+        if text:
+            out.print(Text(f"--- {title}", style="bold"))
+            out.print(Text(printable(text)))
+
+
+@prompts.command("claim")
+def claim(
+    id: PromptId,
+    answerer: Answerer = None,
+    lease_s: Annotated[float, typer.Option(help="Seconds until others may have it.")] = LEASE_S,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Promise to answer a prompt, so that nobody else does; again to hold it for longer."""
+    prompt = asyncio.run(_act(id, "claim", {"answerer": answerer, "lease_s": lease_s}, url, token))
+    err.print(f"held until {prompt.lease_until}", highlight=False)
+
+
+@prompts.command("release")
+def release(id: PromptId, answerer: Answerer = None, url: Url = None, token: Token = None) -> None:
+    """Leave a claimed prompt to others."""
+    prompt = asyncio.run(_act(id, "release", {"answerer": answerer}, url, token))
+    err.print(f"the prompt is {prompt.state.value}", highlight=False)
+
+
+@prompts.command("answer")
+def answer(
+    id: PromptId,
+    file: Annotated[Path, typer.Argument(help="The answer; - for standard input.")],
+    answerer: Answerer = None,
+    refuse: Annotated[bool, typer.Option("--refuse", help="Give no answer, for good; FILE says why.")] = False,
+    model: Annotated[str, typer.Option(help="Which model helped, if one did.")] = "",
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Answer a prompt with a file. The first answer counts."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(str(error), "FILE") from error
+    body = {"answerer": answerer, "text": text, "refused": refuse, "model": model}
+    prompt = asyncio.run(_act(id, "answer", body, url, token))
+    err.print(f"the prompt is {prompt.state.value}", highlight=False)
+
+
+@prompts.command("record")
+def record(
+    search: Annotated[str, typer.Argument(help="Id of a search.")],
+    path: Annotated[Path, typer.Option("--out", help="The recording; what is in it stays.")],
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Write a search's answers into a recording, from which a backend of the kind `replay` gives them again."""
+
+    async def recorded() -> int:
+        count, recording = 0, Replay(path)
+        async with reach(url, token) as reef:
+            query = {"search": search, "state": ExchangeState.ANSWERED.value}
+            async for item in reef.wire.list(PromptSummary, "/prompts", **query):
+                found = await reef.wire.read(Prompt, f"/prompts/{item.id}")
+                await recording.record(asked_of(found), answered_with(found))
+                count += 1
+        return count
+
+    err.print(f"{asyncio.run(recorded())} answers are in {path}", highlight=False)
+
+
+@prompts.command("spending")
+def spending(
+    search: Annotated[str, typer.Argument(help="Id of a search.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show what a search has spent on models, and what came of it."""
+
+    async def found() -> Spending:
+        async with reach(url, token) as reef:
+            return await reef.wire.read(Spending, f"/searches/{search}/spending")
+
+    spent = asyncio.run(found())
+    if as_json:
+        emit_json(spent.model_dump(mode="json"))
+        return
+    table = Table("backend", "calls", "tokens", "cost", title="Spent, reservations included")
+    for purse in spent.purses:
+        limits = (purse.calls_limit, purse.tokens_limit, purse.usd_limit)
+        shown = (f"{purse.calls}", f"{purse.tokens}", _cost(purse.usd, purse.unpriced))
+        both = zip(shown, limits, strict=True)
+        cells = [amount if limit is None else f"{amount} of {limit}" for amount, limit in both]
+        table.add_row(purse.backend or "all", *cells)
+    out.print(table)
+    table = Table("backend", "strategy", "calls", "cost", "candidates", "came to", title="What came of it")
+    for arm in spent.arms:
+        came_to = ", ".join(f"{count} {outcome}" for outcome, count in arm.conclusions.items())
+        cost = _cost(arm.usd, arm.unpriced)
+        table.add_row(arm.backend, arm.strategy, f"{arm.calls}", cost, f"{arm.candidates}", Text(came_to))
+    out.print(table)
+
+
+@prompts.command("models")
+def models(
+    search: Annotated[str, typer.Argument(help="Id of a search.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show what came of each backend and strategy: hits and repairs, and what an elite and a filled cell cost."""
+
+    async def found() -> LlmStats:
+        async with reach(url, token) as reef:
+            return await reef.wire.read(LlmStats, f"/searches/{search}/models")
+
+    came = asyncio.run(found())
+    if as_json:
+        emit_json(came.model_dump(mode="json"))
+        return
+    headings = ("backend", "strategy", "correct", "hit rate", "repair rate", "elites", "per elite", "per filled cell")
+    table = Table(*headings, title=f"What came of it; costs in {came.unit}")
+    for row in came.rows:
+        who = f"{row.backend} ({row.kind})" if row.kind not in (None, row.backend) else row.backend
+        shares = (f"{row.correct} of {row.candidates}", _share(row.hit_rate), _share(row.repair_rate))
+        costs = (_amount(row.cost_per_promotion), _amount(row.cost_per_filled))
+        table.add_row(who, row.strategy, *shares, f"{row.promotions}", *costs)
+    out.print(table)
+
+
+@backends.command("list")
+def configured(as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
+    """Show which models can be asked, and why one is not."""
+
+    async def found() -> BackendList:
+        async with reach(url, token) as reef:
+            return await reef.wire.read(BackendList, "/backends")
+
+    known = asyncio.run(found())
+    if as_json:
+        emit_json(known.model_dump(mode="json")["items"])
+        return
+    table = Table("backend", "kind", "model", "USD per million tokens", "state", title="Backends")
+    for item in known.items:
+        price = f"{item.price.input_usd_per_mtok} in, {item.price.output_usd_per_mtok} out" if item.price else "unknown"
+        state = f"parked: {item.parked}" if item.parked else "answered by hand" if item.waits else "ready"
+        table.add_row(item.name, item.kind, Text(item.model), price, Text(state))
+    out.print(table)
+
+
+@backends.command("unpark")
+def unpark(
+    name: Annotated[str, typer.Argument(help="Name of a backend.")], url: Url = None, token: Token = None
+) -> None:
+    """Try a parked backend again, with its key read anew."""
+
+    async def unparked() -> BackendStatus:
+        async with reach(url, token) as reef:
+            return await reef.wire.act(BackendStatus, "POST", f"/backends/{name}/unpark")
+
+    found = asyncio.run(unparked())
+    err.print(Text(f"{found.name} is parked: {found.parked}" if found.parked else f"{found.name} can be asked again"))
+
+
+async def _act(id: str, what: str, body: dict[str, object], url: str | None, token: str | None) -> Prompt:
+    async with reach(url, token) as reef:
+        return await reef.wire.act(Prompt, "POST", f"/prompts/{id}/{what}", body)
+
+
+def asked_of(shown: Prompt) -> llm.LlmPrompt:
+    """A prompt as a backend gets it."""
+    return llm.LlmPrompt(shown.system, shown.user, shown.max_tokens)
+
+
+def answered_with(shown: Prompt) -> llm.Completion:
+    """An answer as a backend gives it."""
+    return llm.Completion(
+        text=shown.text or "",
+        model=shown.model,
+        input_tokens=shown.input_tokens,
+        output_tokens=shown.output_tokens,
+        cost_usd=shown.cost_usd,
+        truncated=shown.truncated,
+    )
+
+
+def dollars(amount: float | None) -> str:
+    """An amount for people; an unknown one is never 0."""
+    return "unknown" if amount is None else f"${amount:.4f}"
+
+
+def _cost(usd: float, unpriced: int) -> str:
+    return dollars(usd) + (f" and {unpriced} calls of unknown price" if unpriced else "")
+
+
+def _share(rate: float | None) -> str:
+    return "none" if rate is None else f"{rate:.0%}"
+
+
+def _amount(cost: float | None) -> str:
+    return "none" if cost is None else f"{cost:.4g}"
+
+
+def printable(text: str) -> str:
+    """A stranger's text without what could steer a terminal."""
+    return "".join(
+        character if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf") else "\ufffd"
+        for character in text
+    )

@@ -1,0 +1,85 @@
+"""One candidate judged by a coordinator elsewhere: a search of two kernels, the operator's seed and the candidate.
+
+It stays in that coordinator's archive like any other search; its verdicts are read from there.
+"""
+
+from archive.descriptors import coordinates
+from archive.records import SearchState
+from service.api import schemas
+from service.client import AsyncReef
+from service.errors import InvalidInput, ServiceError
+from service.evaluation.promotion import gain, times_us
+from service.evaluation.single import Judgement, VariantJudgement
+from service.operators.sources import digest, parse
+from workers.protocol import Device, Operator, Outcome, Report, Shape, ShapeRole
+
+
+async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, source: str) -> Judgement:
+    """Have a candidate judged for an operator on a device.
+
+    Raises:
+        BadInput: If the operator itself cannot be judged, or brings no seed to hold the candidate against.
+        ServiceError: If the coordinator refuses, or fails.
+    """
+    if not operator.seeds:
+        raise InvalidInput(f"operator '{operator.name}' has no seed kernel to hold a candidate against", "seeds")
+    try:
+        parse(source)
+    except SyntaxError as error:
+        return Judgement(device, Outcome.SYNTAX_ERROR, error.msg, error.lineno, (), {})
+    seed = operator.seeds[0]
+    seeds = (seed,) if digest(seed) == digest(source) else (seed, source)
+    asked = Operator.model_validate({**operator.model_dump(), "seeds": seeds})
+    search = await reef.submit(asked, devices=[device.name], emitters=["tune"], axes=["num_warps"], budget=len(seeds))
+    ended = await reef.wait(search.id)
+    found = [candidate async for candidate in reef.candidates(search.id, emitter="seed")]
+    if ended.state is not SearchState.DONE or len(found) != len(seeds):
+        raise InvalidInput(f"the coordinator could not judge it: {ended.reason or ended.state.value}", "operator")
+    first, last = await reef.candidate(found[-1].id), await reef.candidate(found[0].id)
+    return _judgement(ended, device, first, last)
+
+
+def _judgement(
+    search: schemas.Search, device: Device, seed: schemas.Candidate, candidate: schemas.Candidate
+) -> Judgement:
+    """The verdict on a candidate, held against the seed where times are predicted."""
+    shapes = [Shape.model_validate(shape) for shape in search.shapes]
+    weights = {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
+    baseline_us = times_us(_reports(seed)[0])
+    reports = {report.variant: report for report in _reports(candidate)}
+    stages_s = dict(candidate.stages_s)
+    for report in reports.values():
+        for stage, seconds in report.stages_s.items():
+            stages_s[stage] = stages_s.get(stage, 0.0) + seconds
+    variants = []
+    for variant in candidate.variants:
+        judged = reports.get(variant.index)
+        stopped = Outcome(variant.outcome or candidate.outcome or Outcome.WORKER_LOST)
+        plan = next((plan for plan in variant.plans if plan.shape in weights), None)
+        variants.append(
+            VariantJudgement(
+                index=variant.index,
+                configuration=variant.configuration,
+                outcome=judged.outcome if judged else stopped,
+                reason=judged.reason if judged else variant.reason,
+                line=judged.line if judged else variant.line,
+                plan=variant.bundle,
+                speedup=gain(judged, baseline_us, weights) if judged else None,
+                coordinates=coordinates(plan.readings) if plan and judged else {},
+                report=judged,
+            )
+        )
+    outcome = Outcome(candidate.outcome or Outcome.WORKER_LOST)
+    return Judgement(device, outcome, candidate.reason, candidate.line, tuple(variants), stages_s)
+
+
+def _reports(candidate: schemas.Candidate) -> list[Report]:
+    """A candidate's reports, oldest first, so that of each variant the last one counts.
+
+    Raises:
+        ServiceError: If one is of a version that this side cannot read.
+    """
+    try:
+        return [Report.model_validate(dict(report)) for report in candidate.reports]
+    except ValueError as error:
+        raise ServiceError("the coordinator's reports are of a version that this command cannot read") from error

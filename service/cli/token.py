@@ -1,0 +1,132 @@
+"""`reef token` and `reef audit`: who may come in, and what was done.
+
+Without `--url` they work on this machine's archive, whether a service runs or not. That is how the first token is made,
+and how somebody who may administer the machine gets back in when every token is lost.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from service.api.access_schemas import AuditEntry, IssuedToken
+from service.api.access_schemas import Token as Listed
+from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.console import emit_json, err, out
+from service.security.authentication import utc_now
+from service.security.scopes import Scope
+
+DAYS = 90
+"""Days that a token is good for unless told otherwise: renewed four times a year, a lost one does not last."""
+DEFAULT_SCOPES = [Scope.READ, Scope.SUBMIT, Scope.STEER]
+"""What somebody who works with searches needs."""
+
+tokens = typer.Typer(help="API tokens: who may come in.", no_args_is_help=True)
+
+
+@tokens.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="What the token is called, such as the name of who will use it.")],
+    scope: Annotated[list[Scope] | None, typer.Option(help="What it allows; may repeat.")] = None,
+    days: Annotated[int, typer.Option(min=0, max=36_500, help="Days that it is good for; 0 for ever.")] = DAYS,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token and show it, this once."""
+    made = asyncio.run(_create(name, scope or DEFAULT_SCOPES, days, url, token))
+    if as_json:
+        emit_json(made.model_dump(mode="json"))
+        return
+    err.print(Text(f"{made.name}: {', '.join(made.scopes)}; {_until(made)}. Nobody can show the token again:"))
+    out.print(Text(made.token))
+
+
+@tokens.command("list")
+def find(url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """The tokens, newest first, without their secrets."""
+    found = asyncio.run(_find(url, token))
+    if as_json:
+        emit_json([each.model_dump(mode="json") for each in found])
+        return
+    table = Table("id", "name", "scopes", "made", "state", "last used")
+    for each in found:
+        used = f"{each.last_used_at:%Y-%m-%d %H:%M}" if each.last_used_at else "never"
+        made = f"{each.created_at:%Y-%m-%d}"
+        table.add_row(each.id, Text(each.name), ", ".join(each.scopes), made, _until(each), used)
+    out.print(table)
+
+
+@tokens.command("revoke")
+def revoke(
+    id: Annotated[str, typer.Argument(help="Id of the token, from `reef token list`.")],
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Refuse a token from now on, and end its sessions."""
+    revoked = asyncio.run(_revoke(id, url, token))
+    err.print(Text(f"{revoked.name} is revoked"))
+
+
+def audit(
+    of: Annotated[str | None, typer.Option("--of", help="Id of a token: only what was done with it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most entries to show.")] = 50,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """What was changed and what was refused, newest first."""
+    found = asyncio.run(_audit(of, limit, url, token))
+    if as_json:
+        emit_json([entry.model_dump(mode="json") for entry in found])
+        return
+    table = Table("when", "who", "from", "what", "result")
+    for entry in found:
+        what = f"{entry.action.partition(' ')[0]} {entry.target}"
+        result = f"{entry.status} {entry.detail}".strip()
+        hostile = (Text(each) for each in (entry.caller, entry.address, what, result))
+        table.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", *hostile)
+    out.print(table)
+
+
+def show_token(text: str) -> None:
+    """Show an archive's first token, made by `reef serve`."""
+    err.print(Text("This archive's first token may do everything. Keep it; nobody can show it again:"))
+    out.print(Text(text))
+
+
+async def _create(name: str, scopes: list[Scope], days: int, url: str | None, caller: str | None) -> IssuedToken:
+    expires_at = utc_now() + timedelta(days=days) if days else None
+    async with reach(url, caller) as reef:
+        return await reef.create_token(name, scopes, expires_at)
+
+
+async def _find(url: str | None, caller: str | None) -> list[Listed]:
+    async with reach(url, caller) as reef:
+        return [each async for each in reef.tokens()]
+
+
+async def _revoke(id: str, url: str | None, caller: str | None) -> Listed:
+    async with reach(url, caller) as reef:
+        return await reef.revoke_token(id)
+
+
+async def _audit(of: str | None, limit: int, url: str | None, caller: str | None) -> list[AuditEntry]:
+    found: list[AuditEntry] = []
+    async with reach(url, caller) as reef:
+        async for entry in reef.audit(of):
+            found.append(entry)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _until(each: Listed) -> str:
+    if each.revoked_at is not None:
+        return f"revoked {each.revoked_at:%Y-%m-%d}"
+    if each.expires_at is None:
+        return "for ever"
+    return f"{'until' if utc_now() < each.expires_at else 'expired'} {each.expires_at:%Y-%m-%d}"

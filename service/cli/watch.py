@@ -1,0 +1,303 @@
+"""`reef submit` and `reef watch`: start a search and leave it, look on until it ends."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue, ValidationError
+
+from archive.records import PRIORITY, SearchState
+from service.api.schemas import Archive, Elite, Progress, Search
+from service.cli.connection import AsJson, Token, Url, reach
+from service.cli.console import emit_json, err, out
+from service.cli.heat_map import elite_table, heat_map
+from service.cli.import_ import operator_of_file
+from service.cli.progress import ProgressView
+from service.client import AsyncReef
+from service.client.asynchronous import SearchOptions
+from service.client.streams import FINAL
+from service.errors import InvalidInput, NotFound, Unavailable
+from service.evaluation.figure_labels import in_words
+from service.generation.screening_report import dropped
+from service.operators.catalogue import catalogue_names, load_operator
+from service.requests import SearchRequest
+from service.tasks import end
+from workers.protocol import Operator
+
+OUR_FAILURE = 1
+NOTHING_CORRECT = 3
+PATIENCE_S = 60.0
+"""How long a coordinator may be away while somebody looks on: it may be started again meanwhile."""
+POLL_S = 0.5
+"""How often the view is drawn anew between events."""
+DEFAULT_EMITTERS = "tune,rewrite"
+
+Spec = Annotated[str, typer.Argument(help="A catalogue name, the name or digest of one handed in, or a path.")]
+Problem = Annotated[
+    Path | None,
+    typer.Option("--kernelbench", help="A problem file of KernelBench, in place of SPEC.", show_default=False),
+]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="h200, model:<target> or recorded:<class>; may be given repeatedly."),
+]
+Evaluations = Annotated[int, typer.Option(help="Candidates to judge.")]
+Emitters = Annotated[str, typer.Option(help="Comma-separated.")]
+Seed = Annotated[int, typer.Option(help="Drives proposals, never input values.")]
+Priority = Annotated[int, typer.Option(help="Share of turns beside your other searches, 1 to 9.")]
+Llm = Annotated[str, typer.Option(help="Backends that the emitter llm may ask, comma-separated.")]
+LlmStrategies = Annotated[str, typer.Option(help="What may be tried with them, comma-separated; all if left out.")]
+LlmCalls = Annotated[int | None, typer.Option(help="Most calls of models.")]
+LlmTokens = Annotated[int | None, typer.Option(help="Most tokens, of prompts and answers together.")]
+LlmUsd = Annotated[float | None, typer.Option(help="Most US dollars spent on models.")]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
+]
+Bandit = Annotated[bool, typer.Option(help="Give emitters turns by what they brought; without, all get as many.")]
+Screening = Annotated[bool, typer.Option(help="Have a model of what was judged choose among all ways on.")]
+
+
+def submit(
+    spec: Spec = "",
+    device: Devices = None,
+    evaluations: Evaluations = 200,
+    emitters: Emitters = DEFAULT_EMITTERS,
+    seed: Seed = 0,
+    priority: Priority = PRIORITY,
+    llm: Llm = "",
+    llm_strategies: LlmStrategies = "",
+    llm_calls: LlmCalls = None,
+    llm_tokens: LlmTokens = None,
+    llm_usd: LlmUsd = None,
+    stop: Stop = None,
+    bandit: Bandit = True,
+    screening: Screening = False,
+    kernelbench: Problem = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Start a search for SPEC and leave it to the coordinator."""
+    terms = terms_of(llm, llm_strategies, llm_calls, llm_tokens, llm_usd)
+    options = options_of(device, evaluations, emitters, seed, stop, priority=priority, terms=terms)
+    options["choosing"] = {"bandit": bandit, "screening": screening}
+    found = asyncio.run(_submit(asked_for(spec, kernelbench, options), options, url, token))
+    if as_json:
+        emit_json(found.model_dump(mode="json"))
+        return
+    out.print(found.id, highlight=False)
+    err.print(f"watch it with: reef watch {found.id}", highlight=False)
+
+
+def watch(
+    search: Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")] = "",
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Look on until a search ends. Without a coordinator elsewhere, this command goes on with it meanwhile."""
+    raise typer.Exit(asyncio.run(_watch(search, url, token, as_json=as_json)))
+
+
+async def _submit(operator: str | Operator, options: SearchOptions, url: str | None, token: str | None) -> Search:
+    async with reach(url, token, working=True) as reef:
+        return await reef.submit(operator, **options)
+
+
+async def _watch(search: str, url: str | None, token: str | None, *, as_json: bool) -> int:
+    async with reach(url, token, working=True) as reef:
+        found = await find_search(reef, search)
+        progress = await look_on(reef, found)
+        return conclude(progress, await reef.archive(found.id), None, as_json=as_json)
+
+
+def asked_for(spec: str, problem: Path | None, options: SearchOptions) -> str | Operator:
+    """What to send: the operator of a problem of KernelBench, made on this machine, else that of a SPEC.
+
+    Raises:
+        BadInput: If there is neither, if the file is no spec, or if no operator with a seed can be made of the problem.
+        Unavailable: If a process that looks at the problem failed.
+    """
+    if problem is not None:
+        return operator_of_file(problem, options["devices"][0])
+    if not spec:
+        raise InvalidInput("say what to search for: SPEC, or --kernelbench FILE", "operator")
+    return operator_of(spec)
+
+
+def operator_of(spec: str) -> str | Operator:
+    """What to send for a SPEC: the operator of a file or folder, else the name, for the service to know.
+
+    Raises:
+        BadInput: If the file is no spec.
+    """
+    here = Path(spec)
+    is_path = here.suffix in (".toml", ".json") or len(here.parts) > 1 or here.is_dir() or spec.startswith(".")
+    return load_operator(spec) if is_path and spec not in catalogue_names() else spec
+
+
+def terms_of(
+    backends: str, strategies: str, calls: int | None, tokens: int | None, usd: float | None
+) -> dict[str, JsonValue] | None:
+    """What the options of a command say about asking models; None if it names no backend.
+
+    Raises:
+        BadInput: If something is said of models, and none may be asked.
+    """
+    limits: dict[str, JsonValue] = {"calls": calls, "tokens": tokens, "usd": usd}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if backends:
+        return {"backends": list(_words(backends)), "strategies": list(_words(strategies)), **given}
+    if given or strategies:
+        raise InvalidInput("say which models may be asked: --llm BACKEND", "llm")
+    return None
+
+
+def options_of(
+    device: list[str] | None,
+    evaluations: int,
+    emitters: str,
+    seed: int,
+    stop: list[str] | None = None,
+    *,
+    priority: int = PRIORITY,
+    terms: Mapping[str, JsonValue] | None = None,
+) -> SearchOptions:
+    """What the options of a command say about a search.
+
+    Raises:
+        BadInput: If one cannot be right; it is named.
+    """
+    options = SearchOptions(
+        devices=tuple(device or ["model:sm_90"]),
+        emitters=_words(emitters),
+        budget=evaluations,
+        seed=seed,
+        priority=priority,
+    )
+    if terms is not None:
+        options["llm"] = terms
+    if stop:
+        options["stop"] = rules_of(stop)
+    try:
+        SearchRequest.model_validate({"operator": "any", **options})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"])) from error
+    return options
+
+
+def rules_of(stop: list[str]) -> dict[str, JsonValue]:
+    """What `--stop` says, given as often as it likes; not checked yet."""
+    return {name: value for name, _, value in (rule.partition("=") for rule in stop)}
+
+
+def _words(given: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in given.split(",") if name.strip())
+
+
+async def find_search(reef: AsyncReef, id: str) -> Search:
+    """A search by its id, or the newest.
+
+    Raises:
+        NotFound: If there is none.
+    """
+    if id:
+        return await reef.search(id)
+    newest = await anext(reef.searches(), None)
+    if newest is None:
+        raise NotFound("there is no search yet; start one with: reef search rmsnorm")
+    return newest
+
+
+async def look_on(reef: AsyncReef, search: Search) -> Progress:
+    """Show a search until it ends; how far it was then."""
+    with ProgressView(search) as view:
+        follower = asyncio.create_task(_follow(reef, search, view))
+        try:
+            while True:
+                progress = await _progress(reef, search.id)
+                view.show(progress)
+                if progress.state in FINAL:
+                    return progress
+                await asyncio.sleep(POLL_S)
+        finally:
+            await end([follower])
+
+
+async def _progress(reef: AsyncReef, search: str) -> Progress:
+    """How far a search is, asked again and again while the coordinator is away."""
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await reef.progress(search)
+        except Unavailable:
+            if time.monotonic() > give_up:
+                raise
+            await asyncio.sleep(POLL_S)
+
+
+async def _follow(reef: AsyncReef, search: Search, view: ProgressView) -> None:
+    async for event in reef.events(search.id):
+        view.note(event)
+
+
+def conclude(progress: Progress, archive: Archive, kernel: Path | None, *, as_json: bool) -> int:
+    """Say what a search came to; the exit code that tells it."""
+    if as_json:
+        emit_json(_document(progress, archive, kernel))
+    elif progress.state is SearchState.FAILED:
+        err.print(f"[bold red]The search failed:[/] {progress.reason}", highlight=False)
+    else:
+        _show(progress, archive, kernel)
+    if progress.state is SearchState.FAILED:
+        return OUR_FAILURE
+    return 0 if archive.elites else NOTHING_CORRECT
+
+
+def _document(progress: Progress, archive: Archive, kernel: Path | None) -> dict[str, object]:
+    here, screened = progress.devices[0], progress.screening
+    return {
+        "search": progress.search,
+        "state": progress.state.value,
+        "reason": progress.reason,
+        "device": archive.device,
+        "figures": in_words(archive.device),
+        "evaluations": here.evaluations,
+        "correct": here.correct,
+        "coverage": here.coverage,
+        "qd_score": here.qd_score,
+        "best": here.best,
+        "screening": {"dropped": dropped(here.emitters), **screened.model_dump()} if screened else None,
+        "kernel": str(kernel) if kernel else None,
+    }
+
+
+def _show(progress: Progress, archive: Archive, kernel: Path | None) -> None:
+    here = progress.devices[0]
+    if progress.reason:
+        err.print(f"The search is {progress.state.value}: {progress.reason}", highlight=False)
+    out.print(heat_map(archive))
+    out.print(elite_table(archive))
+    out.print(
+        f"{here.evaluations} evaluations, {here.correct} correct; {here.elites} of {here.cells} cells "
+        f"({here.coverage:.0%}); QD score {here.qd_score:.2f}"
+    )
+    if progress.screening is not None:
+        out.print(progress.screening.in_words(dropped(here.emitters)), highlight=False)
+    out.print(f"[bold]All figures are {in_words(archive.device)}.[/]")
+    if kernel:
+        out.print(f"The best kernel is in {kernel}")
+
+
+async def write_kernel(reef: AsyncReef, elite: Elite, search: str, folder: Path) -> Path:
+    """Write the holder of a cell as a file that runs; returns its path."""
+    name, text = await reef.kernel(search, elite.cell, elite.device)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path.resolve()

@@ -1,0 +1,141 @@
+"""What became of a variant on each device: verdict, times beside others, floors, and the cell it tries for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from archive.descriptors import coordinates
+from archive.errors import RecordNotFound
+from archive.grid import Grid
+from archive.records import BundleRecord, EliteRecord, SearchRecord
+from archive.store import Store
+from service.dashboard.roofline import Roofline, ShapeWork, roofline, works
+from service.dashboard.timing import BaselineTimes, ShapeTimes, compare
+from service.evaluation.figure_labels import provenance, relative_to
+from service.evaluation.promotion import benchmark_weights, first_benchmark, gain, times_us
+from service.evaluation.reports import last_words, reports_on
+from workers.protocol import Device, Operator, Outcome, Ratio, Report
+from workers.targets import TARGETS
+
+
+@dataclass(frozen=True)
+class EvaluatedVariant:
+    """What became of a variant on one device.
+
+    Attributes:
+        device: Where.
+        provenance: Where the times come from.
+        relative_to: What the speedup is relative to.
+        report: The last word on it; None before there is one.
+        others: Earlier reports on it there, oldest first.
+        speedup: Over the baseline; None where it is unknown.
+        times: Shape by shape.
+        cell: The cell it belongs to; None if an axis has no value.
+        holder: Who holds that cell; None if nobody does.
+        card: The card whose figures the floors assume.
+        roofline: All shapes under that card's roofs; None where bytes or operations are not known.
+    """
+
+    device: str
+    provenance: str
+    relative_to: str
+    report: Report | None
+    others: tuple[Report, ...]
+    speedup: Ratio | None
+    times: tuple[ShapeTimes, ...]
+    cell: int | None
+    holder: EliteRecord | None
+    card: str
+    roofline: Roofline | None = None
+
+
+async def load_judged(
+    store: Store, search: SearchRecord, reports: Sequence[Report], stored: BundleRecord | None
+) -> tuple[EvaluatedVariant, ...]:
+    """What became of a variant on each device of its search.
+
+    Args:
+        store: The archive.
+        search: Of its candidate.
+        reports: All on the variant, oldest first.
+        stored: Its bundle.
+    """
+    operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
+    return tuple([await _judged(store, search, device, reports, stored, operator) for device in search.devices])
+
+
+async def _judged(
+    store: Store,
+    search: SearchRecord,
+    device: str,
+    reports: Sequence[Report],
+    stored: BundleRecord | None,
+    operator: Operator,
+) -> EvaluatedVariant:
+    """What became of the chosen variant on a device, beside those it has to be held against."""
+    here = [report for report in reports if report.device.name == device]
+    report = next(iter(last_words(here)), None)
+    measures = Device.parse(device).measures
+    cell = Grid(search.axes).index(coordinates(stored.readings[first_benchmark(search)])) if stored else None
+    holder = await _holder(store, search, device, cell)
+    seed_us = {} if measures else await seed_times(store, search, device)
+    rivals = [BaselineTimes("seed kernel", "baseline", seed_us)] if seed_us else []
+    if holder and report and holder.candidate != report.candidate:
+        rivals.insert(0, BaselineTimes("cell's holder", "incumbent", await _times_of(store, holder.job)))
+    said = provenance(device)
+    judged = EvaluatedVariant(
+        device=device,
+        provenance=said,
+        relative_to=relative_to(device),
+        report=report,
+        others=tuple(each for each in here if each is not report),
+        speedup=None,
+        times=(),
+        cell=cell,
+        holder=holder,
+        card=TARGETS[Device.parse(device).target].card,
+    )
+    if report is None:
+        return judged
+    weights = benchmark_weights(search)
+    todo = _works(search, stored, operator) if stored else {}
+    target = TARGETS[report.device.target]
+    timed = [(each.shape, todo.get(each.shape, ShapeWork()), each.mid_us or 0.0) for each in report.shapes]
+    return replace(
+        judged,
+        speedup=gain(report, seed_us, weights),
+        times=compare(report, todo, rivals, said),
+        roofline=roofline(timed, target),
+    )
+
+
+async def _holder(store: Store, search: SearchRecord, device: str, cell: int | None) -> EliteRecord | None:
+    if cell is None:
+        return None
+    try:
+        return await store.elites.get(search.id, device, search.axes_version, cell)
+    except RecordNotFound:
+        return None
+
+
+async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[str, float]:
+    """Times of the search's first seed on a device, microseconds by shape."""
+    seeds = await store.candidates.seeds(search.id)
+    reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
+    correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
+    report = next(correct, None)
+    return times_us(report) if report else {}
+
+
+async def _times_of(store: Store, job: str) -> dict[str, float]:
+    documents = await store.views.documents([job])
+    return times_us(Report.model_validate_json(documents[job])) if job in documents else {}
+
+
+def _works(search: SearchRecord, stored: BundleRecord, operator: Operator) -> dict[str, ShapeWork]:
+    """By shape, what any kernel has to do."""
+    keys = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
+    todo = works(search.shapes, search.graphs, [item.dtype for item in operator.inputs])
+    return {
+        key: replace(work, required_bytes=readings.get("bytes_required"))
+        for key, work, readings in zip(keys, todo, stored.readings, strict=False)
+    }

@@ -1,0 +1,33 @@
+"""Why nothing could be made of an answer: a word for statistics, a sentence for whoever asks again."""
+
+from enum import StrEnum
+
+SENTENCE = 400
+"""Longest sentence kept, in characters."""
+
+
+class AnswerFault(StrEnum):
+    """What is wrong with an answer. `docs/llm.md` says what each means."""
+
+    EMPTY = "empty"
+    REFUSED = "refused"
+    NO_CODE = "no_code"
+    NOT_PYTHON = "not_python"
+    WRONG_ENTRY = "wrong_entry"
+    SEVERAL_CANDIDATES = "several_candidates"
+    EDIT_NOT_FOUND = "edit_not_found"
+    EDIT_AMBIGUOUS = "edit_ambiguous"
+    TRUNCATED = "truncated"
+    TOO_LONG = "too_long"
+    BAD_TEMPLATE = "bad_template"
+    BAD_CALL = "bad_call"
+    STEPS_SPENT = "steps_spent"
+
+
+class UnusableAnswer(Exception):
+    """Nothing could be made of an answer. Raised inside the parser; it leaves the emitter as a value."""
+
+    def __init__(self, fault: AnswerFault, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+        self.sentence = sentence[:SENTENCE]

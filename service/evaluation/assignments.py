@@ -1,0 +1,80 @@
+"""What is being judged, and who waits for it: a bundle in flight is judged once, however many cases wait for it."""
+
+from collections.abc import Collection
+
+from archive.records import EMPTY_CELL
+from archive.store import ReportKey, Store
+from service.evaluation.jobs import AGAIN, EvaluationCase, confirm_job, incumbent_of, measure_job
+from service.evaluation.pending import Pending
+from service.evaluation.reference_seed import ReferenceSeed
+from service.evaluation.reports import addressed, doubtful
+from service.evaluation.unit_of_work import UnitOfWork
+from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
+
+Work = tuple[str, str, str, str | None]
+"""Operator, bundle, device, and for a confirm the incumbent's bundle, `AGAIN` for a repeat: what one job finds out."""
+
+
+class JobAssignments:
+    """Sends jobs on bundles, unless their reports are to be had without."""
+
+    def __init__(self, store: Store, ledger: UnitOfWork, yardstick: ReferenceSeed) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._yardstick = yardstick
+        self._waiting: Pending[Work, EvaluationCase] = Pending()
+
+    async def obtain(self, case: EvaluationCase, incumbent: str | None, queued: Collection[str]) -> Report | None:
+        """The report on an equal bundle out of the archive; or None, and then the case waits for a job on its way.
+
+        Args:
+            case: What to judge.
+            incumbent: None to measure it, `AGAIN` to have a trusted worker repeat that; else the bundle to confirm it
+                against, or `EMPTY_CELL`.
+            queued: Jobs that are known to be on their way.
+        """
+        work = _work(case, incumbent)
+        if self._waiting.has(work, case):
+            return None
+        found = await self._find(case, incumbent)
+        if found is not None:
+            return addressed(found, case, incumbent)
+        if self._waiting.join(work, case) and case.job(incumbent) not in queued:
+            self._ledger.send(await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN)
+        return None
+
+    def claim(self, report: Report, asked: EvaluationCase) -> list[EvaluationCase]:
+        """Everybody who waits for a report, the case that its job asked about among them; they wait no longer."""
+        waiting = self._waiting.claim(_work(asked, incumbent_of(report)))
+        return waiting if any(asked.same(other) for other in waiting) else [*waiting, asked]
+
+    def awaits(self, candidate: str) -> bool:
+        """Whether a candidate waits for anything."""
+        return self._waiting.awaits(candidate)
+
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search, before a sweep finds it anew; the searches that waited for its jobs."""
+        return self._waiting.forget(search)
+
+    async def _find(self, case: EvaluationCase, incumbent: str | None) -> Report | None:
+        about = ReportKey(case.search.operator, case.bundle, case.device.name, PROTOCOL_VERSION)
+        if incumbent is None or incumbent == AGAIN:
+            known = await self._ledger.measures(about)
+            sure = next((report for report in known if not doubtful(report)), None)
+            return sure if sure or case.is_yardstick or incumbent == AGAIN else next(iter(known), None)
+        await self._ledger.commit()
+        confirms = await self._store.reports.confirms(about)
+        reports = (Report.model_validate_json(document) for document in confirms)
+        return next((report for report in reports if incumbent_of(report) == incumbent), None)
+
+    async def _job(self, case: EvaluationCase, incumbent: str | None) -> MeasureJob | ConfirmJob:
+        bundle = await self._ledger.bundle(case.bundle)
+        pacer = await self._yardstick.pacer(case.search, case.device.name) if case.device.measures else None
+        if incumbent is None or incumbent == AGAIN:
+            return measure_job(case, bundle, pacer, incumbent)
+        rival = None if incumbent == EMPTY_CELL else await self._ledger.bundle(incumbent)
+        return confirm_job(case, bundle, rival, pacer)
+
+
+def _work(case: EvaluationCase, incumbent: str | None) -> Work:
+    return case.operator.digest, case.bundle, case.device.name, incumbent

@@ -1,0 +1,67 @@
+"""What the figures of a device are, in words that cannot be mistaken."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Report
+
+Provenance = Literal["measured", "predicted", "recorded"]
+
+_PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
+Standing = Literal["passed", "failed", "not possible"]
+
+
+class FinalistResult(BaseModel):
+    """What examining a holder came to: its standing, and in words what was found or could not be looked at."""
+
+    model_config = ConfigDict(frozen=True)
+
+    standing: Standing
+    reason: str
+
+    @classmethod
+    def of(cls, report: Report) -> "FinalistResult":
+        """The stamp that a final report is."""
+        if report.outcome is Outcome.WORKER_LOST:
+            return cls(standing="not possible", reason=report.reason)
+        if report.outcome is not Outcome.CORRECT:
+            return cls(standing="failed", reason=f"{report.outcome}: {report.reason}")
+        passed = any(check.verdict == "passed" for check in report.checks)
+        missing = [f"no {check.name}: {check.detail}" for check in report.checks if check.verdict == "skipped"]
+        return cls(standing="passed" if passed else "not possible", reason="; ".join(missing))
+
+
+def provenance(device: str) -> Provenance:
+    """Where the times in a device's archive come from; shown beside every figure, so that no reader mixes them up."""
+    return _PROVENANCE[Device.parse(device).kind]
+
+
+def outdated(protocol_version: int | None) -> bool:
+    """Whether a report was made under another protocol than today's: its checks were others, and it is never reused."""
+    return protocol_version not in (None, PROTOCOL_VERSION)
+
+
+def relative_to(device: str) -> str:
+    """What speedups on a device are relative to."""
+    return "best baseline" if Device.parse(device).measures else "seed kernel"
+
+
+def in_words(device: str) -> str:
+    """The figures of a device in one sentence's part, for a caption."""
+    known = Device.parse(device)
+    if known.kind == "model":
+        return f"PREDICTED for {known.subject}, relative to the seed kernel; nothing was measured"
+    if known.kind == "recorded":
+        return f"RECORDED on {known.subject}, relative to the seed kernel"
+    return f"MEASURED on {known.name}, relative to the best baseline of each shape"
+
+
+def best_baselines(report: Report) -> dict[str, str]:
+    """By benchmark shape, the baseline that a measured speedup is relative to: the one that took the least time."""
+    return {
+        result.shape: min(result.baselines_us, key=lambda name: result.baselines_us[name])
+        for result in report.shapes
+        if result.baselines_us
+    }

@@ -1,0 +1,195 @@
+"""From a report to a place in the archive: objective, coordinates, cell, offer.
+
+On `model` and `recorded` devices figures do not change between runs, so a strictly greater objective wins its cell
+without a confirm. On devices that measure, whoever would win its cell is judged a second time first.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from archive.descriptors import coordinates
+from archive.errors import RecordNotFound
+from archive.grid import Grid
+from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, SearchRecord
+from archive.store import Store
+from service.evaluation.jobs import EvaluationCase, incumbent_of
+from service.evaluation.reports import doubtful
+from service.evaluation.unit_of_work import UnitOfWork
+from workers.protocol import PRACTICAL_MARGIN, Outcome, Ratio, Report, Shape, ShapeRole, Trust
+
+log = structlog.get_logger(__name__)
+
+
+def times_us(report: Report) -> dict[str, float]:
+    """Middle time of each benchmark shape in a report, microseconds by shape key."""
+    return {result.shape: result.mid_us for result in report.shapes if result.mid_us is not None}
+
+
+def speedup(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str, float]) -> Ratio | None:
+    """Baseline time over candidate time on a device that does not measure, or None if a benchmark shape has no time.
+
+    The weighted geometric mean over the benchmark shapes; its bounds are those of all shapes at once.
+
+    Args:
+        report: Of a correct variant.
+        baseline_us: Best baseline time by shape key, microseconds.
+        weights: Weight by shape key; its keys are the benchmark shapes.
+    """
+    results = {result.shape: result for result in report.shapes}
+    low = mid = high = 0.0
+    for shape, weight in weights.items():
+        result, base = results.get(shape), baseline_us.get(shape)
+        if base is None or result is None or not (result.mid_us and result.low_us and result.high_us):
+            return None
+        low += weight * math.log(base / result.high_us)
+        mid += weight * math.log(base / result.mid_us)
+        high += weight * math.log(base / result.low_us)
+    total = sum(weights.values())
+    return Ratio(low=math.exp(low / total), mid=math.exp(mid / total), high=math.exp(high / total))
+
+
+def gain(report: Report, baseline_us: Mapping[str, float], weights: Mapping[str, float]) -> Ratio | None:
+    """The speedup that a report stands for: None unless it is correct, and known.
+
+    Devices that measure give it themselves, over the best baseline of each shape; elsewhere it is computed here.
+    """
+    if report.outcome is not Outcome.CORRECT:
+        return None
+    return report.speedup if report.device.measures else speedup(report, baseline_us, weights)
+
+
+def outdoes(confirm: Report) -> bool:
+    """Whether a confirm gives its challenger the cell.
+
+    An empty cell takes whoever is still correct. An incumbent has to be beaten by more than the practical margin. Only
+    the word of a trusted worker counts here, whoever measured the challenger before.
+    """
+    if _known(confirm) is None or doubtful(confirm):
+        return False
+    if incumbent_of(confirm) == EMPTY_CELL:
+        return True
+    return confirm.rival is not None and confirm.rival.low > 1 + PRACTICAL_MARGIN
+
+
+def benchmark_weights(search: SearchRecord) -> dict[str, float]:
+    """Weight of each benchmark shape of a search, by shape key."""
+    return weights_of(Shape.model_validate(shape) for shape in search.shapes)
+
+
+def weights_of(shapes: Iterable[Shape]) -> dict[str, float]:
+    """Weight of each benchmark shape, by its key."""
+    return {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
+
+
+def first_benchmark(search: SearchRecord) -> int:
+    """Position of the first benchmark shape among a search's shapes: coordinates use its readings."""
+    return next(i for i, shape in enumerate(search.shapes) if shape["role"] == ShapeRole.BENCHMARK)
+
+
+@dataclass(frozen=True)
+class GridPosition:
+    """Where a case belongs in its search's grid."""
+
+    cell: int
+    coordinates: Mapping[str, Any]
+
+
+class Promotion:
+    """Offers correct variants to their cells and announces what was placed."""
+
+    def __init__(self, store: Store, ledger: UnitOfWork) -> None:
+        self._store = store
+        self._ledger = ledger
+
+    async def place(self, case: EvaluationCase) -> GridPosition | None:
+        """Where a case belongs; None if an axis has no value."""
+        readings = (await self._ledger.readings(case.bundle))[first_benchmark(case.search)]
+        where = coordinates(readings)
+        cell = Grid(case.search.axes).index(where)
+        return None if cell is None else GridPosition(cell, where)
+
+    def consider(self, case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio) -> None:
+        """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
+        self._ledger.offer(_offer(case, place, report, speedup, None))
+
+    async def would_win(self, case: EvaluationCase, place: GridPosition, speedup: Ratio) -> bool:
+        """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
+        known = await self._ledger.objective(case.search.id, case.device.name, case.search.axes_version, place.cell)
+        return known is None or speedup.low > known
+
+    async def contest(self, case: EvaluationCase, measured: Report, confirms: Sequence[Report]) -> str | None:
+        """Take a variant on a device that measures as far as its reports go. Idempotent.
+
+        Args:
+            case: The variant.
+            measured: Its first report.
+            confirms: Its confirms so far, oldest first.
+
+        Returns:
+            The bundle that it has to be confirmed against before it can win its cell, or `EMPTY_CELL`; None if nothing
+            more has to be found out, because it holds its cell or cannot win it.
+        """
+        known = _known(measured)
+        place = None if known is None else await self.place(case)
+        if known is None or place is None:
+            return None
+        met = {case.bundle}
+        for confirm in confirms:
+            if not outdoes(confirm) or not await self._is_stale(case, place, confirm):
+                return None
+            known = _known(confirm) or known
+            met.add(incumbent_of(confirm) or EMPTY_CELL)
+        holder = await self._holder(case, place)
+        incumbent = EMPTY_CELL if holder is None else holder.bundle
+        loses = holder is not None and known.low <= holder.objective
+        return None if loses or incumbent in met else incumbent
+
+    async def _holder(self, case: EvaluationCase, place: GridPosition) -> EliteRecord | None:
+        await self._ledger.commit()
+        try:
+            search = case.search
+            return await self._store.elites.get(search.id, case.device.name, search.axes_version, place.cell)
+        except RecordNotFound:
+            return None
+
+    async def _is_stale(self, case: EvaluationCase, place: GridPosition, confirm: Report) -> bool:
+        """Offer what a confirm found out, unless it holds the cell already; whether the cell's holder changed since."""
+        holder = await self._holder(case, place)
+        if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
+            return False
+        offer = _offer(case, place, confirm, confirm.speedup, incumbent_of(confirm))
+        return await self._ledger.decide(offer) is Placement.STALE
+
+
+def _offer(case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio, incumbent: str | None) -> Offer:
+    return Offer(
+        search=case.search.id,
+        device=case.device.name,
+        axes_version=case.search.axes_version,
+        cell=place.cell,
+        coordinates=place.coordinates,
+        candidate=case.candidate.id,
+        variant=case.variant,
+        bundle=case.bundle,
+        job=report.job,
+        emitter=case.candidate.emitter,
+        objective=speedup.low,
+        low=speedup.low,
+        mid=speedup.mid,
+        high=speedup.high,
+        incumbent=incumbent,
+    )
+
+
+def _known(report: Report) -> Ratio | None:
+    """The speedup that a device measured, if it may count: the variant is correct, compared, and its host trusted."""
+    if report.outcome is not Outcome.CORRECT:
+        return None
+    reason = "no baseline was timed" if report.speedup is None else "trust D" if report.trust is Trust.D else ""
+    if reason:
+        log.warning("not offered", reason=reason, job=report.job, search=report.search)
+    return None if reason else report.speedup

@@ -1,0 +1,223 @@
+"""One candidate judged outside any search: traced, checked, timed, against the operator's seed. Nothing is stored.
+
+Where times are predicted, speedups are relative to the seed's. Where they are measured the seed is the pacer, and
+speedups are relative to the best baseline.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archive.descriptors import coordinates
+from service.errors import InvalidInput, ServiceError
+from service.evaluation.executor_client import COMMAND, LocalExecutor
+from service.evaluation.promotion import gain, times_us
+from service.operators.shapes import all_shapes
+from workers.protocol import (
+    MEASURED_DEADLINE_S,
+    Bundle,
+    Device,
+    Graph,
+    MeasureJob,
+    Operator,
+    Outcome,
+    Ratio,
+    Report,
+    Shape,
+    ShapeRole,
+    TracedVariant,
+    TraceJob,
+    TraceReport,
+)
+
+HERE = "judge"
+"""What jobs and reports of a judgement carry where a search's would carry ids."""
+
+
+@dataclass(frozen=True)
+class VariantJudgement:
+    """The verdict on one variant; `plan` is its bundle's identity, None if it never got one."""
+
+    index: int
+    configuration: Mapping[str, Any]
+    outcome: Outcome
+    reason: str
+    line: int | None
+    plan: str | None = None
+    speedup: Ratio | None = None
+    coordinates: Mapping[str, Any] = field(default_factory=dict)
+    report: Report | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a candidate: that of its best variant. `stages_s` are seconds by stage, over all variants."""
+
+    device: Device
+    outcome: Outcome
+    reason: str
+    line: int | None
+    variants: tuple[VariantJudgement, ...]
+    stages_s: Mapping[str, float]
+
+    @property
+    def best(self) -> VariantJudgement | None:
+        """The correct variant with the largest lower bound."""
+        correct = [item for item in self.variants if item.outcome is Outcome.CORRECT]
+        return max(correct, key=lambda item: item.speedup.low if item.speedup else 0.0, default=None)
+
+
+class Judge:
+    """Judges candidates for one operator on one device. Use as an async context; the benches stay warm inside it."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        device: Device,
+        *,
+        card: int = 0,
+        data: Path | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        """Prepare; no bench is started yet.
+
+        Args:
+            operator: What to compute.
+            device: What to judge on.
+            card: Which card of this machine, on devices that measure.
+            data: Folder for what measuring leaves: figures of baselines, raw samples. None for the worker's own.
+            command: What starts a bench, without its options.
+        """
+        self._operator = operator
+        self._device = device
+        self._recording = device if device.kind == "recorded" else None
+        self._card = card
+        self._data = data
+        self._command = command
+        self._shapes = all_shapes(operator, secrets.randbits(31))
+        self._graphs: tuple[Graph, ...] = ()
+        self._baseline_us: dict[str, float] = {}
+        self._pacer: Bundle | None = None
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> "Judge":
+        benches = ("trace", "measure") if self._device.measures else ("both",)
+        opened = [await self._resources.enter_async_context(self._bench(kind)) for kind in benches]
+        self._tracer, self._measurer = opened[0], opened[-1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._resources.aclose()
+
+    async def judge(self, source: str) -> Judgement:
+        """Judge one candidate.
+
+        Raises:
+            BadInput: If the operator itself cannot be judged: its reference does not export, its seed is not correct.
+            Unavailable: If a bench failed.
+        """
+        traced = await self._trace(source)
+        stages_s = dict(traced.stages_s)
+        if not any(variant.bundle for variant in traced.variants):
+            return self._untraceable(traced, stages_s)
+        await self._prepare()
+        judged = [await self._measure(source, variant, stages_s) for variant in traced.variants]
+        lead = min(judged, key=lambda item: item.outcome is not Outcome.CORRECT)
+        return Judgement(self._device, lead.outcome, lead.reason, lead.line, tuple(judged), stages_s)
+
+    def _untraceable(self, traced: TraceReport, stages_s: Mapping[str, float]) -> Judgement:
+        variants = tuple(_stopped(variant) for variant in traced.variants)
+        lead: TraceReport | VariantJudgement = variants[0] if variants else traced
+        return Judgement(self._device, lead.outcome, lead.reason, lead.line, variants, stages_s)
+
+    async def _prepare(self) -> None:
+        """Export the reference and time the seed, once."""
+        if self._graphs:
+            return
+        exported = await self._tracer.run(self._trace_job(None), TraceReport)
+        if not exported.graphs:
+            raise InvalidInput(f"the reference does not export: {exported.reason}", "reference")
+        if exported.gate is not None and exported.gate.verdict == "failed":
+            raise InvalidInput(f"the operator is not admitted: {exported.gate.reason}", "operator")
+        self._graphs = exported.graphs
+        if not self._operator.seeds:
+            return
+        seed = self._operator.seeds[0]
+        traced = await self._trace(seed)
+        bundle = traced.variants[0].bundle if traced.variants else None
+        report = None
+        if bundle is not None:
+            report = await self._measurer.run(self._measure_job(seed, traced.variants[0]), Report)
+        if bundle is None or report is None or report.outcome is not Outcome.CORRECT:
+            failed = report or traced
+            raise InvalidInput(f"the seed kernel is not correct ({failed.outcome}): {failed.reason}", "seeds")
+        self._baseline_us = times_us(report)
+        self._pacer = bundle.reduced() if self._device.measures else None
+
+    def _bench(self, kind: str) -> LocalExecutor:
+        device = None if kind == "trace" else self._device
+        return LocalExecutor(kind, device=device, card=self._card, data=self._data, command=self._command)
+
+    async def _trace(self, source: str) -> TraceReport:
+        return await self._tracer.run(self._trace_job(source), TraceReport)
+
+    def _trace_job(self, source: str | None) -> TraceJob:
+        return TraceJob(
+            id=HERE,
+            search=HERE,
+            candidate=HERE if source is not None else None,
+            source=source,
+            operator=self._operator,
+            shapes=self._shapes,
+            target=self._device.target,
+            device=self._recording,
+        )
+
+    def _measure_job(self, source: str, variant: TracedVariant) -> MeasureJob:
+        if variant.bundle is None:
+            raise ServiceError("a variant without a bundle cannot be measured")
+        job = MeasureJob(
+            id=HERE,
+            search=HERE,
+            candidate=HERE,
+            variant=variant.index,
+            bundle=variant.bundle,
+            operator=self._operator,
+            graphs=self._graphs,
+            device=self._device,
+            source=source if self._device.kind == "model" else None,
+            pacer=self._pacer,
+        )
+        return job.model_copy(update={"deadline_s": MEASURED_DEADLINE_S}) if self._device.measures else job
+
+    async def _measure(self, source: str, variant: TracedVariant, stages_s: dict[str, float]) -> VariantJudgement:
+        if variant.bundle is None:
+            return _stopped(variant)
+        report = await self._measurer.run(self._measure_job(source, variant), Report)
+        for stage, seconds in report.stages_s.items():
+            stages_s[stage] = stages_s.get(stage, 0.0) + seconds
+        weights = {shape.key: shape.weight for shape in self._shapes if shape.role is ShapeRole.BENCHMARK}
+        first = _first_benchmark(self._shapes)
+        return VariantJudgement(
+            index=variant.index,
+            configuration=variant.bundle.configuration,
+            outcome=report.outcome,
+            reason=report.reason,
+            line=report.line,
+            plan=report.bundle,
+            speedup=gain(report, self._baseline_us, weights),
+            coordinates=coordinates(variant.readings[first].model_dump(mode="json")),
+            report=report,
+        )
+
+
+def _stopped(variant: TracedVariant) -> VariantJudgement:
+    configuration = variant.bundle.configuration if variant.bundle else {}
+    return VariantJudgement(variant.index, configuration, variant.outcome, variant.reason, variant.line)
+
+
+def _first_benchmark(shapes: tuple[Shape, ...]) -> int:
+    return next(i for i, shape in enumerate(shapes) if shape.role is ShapeRole.BENCHMARK)

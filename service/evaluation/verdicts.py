@@ -1,0 +1,330 @@
+"""What a report means for its search: traces become variants, verdicts become offers, candidates get judged.
+
+Every method may run twice for the same report; the archive's writes are idempotent by job.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import structlog
+
+from archive.errors import RecordConflict
+from archive.records import (
+    CandidateRecord,
+    CandidateState,
+    CandidateVerdict,
+    NewVariant,
+    SearchRecord,
+    SearchState,
+    TraceOutcome,
+)
+from archive.store import Store
+from service.evaluation.assignments import JobAssignments
+from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_yardstick, retrace_id
+from service.evaluation.promotion import Promotion, benchmark_weights, gain, outdoes
+from service.evaluation.reference_seed import ReferenceSeed
+from service.evaluation.reports import addressed, doubtful, is_about_source, last_words
+from service.evaluation.retraces import RetraceRefused, Retraces
+from service.evaluation.traces import TraceRequests
+from service.evaluation.unit_of_work import UnitOfWork
+from service.events import EventBus, SearchChanged
+from workers.protocol import Bundle, Device, Operator, Outcome, Report, TracedVariant, TraceReport
+from workers.queue import Dispatcher
+
+OPEN = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States that a search may fail in."""
+
+log = structlog.get_logger(__name__)
+
+
+class Verdicts:
+    """Applies reports and orders the judging of what was traced.
+
+    Attributes:
+        ledger: Where what follows is written down; whoever applies reports or orders jobs commits it.
+        yardstick: What candidates are held against.
+    """
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
+        self._store = store
+        self._events = events
+        self.ledger = UnitOfWork(store, dispatcher, events)
+        self._promotion = Promotion(store, self.ledger)
+        self.yardstick = ReferenceSeed(store)
+        self._assignments = JobAssignments(store, self.ledger, self.yardstick)
+        self._traces = TraceRequests(store, self.ledger)
+        self._retraces = Retraces(store, self.ledger)
+
+    async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
+        """Have a candidate traced, or take an equal one's trace out of the archive."""
+        traced = await self._traces.obtain(JobSubject(search, operator, candidate))
+        if traced is not None:
+            await self._settle_trace(search, operator, candidate, traced, ())
+
+    async def apply_reference(self, search: SearchRecord, report: TraceReport) -> None:
+        """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
+        if report.gate is not None:
+            await self._store.operators.keep_gate(search.operator, report.gate.verdict, report.gate.model_dump_json())
+        if report.outcome is Outcome.WORKER_LOST:
+            await self.fail(search, f"its reference could not be prepared: {report.reason}")
+        elif not report.graphs:
+            await self.fail(search, f"the reference does not export: {report.reason}")
+        elif report.gate is not None and report.gate.verdict == "failed":
+            await self.fail(search, f"the operator is not admitted: {report.gate.reason}")
+        else:
+            await self._store.searches.set_graphs(search.id, [graph.plain() for graph in report.graphs])
+
+    async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
+        """Store a candidate's variants and order their judging."""
+        candidate = await self.ledger.candidate(report.candidate or "")
+        if report.job == retrace_id(candidate.id):
+            await self._settle_retrace(search, operator, candidate, report)
+            return
+        bundles = self.ledger.identities(report)
+        variants = tuple(_record(variant, bundles.get(variant.index)) for variant in report.variants)
+        traced = TraceOutcome(
+            outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
+            reason=report.reason,
+            line=report.line,
+            stages_s=report.stages_s,
+            variants=variants,
+            sure=await self.ledger.doubted(candidate.id) is None,
+        )
+        found = [(bundles[variant.index], variant.bundle) for variant in report.variants if variant.bundle]
+        others = self._traces.claim(candidate)
+        await self._settle_trace(search, operator, candidate, traced, found)
+        if others:
+            await self.ledger.commit()  # They look for it in the archive.
+        for other in others:
+            await self.trace(other.search, other.operator, other.candidate)
+
+    async def apply_report(self, search: SearchRecord, operator: Operator, report: Report) -> None:
+        """Give a verdict to every variant that waits for it."""
+        candidate = await self.ledger.candidate(report.candidate)
+        asked = EvaluationCase(search, operator, candidate, report.variant, report.bundle, report.device)
+        for case in self._assignments.claim(report, asked):
+            # What others are held against takes a trusted worker's word: it is asked for when the case is gone on with.
+            # Where the source stood in the way, everybody else needs a job of their own.
+            theirs = is_about_source(report) and not case.same(asked)
+            if not theirs and not (case.is_yardstick and doubtful(report)):
+                await self._take(case, addressed(report, case, incumbent_of(report)), ())
+            await self._advance(case.search, case.operator, case.candidate, ())
+
+    async def order_verdicts(
+        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
+    ) -> None:
+        """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
+        known = await self.ledger.reports(candidate.id)
+        for case in await self._cases(search, operator, candidate):
+            mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
+            if mine:
+                await self._promote(case, mine[-1], queued)
+        await self._advance(search, operator, candidate, queued)
+
+    def forget(self, search: str) -> set[str]:
+        """Drop what is remembered of a search's jobs in flight; the other searches that waited for one of them."""
+        return self._traces.forget(search) | self._assignments.forget(search) | self._retraces.forget(search)
+
+    async def fail(self, search: SearchRecord, reason: str) -> None:
+        """End a search that cannot go on, unless it has ended."""
+        try:
+            await self._store.searches.set_state(search.id, SearchState.FAILED, reason=reason, only_from=OPEN)
+        except RecordConflict as error:
+            log.info("search changed meanwhile", search=search.id, detail=str(error))
+            return
+        self._events.publish(SearchChanged(search=search.id, state=SearchState.FAILED.value, reason=reason))
+
+    async def _settle_trace(
+        self,
+        search: SearchRecord,
+        operator: Operator,
+        candidate: CandidateRecord,
+        traced: TraceOutcome,
+        bundles: Iterable[tuple[str, Bundle]],
+    ) -> None:
+        await self.ledger.save_trace(candidate.id, traced, bundles)
+        if any(variant.bundle for variant in traced.variants):
+            await self.order_verdicts(search, operator, candidate, set())
+            return
+        first = next(iter(traced.variants), None)
+        outcome = traced.outcome or (first.outcome if first else None) or Outcome.TRACE_CRASHED.value
+        reason, line = (traced.reason, traced.line) if first is None else (first.reason, first.line)
+        await self._judge(
+            search, candidate, CandidateVerdict(candidate.id, outcome, reason or traced.reason, line, None)
+        )
+
+    async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
+        """Keep a report, and let its variant try for its cell."""
+        await self.ledger.save_report(case, report)
+        if case.is_yardstick:
+            await self.ledger.commit()  # The others are held against it, and look for it in the archive.
+        await self._promote(case, report, queued)
+
+    async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
+        """Let a variant try for its cell.
+
+        A would-be winner is traced again first, and what an untrusted host said of it is found out anew.
+        """
+        if case.device.measures:
+            await self._contest(case, queued)
+            return
+        baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
+        speedup = gain(report, baseline_us, benchmark_weights(case.search))
+        place = None if speedup is None else await self._promotion.place(case)
+        if speedup is None or place is None:
+            return
+        if await self._promotion.would_win(case, place, speedup):
+            if await self._may_win(case, queued) is not True:
+                return
+            if doubtful(report):
+                found = await self._assignments.obtain(case, AGAIN, queued)
+                if found is not None:
+                    await self._take(case, found, queued)
+                return
+        elif doubtful(report) or await self.ledger.doubted(case.candidate.id) is not None:
+            return
+        self._promotion.consider(case, place, report, speedup)
+
+    async def _may_win(self, case: EvaluationCase, queued: Collection[str]) -> bool | None:
+        """Whether a candidate's trace was repeated: None while that is on its way, False if it gave something else."""
+        found = await self._retraces.look(case, queued)
+        if isinstance(found, RetraceRefused):
+            await self._refuse(case.search, case.candidate, found)
+            return False
+        return True if found else None
+
+    async def _refuse(self, search: SearchRecord, candidate: CandidateRecord, refused: RetraceRefused) -> None:
+        await self._judge(
+            search, candidate, CandidateVerdict(candidate.id, refused.outcome.value, refused.reason, None, None)
+        )
+
+    async def _settle_retrace(
+        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, report: TraceReport
+    ) -> None:
+        """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
+        others = self._retraces.claim(candidate)
+        bundles = self.ledger.identities(report)
+        variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
+        refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
+        if refused is None:
+            await self.order_verdicts(search, operator, candidate, set())
+        else:
+            await self._refuse(search, candidate, refused)
+        for other in others:
+            await self.order_verdicts(other.search, other.operator, other.candidate, set())
+
+    async def _contest(self, case: EvaluationCase, queued: Collection[str]) -> None:
+        """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
+        while True:
+            reports = await self.ledger.reports(case.candidate.id)
+            mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
+            if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
+                return
+            incumbent = await self._promotion.contest(case, mine[0], mine[1:])
+            # The trace is repeated beside the confirm, so that a winner waits for the longer of both.
+            if incumbent is None or await self._may_win(case, queued) is False:
+                return
+            found = await self._assignments.obtain(case, incumbent, queued)
+            if found is None:
+                return
+            await self.ledger.save_report(case, found)
+
+    async def _advance(
+        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
+    ) -> None:
+        """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
+        cases = await self._cases(search, operator, candidate)
+        known = {report.job for report in await self.ledger.reports(candidate.id)}
+        lacking = [case for case in cases if case.job() not in known]
+        for name in search.devices if lacking else ():
+            await self._measure([case for case in lacking if case.device.name == name], queued)
+        reports = await self.ledger.reports(candidate.id)
+        measured = {case.job() for case in cases} <= {report.job for report in reports}
+        awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
+        if cases and measured and not awaited and await self._conclude(search, candidate, last_words(reports)):
+            for other in await self._store.candidates.unfinished(search.id):
+                if other.state is CandidateState.TRACED:
+                    await self.order_verdicts(search, operator, other, queued)
+
+    async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
+        """Have one candidate's variants judged on one device; where that measures, all wait for the first seed."""
+        for case in cases:
+            paced = case.is_yardstick or not case.device.measures
+            if not paced and not await self.yardstick.paces(case.search, case.device.name):
+                return
+            found = await self._assignments.obtain(case, None, queued)
+            if found is not None:
+                await self._take(case, found, queued)
+            elif case.device.measures and await self.yardstick.pacer(case.search, case.device.name) is None:
+                return  # The first correct variant of the first seed becomes the pacer: the others wait for it.
+
+    async def _cases(
+        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord
+    ) -> list[EvaluationCase]:
+        """What a candidate is judged by: each of its variants that has a bundle, on each device."""
+        variants = await self.ledger.variants(candidate.id)
+        return [
+            EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
+            for variant in variants
+            if variant.bundle is not None
+            for name in search.devices
+        ]
+
+    async def _conclude(self, search: SearchRecord, candidate: CandidateRecord, reports: Sequence[Report]) -> bool:
+        """Judge a candidate by the last word on each of its variants, of which the best one counts.
+
+        Returns:
+            Whether this gives the search its yardstick, for which others may wait.
+        """
+        best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
+        objectives = await _objectives(self.yardstick, search, reports)
+        own = objectives.get(search.devices[0])  # So that it means the same for all candidates of a search.
+        verdict = CandidateVerdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
+        stands = await self._judge(search, candidate, verdict) and best.outcome is Outcome.CORRECT
+        if stands and (reason := _unpaced(search, reports)):
+            await self.fail(search, reason)
+        return stands
+
+    async def _judge(self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict) -> bool:
+        """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
+        self.ledger.judge(search.id, candidate, verdict)
+        if not is_yardstick(candidate) or candidate.id not in await self.ledger.commit():
+            return False
+        if verdict.outcome != Outcome.CORRECT:
+            told = f"({verdict.outcome}): {verdict.reason}"
+            await self.fail(search, f"the operator's seed kernel is not correct {told}")
+        return True
+
+
+def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:
+    """Why a search cannot go on whose first seed is correct on some device, but not on one that measures; or empty."""
+    for name in search.devices:
+        here = [report for report in reports if report.device.name == name]
+        if Device.parse(name).measures and all(report.outcome is not Outcome.CORRECT for report in here):
+            return f"the operator's seed kernel is not correct on {name} ({here[0].outcome}): {here[0].reason}"
+    return ""
+
+
+async def _objectives(yardstick: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]) -> dict[str, float]:
+    """On each device on which a variant is correct, the objective of the best one there: devices never mix."""
+    weights = benchmark_weights(search)
+    best: dict[str, float] = {}
+    for report in reports:
+        device = report.device.name
+        found = gain(report, await yardstick.baseline_us(search, device), weights)
+        if report.outcome is Outcome.CORRECT and found is not None:
+            best[device] = max(found.low, best.get(device, found.low))
+    return best
+
+
+def _record(variant: TracedVariant, identity: str | None) -> NewVariant:
+    bundle = variant.bundle
+    return NewVariant(
+        index=variant.index,
+        configuration=bundle.configuration if bundle else {},
+        outcome=None if bundle else variant.outcome.value,
+        reason=variant.reason,
+        line=variant.line,
+        bundle=identity,
+        document=bundle.model_dump_json() if bundle else None,
+        readings=tuple(readings.model_dump(mode="json") for readings in variant.readings) if bundle else None,
+    )

@@ -1,0 +1,310 @@
+"""Lifting: takes device functions out of a candidate's text by its syntax tree, and leaves everything else behind.
+
+What is lifted is hostile. It is taken over node by node from a list, with every name followed to what it stands for, so
+that neither importing the lifted text nor compiling its kernels can run anything but Triton's language.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from service.export.vocabulary import ATTRIBUTES, BUILTINS, HOST, MODULES, UNSPOKEN, WORDS
+from service.operators.sources import parse, without_texts
+
+RESERVED = {"torch": "torch", "triton": "triton", "tl": "triton.language"}
+"""Names of modules that host code uses; a candidate may call nothing else so."""
+JIT = ("triton.jit", "triton.runtime.jit.jit")
+"""What makes a function one of the device."""
+OPTIONS = frozenset({"do_not_specialize", "do_not_specialize_on_alignment", "noinline"})
+"""Arguments of the decorator that change what is compiled; others are for debugging, or code."""
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+"""Names that are lifted: plain ones, so that what is read is what is meant."""
+
+_STATEMENTS = (
+    *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Return, ast.Pass, ast.Assert),
+)
+_EXPRESSIONS = (
+    *(ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.keyword, ast.Constant, ast.Attribute),
+    *(ast.Subscript, ast.Name, ast.List, ast.Tuple, ast.Slice),
+)
+_MARKS = (ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)
+_NODES = (*_STATEMENTS, *_EXPRESSIONS, *_MARKS)
+_CONSTANT_NODES = (ast.UnaryOp, ast.BinOp, ast.Tuple, *_MARKS)
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class NotExtractable(Exception):
+    """A candidate's device functions cannot be taken over; `str` says why, for people."""
+
+
+@dataclass(frozen=True)
+class ExtractedFunctions:
+    """Device functions with all that they need.
+
+    Attributes:
+        imports: Import statements.
+        constants: Assignments of constants, in the candidate's order.
+        functions: By name, the function as text.
+        parameters: By name, its parameters in order.
+        bound: Every name that the lifted text binds in its module.
+    """
+
+    imports: tuple[str, ...]
+    constants: tuple[str, ...]
+    functions: Mapping[str, str]
+    parameters: Mapping[str, tuple[str, ...]]
+    bound: frozenset[str]
+
+
+def lift(source: str, names: Iterable[str]) -> ExtractedFunctions:
+    """Take functions out of a candidate, with those that they call and the constants that they use.
+
+    Raises:
+        Unliftable: If one is no plain device function, or uses what the list does not have.
+    """
+    try:
+        return _Extraction(without_texts(parse(source))).take(names)
+    except SyntaxError as error:
+        raise NotExtractable(f"its text cannot be read: {error.msg}") from error
+    except RecursionError as error:
+        raise NotExtractable("its text is nested too deep") from error
+
+
+class _Extraction:
+    """One candidate, and what was taken of it so far."""
+
+    def __init__(self, module: ast.Module) -> None:
+        self._modules = dict(RESERVED)
+        self._assigned: dict[str, ast.Assign | ast.AnnAssign] = {}
+        self._defined: dict[str, ast.FunctionDef] = {}
+        for node in module.body:
+            self._read(node)
+        self._used: set[str] = set()
+        self._constants: set[str] = set()
+        self._functions: dict[str, ast.FunctionDef] = {}
+        self._waiting: list[str] = []
+
+    def take(self, names: Iterable[str]) -> ExtractedFunctions:
+        """These functions, and all that they lead to."""
+        self._waiting = list(names)
+        while self._waiting:
+            name = self._waiting.pop()
+            if name not in self._functions:
+                self._functions[name] = self._function(name)
+        order = {name: at for at, name in enumerate(self._defined)}
+        functions = {name: self._functions[name] for name in sorted(self._functions, key=order.__getitem__)}
+        return ExtractedFunctions(
+            imports=tuple(
+                sorted({_import(alias, self._modules[alias]) for alias in self._used | set(RESERVED)}, key=_place)
+            ),
+            constants=tuple(_text(node) for name, node in self._assigned.items() if name in self._constants),
+            functions={name: _text(node) for name, node in functions.items()},
+            parameters={name: tuple(each.arg for each in node.args.args) for name, node in functions.items()},
+            bound=frozenset((self._used - set(RESERVED)) | self._constants | set(functions)),
+        )
+
+    def _read(self, node: ast.stmt) -> None:
+        """Learn a module-level statement; the last one that binds a name counts."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                self._alias(alias.asname or root, alias.name if alias.asname else root)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module != "__future__":
+            for alias in node.names:
+                self._alias(alias.asname or alias.name, f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.FunctionDef):
+            self._defined[node.name] = node
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            self._assigned[node.targets[0].id] = node
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            self._assigned[node.target.id] = node
+
+    def _alias(self, name: str, meaning: str) -> None:
+        if RESERVED.get(name, meaning) != meaning:
+            raise NotExtractable(f"it calls {meaning} '{name}', which host code calls {RESERVED[name]}")
+        if meaning in MODULES or meaning in WORDS:
+            self._modules[_plain(name)] = meaning
+
+    def _function(self, name: str) -> ast.FunctionDef:
+        """A function without decorators and annotations that say nothing to Triton, every name in it looked at."""
+        found = self._defined.get(name)
+        if found is None or name in self._modules or name in UNSPOKEN:
+            raise NotExtractable(f"it launches '{name}', which is no function of its module with @triton.jit")
+        given, taken = found.args, found.args.args
+        if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+            raise NotExtractable(f"parameters of '{name}' are not plain")
+        bound = {_plain(each.arg) for each in taken} | _stored(found)
+        shadowed = bound & (self._modules.keys() | UNSPOKEN)
+        if shadowed:
+            raise NotExtractable(f"'{name}' has a variable '{min(shadowed)}', which is the name of something else")
+        for statement in found.body:
+            self._look(statement, bound)
+        arguments = [ast.arg(each.arg, self._annotation(each.annotation)) for each in taken]
+        return ast.FunctionDef(
+            name=_plain(name),
+            args=ast.arguments([], arguments, None, [], [], None, [self._constant(each) for each in given.defaults]),
+            body=found.body,
+            decorator_list=[self._decorator(found)],
+        )
+
+    def _decorator(self, function: ast.FunctionDef) -> ast.expr:
+        """`@triton.jit` with the options that count; whatever else decorates it has had its say in the plan."""
+        for node in function.decorator_list:
+            call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+            if self._meaning(call.func) in JIT:
+                said = [_option(each) for each in call.keywords if each.arg in OPTIONS]
+                plain = ast.Attribute(ast.Name("triton", ast.Load()), "jit", ast.Load())
+                return ast.Call(plain, [], said) if said else plain
+        raise NotExtractable(f"'{function.name}' is not decorated with @triton.jit")
+
+    def _annotation(self, node: ast.expr | None) -> ast.expr | None:
+        """An annotation that is a word of Triton's; others are for people."""
+        meaning = "" if node is None else self._meaning(node)
+        if node is None or meaning not in WORDS or not meaning.startswith("triton.language."):
+            return None
+        self._use(node)
+        return node
+
+    def _meaning(self, node: ast.expr) -> str:
+        """The full name that a name with its attributes stands for; empty if it stands for none that is known."""
+        if isinstance(node, ast.Name):
+            return self._modules.get(node.id, "")
+        if isinstance(node, ast.Attribute) and (owner := self._meaning(node.value)):
+            return f"{owner}.{node.attr}"
+        return ""
+
+    def _use(self, node: ast.expr) -> None:
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        assert isinstance(node, ast.Name)
+        self._used.add(node.id)
+
+    def _look(self, node: ast.AST, bound: set[str]) -> None:
+        """Hold a node of a function's body, and all below it, against the list."""
+        if not isinstance(node, _NODES):
+            raise NotExtractable(f"a kernel holds a {type(node).__name__}{_at(node)}, which is not exported")
+        if isinstance(node, ast.expr) and self._meaning(node) in WORDS:
+            self._use(node)
+            return
+        match node:
+            case ast.Constant():
+                _literal(node)
+            case ast.Name():
+                self._name(node, bound)
+            case ast.Attribute() if node.attr not in ATTRIBUTES:
+                raise NotExtractable(
+                    f"a kernel uses .{node.attr}{_at(node)}, which is not on the list of exported words"
+                )
+            case ast.AnnAssign():
+                node.annotation = self._annotation(node.annotation) or ast.Constant(None)
+        for child in ast.iter_child_nodes(node):
+            self._look(child, bound)
+
+    def _name(self, node: ast.Name, bound: set[str]) -> None:
+        if node.id in bound:
+            _plain(node.id)
+        elif node.id in self._defined and node.id not in self._modules:
+            self._waiting.append(node.id)
+        elif node.id in self._assigned and node.id not in self._modules:
+            self._keep(node.id)
+        elif node.id not in BUILTINS:
+            raise NotExtractable(f"a kernel uses '{node.id}'{_at(node)}, which is not on the list of exported words")
+
+    def _keep(self, name: str) -> None:
+        """Take a constant over, which has to be made of constants."""
+        if name in self._constants:
+            return
+        if name in UNSPOKEN | BUILTINS:
+            raise NotExtractable(f"a constant is called '{name}', which is the name of something else")
+        self._constants.add(_plain(name))
+        node = self._assigned[name]
+        assert node.value is not None
+        value = self._constant(node.value)
+        annotation = self._annotation(node.annotation) if isinstance(node, ast.AnnAssign) else None
+        target = ast.Name(name, ast.Store())
+        self._assigned[name] = (
+            ast.AnnAssign(target, annotation, value, 1) if annotation else ast.Assign([target], value)
+        )
+
+    def _constant(self, node: ast.expr) -> ast.expr:
+        """An expression that is worked out when the package is imported: numbers and arithmetic on them."""
+        meaning = self._meaning(node)
+        if meaning in WORDS:
+            self._use(node)
+        elif isinstance(node, ast.Constant):
+            _literal(node)
+        elif isinstance(node, ast.Name) and node.id in self._assigned:
+            self._keep(node.id)
+        elif isinstance(node, ast.Call) and not node.keywords and self._computes(node.func):
+            for each in node.args:
+                self._constant(each)
+        elif isinstance(node, _CONSTANT_NODES):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self._constant(child)
+        else:
+            raise NotExtractable(f"a constant is computed by a {type(node).__name__}{_at(node)}, which is not exported")
+        return node
+
+    def _computes(self, node: ast.expr) -> bool:
+        meaning = self._meaning(node)
+        if meaning in HOST or meaning == "triton.language.constexpr":
+            self._use(node)
+            return True
+        return isinstance(node, ast.Name) and node.id in ("float", "int", "bool") and not self._binds(node.id)
+
+    def _binds(self, name: str) -> bool:
+        return name in self._assigned or name in self._defined or name in self._modules
+
+
+def _stored(function: ast.FunctionDef) -> set[str]:
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
+
+
+def _option(keyword: ast.keyword) -> ast.keyword:
+    try:
+        value = ast.literal_eval(keyword.value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotExtractable(f"{keyword.arg} of @triton.jit is no literal") from error
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(item, bool | int) or (isinstance(item, str) and NAME.fullmatch(item)) for item in items):
+        raise NotExtractable(f"{keyword.arg} of @triton.jit is neither a flag nor a list of parameters")
+    return keyword
+
+
+def _plain(name: str) -> str:
+    if not NAME.fullmatch(name) or name.startswith("__"):
+        raise NotExtractable(f"it uses a name that is not plain: {name!a:.80}")
+    return name
+
+
+def _literal(node: ast.Constant) -> None:
+    if not isinstance(node.value, _PLAIN):
+        raise NotExtractable(f"it holds a {type(node.value).__name__}{_at(node)}, which is not exported")
+    if isinstance(node.value, str) and not node.value.isascii():
+        raise NotExtractable(f"it holds a text that is not ASCII{_at(node)}")
+
+
+def _at(node: ast.AST) -> str:
+    line = getattr(node, "lineno", None)
+    return f" (line {line})" if line else ""
+
+
+def _import(alias: str, meaning: str) -> str:
+    module, _, name = meaning.rpartition(".")
+    if meaning in MODULES and (alias != name or not module):
+        return f"import {meaning}" if alias == meaning else f"import {meaning} as {alias}"
+    return f"from {module} import {name}" if alias == name else f"from {module} import {name} as {alias}"
+
+
+def _place(statement: str) -> tuple[bool, str]:
+    return statement.startswith("from"), statement
+
+
+def _text(node: ast.AST) -> str:
+    try:
+        return ast.unparse(ast.fix_missing_locations(node))
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NotExtractable(f"it cannot be written: {error}") from error

@@ -1,0 +1,169 @@
+"""Exporting: from the elites of a search to the files of a package, every module held against what was judged."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.certificates.document import Certificate
+from service.errors import InvalidInput
+from service.evaluation.executor_client import COMMAND, LocalExecutor
+from service.export.extraction import NotExtractable
+from service.export.modules import ExportedModule, write_module
+from service.export.package_files import PackageParts, render
+from service.export.retrace_check import retrace
+from service.export.selection import ExportCandidate, choose
+from service.operators.sources import digest
+
+MAX_REFUSED = 16
+"""Elites that may be refused before an export is given up: each costs a trace."""
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """Elites of one search on one device, and how to get the certificate of one, with its source."""
+
+    contenders: Sequence[ExportCandidate]
+    certificate: Callable[[ExportCandidate], Awaitable[Certificate]]
+
+
+@dataclass(frozen=True)
+class ExportedPackage:
+    """An exported package, not yet written.
+
+    Attributes:
+        name: What to import.
+        files: Its files by path.
+        serving: By shape, which candidate serves it.
+        training: By shape, which one serves it where gradients are wanted.
+        refusals: Why other elites were left out.
+    """
+
+    name: str
+    files: Mapping[str, str]
+    serving: Mapping[str, str]
+    training: Mapping[str, str]
+    refusals: tuple[str, ...]
+
+    def write(self, folder: Path) -> Path:
+        """Write it into a folder, which may not hold anything yet.
+
+        Raises:
+            BadInput: If it does, or cannot be written.
+        """
+        try:
+            if folder.exists() and any(folder.iterdir()):
+                raise InvalidInput(f"{folder} is not empty", "--out")
+            for path, text in self.files.items():
+                file = folder / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InvalidInput(f"{folder}: {error.strerror}", "--out") from error
+        return folder.resolve()
+
+
+async def export(
+    forward: ExportSource,
+    backward: ExportSource | None = None,
+    *,
+    name: str | None = None,
+    command: Sequence[str] = COMMAND,
+) -> ExportedPackage:
+    """Write a package of the elites that are fastest at some shape.
+
+    Args:
+        forward: The search.
+        backward: Another one, of the same operator with gradients; None for none.
+        name: The package's; `<operator>_kernels` if None.
+        command: What starts a bench, without its options.
+
+    Raises:
+        BadInput: If no elite can be exported, or the searches do not belong together.
+        ServiceError: If a bench failed.
+    """
+    refusals: list[str] = []
+    async with LocalExecutor("trace", command=command) as tracer:
+        serving = await _portfolio(forward, tracer, refusals)
+        operator = serving[0].certificate.operator
+        training = serving if operator.backward else ()
+        if backward is not None:
+            training = await _portfolio(backward, tracer, refusals)
+            _require_same(serving[0].certificate, training[0].certificate)
+    named = _named("elite", serving)
+    trained = named if training is serving else _named("training", training)
+    package = name or f"{operator.name}_kernels"
+    files = render(PackageParts(package, {**named, **trained}, tuple(named), tuple(trained), tuple(refusals)))
+    return ExportedPackage(package, files, _by_shape(serving), _by_shape(training), tuple(refusals))
+
+
+async def _portfolio(offer: ExportSource, tracer: LocalExecutor, refusals: list[str]) -> Sequence[ExportedModule]:
+    """Modules of the elites that win, after those that cannot be exported are taken out."""
+    left, written = list(offer.contenders), dict[tuple[object, ...], ExportedModule]()
+    refused = 0
+    while left and refused < MAX_REFUSED:
+        best = max(left, key=lambda each: each.objective)
+        shapes = [shape.key for shape in (await offer.certificate(best)).shapes]
+        chosen = choose(left, shapes)
+        winners = [each for each in left if each in chosen.values()]
+        for winner in winners:
+            served = tuple(shape for shape in shapes if chosen[shape] is winner)
+            key = (winner.candidate, winner.variant, served)
+            try:
+                written[key] = written.get(key) or await _written(await offer.certificate(winner), served, tracer)
+            except NotExtractable as refusal:
+                refusals.append(f"candidate {winner.candidate}, variant {winner.variant}: {refusal}")
+                left.remove(winner)
+                refused += 1
+                break
+        else:
+            return [written[winner.candidate, winner.variant, _served(chosen, winner)] for winner in winners]
+    reason = f": {'; '.join(refusals)}" if refusals else ""
+    raise InvalidInput(f"no elite can be exported{reason}", "SEARCH")
+
+
+def _served(chosen: Mapping[str, ExportCandidate], winner: ExportCandidate) -> tuple[str, ...]:
+    return tuple(shape for shape, who in chosen.items() if who is winner)
+
+
+async def _written(certificate: Certificate, shapes: Sequence[str], tracer: LocalExecutor) -> ExportedModule:
+    """A module that does what was judged.
+
+    Raises:
+        Unliftable: If it cannot be written, or does something else.
+    """
+    module = write_module(certificate, shapes)
+    reason = await retrace(module, tracer)
+    if reason:
+        raise NotExtractable(reason)
+    return module
+
+
+def _require_same(forward: Certificate, backward: Certificate) -> None:
+    """Both searches compute the same outputs from the same inputs, for the same kind of card."""
+    one, other = forward.operator, backward.operator
+    if not other.backward:
+        raise InvalidInput(
+            f"{other.name} has no gradients: name a search of an operator with backward = true", "--backward"
+        )
+    same = (
+        one.entry == other.entry
+        and [(item.name, item.shape, item.dtype) for item in one.inputs]
+        == [(item.name, item.shape, item.dtype) for item in other.inputs]
+        and [output.dtype for output in one.outputs] == [output.dtype for output in other.outputs]
+        and one.scalars == other.scalars
+        and digest(one.reference) == digest(other.reference)
+    )
+    if not same:
+        raise InvalidInput(
+            f"{other.name} is not {one.name} with gradients: entry, inputs or reference differ", "--backward"
+        )
+    if forward.device != backward.device:
+        raise InvalidInput(f"it is about {backward.device.name}, not {forward.device.name}", "--backward")
+
+
+def _named(kind: str, modules: Sequence[ExportedModule]) -> dict[str, ExportedModule]:
+    return {f"{kind}_{at}": module for at, module in enumerate(modules)}
+
+
+def _by_shape(modules: Sequence[ExportedModule]) -> dict[str, str]:
+    return {shape: module.certificate.origin.candidate for module in modules for shape in module.shapes}

@@ -1,0 +1,175 @@
+"""Worker processes on this machine, as many as it has cores for and for each card; started again when they crash."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+from service.fleet.devices import find_card
+from workers.protocol import CardShare, Device
+from workers.queue import DISMISSED
+
+COMMAND = (sys.executable, "-m", "workers", "run")
+STOP_S = 15.0
+"""Seconds a worker gets to finish or give back its job: a little more than it gives itself."""
+FIRST_PAUSE_S = 0.5
+LAST_PAUSE_S = 30.0
+"""Pause before a crashed worker is started again; it doubles from the first to the last."""
+STABLE_S = 60.0
+"""A worker that ran for this long crashed anew: pauses begin again at the first."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class JoinInvitation:
+    """A service to join, for workers that hold no credential of the queue.
+
+    Attributes:
+        url: Of the service.
+        token: To show it; workers get it by their environment.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+
+class WorkerPool:
+    """Local workers for what the running searches need. They end with this process, however it ends.
+
+    Use it from the main thread: Linux ends a worker with the thread that started it.
+    """
+
+    def __init__(
+        self,
+        queue: str | JoinInvitation,
+        *,
+        size: int,
+        output: Path | None = None,
+        data: Path | None = None,
+        sharers: int = 1,
+        command: Sequence[str] = COMMAND,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        """Prepare a pool; nothing is started yet.
+
+        Args:
+            queue: Its address, or how to join; workers get secrets by their environment, where other users cannot read.
+            size: Workers for each need, 0 for none: one a core is right, for a worker does one job at a time.
+            output: File that workers log to; None for this process's standard error.
+            data: Folder for what measuring on a card leaves; None for the worker's own.
+            sharers: Workers that measure on each card, and take turns there.
+            command: What starts a worker, without its options.
+            first_pause_s: Seconds before a crashed worker is started again; doubles with every crash in a row.
+        """
+        self._options = () if isinstance(queue, str) else ("--join", queue.url)
+        self._secret = {"REEF_REDIS_URL": queue} if isinstance(queue, str) else {"REEF_TOKEN": queue.token}
+        self._size = size
+        self._output = output
+        self._data = data
+        self._sharers = sharers
+        self._command = command
+        self._first_pause_s = first_pause_s
+        self._tasks: dict[tuple[str, ...], list[asyncio.Task[None]]] = {}
+        self._processes: set[asyncio.subprocess.Process] = set()
+        self._sought: set[Device] = set()
+
+    @property
+    def pids(self) -> set[int]:
+        """Process ids of the workers that run."""
+        return {process.pid for process in self._processes if process.returncode is None}
+
+    async def require(self, device: str) -> None:
+        """See to it that there are workers that trace for a device and, where this machine can, measure on it.
+
+        Asking again changes nothing.
+
+        Args:
+            device: Name of a device, such as `model:sm_90` or `h200`.
+        """
+        measuring = Device.parse(device)
+        tracing = ("--trace", "--target", measuring.target)
+        if not measuring.measures:
+            self.keep((*tracing, "--device", device), self._size)
+            return
+        self.keep(tracing, self._size)
+        if self._size and measuring not in self._sought:
+            self._sought.add(measuring)
+            card = await asyncio.to_thread(find_card, measuring)
+            if card is None:
+                log.warning("no such card here: a worker elsewhere has to measure", device=device)
+            else:
+                self.keep_measuring(measuring, CardShare(card, self._sharers))
+
+    def keep_measuring(self, device: Device, seat: CardShare) -> None:
+        """Keep workers that measure on a card of this machine: one, or as many as share it."""
+        data = () if self._data is None else ("--data", str(self._data))
+        self.keep(("--device", device.name, "--card", str(seat), *data), seat.sharers)
+
+    def keep(self, options: tuple[str, ...], count: int) -> None:
+        """Keep so many workers with these options of `python -m workers run`. Asking again changes nothing."""
+        if options not in self._tasks:
+            self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
+
+    async def dismissed(self) -> None:
+        """Wait until none of the workers that were asked for so far is wanted any more."""
+        await asyncio.gather(*(task for crew in self._tasks.values() for task in crew))
+
+    async def close(self) -> None:
+        """Stop all workers: they finish or give back their jobs; those that take too long are killed."""
+        tasks = [task for crew in self._tasks.values() for task in crew]
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep(self, need: Sequence[str]) -> None:
+        """Keep one worker running until cancelled."""
+        pause_s = self._first_pause_s
+        while True:
+            began = time.monotonic()
+            process = await self._start(need)
+            try:
+                status = await process.wait()
+            finally:
+                await self._stop(process)
+            if status == DISMISSED:
+                log.warning("worker ended: the service does not want it", pid=process.pid)
+                return
+            pause_s = self._first_pause_s if time.monotonic() - began > STABLE_S else min(2 * pause_s, LAST_PAUSE_S)
+            log.warning("worker ended; starting it again", pid=process.pid, status=status, pause_s=pause_s)
+            await asyncio.sleep(pause_s)
+
+    async def _start(self, need: Sequence[str]) -> asyncio.subprocess.Process:
+        with self._errors() as errors:
+            process = await asyncio.create_subprocess_exec(
+                *(*self._command, *need, *self._options, "--with-parent", str(os.getpid())),
+                env={**os.environ, **self._secret},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self._processes.add(process)
+        return process
+
+    def _errors(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
+        return contextlib.nullcontext(None) if self._output is None else self._output.open("ab")
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        self._processes.discard(process)

@@ -1,0 +1,76 @@
+"""Drafts: what a worker makes of an operator's reference, planted as a candidate before a search runs."""
+
+from collections.abc import Collection
+
+import structlog
+
+from archive.records import SearchCounts, SearchRecord
+from archive.store import Store
+from service.emitters import EMITTERS
+from service.emitters.base import Proposal, ProposalContext
+from service.evaluation.jobs import draft_id, draft_job, target_of
+from service.evaluation.verdicts import Verdicts
+from service.generation.proposals import Proposer, chance
+from workers.protocol import Operator, TraceReport
+from workers.queue import Dispatcher
+
+log = structlog.get_logger(__name__)
+
+
+def planter(search: SearchRecord) -> str | None:
+    """The emitter of a search that plants a draft, if it has one."""
+    return next((name for name in search.emitters if EMITTERS[name].plants), None)
+
+
+class DraftSeeds:
+    """Orders drafts and plants them. A draft has the ordinal after the operator's own seeds."""
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, proposer: Proposer, verdicts: Verdicts) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._proposer = proposer
+        self._verdicts = verdicts
+        self._ordered: set[str] = set()
+
+    def is_due(self, search: SearchRecord, operator: Operator, counts: SearchCounts) -> bool:
+        """Whether a search waits for its draft."""
+        return planter(search) is not None and counts.proposals == len(operator.seeds)
+
+    async def order(self, search: SearchRecord, operator: Operator) -> None:
+        """Have a draft made, unless one is on its way."""
+        if search.id not in self._ordered:
+            await self._dispatcher.submit(draft_job(search, operator))
+            self._ordered.add(search.id)
+
+    def sweep(self, search: str, queued: Collection[str]) -> None:
+        """Order a search's draft again where it is still due and not among the jobs that are on their way."""
+        if draft_id(search) not in queued:
+            self._ordered.discard(search)
+
+    async def apply(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
+        """Plant a draft, or count that there is none. A second report about it changes nothing."""
+        name, ordinal = planter(search), len(operator.seeds)
+        counts = await self._store.candidates.count(search.id)
+        if name is None or not self.is_due(search, operator, counts):
+            return
+        brief = ProposalContext(
+            operator=operator.model_dump(mode="json"),
+            target=target_of(search),
+            parents=(),
+            trials=(),
+            rng=chance(search, ordinal),
+            draft=report.draft,
+        )
+        proposal = await EMITTERS[name].propose(brief)
+        if not isinstance(proposal, Proposal):
+            log.info("no draft", search=search.id, operator=operator.name, reason=report.reason)
+            await self._store.attempts.pass_over(search.id, ordinal, name)
+            return
+        candidate = await self._proposer.keep(search, operator, ordinal, name, proposal)
+        if candidate is not None:
+            await self._verdicts.trace(search, operator, candidate)
+
+    @staticmethod
+    def is_about(report: TraceReport) -> bool:
+        """Whether a report is about a draft."""
+        return report.candidate is None and report.job == draft_id(report.search)

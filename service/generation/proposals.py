@@ -1,0 +1,224 @@
+"""From an archive to the next candidate: which emitter, which parents, and the proposal stored.
+
+What a search may change is not remembered from one sight of it to the next. Chance comes from its seed and the
+proposal's ordinal, so a killed search goes on as it would have.
+"""
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from uuid6 import uuid7
+
+from archive.records import SEED_EMITTER, CandidateRecord, NewCandidate, SearchRecord
+from archive.selection import PINNED_SHARE, select
+from archive.store import Store
+from service.emitters import EMITTERS, bandit
+from service.emitters.base import Edit, Emitter, EmitterTrial, Parent, Proposal, ProposalContext
+from service.evaluation.jobs import target_of, trace_key, traced_at
+from service.generation.emitter_stats import active, choosing_of
+from service.generation.parents import ParentCache
+from service.generation.screening import STARTS, TAKEN, RankedEdit, Screening, is_blind
+from service.generation.snapshot import SearchSnapshot
+from service.operators.sources import digest
+from workers.protocol import Operator
+
+ATTEMPTS = 12
+"""Tries to get one proposal before a search counts as exhausted: emitters may find nothing to do with a parent."""
+
+
+REMEMBERED = 65_536
+"""Sources of which it is remembered that a search has them, two hundred bytes each."""
+
+
+NOWHERE = ""
+"""In place of the digest of a text where a way leads to none."""
+
+
+class PendingProposal(NamedTuple):
+    """A proposal on its way into the archive.
+
+    Attributes:
+        ordinal: Its number in the search.
+        emitter: Who made it.
+        proposal: What it is.
+        screened: Emitters of the ways that were passed over for it.
+    """
+
+    ordinal: int
+    emitter: str
+    proposal: Proposal
+    screened: tuple[str, ...] = ()
+
+
+class Proposer:
+    """Makes and stores proposals."""
+
+    def __init__(self, store: Store, holder: str | None = None) -> None:
+        """Prepare; with a `holder`, proposals are stored only for searches that it holds."""
+        self._store = store
+        self._holder = holder
+        self._screening = Screening(store)
+        self._parents = ParentCache(store)
+        self._had: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._leads: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+
+    async def plant(self, search: SearchRecord, operator: Operator, ordinals: Iterable[int]) -> list[CandidateRecord]:
+        """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent."""
+        planted = []
+        for ordinal in ordinals:
+            proposal = Proposal(source=operator.seeds[ordinal], parents=(), note=f"seed {ordinal}")
+            candidate = await self.keep(search, operator, ordinal, SEED_EMITTER, proposal)
+            planted += [candidate] if candidate else []
+        return planted
+
+    def look(self, search: SearchRecord) -> SearchSnapshot:
+        """See what a search has come to, to make a few proposals."""
+        return SearchSnapshot(self._store, search, self._parents)
+
+    async def propose(self, sight: SearchSnapshot, operator: Operator, ordinal: int) -> PendingProposal | None:
+        """Make proposal number `ordinal` with the emitters that ask nobody; None if none of them has any."""
+        search, ledger = sight.search, await sight.ledger()
+        rng = chance(search, ordinal)
+        device = rng.choice(search.devices)
+        elites, around, pinned = await sight.elites(device), await sight.around(device), await sight.pinned(device)
+        quick = [name for name in ledger.accounts if not EMITTERS[name].asks]
+        if choosing_of(search).screening and not is_blind(search, ordinal):
+            preferred = pinned if pinned and rng.random() < PINNED_SHARE else elites
+            best = sorted(preferred, key=lambda elite: (-elite.objective, elite.cell))[:STARTS]
+            starts = {elite.candidate: await sight.parent(elite) for elite in reversed(best)}
+            if proposed := await self._screened(sight, operator, ordinal, list(starts.values())):
+                return proposed
+        left = list[str]()
+        for _ in range(ATTEMPTS if quick else 0):
+            left = left or bandit.ranked(ledger.accounts, quick, rng)
+            name = left.pop(0)
+            emitter = EMITTERS[name]
+            choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
+            chosen = [await sight.parent(choice.parent) for choice in choices if choice is not None]
+            proposal = await emitter.propose(_brief(search, operator, ledger.trials[name], chosen, rng))
+            if isinstance(proposal, Proposal):
+                sight.count_children(proposal.parents)
+                return PendingProposal(ordinal, name, proposal)
+        return None
+
+    async def turn(self, sight: SearchSnapshot, ordinal: int) -> str:
+        """The emitter that is first in line for a proposal, those that ask models among them."""
+        search, ledger = sight.search, await sight.ledger()
+        return bandit.draw(ledger.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
+
+    async def keep(
+        self, search: SearchRecord, operator: Operator, ordinal: int, emitter: str, proposal: Proposal
+    ) -> CandidateRecord | None:
+        """Store a proposal as a candidate; None where the search already has the same source."""
+        (candidate,) = await self.keep_all(search, operator, [PendingProposal(ordinal, emitter, proposal)])
+        return candidate
+
+    async def keep_all(
+        self, search: SearchRecord, operator: Operator, made: Sequence[PendingProposal]
+    ) -> Sequence[CandidateRecord | None]:
+        """Store proposals as candidates; None for those of which the search already has the same source."""
+        kept = await self._store.candidates.add_all(
+            [_record(search, operator, each) for each in made],
+            holder=self._holder,
+            screened=[emitter for each in made for emitter in each.screened],
+        )
+        self._had.update(((search.id, digest(each.proposal.source)), None) for each in made)
+        for remembered in (self._had, self._leads):
+            while len(remembered) > REMEMBERED:
+                remembered.popitem(last=False)
+        return kept
+
+    def is_known(self, search: SearchRecord, proposed: PendingProposal) -> bool:
+        """Whether a search is remembered to have a candidate with the same source. It will always have."""
+        return (search.id, digest(proposed.proposal.source)) in self._had
+
+    async def _screened(
+        self, sight: SearchSnapshot, operator: Operator, ordinal: int, starts: Sequence[Parent]
+    ) -> PendingProposal | None:
+        """The best way on from these elites that leads to a text that the search has not had; None if none is known."""
+        search, ledger = sight.search, await sight.ledger()
+        rng = chance(search, ordinal)
+        briefs = {
+            (name, start.candidate): _brief(search, operator, ledger.trials[name], [start], rng)
+            for start in starts
+            for name in ledger.accounts
+        }
+        offered = [
+            RankedEdit(name, brief.parents[0], way)
+            for (name, _), brief in briefs.items()
+            for way in await asyncio.to_thread(EMITTERS[name].ways, brief)
+        ]
+        ranked = await self._screening.rank(search, target_of(search), offered)
+        for name, parent, way in ranked[:TAKEN]:
+            brief = briefs[name, parent.candidate]
+            if proposal := await self._take(sight, EMITTERS[name], brief, way):
+                sight.count_children(proposal.parents)
+                return PendingProposal(
+                    ordinal, name, proposal, tuple(each.emitter for each in ranked if each.way is not way)
+                )
+        return None
+
+    async def _take(
+        self, sight: SearchSnapshot, emitter: Emitter, brief: ProposalContext, way: Edit
+    ) -> Proposal | None:
+        """What a way leads to, if that is new. It always leads to the same, so it is remembered where that was had."""
+        search, start = sight.search, brief.parents[0]
+        key = (search.id, start.candidate, way.note)
+        if key in self._leads and (search.id, self._leads[key]) in self._had:
+            return None
+        fixed = replace(brief, rng=random.Random(f"{search.seed}:{digest(start.source)}:{way.note}"))
+        proposal = await asyncio.to_thread(emitter.take, fixed, way)
+        lead = digest(proposal.source) if proposal else NOWHERE
+        self._leads[key] = lead
+        if lead == NOWHERE or await self._store.candidates.had(search.id, [lead]):
+            self._had[search.id, lead] = None
+            return None
+        if lead in sight.made:
+            return None
+        sight.made.add(lead)
+        return proposal
+
+
+def _record(search: SearchRecord, operator: Operator, made: PendingProposal) -> NewCandidate:
+    source_digest = digest(made.proposal.source)
+    return NewCandidate(
+        id=str(uuid7()),
+        search=search.id,
+        ordinal=made.ordinal,
+        emitter=made.emitter,
+        source=made.proposal.source,
+        digest=source_digest,
+        trace_key=trace_key(source_digest, operator.digest, search.shapes, traced_at(search)),
+        parents=tuple(parent for parent in made.proposal.parents if parent),
+        note=made.proposal.note,
+    )
+
+
+def _brief(
+    search: SearchRecord,
+    operator: Operator,
+    trials: tuple[EmitterTrial, ...],
+    chosen: Sequence[Parent],
+    rng: random.Random,
+) -> ProposalContext:
+    return ProposalContext(
+        operator=operator.model_dump(mode="json"),
+        target=target_of(search),
+        parents=tuple(chosen) or (Parent(candidate="", source=operator.seeds[0]),),
+        trials=trials,
+        rng=rng,
+    )
+
+
+def chance(search: SearchRecord, ordinal: int) -> random.Random:
+    """What decides all that is left to chance about one proposal."""
+    return random.Random(f"{search.seed}:{ordinal}")
+
+
+def device_of(search: SearchRecord, ordinal: int) -> str:
+    """The device that a proposal is for."""
+    return chance(search, ordinal).choice(search.devices)

@@ -1,0 +1,354 @@
+"""Keeps running searches supplied: what is quick at once, conversations with models as tasks beside the tick.
+
+A conversation takes seconds or hours. It counts as in flight, and what comes of it is stored by a later tick, so that
+only the tick changes what searches have. Whatever a model was asked is in the archive: a conversation that was cut
+short, by a pause, a stop or a kill, is taken up again with the very prompts and answers that it had.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from archive.records import CandidateRecord, CandidateState, SearchRecord, SearchState
+from archive.store import Store
+from service.emitters import EMITTERS
+from service.emitters.base import NoProposal, Proposal
+from service.evaluation.verdicts import Verdicts
+from service.generation.archive_tools import ArchiveTools, CandidateSubmission
+from service.generation.contexts import ContextBuilder
+from service.generation.emitter_stats import active
+from service.generation.proposals import PendingProposal, Proposer, device_of
+from service.generation.snapshot import SearchSnapshot
+from service.generation.stop_rules import stop_reason
+from service.llm import BackendError, LlmRefused, PermanentFailure, TransientFailure
+from service.llm.base import BudgetExhausted, LlmClient
+from service.operators.sources import digest
+from service.tasks import end
+from workers.protocol import Operator
+
+DUPLICATES_PER_EVALUATION = 20
+"""A search whose proposals are this many times its budget has nothing new to say."""
+MADE_AT_ONCE = 32
+"""Most proposals in a search's turn: where nearly all are there already, reports that may change that come first."""
+REST_S = 15.0
+"""Seconds for which nobody is asked after a failure: backends repeat by themselves what is worth repeating."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a supply did: how many candidates it added, and the state that the search has come to, if it has."""
+
+    added: int = 0
+    state: SearchState | None = None
+    reason: str = ""
+
+
+@dataclass
+class _Slots:
+    """Places for candidates, how many conversations there may be, and how many candidates were added.
+
+    `only` says that nobody proposes but in conversations.
+    """
+
+    free: int
+    talks: int
+    only: bool
+    added: int = 0
+
+
+@dataclass
+class _Template:
+    """An answer whose variations take places one by one; its exchange stays open until the last has one."""
+
+    emitter: str
+    said: Proposal
+    first: CandidateRecord | None
+    left: list[Proposal]
+
+
+@dataclass
+class _Conversations:
+    """The conversations of one search."""
+
+    tasks: dict[int, asyncio.Task[Proposal | NoProposal]] = field(default_factory=dict)
+    drafts: list[CandidateRecord] = field(default_factory=list)
+    templates: list[_Template] = field(default_factory=list)
+    following: int = 0
+    taken_up: bool = False
+    silent_until: float = 0.0
+    silence: BackendError | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody is to be asked now."""
+        return time.monotonic() < self.silent_until
+
+    def allot(self) -> int:
+        """The next ordinal that nobody has."""
+        self.following += 1
+        return self.following - 1
+
+
+class CandidateSupply:
+    """Fills the free places of searches."""
+
+    def __init__(self, store: Store, proposer: Proposer, verdicts: Verdicts, ask: LlmClient | None) -> None:
+        """Prepare; without `ask` emitters that ask models propose nothing."""
+        self._store = store
+        self._proposer = proposer
+        self._verdicts = verdicts
+        self._briefs = ContextBuilder(store)
+        self._ask = ask
+        self._talks: dict[str, _Conversations] = {}
+
+    def waiting(self, search: str) -> int:
+        """Conversations of a search that go on; each holds a place."""
+        talks = self._talks.get(search)
+        return 0 if talks is None else len(talks.tasks)
+
+    def quiet(self, searches: Iterable[str]) -> list[str]:
+        """Those in which no model is being talked with: they can change hands, and nothing that is paid for is lost."""
+        return [search for search in searches if not self.waiting(search)]
+
+    async def retain(self, searches: Collection[str]) -> None:
+        """End the conversations of all other searches. What they paid for is in the archive."""
+        for search in self._talks.keys() - set(searches):
+            await end(self._talks.pop(search).tasks.values())
+
+    async def close(self) -> None:
+        """End all conversations."""
+        await self.retain(())
+
+    async def settle(self, search: SearchRecord, operator: Operator) -> int:
+        """Store what conversations came to; how many candidates that added."""
+        talks = self._talks.get(search.id)
+        if talks is None:
+            return 0
+        drafts, talks.drafts = talks.drafts, []
+        for candidate in drafts:
+            await self._verdicts.trace(search, operator, candidate)
+        added = len(drafts)
+        for ordinal in sorted(number for number, task in talks.tasks.items() if task.done()):
+            added += await self._settle(search, operator, talks, ordinal)
+            del talks.tasks[ordinal]
+        return added
+
+    async def supply(self, search: SearchRecord, operator: Operator, free: int) -> Filled:
+        """Propose what a search has places for.
+
+        Args:
+            search: A running search.
+            operator: What it is about.
+            free: Places, those of conversations not counted as free.
+        """
+        talks = self._talks.setdefault(search.id, _Conversations())
+        if met := await stop_reason(self._store, search):
+            return await self._stop(search, talks, met)
+        asking = [name for name in search.emitters if EMITTERS[name].asks]
+        if asking and not talks.taken_up and not talks.silent:
+            await self._take_up(search, operator, talks, asking[0])
+        counts = await self._store.candidates.count(search.id)
+        talks.following = max(talks.following, counts.proposals)
+        only = bool(asking) and len(asking) == len(active(search))
+        places = free + len(talks.tasks) + counts.in_flight
+        room = _Slots(
+            free=min(free, search.budget - counts.candidates - len(talks.tasks)),
+            talks=places if only else max(1, places // 2),
+            only=only,
+        )
+        dry = await self._fill(search, operator, talks, room)
+        state, reason = await self._ending(search, talks, dry=dry, quick=not only, asking=bool(asking))
+        return Filled(room.added, state, reason)
+
+    async def _stop(self, search: SearchRecord, talks: _Conversations, reason: str) -> Filled:
+        """Propose nothing more; the search is done when all that was proposed is judged."""
+        waiting = (await self._store.candidates.count(search.id)).in_flight or talks.tasks or talks.drafts
+        return Filled() if waiting else Filled(0, SearchState.DONE, reason)
+
+    async def _fill(self, search: SearchRecord, operator: Operator, talks: _Conversations, room: _Slots) -> bool:
+        """Propose for a while, until there is no room; whether the emitters that ask nobody had nothing to propose."""
+        while room.free > 0 and talks.templates:
+            await self._vary(search, operator, talks, room)
+        sight, left = self._proposer.look(search), MADE_AT_ONCE
+        while room.free > 0 and left > 0 and _is_fresh(search, talks):
+            made, dry = await self._make(sight, operator, talks, room, left)
+            for candidate in await self._proposer.keep_all(search, operator, made):
+                if candidate is not None:
+                    room.free, room.added = room.free - 1, room.added + 1
+                    await self._verdicts.trace(search, operator, candidate)
+            if dry or not made:
+                return dry
+            left -= len(made)
+        return False
+
+    async def _make(
+        self, sight: SearchSnapshot, operator: Operator, talks: _Conversations, room: _Slots, most: int
+    ) -> tuple[list[PendingProposal], bool]:
+        """Proposals for the places there are, and whether there were no more; conversations take places at once.
+
+        Those that the search is known to have take no place, but count.
+        """
+        made: list[PendingProposal] = []
+        fresh: set[str] = set()
+        while room.free > len(fresh) and len(made) < most and _is_fresh(sight.search, talks):
+            await asyncio.sleep(0)  # The event loop serves pages as well.
+            name = await self._turn(sight, talks, room)
+            if name is not None:
+                self._start(sight.search, operator, talks, talks.allot(), name)
+                room.free -= 1
+                continue
+            proposed = None if room.only else await self._proposer.propose(sight, operator, talks.allot())
+            if proposed is None:
+                return made, not room.only
+            made.append(proposed)
+            if not self._proposer.is_known(sight.search, proposed):
+                fresh.add(digest(proposed.proposal.source))
+        return made, False
+
+    async def _turn(self, sight: SearchSnapshot, talks: _Conversations, room: _Slots) -> str | None:
+        """The emitter that asks a model now; None where it is nobody's turn who does."""
+        if (
+            not any(EMITTERS[name].asks for name in active(sight.search))
+            or talks.silent
+            or len(talks.tasks) >= room.talks
+        ):
+            return None
+        name = await self._proposer.turn(sight, talks.following)
+        return name if EMITTERS[name].asks else None
+
+    async def _ending(
+        self, search: SearchRecord, talks: _Conversations, *, dry: bool, quick: bool, asking: bool
+    ) -> tuple[SearchState | None, str]:
+        """The state that a search has come to, None while it goes on."""
+        counts = await self._store.candidates.count(search.id)
+        if counts.in_flight or talks.tasks or talks.drafts:
+            return None, ""
+        if counts.candidates >= search.budget:
+            for template in talks.templates:
+                await self._conclude(template.said, template.first)
+            return SearchState.DONE, ""
+        if talks.templates:
+            return None, ""
+        if not _is_fresh(search, talks) or (dry and not asking):
+            return SearchState.DONE, "nothing new to propose"
+        if talks.silence is not None and talks.silent and (dry or not quick):
+            if isinstance(talks.silence, BudgetExhausted):
+                return SearchState.DONE, f"no model may be asked any more: {talks.silence.detail}"
+            if isinstance(talks.silence, PermanentFailure):
+                return SearchState.PAUSED, f"no model answers: {talks.silence.detail}"
+        return None, ""
+
+    async def _take_up(self, search: SearchRecord, operator: Operator, talks: _Conversations, name: str) -> None:
+        """Go on with what was begun before a pause, a stop or a kill."""
+        talks.taken_up = True
+        for ordinal in await self._store.attempts.open(search.id):
+            if ordinal not in talks.tasks:
+                self._start(search, operator, talks, ordinal, name)
+            talks.following = max(talks.following, ordinal + 1)
+
+    def _start(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int, name: str) -> None:
+        conversation = self._converse(search, operator, talks, ordinal, name)
+        talks.tasks[ordinal] = asyncio.create_task(conversation, name=f"{search.id}:{ordinal}")
+
+    async def _converse(
+        self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int, name: str
+    ) -> Proposal | NoProposal:
+        if self._ask is None:
+            raise PermanentFailure("no backend is configured")
+        begun = await self._store.attempts.begun(search.id, ordinal)
+        device = device_of(search, ordinal)
+        clerk = CandidateSubmission(name, talks.allot, talks.drafts.append)
+        desk = ArchiveTools(self._store, self._proposer, search, operator, device, clerk)
+        brief = await self._briefs.write(search, operator, ordinal, begun, self._ask, desk)
+        said = await EMITTERS[name].propose(brief)
+        if said is None:
+            raise PermanentFailure("no backend of the search takes calls, or none of its strategies is possible")
+        return said
+
+    async def _settle(self, search: SearchRecord, operator: Operator, talks: _Conversations, ordinal: int) -> int:
+        """Store what one conversation came to; how many candidates that added."""
+        task = talks.tasks[ordinal]
+        name = next(name for name in search.emitters if EMITTERS[name].asks)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            await self._fall_silent(search, talks, ordinal, name, error)
+            return 0
+        said = task.result()
+        talks.silence = None
+        first = await self._store.attempts.proposed(search.id, ordinal)  # there already, if a kill came after it
+        if first is None and isinstance(said, Proposal):
+            if (await self._store.candidates.count(search.id)).candidates >= search.budget:
+                said = NoProposal(said.turns, "too_late", "the search had used its evaluations when the answer came")
+            else:
+                first = await self._proposer.keep(search, operator, ordinal, name, said)
+        if first is None:
+            await self._store.attempts.pass_over(search.id, ordinal, name)
+        if isinstance(said, Proposal) and said.variations:
+            talks.templates.append(_Template(name, said, first, list(said.variations)))
+        else:
+            await self._conclude(said, first)
+        if first is None or first.state is not CandidateState.QUEUED:
+            return 0
+        await self._verdicts.trace(search, operator, first)
+        return 1
+
+    async def _vary(self, search: SearchRecord, operator: Operator, talks: _Conversations, room: _Slots) -> None:
+        """Give a place to the next variation of the oldest template; those that are there already need none."""
+        template = talks.templates[0]
+        if not template.left:
+            await self._conclude(template.said, template.first)
+            talks.templates.pop(0)
+            return
+        variation = template.left.pop(0)
+        if template.first is not None:
+            variation = replace(variation, parents=(template.first.id,))
+        candidate = await self._proposer.keep(search, operator, talks.allot(), template.emitter, variation)
+        if candidate is not None:
+            room.free, room.added = room.free - 1, room.added + 1
+            await self._verdicts.trace(search, operator, candidate)
+
+    async def _conclude(self, said: Proposal | NoProposal, first: CandidateRecord | None) -> None:
+        """Say of each exchange what came of it."""
+        if not said.turns:
+            return
+        *steps, last = said.turns
+        for turn in steps:
+            await self._store.exchanges.conclude(turn.exchange, _outcome(turn.candidate), "", turn.candidate)
+        candidate = first.id if first else last.candidate
+        if isinstance(said, NoProposal):
+            outcome = "unusable" if said.reason else _outcome(candidate)
+            reason = f"{said.reason}: {said.detail}" if said.reason else ""
+        else:
+            outcome, reason = ("candidate" if candidate else "duplicate"), ""
+        await self._store.exchanges.conclude(last.exchange, outcome, reason, candidate)
+
+    async def _fall_silent(
+        self, search: SearchRecord, talks: _Conversations, ordinal: int, name: str, error: BaseException | None
+    ) -> None:
+        """Ask nobody for a while. A proposal that was paid for and has no answer is over."""
+        if isinstance(error, LlmRefused) or getattr(error, "paid", False):
+            await self._store.attempts.pass_over(search.id, ordinal, name)
+        if isinstance(error, LlmRefused) or error is None:
+            return
+        after = error.retry_after_s if isinstance(error, TransientFailure) else None
+        talks.silent_until = time.monotonic() + (after or REST_S)
+        talks.silence = error if isinstance(error, BackendError) else None
+        if isinstance(error, BackendError):
+            log.warning("no model answered", search=search.id, ordinal=ordinal, reason=error.detail)
+        else:
+            talks.taken_up = False
+            log.error("a conversation failed", search=search.id, ordinal=ordinal, exc_info=error)
+
+
+def _is_fresh(search: SearchRecord, talks: _Conversations) -> bool:
+    """Whether a search may still have something new to say."""
+    return talks.following < search.budget * DUPLICATES_PER_EVALUATION
+
+
+def _outcome(candidate: str | None) -> str:
+    return "candidate" if candidate else "step"

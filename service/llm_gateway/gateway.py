@@ -1,0 +1,372 @@
+"""How emitters ask models: money set aside first, limits kept, answers kept, nothing paid twice.
+
+One exchange is one prompt of one proposal. It is stored before anybody is asked, and each call of it has a charge of
+its own: settled with the answer, given back if the call surely cost nothing, and otherwise counted as spent in full. A
+call that may have been paid is not repeated.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+from uuid6 import uuid7
+
+from archive.errors import DatabaseUnavailable
+from archive.records import (
+    BudgetRecord,
+    Exchange,
+    ExchangeState,
+    LlmReply,
+    NewCharge,
+    NewExchange,
+    SpendingLimits,
+)
+from archive.store import Store
+from service.errors import InvalidInput
+from service.llm import (
+    Backend,
+    BackendError,
+    BudgetExhausted,
+    Completion,
+    LlmAnswer,
+    LlmPrompt,
+    LlmRefused,
+    PermanentFailure,
+    Purpose,
+    TransientFailure,
+    digest,
+)
+from service.llm.options import clean, most_tokens
+from service.llm_gateway.backends import MOST_REST_S, BackendLimiter, BackendPool
+from service.llm_gateway.manual import QUEUED, ManualPrompts, completion_of
+from service.requests import LlmSettings
+from service.tasks import end
+
+ATTEMPTS = 6
+"""Calls for one exchange, if each of them is sure to cost nothing: a minute or so of a vendor's trouble."""
+FIRST_WAIT_S, MOST_WAIT_S = 1.0, 60.0
+"""Bounds of the wait before another call, drawn evenly from zero to twice the one before (full jitter, as in
+M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015)."""
+OPENINGS = 8
+"""Exchanges looked up and opened at once: more would only wait for the archive, and keep the loop busy all together."""
+KEEP_TRIES, KEEP_PAUSE_S = 30, 2.0
+"""How often, and after which pause, an answer is offered to an archive that does not answer: it is paid for."""
+STOP_S = 20.0
+"""Seconds that calls under way get at the end to bring what is paid for."""
+BROKE_OFF = "the call broke off; whether it was charged is unknown"
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+
+class LlmGateway:
+    """The `Ask` of one coordinator.
+
+    Attributes:
+        answering: Prompts that wait for somebody to answer them by hand.
+        lanes: The backends.
+    """
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        """Read `backends.toml` in the data folder.
+
+        Raises:
+            BadInput: If something in it cannot be right; names the field.
+        """
+        self.answering = ManualPrompts(store)
+        self.lanes = BackendPool(folder, self.answering.wait_for)
+        self._store = store
+        self._running: dict[str, asyncio.Task[LlmAnswer]] = {}
+        self._sent: set[str] = set()
+        self._recovered: set[str] = set()
+        self._openings = asyncio.Semaphore(OPENINGS)
+
+    async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
+        """Have a prompt answered; as `service.llm.base.LlmClient` says.
+
+        A caller that is cancelled loses nothing: a call under way goes on, and its answer is kept.
+        """
+        async with self._openings:
+            found, call = await self._open(prompt, purpose, backend)
+        return _given(found) if call is None else await self._join(found.id, call)
+
+    def require(self, terms: LlmSettings) -> None:
+        """Check what a search asks for before it starts.
+
+        Raises:
+            BadInput: If a backend is unknown, or dollars are to be counted where prices are not known.
+        """
+        known = {status.name: status for status in self.lanes.statuses()}
+        for name in terms.backends:
+            if name not in known:
+                raise InvalidInput(f"'{name}' is not one of: {', '.join(known)}", "llm.backends")
+            if terms.usd is not None and known[name].price is None:
+                detail = f"the price of '{name}' is unknown, so dollars cannot be counted; give it in backends.toml"
+                raise InvalidInput(detail, "llm.usd")
+
+    def available(self, backends: Sequence[str]) -> tuple[str, ...]:
+        """Those of some backends that take calls now."""
+        usable = {status.name for status in self.lanes.statuses() if status.parked is None}
+        return tuple(name for name in backends if name in usable)
+
+    async def close(self) -> None:
+        """Bring in what is paid for, within `STOP_S`; prompts that wait for somebody go on waiting."""
+        await end([task for id, task in self._running.items() if id not in self._sent])
+        under_way = list(self._running.values())
+        if under_way:
+            await asyncio.wait(under_way, timeout=STOP_S)
+        await end(under_way)
+        await self.lanes.close()
+
+    async def _open(
+        self, prompt: LlmPrompt, purpose: Purpose, backend: str | None
+    ) -> "tuple[Exchange, asyncio.Task[LlmAnswer] | None]":
+        """The exchange of a prompt, and the task that carries it; None where it has ended already."""
+        prompt = LlmPrompt(clean(prompt.system), clean(prompt.user), prompt.max_tokens)
+        await self._recover(purpose.search)
+        key = (purpose.search, purpose.ordinal, purpose.step, digest(prompt))
+        found = await self._store.exchanges.find(*key)
+        if found is not None and found.state in (ExchangeState.ANSWERED, ExchangeState.REFUSED):
+            return found, None
+        if found is not None and found.id in self._running:
+            return found, self._running[found.id]
+        terms = await self._terms(purpose.search)
+        lane = self._lane(terms, found.backend if found is not None and found.state in QUEUED else backend)
+        if found is None or found.state is ExchangeState.FAILED:
+            await self._require_room(lane, terms, purpose.search, _need(lane, prompt))
+        exchange = await self._store.exchanges.open(_new_exchange(lane, prompt, purpose, key[3]))
+        if exchange.id not in self._running:
+            task = asyncio.create_task(self._carry(lane, exchange, prompt, terms), name=f"exchange {exchange.id}")
+            self._running[exchange.id] = task
+            task.add_done_callback(lambda done: self._ended(exchange.id, done))
+        return exchange, self._running[exchange.id]
+
+    async def _terms(self, search: str) -> LlmSettings:
+        stored = (await self._store.searches.get(search)).llm
+        if stored is None:
+            raise PermanentFailure("this search may ask no model; it was started without `llm`")
+        return LlmSettings.model_validate(stored)
+
+    def _lane(self, terms: LlmSettings, wanted: str | None) -> BackendLimiter:
+        if wanted is None:
+            return self.lanes.choose(terms.backends)
+        lane = self.lanes.get(wanted) if wanted in terms.backends else None
+        if lane is None:
+            raise PermanentFailure(f"backend '{wanted}' is not one of this search's, or not configured any more")
+        lane.require_open()
+        return lane
+
+    async def _join(self, id: str, task: "asyncio.Task[LlmAnswer]") -> LlmAnswer:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                raise TransientFailure("the service stopped before an answer came") from None
+            if id not in self._sent:
+                task.cancel()
+            raise
+
+    def _ended(self, id: str, task: "asyncio.Task[LlmAnswer]") -> None:
+        self._running.pop(id, None)
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and not isinstance(failure, BackendError):
+            log.error("asking failed", exchange=id, exc_info=failure)
+
+    async def _carry(
+        self, lane: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
+    ) -> LlmAnswer:
+        """Call until there is an answer, or no hope of one."""
+        need = _need(lane, prompt)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                async with lane.place(need.tokens or 0) as backend:
+                    completion = await self._call(lane, backend, exchange, prompt, terms)
+                return LlmAnswer(exchange.id, lane.name, completion)
+            except TransientFailure as failure:
+                wait_s = None if lane.waits else _wait_s(failure, attempt)
+                if failure.retry_after_s is not None:
+                    lane.rest(failure.retry_after_s)
+                if wait_s is None:
+                    await self._give_up(exchange, failure)
+                    raise
+                log.info("asking again", exchange=exchange.id, backend=lane.name, wait_s=wait_s, reason=failure.detail)
+                await asyncio.sleep(wait_s)
+            except BackendError as failure:
+                await self._give_up(exchange, failure)
+                raise
+
+    async def _call(
+        self, lane: BackendLimiter, backend: Backend, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
+    ) -> Completion:
+        """One call with its charge: whatever happens, the charge is settled, given back or counted.
+
+        A prompt that waits for somebody names its charge, so that it has one, whoever asks, and when it was answered.
+        """
+        sent, accounted = False, lane.waits  # what waits for somebody goes on waiting if we end: nothing is paid
+        id = exchange.id if lane.waits else str(uuid7())
+        try:
+            await self._reserve(id, lane, exchange, prompt, terms)
+            if not lane.waits:
+                sent = True
+                self._sent.add(exchange.id)
+            completion = await backend.complete(prompt, exchange.id)
+            await self._keep(lambda: self._store.exchanges.answer(exchange.id, _reply(completion), charge=id))
+            accounted = True
+            return completion
+        except LlmRefused as refusal:
+            await self._account_refusal(exchange, id, refusal)
+            accounted = True
+            raise
+        except (TransientFailure, PermanentFailure) as failure:
+            if isinstance(failure, PermanentFailure):
+                lane.park(failure.detail)
+            sent, accounted = failure.paid, False
+            raise
+        finally:
+            self._sent.discard(exchange.id)
+            if not accounted:
+                await self._keep(lambda: self._account_unanswered(exchange, id, sent=sent))
+
+    async def _account_unanswered(self, exchange: Exchange, charge: str, *, sent: bool) -> None:
+        if sent:
+            await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge)
+        else:
+            await self._store.spending.release(charge)
+
+    async def _account_refusal(self, exchange: Exchange, charge: str, refusal: LlmRefused) -> None:
+        said = refusal.completion
+        if said is None:
+            await self._store.spending.release(charge)
+        else:
+            reply = _reply(said, refused=refusal.detail)
+            await self._keep(lambda: self._store.exchanges.answer(exchange.id, reply, charge=charge))
+
+    async def _give_up(self, exchange: Exchange, failure: BackendError) -> None:
+        await self._store.exchanges.fail(exchange.id, failure.detail)
+
+    async def _reserve(
+        self, id: str, lane: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
+    ) -> None:
+        """Set aside what a call may cost.
+
+        Raises:
+            BudgetSpent: If that is more than is left.
+        """
+        need = _need(lane, prompt)
+        new = NewCharge(
+            id=id,
+            exchange=exchange.id,
+            search=exchange.search,
+            backend=lane.name,
+            strategy=exchange.strategy,
+            tokens=need.tokens or 0,
+            usd=need.usd,
+        )
+        if await self._store.spending.reserve(new, _limits(terms), lane.limits) is None:
+            await self._require_room(lane, terms, exchange.search, need)
+            raise BudgetExhausted("the search has no budget left for this call")
+
+    async def _require_room(self, lane: BackendLimiter, terms: LlmSettings, search: str, need: SpendingLimits) -> None:
+        """Say before anything is stored that a call would be refused anyway.
+
+        Raises:
+            BudgetSpent: Names what is spent.
+        """
+        spent = {purse.backend: purse for purse in await self._store.spending.of_search(search)}
+        for backend, limits in (("", _limits(terms)), (lane.name, lane.limits)):
+            lacking = _lacking(spent.get(backend), limits, need)
+            if lacking:
+                raise BudgetExhausted(f"{f'at {backend!r}' if backend else 'in all'} {lacking}")
+
+    async def _recover(self, search: str) -> None:
+        """Account for calls that an earlier process left open: what it asked may have been charged."""
+        if search in self._recovered:
+            return
+        self._recovered.add(search)
+        for charge in await self._store.spending.outstanding(search):
+            exchange = await self._store.exchanges.get(charge.exchange)
+            if exchange.id in self._running or exchange.state in QUEUED:
+                continue
+            await self._store.exchanges.fail(exchange.id, BROKE_OFF, forfeit=charge.id)
+
+    async def _keep(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Write what is paid for, for as long as there is hope that the archive answers again.
+
+        Raises:
+            Unavailable: If there is none.
+        """
+        for _ in range(KEEP_TRIES - 1):
+            try:
+                return await write()
+            except DatabaseUnavailable as error:
+                log.error("the archive does not take an answer; trying again", detail=str(error))
+                await asyncio.sleep(KEEP_PAUSE_S)
+        return await write()
+
+
+def _limits(terms: LlmSettings) -> SpendingLimits:
+    return SpendingLimits(terms.calls, terms.tokens, terms.usd)
+
+
+def _need(lane: BackendLimiter, prompt: LlmPrompt) -> SpendingLimits:
+    """The most that one call can take: its tokens counted as bytes, its answer as long as it may be."""
+    input_tokens = most_tokens(prompt.system, prompt.user)
+    usd = None if lane.price is None else lane.price.of(input_tokens, prompt.max_tokens)
+    return SpendingLimits(calls=1, tokens=input_tokens + prompt.max_tokens, usd=usd)
+
+
+def _lacking(purse: BudgetRecord | None, limits: SpendingLimits, need: SpendingLimits) -> str:
+    """What a call needs and a purse has not, in words; empty if it has everything."""
+    for name in ("calls", "tokens", "usd"):
+        limit, wanted = getattr(limits, name), getattr(need, name)
+        spent = getattr(purse, name) if purse else 0
+        if limit is None:
+            continue
+        if wanted is None:
+            return "dollars are limited, and the price of this backend is unknown; give it in backends.toml"
+        if spent + wanted > limit:
+            return f"{spent:.12g} of {limit:.12g} {name} are spent or reserved, and this call may need {wanted:.12g}"
+    return ""
+
+
+def _wait_s(failure: TransientFailure, attempt: int) -> float | None:
+    """Seconds until another call makes sense; None if none does."""
+    if failure.paid or attempt >= ATTEMPTS or (failure.retry_after_s or 0.0) > MOST_REST_S:
+        return None
+    jitter_s = random.uniform(0.0, min(MOST_WAIT_S, FIRST_WAIT_S * 2**attempt))
+    return (failure.retry_after_s or 0.0) + jitter_s
+
+
+def _new_exchange(lane: BackendLimiter, prompt: LlmPrompt, purpose: Purpose, key: str) -> NewExchange:
+    return NewExchange(
+        id=str(uuid7()),
+        digest=key,
+        backend=lane.name,
+        system=prompt.system,
+        user=prompt.user,
+        max_tokens=prompt.max_tokens,
+        state=ExchangeState.WAITING if lane.waits else ExchangeState.ASKED,
+        **vars(purpose),
+    )
+
+
+def _reply(completion: Completion, *, refused: str | None = None) -> LlmReply:
+    return LlmReply(**vars(completion), refused=refused is not None, reason=refused or "")
+
+
+def _given(exchange: Exchange) -> LlmAnswer:
+    """An answer that is there already.
+
+    Raises:
+        Refused: If the model would not answer then.
+    """
+    completion = completion_of(exchange)
+    if exchange.state is ExchangeState.REFUSED:
+        raise LlmRefused(exchange.reason, completion)
+    return LlmAnswer(exchange.id, exchange.backend, completion)

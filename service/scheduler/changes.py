@@ -1,0 +1,87 @@
+"""What people may change of a search that runs: budget, priority, stop rules, favoured parents, words for models."""
+
+from uuid6 import uuid7
+
+from archive.errors import RecordConflict as ArchiveConflict
+from archive.errors import RecordNotFound as Gone
+from archive.grid import Grid
+from archive.records import HintRecord, NewHint, NewPin, PinRecord, SearchRecord, SearchState
+from archive.store import Store
+from service.errors import Conflict, InvalidInput
+from service.events import EventBus, SearchChanged
+from service.requests import HintRequest, PinRequest, SearchChange
+
+STEERABLE = (SearchState.PREPARING, SearchState.RUNNING, SearchState.PAUSED)
+"""States in which a search can be steered; the others are final."""
+MOST_PINS = 64
+"""Pins of one search. More of them would prefer nothing any more."""
+MOST_HINTS = 32
+"""Hints for one search: what a prompt has room for."""
+
+
+async def change(store: Store, events: EventBus, search: SearchRecord, asked: SearchChange) -> SearchRecord:
+    """Give a search another budget, priority or stop rules. Jobs that wait already keep the turns they were sent with.
+
+    Raises:
+        Conflict: If it has ended, or has proposed more than its new budget already.
+    """
+    _require_open(search)
+    proposed = (await store.candidates.count(search.id)).candidates
+    if asked.budget is not None and asked.budget < proposed:
+        raise Conflict(
+            f"{proposed} candidates are proposed already, so the budget cannot be {asked.budget};"
+            " stop the search to end it"
+        )
+    stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
+    try:
+        changed = await store.searches.change(
+            search.id, budget=asked.budget, priority=asked.priority, stop=stop, only_in=STEERABLE
+        )
+    except ArchiveConflict as error:
+        raise Conflict(str(error)) from error
+    events.publish(SearchChanged(search=changed.id, state=changed.state.value, reason=changed.reason))
+    return changed
+
+
+async def pin(store: Store, search: SearchRecord, asked: PinRequest, author: str) -> PinRecord:
+    """Have a search prefer a cell's holder, or a candidate, as a parent. What is pinned already keeps its pin.
+
+    Raises:
+        BadInput: If the search has no such device, cell or candidate.
+        Conflict: If it has ended, or has as many pins as it may.
+    """
+    _require_open(search)
+    device = asked.device or search.devices[0]
+    if device not in search.devices:
+        raise InvalidInput(f"this search has {', '.join(search.devices)}", "device")
+    cells = Grid(search.axes).cells
+    if asked.cell is not None and asked.cell >= cells:
+        raise InvalidInput(f"the grid has {cells} cells, numbered from 0", "cell")
+    if asked.candidate is not None and not await _has(store, search, asked.candidate):
+        raise InvalidInput("this search has no such candidate", "candidate")
+    new = NewPin(str(uuid7()), search.id, device, asked.cell, asked.candidate, author)
+    return await store.pins.put(new, most=MOST_PINS)
+
+
+async def hint(
+    store: Store, search: SearchRecord, asked: HintRequest, author: str, id: str | None = None
+) -> HintRecord:
+    """Keep a hint for the models that write a search's candidates; one of an `id` that is there already stays as it is.
+
+    Raises:
+        Conflict: If the search has ended, or has as many hints as it may.
+    """
+    _require_open(search)
+    return await store.hints.put(NewHint(id or str(uuid7()), search.id, asked.text, author), most=MOST_HINTS)
+
+
+def _require_open(search: SearchRecord) -> None:
+    if search.state not in STEERABLE:
+        raise Conflict(f"the search is {search.state.value}, and nothing brings it back; start another")
+
+
+async def _has(store: Store, search: SearchRecord, candidate: str) -> bool:
+    try:
+        return (await store.candidates.get(candidate)).search == search.id
+    except Gone:
+        return False

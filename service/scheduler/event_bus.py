@@ -1,0 +1,122 @@
+"""Events between coordinators: told to a stream in Redis, heard by all, in one order and under the same ids for each.
+
+A watch may so be resumed at any coordinator, and after a restart, as far back as the stream reaches. Events tell what
+is in the archive already; where some are lost, watchers are told to read the state again.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from service.events import HISTORY, Event, EventBus, PublishedEvent, StreamReset
+from service.tasks import end
+
+STREAM = "reef:events"
+"""Key of the stream; fields `at`, `kind` and `event` (JSON)."""
+UNTOLD = 4096
+"""Most events kept while Redis is away; what is older is dropped, and watchers read the state anew then anyway."""
+BLOCK_MS = 2_000
+"""Longest wait in one read; the connection is given up for dead only well after that."""
+ANSWER_S = 10.0
+PAUSE_S = 0.3
+"""Before Redis is tried again."""
+LAST_WORDS_S = 1.0
+"""Seconds that the last events get to be told in at the end."""
+
+_KINDS: dict[str, TypeAdapter[Any]] = {kind.kind: TypeAdapter(kind) for kind in get_args(Event)}
+
+log = structlog.get_logger(__name__)
+
+
+class RedisBus:
+    """Connects the bus of one coordinator to those of the others."""
+
+    def __init__(self, redis_url: str, events: EventBus) -> None:
+        self._redis = Redis.from_url(
+            redis_url, decode_responses=True, socket_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
+        )
+        self._events = events
+        self._untold: deque[dict[Any, Any]] = deque(maxlen=UNTOLD)
+        self._something = asyncio.Event()
+        self._last = "0-0"
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Read what was told lately, then tell and hear until `close`."""
+        with contextlib.suppress(RedisError, OSError):
+            told: Any = await self._redis.xrevrange(STREAM, count=HISTORY)
+            for id, fields in reversed(told):
+                self._hear(id, fields)
+        self._events.route(self._tell)
+        self._tasks = [
+            asyncio.create_task(self._keep_telling(), name="events told"),
+            asyncio.create_task(self._keep_hearing(), name="events heard"),
+        ]
+
+    async def close(self) -> None:
+        """Tell the last events, if Redis takes them, and stop."""
+        self._events.route(None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                while self._untold:
+                    await asyncio.sleep(0.01)
+        await end(self._tasks)
+        await self._redis.aclose()
+
+    def _tell(self, event: Event) -> None:
+        document = _KINDS[event.kind].dump_json(event).decode()
+        self._untold.append({"at": datetime.now(UTC).isoformat(), "kind": event.kind, "event": document})
+        self._something.set()
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._untold:
+                told = list(self._untold)
+                try:
+                    await self._add(told)
+                except (RedisError, OSError) as error:
+                    log.warning("events wait for the queue", events=len(told), reason=str(error))
+                    await asyncio.sleep(PAUSE_S)
+                    continue
+                for _ in range(min(len(told), len(self._untold))):
+                    self._untold.popleft()
+
+    async def _add(self, told: list[dict[Any, Any]]) -> None:
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for fields in told:
+                pipeline.xadd(STREAM, fields, maxlen=HISTORY, approximate=True)
+            await pipeline.execute()
+
+    async def _keep_hearing(self) -> None:
+        """Hear events as they come; after a pause in hearing, watchers read the state again."""
+        while True:
+            try:
+                read: Any = await self._redis.xread({STREAM: self._last}, block=BLOCK_MS)
+            except (RedisError, OSError):
+                await asyncio.sleep(PAUSE_S)
+                self._events.deliver(PublishedEvent(self._last, datetime.now(UTC), StreamReset()))
+                continue
+            for _, entries in read:
+                for id, fields in entries:
+                    self._hear(id, fields)
+
+    def _hear(self, id: str, fields: dict[str, str]) -> None:
+        self._last = id
+        try:
+            event: Event = _KINDS[fields["kind"]].validate_json(fields["event"])
+            at = datetime.fromisoformat(fields["at"])
+        except (KeyError, ValueError, ValidationError) as error:
+            log.info("an event of a version we do not know", id=id, reason=str(error)[:200])
+            return
+        self._events.deliver(PublishedEvent(id, at, event))

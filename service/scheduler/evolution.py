@@ -1,0 +1,301 @@
+"""The loop that keeps every running search supplied with jobs and applies what comes back.
+
+There is no generation barrier: whenever a search has fewer candidates in flight than it may, one more is proposed.
+All state is in the archive. Several coordinators may run this loop on one archive, each for the searches it holds; a
+search that changes hands begins with a sweep that re-sends what got lost.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+
+import structlog
+
+from archive.errors import ArchiveError, DatabaseUnavailable
+from archive.errors import RecordConflict as ArchiveConflict
+from archive.records import CandidateState, SearchRecord, SearchState
+from archive.store import Store
+from service.errors import InvalidInput
+from service.evaluation.finalists import Finalists
+from service.evaluation.jobs import reference_id, reference_job, trace_id
+from service.evaluation.spot_checks import SpotChecks
+from service.evaluation.verdicts import Verdicts
+from service.events import EventBus, SearchChanged
+from service.generation.drafts import DraftSeeds
+from service.generation.proposals import Proposer
+from service.generation.supply import CandidateSupply
+from service.llm import LlmClient
+from service.scheduler.backpressure import CandidateLimits, InFlightLimits
+from service.scheduler.ingestion import Ingestion
+from service.scheduler.leases import SearchLeases
+from service.scheduler.search_cache import SearchCache
+from service.scheduler.stalled import StalledSearches
+from service.tasks import end
+from workers.protocol import Operator
+from workers.queue import Dispatcher, QueueUnavailable
+
+ACTIVE = (SearchState.PREPARING, SearchState.RUNNING)
+OPEN = (*ACTIVE, SearchState.PAUSED)
+IDLE_BEFORE_SWEEP_S = 15.0
+"""Quiet time of a search after which its jobs are looked for that the queue may have lost. Longer than most judgements;
+looking once too often costs a few queries."""
+SUPPLY_S = 0.25
+"""Longest that places are filled before reports are taken in again, seconds, but for the search that is at it."""
+SWEPT_S = 0.5
+"""Longest that searches are swept before reports are taken in again, likewise."""
+PROPOSED_AT_ONCE = 4
+"""Most candidates proposed for one search in its turn."""
+LIFE_S = 1.0
+"""Seconds between two looks at whether the queue's server was restarted."""
+PAUSE_S = 1.0
+"""Seconds before a tick that failed is tried again."""
+STOP_S = 20.0
+"""Seconds that the running tick gets to end in; one that applies many reports takes a second or two."""
+
+log = structlog.get_logger(__name__)
+
+
+class Evolution:
+    """Runs the searches that one coordinator holds.
+
+    Attributes:
+        verdicts: What reports mean.
+        finals: Who holds a cell when a search would end.
+        holdings: Which searches these are.
+        vetting: What reports of hosts count for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        events: EventBus,
+        *,
+        limits: CandidateLimits,
+        holdings: SearchLeases | None = None,
+        workers_for: Callable[[SearchRecord], Awaitable[None]] | None = None,
+        ask: LlmClient | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: The archive.
+            dispatcher: The queue.
+            events: Where to say what happened.
+            limits: Most candidates on their way.
+            holdings: Which searches to run; without it, this is the only coordinator there is.
+            workers_for: Sees to local workers for a search that is taken up.
+            ask: How emitters ask models; without it, those that would propose nothing.
+        """
+        self._workers_for = workers_for
+        self._store = store
+        self._dispatcher = dispatcher
+        self._events = events
+        self.holdings = holdings or SearchLeases(store, alone=True)
+        self.verdicts = Verdicts(store, dispatcher, events)
+        self.finals = Finalists(store, dispatcher, events)
+        self._roster = SearchCache(store)
+        self._flow = InFlightLimits(dispatcher, limits)
+        self._patience = StalledSearches(store, dispatcher)
+        self.vetting = SpotChecks(store, events)
+        self._proposer = Proposer(store, self.holdings.holder)
+        self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
+        self._drafts = DraftSeeds(store, dispatcher, self._proposer, self.verdicts)
+        self._intake = Ingestion(
+            dispatcher, self.verdicts, self.finals, self._drafts, self.vetting, self._roster, self.holdings
+        )
+        self._heard: dict[str, float] = {}
+        self._arrived: frozenset[str] = frozenset()
+        self._turns: dict[str, float] = {}
+        self._turn = 0.0
+        self._life, self._life_at = "", 0.0
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Run in the background until `stop`."""
+        self.holdings.start()
+        self._task = asyncio.create_task(self.run(), name="evolution")
+
+    async def stop(self) -> None:
+        """Let the running tick finish, so that nothing is left half done in the archive, let go of searches and end."""
+        if self._task is None:
+            await self._proposing.close()
+            return
+        self._stopping = True
+        await asyncio.wait([self._task], timeout=STOP_S)
+        await end([self._task])
+        await self._proposing.close()
+        await self.holdings.stop()
+
+    async def run(self) -> None:
+        """Tick until asked to stop. A tick that fails is logged and tried again."""
+        while not self._stopping:
+            try:
+                await self.tick()
+            except (DatabaseUnavailable, QueueUnavailable) as error:
+                log.warning("tick failed", reason=str(error))
+                self._doubt()
+                await asyncio.sleep(PAUSE_S)
+            except Exception:
+                log.exception("tick failed")
+                await asyncio.sleep(PAUSE_S)
+
+    async def tick(self) -> None:
+        """Apply what has come back, then fill free places."""
+        await self.holdings.refresh()
+        # What is paid for is heard here.
+        quiet = [search for search in self._heard if not self._proposing.waiting(search)]
+        await self.holdings.share(self._roster.by_load(quiet))
+        mail = await self._intake.collect()
+        self._arrived, held = frozenset(report.job for report in mail.reports), self.holdings.held
+        await self._roster.look()
+        await self._take_up(held)
+        if mail.reports:
+            heard, doubtful = await self._intake.apply(mail)
+            self._heard.update(dict.fromkeys(heard & self._heard.keys(), time.monotonic()))
+            self._heard.update(dict.fromkeys(doubtful & self._heard.keys(), 0.0))
+            await self._roster.look()
+        self._arrived = frozenset()
+        await self._sweep_quiet()
+        await self._supply_all()
+
+    async def _take_up(self, held: frozenset[str]) -> None:
+        """Sweep what came into our hands, and let go of what has ended or is another's.
+
+        Args:
+            held: What was held before the last look, so that what is not open there has ended.
+        """
+        marks = self._roster.marks
+        until = time.monotonic() + SWEPT_S
+        for search in held - self._heard.keys():
+            if search in marks and time.monotonic() < until:
+                await self.sweep(await self._roster.get(search))
+        await self._let_go(held - marks.keys())
+        for search in self._heard.keys() - (held & marks.keys()):
+            del self._heard[search]
+            # Whoever waited for one of its jobs has to ask for it anew: they left the queue with it.
+            self.finals.forget(search)
+            for other in self.verdicts.forget(search) & self._heard.keys():
+                self._heard[other] = 0.0
+
+    async def _let_go(self, ended: Collection[str]) -> None:
+        """Drop what is left in the queue of searches that have ended."""
+        for search in ended:
+            await self._dispatcher.cancel(search)
+        await self.holdings.release(ended)
+
+    async def _supply_all(self) -> None:
+        """Fill free places, but not for long; searches take turns, as many as their priority says."""
+        marks, until = self._roster.marks, time.monotonic() + SUPPLY_S
+        await self._flow.look(marks.values())
+        mine = await self._roster.those(self._heard, ACTIVE)
+        await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
+        for search, reason in await self._patience.spent(mine):
+            await self._enter(search, SearchState.STOPPED, reason)
+        for search in mine:
+            self._flow.add(search, self._proposing.waiting(search.id))
+            self._dispatcher.share(search.id, search.owner, search.priority)
+        self._turns = {search.id: self._turns.get(search.id, self._turn) for search in mine}
+        for search in sorted(mine, key=lambda search: self._turns[search.id]):
+            if time.monotonic() > until:
+                return
+            self._turn = self._turns[search.id]
+            self._turns[search.id] += 1 / search.priority
+            try:
+                await self._supply(search, marks[search.id].in_flight)
+                await self.verdicts.ledger.commit()
+            except ArchiveConflict as error:
+                log.info("search changed meanwhile", search=search.id, detail=str(error))
+
+    async def _supply(self, search: SearchRecord, in_flight: int) -> None:
+        operator = await self._roster.operator(search)
+        if search.state is SearchState.PREPARING:
+            await self._prepare(search, operator)
+            return
+        in_flight += await self._proposing.settle(search, operator)
+        free = self._flow.free(search, in_flight + self._proposing.waiting(search.id))
+        if free > 0 or in_flight == 0:
+            await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
+
+    async def _prepare(self, search: SearchRecord, operator: Operator) -> None:
+        """Plant the seeds once the reference is known, and have the draft made meanwhile; run once all are judged."""
+        if not search.graphs:
+            return
+        counts = await self._store.candidates.count(search.id)
+        if counts.proposals < len(operator.seeds):
+            try:
+                planted = await self._proposer.plant(search, operator, range(counts.proposals, len(operator.seeds)))
+            except InvalidInput as error:
+                await self.verdicts.fail(search, error.detail)
+                return
+            for candidate in planted:
+                await self.verdicts.trace(search, operator, candidate)
+        elif self._drafts.is_due(search, operator, counts):
+            await self._drafts.order(search, operator)
+        elif counts.in_flight == 0:
+            await self._enter(search, SearchState.RUNNING)
+
+    async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
+        supplied = await self._proposing.supply(search, operator, free)
+        self._flow.add(search, supplied.added)
+        if supplied.state is SearchState.DONE and not await self.finals.complete(search, operator):
+            return  # Nobody is proposed any more; what there is holds its cells once it has been examined.
+        if supplied.state is not None:
+            await self._enter(search, supplied.state, supplied.reason)
+
+    async def _enter(self, search: SearchRecord, state: SearchState, reason: str = "") -> None:
+        """Move on, unless a person paused or stopped the search in the meantime, or it is another's."""
+        holder = self.holdings.holder
+        try:
+            await self._store.searches.set_state(
+                search.id, state, reason=reason, only_from=(search.state,), holder=holder
+            )
+        except ArchiveError as error:
+            log.info("search changed meanwhile", search=search.id, detail=str(error))
+            return
+        self._events.publish(SearchChanged(search=search.id, state=state.value, reason=reason))
+
+    async def _sweep_quiet(self) -> None:
+        """Look for lost jobs of searches that should hear of some and have not for a while."""
+        if time.monotonic() >= self._life_at:
+            life, self._life_at = await self._dispatcher.vitals.life(), time.monotonic() + LIFE_S
+            if self._life not in ("", life):
+                self._doubt()
+            self._life = life
+        quiet_since = time.monotonic() - IDLE_BEFORE_SWEEP_S
+        until = time.monotonic() + SWEPT_S
+        for id in [id for id, heard in self._heard.items() if heard < quiet_since]:
+            mark = self._roster.marks.get(id)
+            if time.monotonic() > until:
+                return
+            waits = mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING)
+            if mark is not None and (waits or self.finals.awaits(id)):
+                await self.sweep(await self._roster.get(id))
+
+    def _doubt(self) -> None:
+        """Have every search swept at the next tick: the queue, or we ourselves, may have lost what was in flight."""
+        self.verdicts.ledger.drop()
+        self._heard = dict.fromkeys(self._heard, 0.0)
+
+    async def sweep(self, search: SearchRecord) -> None:
+        """Send again whatever should be on its way and is not, if the search is ours or can be had."""
+        if not await self.holdings.take(search.id):
+            return
+        self._heard[search.id] = time.monotonic()
+        if self._workers_for is not None:
+            await self._workers_for(search)
+        operator = await self._roster.operator(search)
+        self._dispatcher.share(search.id, search.owner, search.priority)
+        queued = await self._dispatcher.outstanding(search.id) | self._arrived
+        self.verdicts.forget(search.id)
+        self._drafts.sweep(search.id, queued)
+        self.finals.forget(search.id)
+        if not search.graphs and reference_id(search.id) not in queued:
+            await self._dispatcher.submit(reference_job(search, operator))
+        for candidate in await self._store.candidates.unfinished(search.id):
+            if candidate.state is CandidateState.TRACED:
+                await self.verdicts.order_verdicts(search, operator, candidate, queued)
+            elif trace_id(candidate.id) not in queued:
+                await self.verdicts.trace(search, operator, candidate)
+        await self.verdicts.ledger.commit()

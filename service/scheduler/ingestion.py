@@ -1,0 +1,228 @@
+"""Reports as they come in: applied if this coordinator runs their search, handed to the one that does otherwise.
+
+What is known of a search's jobs in flight is in the memory of the coordinator that runs it, so that one alone applies
+the reports. A report is let go of only after the archive has committed what it says, and applying one twice changes
+nothing: none is lost and none counts twice, whoever dies in between. One that cannot be applied is let go of as well,
+but its job is done again, and after some such reports counts as lost.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from archive.errors import ArchiveError, DatabaseUnavailable
+from archive.errors import RecordNotFound as Gone
+from service.evaluation.finalists import Finalists
+from service.evaluation.jobs import is_final
+from service.evaluation.spot_checks import SpotChecks
+from service.evaluation.verdicts import Verdicts
+from service.generation.drafts import DraftSeeds
+from service.metrics import METRICS
+from service.scheduler.leases import SearchLeases
+from service.scheduler.poison_reports import PoisonReports
+from service.scheduler.search_cache import SearchCache
+from workers.protocol import AnyReport, TraceReport
+from workers.queue import Delivery, Dispatcher, ForwardedReport, QueueUnavailable
+
+COLLECT = 256
+"""Reports taken at once, where there are fewer workers than that."""
+BLOCK_MS = 100
+"""Longest wait for a report, so that new searches and free places are seen soon."""
+APPLIED_AT_ONCE = 128
+"""Reports that share a transaction: enough that what each transaction costs hardly counts, and a fraction of a second's
+worth, so that none is delivered again before it is acknowledged."""
+REFUSAL_CHARS = 500
+"""Longest reason of a refusal that is told."""
+
+Each = TypeVar("Each", Delivery, ForwardedReport)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """What came in: collected from workers, and handed over by other coordinators."""
+
+    collected: Sequence[Delivery]
+    handed: Sequence[ForwardedReport]
+
+    @property
+    def reports(self) -> list[AnyReport]:
+        """What it says."""
+        return [delivery.report for delivery in self.collected] + [each.report for each in self.handed]
+
+
+@dataclass
+class _BatchOutcome:
+    """What became of reports that share a transaction: those applied, those refused with the reason.
+
+    `broken` is why all of it failed, which may be the fault of one among them; empty if it did not.
+    """
+
+    applied: list[AnyReport] = field(default_factory=list)
+    refused: list[tuple[AnyReport, str]] = field(default_factory=list)
+    broken: str = ""
+
+
+class Ingestion:
+    """Takes reports in."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        verdicts: Verdicts,
+        finals: Finalists,
+        drafts: DraftSeeds,
+        vetting: SpotChecks,
+        roster: SearchCache,
+        holdings: SearchLeases,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._vetting = vetting
+        self._verdicts = verdicts
+        self._finals = finals
+        self._drafts = drafts
+        self._roster = roster
+        self._holdings = holdings
+        self._refusals = PoisonReports()
+
+    async def collect(self) -> Inbox:
+        """Take reports, waiting a little if there are none. Those of hosts come as they may count, or not at all.
+
+        Raises:
+            Unavailable: If the database does not answer.
+            QueueUnavailable: If Redis does not answer.
+        """
+        handed = [] if self._holdings.alone else await self._dispatcher.handover.given(self._holdings.held)
+        collected = await self._dispatcher.collect(count=COLLECT, block_ms=0 if handed else BLOCK_MS)
+        vetted = await self._vetting.vet(collected)
+        kept = {delivery.receipt for delivery in vetted}
+        await self._dispatcher.acknowledge([delivery.receipt for delivery in collected if delivery.receipt not in kept])
+        return Inbox(vetted, handed)
+
+    async def apply(self, mail: Inbox) -> tuple[set[str], set[str]]:
+        """Apply what is about searches that run here or have ended. What is about open searches of others is handed on.
+
+        Returns:
+            The searches that were heard of; and those of which it is not known any more what is in flight.
+
+        Raises:
+            Unavailable: If the database does not answer; what is not applied comes again.
+            QueueUnavailable: If Redis does not answer; likewise.
+        """
+        doubtful: set[str] = set()
+        self._refusals.retain(self._roster.marks)
+        for handed in _chunks(mail.handed):
+            doubtful |= await self._apply_all([each.report for each in handed])
+            await self._dispatcher.handover.settle(handed)
+        for chunk in _chunks(mail.collected):
+            away = self._roster.marks.keys() - self._holdings.held
+            others = [delivery for delivery in chunk if not delivery.known and delivery.report.search in away]
+            ours = [delivery for delivery in chunk if delivery.known or delivery.report.search not in away]
+            doubtful |= await self._apply_all([delivery.report for delivery in ours if not delivery.unread])
+            doubtful |= await self._refuse_all([(each.report, each.unread) for each in ours if each.unread])
+            await self._dispatcher.acknowledge([delivery.receipt for delivery in ours])
+            if others:
+                await self._dispatcher.handover.give([delivery.report for delivery in others])
+                await self._dispatcher.acknowledge([delivery.receipt for delivery in others])
+        return {report.search for report in mail.reports} - doubtful, doubtful
+
+    async def _apply_all(self, reports: Sequence[AnyReport]) -> set[str]:
+        """Apply reports and commit what they lead to; the searches of which a sweep has to look what is in flight."""
+        tried, doubtful = await self._try(reports), set[str]()
+        refused = tried.refused
+        if tried.broken:
+            # One of them holds what the archive does not take; alone, it fails alone.
+            doubtful = {report.search for report in reports}
+            for search in doubtful:
+                self._verdicts.forget(search)
+            refused = [each for report in reports for each in await self._try_alone(report)]
+        return doubtful | await self._refuse_all(refused)
+
+    async def _refuse_all(self, refused: Sequence[tuple[AnyReport, str]]) -> set[str]:
+        """See to reports that cannot be applied, each with the reason; the searches that they are about."""
+        for report, reason in refused:
+            await self._refuse(report, reason[:REFUSAL_CHARS])
+        return {report.search for report, _ in refused}
+
+    async def _refuse(self, report: AnyReport, reason: str) -> None:
+        """Leave the job of a report that cannot be applied to a sweep, which sends it again; or let it count as lost.
+
+        The search that cannot go on without it, or that takes not even that, fails and says so.
+        """
+        log.error("report cannot be applied", job=report.job, search=report.search, reason=reason)
+        if report.search not in self._roster.marks:
+            return  # It has ended, and waits for nothing.
+        instead = self._refusals.count(report, reason)
+        if instead is not None and await self._try_alone(instead):
+            told = f"it cannot go on without the job {report.job}: {instead.reason}"
+            await self._verdicts.fail(await self._roster.get(report.search), told)
+
+    async def _try_alone(self, report: AnyReport) -> list[tuple[AnyReport, str]]:
+        """Apply one report in a transaction of its own; what was refused."""
+        tried = await self._try([report])
+        return [(report, tried.broken)] if tried.broken else tried.refused
+
+    async def _try(self, reports: Sequence[AnyReport]) -> _BatchOutcome:
+        """Apply reports within one transaction."""
+        tried = _BatchOutcome()
+        try:
+            await self._verdicts.ledger.expect(reports)
+            for report in reports:
+                await self._take(report, tried)
+            await self._verdicts.ledger.commit()
+        except DatabaseUnavailable:
+            raise
+        except (ArchiveError, ValueError) as error:
+            jobs = [report.job for report in reports]
+            log.error("reports cannot be applied", jobs=jobs[:4], of=len(jobs), reason=_said(error))
+            return _BatchOutcome(broken=_said(error))
+        for report in tried.applied:
+            self._refusals.settle(report)
+            METRICS.reported(report)
+            about = {"job": report.job, "search": report.search, "candidate": report.candidate}
+            log.debug("report applied", worker=report.worker, outcome=report.outcome.value, **about)
+        return tried
+
+    async def _take(self, report: AnyReport, tried: _BatchOutcome) -> None:
+        # The event loop serves pages as well: one report's work is the longest that they wait for.
+        await asyncio.sleep(0)
+        try:
+            await self._apply(report)
+        except (DatabaseUnavailable, QueueUnavailable):
+            raise
+        except Gone:
+            log.warning("report about nothing we know", job=report.job, search=report.search)
+        except Exception as error:
+            # It would fail again each time that it came, and hold up all others.
+            log.exception("report refused", job=report.job, search=report.search)
+            tried.refused.append((report, _said(error)))
+        else:
+            tried.applied.append(report)
+
+    async def _apply(self, report: AnyReport) -> None:
+        search = await self._roster.get(report.search)
+        operator = await self._roster.operator(search)
+        if is_final(report.job):
+            await self._finals.apply(search, operator, report)
+        elif not isinstance(report, TraceReport):
+            await self._verdicts.apply_report(search, operator, report)
+        elif self._drafts.is_about(report):
+            await self._drafts.apply(search, operator, report)
+        elif report.candidate is None:
+            await self._verdicts.apply_reference(search, report)
+        else:
+            await self._verdicts.apply_trace(search, operator, report)
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, for a person; never empty."""
+    said = str(error) if isinstance(error, ArchiveError) else f"{type(error).__name__}: {error}"
+    return said[:REFUSAL_CHARS] or type(error).__name__
+
+
+def _chunks(mail: Sequence[Each]) -> list[Sequence[Each]]:
+    return [mail[start : start + APPLIED_AT_ONCE] for start in range(0, len(mail), APPLIED_AT_ONCE)]

@@ -1,0 +1,132 @@
+"""Which searches this coordinator runs: it takes them, keeps them by renewing, and lets go of them.
+
+Several coordinators share one archive. Each search is held by one of them at a time, for a few seconds unless renewed;
+one that dies stops renewing, and the others take what it held. One that joins is counted, and those that hold more than
+their share then let go of the rest.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+
+import structlog
+from uuid6 import uuid7
+
+from archive.errors import ArchiveError
+from archive.store import Store
+from service.tasks import end
+
+TERM_S = 5.0
+"""Seconds without a renewal after which others may take a search. With the pause between two looks, a sweep and the
+time in which reports come again, a search goes on within ten seconds."""
+RENEW_S = 1.0
+"""Seconds between renewals: four may fail before anything is lost."""
+MARGIN_S = 0.5
+"""Seconds by which a holder counts its tenure shorter than the database: it stops before another one begins."""
+TAKEN_AT_ONCE = 16
+"""Most searches taken in one look, so that those of a dead coordinator are shared by the others."""
+
+ALL = 1_000_000
+"""The share of who is alone: more searches than are ever open."""
+
+log = structlog.get_logger(__name__)
+
+
+class SearchLeases:
+    """The searches that one coordinator holds.
+
+    Attributes:
+        holder: Its id, a new one each life.
+        alone: Whether it knows that no other coordinator runs; it then takes what an earlier life left behind.
+    """
+
+    def __init__(self, store: Store, *, alone: bool, term_s: float = TERM_S) -> None:
+        self.holder = str(uuid7())
+        self.alone = alone
+        self._tenures = store.tenures
+        self._term_s = term_s
+        self._held: frozenset[str] = frozenset()
+        self._share = ALL
+        self._until = 0.0
+        self._renew_at = 0.0
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Ids of the searches held now; none when the last renewal is too long ago and there may be others."""
+        return self._held if self.alone or time.monotonic() < self._until else frozenset()
+
+    def start(self) -> None:
+        """Renew in the background, however long other work takes, until `stop`."""
+        self._task = asyncio.create_task(self._keep(), name="tenure")
+
+    async def stop(self) -> None:
+        """Let go of everything, so that others go on at once. What the database does not hear lapses by itself."""
+        if self._task is not None:
+            await end([self._task])
+        try:
+            await self.release(self._held)
+            await self._tenures.leave(self.holder)
+        except ArchiveError as error:
+            log.warning("tenures not released; they lapse", reason=str(error))
+
+    async def refresh(self) -> None:
+        """Renew, and take what nobody holds, if that is due.
+
+        Raises:
+            Unavailable: If the database does not answer; what is held stays so until its term ends.
+        """
+        async with self._turn:
+            if time.monotonic() >= self._renew_at:
+                await self._renew()
+
+    async def take(self, search: str) -> bool:
+        """Take one search at once; whether it is held now."""
+        async with self._turn:
+            if search not in self.held:
+                began = time.monotonic()
+                taken = await self._tenures.take(self.holder, self._term_s, most=1, search=search, by_force=self.alone)
+                self._until = self._until if self.held else began + self._term_s - MARGIN_S
+                self._held |= {tenure.search for tenure in taken}
+            return search in self.held
+
+    async def share(self, spare: Sequence[str]) -> None:
+        """Let go of what is held beyond a fair share, so that another coordinator takes it.
+
+        Args:
+            spare: Searches that may go, those first that are the easiest to hand over.
+        """
+        mine = [search for search in spare if search in self.held]
+        await self.release(mine[: max(0, min(len(self.held) - self._share, TAKEN_AT_ONCE))])
+
+    async def release(self, searches: Collection[str]) -> None:
+        """Let go of searches."""
+        async with self._turn:
+            if searches:
+                await self._tenures.release(self.holder, tuple(searches))
+                self._held -= frozenset(searches)
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        self._share = ALL if self.alone else await self._tenures.attend(self.holder, self._term_s)
+        kept = await self._tenures.renew(self.holder, self._term_s) if self._held else []
+        most = ALL if self.alone else max(0, min(self._share - len(kept), TAKEN_AT_ONCE))
+        taken = await self._tenures.take(self.holder, self._term_s, most=most, by_force=self.alone)
+        held = frozenset(tenure.search for tenure in (*kept, *taken))
+        for tenure in taken:
+            log.info("search taken", search=tenure.search, fence=tenure.fence)
+        for search in self._held - held:
+            log.warning("search lost to another coordinator", search=search)
+        self._held = held
+        self._until = began + self._term_s - MARGIN_S
+        self._renew_at = began + RENEW_S
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self.refresh()
+            except ArchiveError as error:
+                log.warning("tenures not renewed", reason=str(error))
+                await asyncio.sleep(RENEW_S / 2)
+            await asyncio.sleep(RENEW_S / 4)

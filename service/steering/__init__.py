@@ -1,1 +1,0 @@
-"""What people ask for, and what they change of searches that run."""

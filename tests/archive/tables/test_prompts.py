@@ -1,0 +1,26 @@
+"""Columns of prompts and money are named like the fields of their records."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from archive import records, tables
+
+
+@pytest.mark.parametrize(
+    "table, record, besides",
+    [
+        (tables.exchanges, records.Exchange, set()),
+        (tables.charges, records.Charge, {"created_at"}),
+        (tables.purses, records.BudgetRecord, set()),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_record_is_a_row(table: Any, record: type, besides: set[str]) -> None:
+    assert {field.name for field in fields(record)} | besides == set(table.c.keys())
+
+
+def test_an_arm_is_a_row_and_its_conclusions() -> None:
+    assert {field.name for field in fields(records.StrategyStatsRecord)} - {"conclusions"} == set(tables.arms.c.keys())
+    assert {"outcome", "count"} < set(tables.conclusions.c.keys())

@@ -1,0 +1,64 @@
+"""What routes are handed: only a well-formed id reaches the archive, and only a caller that the gate let in."""
+
+import re
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from uuid6 import uuid7
+
+from service.api.dependencies import RequireScope, caller_of, coordinator_of, needs, new_id
+from service.api.paging import ID
+from service.errors import Forbidden, Unauthenticated
+from service.security.identity import LOCAL, Identity
+from service.security.scopes import Scope
+
+
+def request(**state: Any) -> Request:
+    return Request({"type": "http", "state": state})
+
+
+def test_ids_that_we_make_are_ids() -> None:
+    assert all(ID.fullmatch(str(uuid7())) for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "0190A000-0000-7000-8000-000000000000", "0190a000-0000-7000-8000-000000000000\n"]
+)
+def test_what_is_no_id_is_none(text: str) -> None:
+    assert re.fullmatch(ID, text) is None
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_routes_get_the_coordinator_that_runs(service) -> None:
+    assert await coordinator_of(Request({"type": "http", "app": service.app})) is service.coordinator
+
+
+async def test_the_caller_is_whom_the_gate_let_in() -> None:
+    assert await caller_of(request(caller=LOCAL)) is LOCAL
+
+
+async def test_a_request_that_no_gate_has_seen_has_no_caller() -> None:
+    for unseen in (request(), Request({"type": "http"})):
+        with pytest.raises(Unauthenticated):
+            await caller_of(unseen)
+
+
+@pytest.mark.parametrize("stated", Scope)
+async def test_a_need_is_met_by_its_scope_alone(stated: Scope) -> None:
+    need = needs(stated).dependency
+    assert isinstance(need, RequireScope) and need.scope is stated
+    for scope in Scope:
+        asked, caller = request(), Identity("t1", "laptop", frozenset({scope}))
+        if scope is stated:
+            await need(asked, caller)
+        else:
+            with pytest.raises(Forbidden, match=f"'{stated.value}'.*'laptop'"):
+                await need(asked, caller)
+            assert "laptop" in asked.state.refusal
+
+
+async def test_a_new_id_is_the_one_kept_for_the_request() -> None:
+    assert await new_id(request(resource="r1")) == "r1"
+    first, second = [await new_id(request()) for _ in range(2)]
+    assert first != second and ID.fullmatch(first)

@@ -1,0 +1,52 @@
+"""`pause`, `resume`, `stop` and `change` on a search of an archive that nobody runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from service.cli import app
+from service.cli.control import changes_of
+from service.errors import Conflict, InvalidInput
+
+
+def reef(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"REEF_DATA_DIR": str(data), "COLUMNS": "200"})
+
+
+def told(data: Path, *arguments: str) -> dict[str, Any]:
+    result = reef(data, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return dict(json.loads(result.stdout))
+
+
+def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: Path) -> None:
+    search = told(tmp_path, "submit", "rmsnorm", "--evaluations", "9", "--stop", "seconds=900")["id"]
+    changed = told(tmp_path, "change", search, "--evaluations", "12", "--stop", "plateau=5", "--priority", "2")
+    assert (changed["budget"], changed["priority"], changed["stop"]) == (12, 2, {"plateau": 5})
+    assert told(tmp_path, "change", search, "--stop", "none")["stop"] is None
+    assert told(tmp_path, "pause", search)["state"] == "paused"
+    assert told(tmp_path, "resume", search)["state"] in ("preparing", "running")
+    stopped = reef(tmp_path, "stop", search)
+    assert stopped.exit_code == 0 and stopped.stdout == f"{search}: stopped, 12 evaluations, priority 2\n"
+    refused = reef(tmp_path, "change", search, "--evaluations", "20")
+    assert isinstance(refused.exception, Conflict) and "nothing brings it back" in refused.exception.detail
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ((None, None, None), None),
+        ((0, None, None), "budget"),
+        ((None, 10, None), "priority"),
+        ((None, None, ["plateau=0"]), "stop.plateau"),
+        ((None, None, ["none", "plateau=4"]), "stop.none"),
+    ],
+)
+def test_what_cannot_be_is_named(asked: tuple[Any, Any, Any], field: str | None) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        changes_of(*asked)
+    assert caught.value.field == field

@@ -1,0 +1,103 @@
+"""`best` and `plan show` read the archive, and say so plainly when there is nothing to show."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from archive.descriptors import coordinates
+from archive.records import NewCandidate, NewSearch, NewVariant, Offer, TraceOutcome
+from archive.store import Store
+from service.cli import app
+from service.errors import InvalidInput, NotFound
+from service.evaluation.jobs import EvaluationCase
+from service.evaluation.reports import record
+from tests.archives import archive_in
+from tests.service import records
+
+Reef = Callable[..., Result]
+
+
+@pytest.fixture
+def reef(tmp_path: Path) -> Reef:
+    return lambda *arguments: CliRunner().invoke(
+        app, list(arguments), env={"REEF_DATA_DIR": str(tmp_path), "COLUMNS": "200"}
+    )
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path))
+
+
+async def fill(folder: Path) -> None:
+    """An archive with a search that found one elite."""
+    store = await Store.open(archive_in(folder))
+    operator, template, bundle = records.OPERATOR, records.search(id=records.SEARCH_ID), records.bundle()
+    await store.operators.put(operator.digest, operator.name, operator.model_dump_json())
+    await store.searches.create(NewSearch(**{item.name: getattr(template, item.name) for item in fields(NewSearch)}))
+    await store.candidates.add(
+        NewCandidate(records.CANDIDATE_ID, records.SEARCH_ID, 0, "seed", records.SEED, "d" * 64, "k" * 64, (), "seed 0")
+    )
+    readings = tuple(records.readings().model_dump(mode="json") for _ in records.SHAPES)
+    variant = NewVariant(0, {}, None, "", None, bundle.identity, bundle.model_dump_json(), readings)
+    await store.candidates.save_trace(records.CANDIDATE_ID, TraceOutcome(None, "", None, {}, (variant,)))
+    place = {"search": records.SEARCH_ID, "candidate": records.CANDIDATE_ID, "bundle": bundle.identity}
+    elite = records.elite(**place, coordinates=coordinates(readings[1]))
+    await store.elites.offer(Offer(**{item.name: getattr(elite, item.name, None) for item in fields(Offer)}))
+    await store.close()
+
+
+async def judged_long_ago(folder: Path) -> None:
+    """Add the report that the elite rests on, of the first protocol."""
+    store = await Store.open(archive_in(folder))
+    report = records.report(
+        {"N=1024": 1.0}, search=records.SEARCH_ID, candidate=records.CANDIDATE_ID, protocol_version=1
+    )
+    candidate = await store.candidates.get(records.CANDIDATE_ID)
+    case = EvaluationCase(
+        records.search(id=records.SEARCH_ID), records.OPERATOR, candidate, 0, report.bundle, report.device
+    )
+    await store.reports.save(record(case, report))
+    await store.close()
+
+
+def test_best_shows_the_elite_and_its_source(reef: Reef, filled: None, tmp_path: Path) -> None:
+    shown = reef("best", "--out", str(tmp_path / "kernels"), "--json")
+    best = json.loads(shown.stdout)
+    assert (best["candidate"], best["source"]) == (records.CANDIDATE_ID, records.SEED)
+    assert records.SEED in Path(best["file"]).read_text()
+    assert best["figures"].startswith("PREDICTED") and best["baselines"] == {}
+    text = reef("best", records.SEARCH_ID).stdout
+    assert "1.250x" in text and "protocol" not in text
+    assert (best["protocol_version"], best["outdated"]) == (None, False)
+
+
+def test_best_says_that_an_elite_was_judged_by_an_older_protocol(reef: Reef, filled: None, tmp_path: Path) -> None:
+    asyncio.run(judged_long_ago(tmp_path))
+    best = json.loads(reef("best", "--json").stdout)
+    assert (best["protocol_version"], best["outdated"]) == (1, True)
+    text = reef("best").stdout
+    assert "1.250x*" in text and "It was judged by protocol 1" in text
+
+
+def test_plan_show_says_what_every_plan_does(reef: Reef, filled: None) -> None:
+    text = reef("plan", "show", records.CANDIDATE_ID).stdout
+    assert text.count("double_kernel") == len(records.SHAPES)
+    assert reef("plan", "show", records.CANDIDATE_ID, "--shape", "1").stdout.count("double_kernel") == 1
+    assert isinstance(reef("plan", "show", records.CANDIDATE_ID, "--shape", "9").exception, InvalidInput)
+
+
+def test_the_bundle_is_to_be_had_as_it_is(reef: Reef, filled: None) -> None:
+    assert json.loads(reef("plan", "show", records.CANDIDATE_ID, "--json").stdout)["target"] == "sm_90"
+
+
+def test_nothing_to_show_is_said(reef: Reef) -> None:
+    assert isinstance(reef("best").exception, NotFound)
+    assert isinstance(reef("best", "nothing").exception, NotFound)
+    assert isinstance(reef("plan", "show", "nothing").exception, NotFound)

@@ -1,0 +1,108 @@
+import pytest
+from pydantic import ValidationError
+
+from service.dashboard.new_search import PASTED, read_request, start_form, without_problem, wrong_fields
+from service.dashboard.routing import SubmittedForm
+from service.errors import InvalidInput
+from tests.service import records
+
+RIGHT = {"operator": ["rmsnorm"], "devices": ["model:sm_90"], "emitters": ["tune"], "budget": ["10"], "seed": ["1"]}
+
+
+def sent(**changes: list[str]) -> SubmittedForm:
+    return SubmittedForm({**RIGHT, **changes})
+
+
+def test_a_form_becomes_a_request() -> None:
+    request = read_request(sent(axes=["registers"]))
+    assert (request.operator, request.budget, request.axes) == ("rmsnorm", 10, ("registers",))
+    assert read_request(sent()).axes is None
+    asking = read_request(sent(models=["ada, bob"], calls=["9"])).llm
+    assert asking is not None and (asking.backends, asking.calls, asking.usd) == (("ada", "bob"), 9, None)
+
+
+def test_a_spec_may_be_pasted_in_json_or_toml() -> None:
+    document = records.OPERATOR.model_dump_json(exclude_defaults=True)
+    pasted = read_request(sent(operator=[PASTED], spec=[document]))
+    assert isinstance(pasted.operator, dict) and pasted.operator["name"] == "double"
+    toml = read_request(sent(operator=[PASTED], spec=['name = "double"\nentry = "double"\n']))
+    assert toml.operator == {"name": "double", "entry": "double"}
+
+
+@pytest.mark.parametrize(
+    "changes, field, said",
+    [
+        ({"operator": [PASTED], "spec": [""]}, "operator", "paste a spec"),
+        ({"operator": [PASTED], "spec": ["{]"]}, "spec", "neither TOML nor JSON"),
+        ({"budget": ["ten"]}, "budget", "whole number"),
+        ({"budget": ["0"]}, "budget", "greater than or equal to 1"),
+        ({"devices": []}, "devices", "choose at least one"),
+        ({"emitters": []}, "emitters", "choose at least one"),
+        ({"models": ["ada"], "usd": ["much"]}, "usd", "valid number"),
+        ({"models": ["x" * 65]}, "models", "at most 64 characters"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(changes: dict[str, list[str]], field: str, said: str) -> None:
+    with pytest.raises((InvalidInput, ValidationError)) as caught:
+        read_request(sent(**changes))
+    assert isinstance(caught.value, InvalidInput | ValidationError)
+    assert said in wrong_fields(caught.value)[field]
+
+
+def test_what_is_folded_away_is_seen_when_it_is_wrong() -> None:
+    assert not start_form([], []).unfolded
+    assert not start_form([], [], sent(), {"budget": "bad"}).unfolded
+    assert start_form([], [], sent(), {"budget": "bad", "usd": "bad"}).unfolded
+
+
+def test_what_is_wrong_inside_a_spec_is_said_at_the_spec() -> None:
+    assert wrong_fields(InvalidInput("no dtype", "inputs[0].dtype")) == {"spec": "no dtype"}
+    assert wrong_fields(InvalidInput("unknown", "devices")) == {"devices": "unknown"}
+    assert wrong_fields(InvalidInput("no such backend", "llm.backends")) == {"models": "no such backend"}
+
+
+def test_the_form_offers_what_there_is_and_keeps_what_was_written() -> None:
+    empty = start_form(["softmax", "rmsnorm"], ["h200", "model:sm_90"])
+    assert empty.operators == ("rmsnorm", "softmax") and empty.devices[0].name == "h200"
+    assert empty.first_wrong == "" and all(offer.meaning for offer in empty.axes)
+    again = start_form(["rmsnorm"], [], sent(budget=["x"]), {"seed": "bad", "budget": "bad"})
+    assert (again.budget, again.chosen_emitters, again.first_wrong) == ("x", ("tune",), "budget")
+
+
+PROBLEM = """import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+def get_inputs():
+    return [torch.rand(16, 1024)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+async def test_a_problem_of_kernelbench_becomes_a_spec() -> None:
+    request = read_request(await without_problem(sent(operator=[PASTED], spec=[PROBLEM])))
+    assert isinstance(request.operator, dict) and str(request.operator["name"]).startswith("problem_")
+    assert "class Model" in str(request.operator["reference"]) and "@triton.jit" in str(request.operator["seeds"])
+    chosen = sent(operator=["rmsnorm"], spec=[PROBLEM])
+    assert await without_problem(chosen) == chosen, "what is pasted counts only where nothing else is chosen"
+
+
+async def test_a_problem_that_cannot_be_searched_for_is_told_why() -> None:
+    random = PROBLEM.replace("torch.relu(x)", "torch.dropout(x, 0.5, True)")
+    with pytest.raises(InvalidInput, match="draws random numbers") as caught:
+        await without_problem(sent(operator=[PASTED], spec=[random]))
+    assert "draws random numbers" in wrong_fields(caught.value)["spec"]
+    with pytest.raises(InvalidInput, match="no hardware class"):
+        await without_problem(sent(operator=[PASTED], spec=[PROBLEM], devices=["abacus"]))
+
+
+def test_a_card_is_offered_only_where_one_has_joined() -> None:
+    without, beside = start_form([], ["model:sm_90"]), start_form([], ["h200", "model:sm_90"])
+    assert {offer.name.partition(":")[0] for offer in without.devices} == {"model"}
+    assert "No worker with a card" in without.note
+    assert beside.devices[0].name == "h200" and beside.note == ""

@@ -1,0 +1,194 @@
+"""Finalists: examined when a search would end, in their cell or out of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archive.records import Placement, SearchState
+from service.evaluation import assignments, jobs
+from service.evaluation import finalists as module
+from service.evaluation.finalists import INTERPRETED_SHAPES, RANDOM_SHAPES, finalists
+from service.events import EliteWithdrawn
+from tests.service import records
+from tests.service.measured import DEVICE, elites, history, identity, outcomes, plant, seed
+from tests.service.workbench import Answers, Workbench
+from workers.protocol import PROTOCOL_VERSION, FinalJob, Outcome, ShapeRole, TraceJob, TraceReport
+from workers.protocol import operator as operators
+
+SIZES = (10, 11)
+"""Of two seeds, each in a cell of its own."""
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workbench]:
+    wide = records.OPERATOR.model_copy(update={"ranges": {"N": (1, 8192)}})
+    monkeypatch.setattr(records, "OPERATOR", wide)
+    plant(monkeypatch, *SIZES)
+    bench = await Workbench.open(tmp_path, redis_url)
+    bench.devices = (DEVICE,)
+    yield bench
+    await bench.close()
+
+
+async def test_every_holder_is_traced_anew_and_examined_before_a_search_ends(bench: Workbench) -> None:
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert search.state is SearchState.DONE
+    held = await elites(bench, search)
+    assert {elite.bundle for elite in held} == {identity(size) for size in SIZES}
+    traces = [job for job in bench.answers.finals if isinstance(job, TraceJob)]
+    finals = [job for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(traces) == len(finals) == len(SIZES)
+    assert {job.finalist for job in finals} == {elite.bundle for elite in held}
+    drawn = [shape for shape in traces[0].shapes if shape.role is ShapeRole.RANDOM]
+    assert 150 < len(drawn) <= RANDOM_SHAPES and traces[0].references
+    assert traces[0].shapes != traces[1].shapes, "each is examined on shapes of its own"
+    stamps = await finalists(bench.store, held)
+    assert {stamp.standing for stamp in stamps.values()} == {"passed"} and len(stamps) == len(SIZES)
+    assert {stamp.reason for stamp in stamps.values()} == {"no memcheck: "}
+
+
+async def test_only_the_best_are_examined(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FINALISTS", 1)
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    held = await elites(bench, search)
+    (finalist,) = [job.finalist for job in bench.answers.finals if isinstance(job, FinalJob)]
+    assert len(held) == len(SIZES)
+    assert next(elite for elite in held if elite.bundle == finalist).objective == max(e.objective for e in held)
+
+
+async def test_who_fails_loses_the_cell_and_stays_in_its_history(bench: Workbench) -> None:
+    wrong = identity(SIZES[1])
+    bench.answers = Answers(final=lambda job: Outcome.OUT_OF_BOUNDS if job.finalist == wrong else Outcome.CORRECT)
+    heard: list[object] = []
+    bench.events.publish, publish = lambda event: (heard.append(event), publish(event)), bench.events.publish
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[0])]
+    placements = [(entry.bundle, entry.placement) for entry in await history(bench, search)]
+    assert placements[-1] == (wrong, Placement.WITHDRAWN) and (wrong, Placement.NEW) in placements
+    assert await outcomes(bench, search) == ["correct", "correct"], "what was found out before stays on record"
+    (event,) = [event for event in heard if isinstance(event, EliteWithdrawn)]
+    assert event.reason == "out_of_bounds: found under the sanitizer"
+
+
+@pytest.mark.parametrize("again", [None, records.bundle(77)])
+async def test_a_finalist_that_traces_otherwise_the_second_time_fails(bench: Workbench, again) -> None:
+    own = seed(SIZES[0])
+    answers = Answers(retraced=lambda source: again if source == own else records.bundle(1 + len(source)))
+    bench.answers = answers
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert [elite.bundle for elite in await elites(bench, search)] == [identity(SIZES[1])]
+
+
+async def test_what_cannot_be_examined_keeps_its_cell_and_says_so(bench: Workbench) -> None:
+    bench.answers = Answers(final=lambda job: Outcome.WORKER_LOST)
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    held = await elites(bench, search)
+    assert search.state is SearchState.DONE and len(held) == len(SIZES)
+    assert {stamp.standing for stamp in (await finalists(bench.store, held)).values()} == {"not possible"}
+
+
+async def test_an_equal_bundle_is_not_examined_twice(bench: Workbench) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    before = len(bench.answers.finals)
+    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    assert len(bench.answers.finals) == before
+    assert len(await finalists(bench.store, await elites(bench, second))) == len(SIZES)
+
+
+async def test_nothing_that_an_older_protocol_found_is_used_again(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    answers, done = bench.answers, (len(bench.answers.finals), len(bench.answers.seen))
+    for using in (assignments, jobs, module):
+        monkeypatch.setattr(using, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    second = await bench.run(await bench.begin(id="search-2", budget=len(SIZES)))
+    assert len(await elites(bench, second)) == len(SIZES)
+    assert (len(answers.finals), len(answers.seen)) == tuple(2 * count for count in done)
+
+
+@pytest.fixture
+def reaching(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranges of the operator reach to indices that count as beyond 2^31, at their end."""
+    monkeypatch.setattr(operators, "FAR", 8191)
+
+
+FAR_DIMS = {"N": 8192}
+
+
+def examined(bench: Workbench) -> list[FinalJob]:
+    return [job for job in bench.answers.finals if isinstance(job, FinalJob)]
+
+
+@pytest.mark.usefixtures("reaching")
+async def test_a_finalist_on_a_card_meets_one_shape_with_indices_beyond_2_to_the_31(bench: Workbench) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    for job in bench.answers.finals:
+        shapes = job.shapes if isinstance(job, TraceJob) else [plan.shape for plan in job.bundle.plans]
+        assert (shapes[-1].dims, shapes[-1].role) == (FAR_DIMS, ShapeRole.RANDOM)
+    assert [job.unreached for job in examined(bench)] == [""] * len(SIZES)
+
+
+@pytest.mark.usefixtures("reaching")
+@pytest.mark.parametrize("outcome", [Outcome.PLAN_REJECTED, Outcome.TRACE_TIMEOUT, Outcome.WORKER_LOST])
+async def test_what_cannot_be_traced_at_so_large_a_shape_is_examined_without_it(
+    bench: Workbench, outcome: Outcome
+) -> None:
+    class Cramped(Answers):
+        def _traced(self, job: TraceJob) -> TraceReport:
+            report = super()._traced(job)
+            if job.shapes[-1].dims != FAR_DIMS:
+                return report
+            return report.model_copy(update={"outcome": outcome, "reason": "too large", "variants": ()})
+
+    bench.answers = Cramped()
+    search = await bench.run(await bench.begin(budget=len(SIZES)))
+    assert [job.unreached for job in examined(bench)] == ["its plan for N=8192 could not be traced"] * len(SIZES)
+    assert len([job for job in bench.answers.finals if isinstance(job, TraceJob)]) == 2 * len(SIZES)
+    stamps = await finalists(bench.store, await elites(bench, search))
+    assert [stamp.standing for stamp in stamps.values()] == ["passed"] * len(SIZES)
+
+
+@pytest.mark.usefixtures("reaching")
+async def test_an_interpreter_is_not_asked_for_so_large_a_shape(bench: Workbench) -> None:
+    bench.devices = (records.DEVICE,)
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    assert {job.unreached for job in examined(bench)} == {"an interpreter would take hours for N=8192"}
+    assert all(plan.shape.dims != FAR_DIMS for job in examined(bench) for plan in job.bundle.plans)
+
+
+async def test_where_the_ranges_do_not_reach_so_far_the_examination_says_so(bench: Workbench) -> None:
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    assert {job.unreached for job in examined(bench)} == {module.OUT_OF_RANGE}
+
+
+async def test_shapes_that_a_search_has_by_itself_are_far_enough(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operators, "FAR", 4095)
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    assert {job.unreached for job in examined(bench)} == {module.MET_BEFORE}
+
+
+async def test_lost_examinations_are_ordered_again(bench: Workbench) -> None:
+    search = await bench.begin(budget=len(SIZES))
+    finals = bench.evolution.finals
+    for _ in range(200):
+        await bench.evolution.tick()
+        if finals.awaits(search.id):
+            break
+        bench.work(most=1)
+    await bench.dispatcher.cancel(search.id)
+    await bench.evolution.sweep(await bench.store.searches.get(search.id))
+    ended = await bench.run(search)
+    assert len(await finalists(bench.store, await elites(bench, ended))) == len(SIZES)
+
+
+async def test_devices_without_a_card_get_few_and_small_shapes(bench: Workbench) -> None:
+    bench.devices = (records.DEVICE,)
+    await bench.run(await bench.begin(budget=len(SIZES)))
+    trace = next(job for job in bench.answers.finals if isinstance(job, TraceJob))
+    assert 3 < len([shape for shape in trace.shapes if shape.role is ShapeRole.RANDOM]) <= INTERPRETED_SHAPES
+    examined = next(job for job in bench.answers.finals if isinstance(job, FinalJob))
+    assert examined.source == trace.source

@@ -1,0 +1,130 @@
+"""Nothing is sent or told before it is written, and what cannot be written is neither."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archive.errors import RecordConflict, RecordNotFound
+from archive.records import CandidateVerdict, NewCandidate, NewVariant, Placement, SearchState, TraceOutcome
+from archive.store import ReportKey
+from service.evaluation.jobs import EvaluationCase, trace_job
+from service.evaluation.promotion import GridPosition, _offer
+from service.evaluation.unit_of_work import UnitOfWork
+from service.events import CandidateJudged, ElitePromoted, Event, EventBus
+from tests.service import records
+from tests.service.workbench import Workbench
+from workers.protocol import PROTOCOL_VERSION, Device, Ratio, TraceReport
+from workers.queue import LeaseClient
+
+WHERE = {"num_warps": {"value": 4.0, "bin": 0}}
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
+    bench = await Workbench.open(tmp_path, redis_url)
+    await bench.begin(id="search")
+    yield bench
+    await bench.close()
+
+
+@pytest.fixture
+async def case(bench: Workbench) -> EvaluationCase:
+    """A candidate with one bundle, not traced yet as far as the archive knows."""
+    new = NewCandidate("candidate", "search", 1, "tune", "x = 1", "digest", "key")
+    candidate = await bench.store.candidates.add(new)
+    assert candidate is not None
+    search = await bench.store.searches.get("search")
+    return EvaluationCase(
+        search, records.OPERATOR, candidate, 0, records.bundle(3).identity, Device.parse(records.DEVICE)
+    )
+
+
+def told(bench: Workbench) -> tuple[UnitOfWork, list[Event]]:
+    """A ledger, and what it tells."""
+    heard: list[Event] = []
+    return UnitOfWork(bench.store, bench.dispatcher, EventBus(observe=heard.append)), heard
+
+
+async def test_what_is_written_is_read_back_and_told_only_after_the_commit(
+    bench: Workbench, case: EvaluationCase
+) -> None:
+    ledger, heard = told(bench)
+    trace = bench.answers.to(trace_job(case.search, case.operator, case.candidate))
+    assert isinstance(trace, TraceReport)
+    report = records.report({}, candidate="candidate", job=case.job(), bundle=case.bundle, search="search")
+    await ledger.expect([trace, report])
+    await ledger.save_trace("candidate", TraceOutcome(None, "", None, {}, ()), [(case.bundle, records.bundle(3))])
+    for _ in range(2):
+        await ledger.save_report(case, report)
+    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    ledger.offer(_offer(case, GridPosition(0, WHERE), report, Ratio(low=2.0, mid=2.0, high=2.0), None))
+    ledger.send(trace_job(case.search, case.operator, case.candidate))
+    about = ReportKey(case.search.operator, case.bundle, records.DEVICE, PROTOCOL_VERSION)
+    assert await ledger.reports("candidate") == [report] == await ledger.measures(about)
+    assert await ledger.bundle(case.bundle) == records.bundle(3)
+    identities = [variant.bundle.identity for variant in trace.variants if variant.bundle is not None]
+    assert list(ledger.identities(trace).values()) == identities != []
+    before = await bench.dispatcher.outstanding("search")
+    assert heard == [] and (await bench.store.candidates.get("candidate")).outcome is None
+
+    assert await ledger.commit() == {"candidate"}
+    assert [type(event) for event in heard] == [ElitePromoted, CandidateJudged]
+    assert (await bench.store.candidates.get("candidate")).objective == 2.0
+    assert await bench.dispatcher.outstanding("search") - before == {"candidate:trace"}
+    assert await ledger.commit() == frozenset() and len(heard) == 2
+
+
+async def test_what_cannot_be_written_is_neither_sent_nor_told(bench: Workbench, case: EvaluationCase) -> None:
+    ledger, heard = told(bench)
+    before = await bench.dispatcher.outstanding("search")
+    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    ledger.send(trace_job(case.search, case.operator, case.candidate))
+    await ledger.save_trace(
+        "nobody", TraceOutcome(None, "", None, {}, (NewVariant(0, {}, outcome="compile_error"),)), ()
+    )
+    with pytest.raises(RecordConflict):
+        await ledger.commit()
+    assert await ledger.commit() == frozenset() and heard == []
+    assert await bench.dispatcher.outstanding("search") == before
+    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    ledger.drop()
+    assert await ledger.commit() == frozenset()
+    assert (await bench.store.searches.get("search")).state is SearchState.PREPARING
+
+
+async def test_a_second_verdict_is_not_told(bench: Workbench, case: EvaluationCase) -> None:
+    ledger, heard = told(bench)
+    for outcome in ("correct", "hang"):
+        ledger.judge("search", case.candidate, CandidateVerdict("candidate", outcome, "", None, None))
+        await ledger.commit()
+    assert [event.outcome for event in heard if isinstance(event, CandidateJudged)] == ["correct"]
+
+
+async def test_a_confirmed_challenger_is_decided_at_once_and_after_what_waits(
+    bench: Workbench, case: EvaluationCase
+) -> None:
+    ledger, heard = told(bench)
+    report = records.report({}, candidate="candidate", job=case.job(), bundle=case.bundle)
+    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    ratio = Ratio(low=2.0, mid=2.0, high=2.0)
+    assert await ledger.decide(_offer(case, GridPosition(0, WHERE), report, ratio, None)) is Placement.NEW
+    assert [type(event) for event in heard] == [CandidateJudged, ElitePromoted]
+
+
+async def test_what_is_not_there_is_said(bench: Workbench) -> None:
+    ledger, _ = told(bench)
+    with pytest.raises(RecordNotFound):
+        await ledger.candidate("nobody")
+    with pytest.raises(RecordNotFound):
+        await ledger.readings("b" * 64)
+    assert await ledger.doubted("nobody") is None and await ledger.variants("nobody") == []
+
+
+async def test_jobs_for_trusted_workers_stay_reserved(bench: Workbench, case: EvaluationCase, redis_url: str) -> None:
+    ledger, _ = told(bench)
+    ledger.send(trace_job(case.search, case.operator, case.candidate), reserved=True)
+    await ledger.commit()
+    lessee = LeaseClient(redis_url, "w", target="sm_90")
+    leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
+    assert ("candidate:trace", "reserved-trace") in [(lease.job.id, lease.lane.kind) for lease in leased]

@@ -1,0 +1,113 @@
+"""An operator with gradients whose kernel uses all that plans have, traced for real, and certificates of it."""
+
+import asyncio
+from functools import cache
+
+from service.certificates.document import Certificate, sealed
+from service.evaluation.executor_client import LocalExecutor
+from tests.service.certificates import evidence
+from workers.protocol import Bundle, Device, Operator, Shape, ShapeResult, ShapeRole, TraceJob, TraceReport
+
+SOURCE = '''
+"""Ends a text: \\"\\"\\"; import os"""
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+HALF: tl.constexpr = 0.5
+TWICE = tl.constexpr(HALF * 4)
+SECRET = print("the module is loaded")
+
+
+@triton.jit
+def _scale(value, BY: tl.constexpr):
+    """What a candidate says of itself."""
+    return libdevice.rint(value * BY * 1024.0) / 1024.0
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 256}, num_warps=2)], key=[])
+@triton.jit
+def double_kernel(x_ptr, seen_ptr, y_ptr, n, by: tl.constexpr, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # a comment
+    mask = cols < n
+    tl.store(seen_ptr + tl.program_id(0), 1)
+    value = tl.load(x_ptr + cols, mask=mask, other=0.0)
+    tl.store(y_ptr + cols, FUNCTION(value, by), mask=mask)
+
+
+def launch(x, y):
+    n = x.numel()
+    seen = torch.zeros(8 + triton.cdiv(n, 256), dtype=torch.int32, device=x.device)
+    grid = lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
+    double_kernel[grid](x, seen[8:], y, n, by=TWICE.value, FUNCTION=_scale)
+
+
+def double(x, by):
+    y = torch.empty_like(x)
+    launch(x, y)
+    return y
+
+
+def double_backward(grad_y, x, y, by):
+    grad_x = torch.empty_like(x)
+    launch(grad_y, grad_x)
+    return grad_x
+'''
+"""Lifted whole in spirit: a callee as an argument, constants of constants, a fill, a part of a buffer, autotuning."""
+
+OPERATOR = Operator.model_validate(
+    {
+        "name": "double",
+        "entry": "double",
+        "reference": "def double(x, by):\n    return x * by\n",
+        "inputs": [{"name": "x", "shape": ["N"], "dtype": "float32"}],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": ["N"]}],
+        "scalars": [{"name": "by", "dtype": "float", "value": 2.0}],
+        "shapes": [{"dims": {"N": 1024}}],
+        "backward": True,
+    }
+)
+SHAPES = (Shape(dims={"N": 4}, role=ShapeRole.BOUNDARY), Shape(dims={"N": 1024}))
+KEYS = tuple(shape.key for shape in SHAPES)
+
+
+def defined(reference: str) -> Operator:
+    """The operator with a reference of its own."""
+    return OPERATOR.model_copy(update={"reference": reference})
+
+
+def traced(reference: str = OPERATOR.reference) -> Bundle:
+    """What `SOURCE` is traced to, for the operator with some reference."""
+    return _traced(reference)
+
+
+@cache
+def _traced(reference: str) -> Bundle:
+
+    async def run() -> TraceReport:
+        job = TraceJob(id="t", search="t", operator=defined(reference), shapes=SHAPES, target="sm_90", source=SOURCE)
+        async with LocalExecutor("trace") as bench:
+            return await bench.run(job, TraceReport)
+
+    report = asyncio.run(run())
+    assert report.variants and report.variants[0].bundle is not None, report.reason
+    return report.variants[0].bundle
+
+
+def certificate(source: str = SOURCE, bundle: Bundle | None = None, reference: str = OPERATOR.reference) -> Certificate:
+    """A certificate of predicted figures on a source; with the bundle that is that of `SOURCE` if none is given."""
+    bundle, operator = bundle or traced(reference), defined(reference)
+    plain = evidence.certificate()
+    times = (ShapeResult(shape=KEYS[1], mid_us=5.0, low_us=5.0, high_us=5.0),)
+    told = {
+        "device": Device.parse("model:sm_90"),
+        "operator": operator,
+        "operator_digest": operator.digest,
+        "shapes": SHAPES,
+        "source": source,
+        "bundle": bundle,
+        "bundle_digest": bundle.identity,
+        "verdict": plain.verdict.model_copy(update={"shapes": times, "bundle": bundle.identity}),
+    }
+    return sealed(plain.model_copy(update=told))

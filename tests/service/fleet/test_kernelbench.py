@@ -1,0 +1,52 @@
+"""Workers of this machine look at problems and draft seeds; what fails is said."""
+
+import sys
+
+import pytest
+
+from service.errors import InvalidInput, Unavailable
+from service.fleet.kernelbench import KernelbenchImporter, searchable
+from tests.workers.kernelbench.problems import forward
+
+
+async def test_a_problem_becomes_an_operator_with_a_seed_by_inductor() -> None:
+    async with KernelbenchImporter(target="sm_90") as importer:
+        imported = await importer.operator("gate", forward("return torch.sigmoid(x) * x"))
+        assert imported.no_seed == "" and "@triton.jit" in imported.operator.seeds[0]
+        unseeded = await importer.operator("gate", forward("return torch.sigmoid(x) * x"), seeded=False)
+        assert unseeded.operator.seeds == () and unseeded.operator.shapes == imported.operator.shapes
+        with pytest.raises(InvalidInput, match="draws random numbers"):
+            await importer.operator("drop", forward("return torch.dropout(x, 0.5, True)"))
+
+
+async def test_a_problem_with_products_has_a_second_seed_on_the_matrix_units() -> None:
+    async with KernelbenchImporter(target="sm_90") as importer:
+        imported = await importer.operator("product", forward("return x @ x.T"))
+    first, second = imported.operator.seeds
+    assert "input_precision='ieee'" in first and "tf32x3" not in first
+    assert "input_precision='tf32x3'" in second and "ieee" not in second
+
+
+async def test_a_search_needs_a_kernel_to_start_from() -> None:
+    with pytest.raises(InvalidInput, match=r"no kernel to start from: .*sort.*add a seed"):
+        await searchable("sorting", forward("return x.sort(-1).values"), "model:sm_90")
+
+
+async def test_what_is_no_problem_file_is_refused() -> None:
+    async with KernelbenchImporter() as importer:
+        with pytest.raises(InvalidInput, match="not a problem file"):
+            await importer.inspect("#" * 100_000)
+
+
+async def test_a_machine_without_workers_says_so() -> None:
+    async with KernelbenchImporter(command=(sys.executable, "-c", "raise SystemExit(1)")) as importer:
+        with pytest.raises(Unavailable, match="doctor"):
+            await importer.operator("gate", forward("return x"))
+
+
+async def test_silence_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.fleet.kernelbench.ANSWER_S", 0.2)
+    monkeypatch.setattr("service.fleet.kernelbench.FAREWELL_S", 0.2)
+    async with KernelbenchImporter(command=(sys.executable, "-c", "import time; time.sleep(600)")) as importer:
+        with pytest.raises(Unavailable, match="no answer"):
+            await importer.inspect("x = 1\n")

@@ -1,0 +1,66 @@
+"""Whom a search's jobs wait for, with workers of each kind there and gone."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archive.records import SearchState
+from service.fleet.capabilities import Capabilities
+from service.fleet.missing_workers import MissingWorkers, vacancies, waits_for
+from tests.service import records
+from tests.service.guests import JOINED, Guest
+from tests.service.workbench import Workbench
+from workers.queue import LeaseClient
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
+    bench = await Workbench.open(tmp_path, redis_url)
+    yield bench
+    while JOINED:
+        await JOINED.pop().leave()
+    await bench.close()
+
+
+def served(bench: Workbench) -> Capabilities:
+    """One that has seen nothing yet."""
+    return Capabilities(bench.store, bench.dispatcher)
+
+
+async def test_who_is_missing_is_named_and_nobody_is_once_all_are_there(bench: Workbench) -> None:
+    search = await bench.begin(budget=2)
+    await bench.evolution.tick()
+    alone = await vacancies(served(bench), bench.dispatcher, search)
+    assert alone == MissingWorkers(("a worker that traces for sm_90",), stuck=True)
+    judge = LeaseClient(bench.redis_url, "judge", device=records.DEVICE)
+    judge.announce()
+    assert (await vacancies(served(bench), bench.dispatcher, search)).stuck
+    tracer = LeaseClient(bench.redis_url, "tracer", target="sm_90")
+    tracer.announce()
+    assert await vacancies(served(bench), bench.dispatcher, search) == MissingWorkers((), stuck=False)
+    tracer.depart()
+    other = records.search(id="without-jobs")
+    assert await vacancies(served(bench), bench.dispatcher, other) == MissingWorkers((), stuck=False)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+async def test_what_decides_waits_for_a_trusted_worker(bench: Workbench, trusted: bool) -> None:
+    search = await bench.begin(budget=2)
+    await bench.evolution.tick()
+    guest = await Guest.join(bench, records.DEVICE)
+    await guest.hosts.trust(guest.id, trusted)
+    guest.lessee.announce()
+    await guest.hosts.serve()
+    found = await vacancies(served(bench), bench.dispatcher, search)
+    wanted = () if trusted else ("a trusted worker that traces for sm_90",)
+    assert found == MissingWorkers(wanted, stuck=not trusted)
+
+
+async def test_a_device_that_nobody_judges_on_is_said_before_any_job_is_sent_there(bench: Workbench) -> None:
+    search = await bench.begin(budget=2)
+    await bench.evolution.tick()
+    judge, tracer = f"a worker that judges on {records.DEVICE}", "a worker that traces for sm_90"
+    assert await waits_for(served(bench), bench.dispatcher, search) == [judge, tracer]
+    stopped = await bench.store.searches.set_state(search.id, SearchState.STOPPED)
+    assert await waits_for(served(bench), bench.dispatcher, stopped) == []

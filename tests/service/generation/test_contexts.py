@@ -1,0 +1,129 @@
+"""What a model is told of a search: facts of the archive, each with its report."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from archive.records import Exchange, NewHint, SearchState
+from service.emitters.base import ProposalContext
+from service.emitters.llm.strategies import STRATEGIES
+from service.generation.contexts import REPAIRS, ContextBuilder, ResumedLlmClient, in_words
+from service.llm import Completion, LlmAnswer, LlmPrompt, Purpose
+from tests.service import records
+from tests.service.asked import SEED, Asked
+from tests.service.generation.test_supply import longer
+from tests.service.workbench import Answers
+
+
+class Silent:
+    """Keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[LlmPrompt, Purpose, str | None]] = []
+
+    async def __call__(self, prompt: LlmPrompt, purpose: Purpose, backend: str | None = None) -> LlmAnswer:
+        self.asked.append((prompt, purpose, backend))
+        return LlmAnswer("e", backend or "", Completion("", "", 0, 0, None))
+
+    def available(self, backends: Sequence[str]) -> tuple[str, ...]:
+        return tuple(backends)
+
+
+@pytest.fixture(autouse=True)
+def seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (SEED,)}))
+
+
+@pytest.fixture
+async def asked(tmp_path: Path, redis_url: str) -> AsyncIterator[Asked]:
+    asked = await Asked.open(tmp_path, redis_url)
+    yield asked
+    await asked.close()
+
+
+async def written(asked: Asked, search: str, ordinal: int = 50, begun: Sequence[Exchange] = ()) -> ProposalContext:
+    found = await asked.bench.store.searches.get(search)
+    return await ContextBuilder(asked.bench.store).write(found, records.OPERATOR, ordinal, begun, Silent(), None)  # type: ignore[arg-type]
+
+
+async def test_a_brief_knows_elites_neighbours_and_an_empty_cell(asked: Asked) -> None:
+    search = await asked.run(await asked.begin(budget=5, terms={"strategies": []}), longer)
+    brief = await written(asked, search.id)
+    talk, parent = brief.talk, brief.parents[0]
+    assert talk is not None and talk.strategies == STRATEGIES and talk.backends == ("manual",)
+    assert (
+        parent.source.startswith("import torch") and parent.outcome == "correct" and parent.readings["registers"] == 32
+    )
+    assert (
+        parent.job == f"{parent.candidate}:0:{records.DEVICE}:measure" and parent.traced == f"{parent.candidate}:trace"
+    )
+    assert [time.shape for time in parent.times] == ["N=1024", "N=4096"] and parent.times[0].floor_us == pytest.approx(
+        8192 / 4.8e6
+    )
+    held = {elite.cell for elite in await asked.bench.store.elites.list(search.id, records.DEVICE, 1)}
+    assert talk.cell is not None and talk.cell not in held and talk.place == in_words(search, talk.cell)
+    assert {kernel.cell for kernel in talk.neighbours} <= held
+    assert sum(record.calls for record in talk.records) >= 4
+
+
+async def test_equal_archives_give_equal_briefs(asked: Asked) -> None:
+    search = await asked.run(await asked.begin(budget=4), longer)
+    first, again = await written(asked, search.id), await written(asked, search.id)
+    assert first.parents == again.parents and first.talk is not None and again.talk is not None
+    assert (first.talk.cell, first.talk.records, first.rng.random()) == (
+        again.talk.cell,
+        again.talk.records,
+        again.rng.random(),
+    )
+
+
+async def test_failures_are_told_and_one_may_be_repaired(asked: Asked) -> None:
+    asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
+    search = await asked.run(await asked.begin(budget=3), longer)
+    talk = (await written(asked, search.id)).talk
+    assert talk is not None and [item.outcome for item in talk.failures] == ["compile_error"] * 2
+    assert talk.broken == talk.failures[0] and talk.broken.reason == "no such name" and talk.broken.line == 3
+
+
+async def test_a_failure_that_was_repaired_often_enough_is_left(asked: Asked) -> None:
+    asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
+    search = await asked.run(await asked.begin(budget=12, terms={"strategies": ["repair", "improve"]}), longer)
+    exchanges = await asked.bench.store.attempts.asked(search.id)
+    made_by = {item.candidate: item for item in exchanges if item.strategy == "repair"}
+    for item in made_by.values():
+        depth, step = 1, item
+        while step.parents[0] in made_by:
+            depth, step = depth + 1, made_by[step.parents[0]]
+        assert depth <= REPAIRS
+    assert made_by
+
+
+async def test_hints_are_told(asked: Asked) -> None:
+    search = await asked.run(await asked.begin(budget=2), longer)
+    await asked.bench.store.hints.put(NewHint("h", search.id, "One pass is enough."), most=9)
+    talk = (await written(asked, search.id)).talk
+    assert talk is not None and talk.hints == ("One pass is enough.",)
+
+
+async def test_what_was_begun_is_briefed_as_it_was(asked: Asked) -> None:
+    search = await asked.run(await asked.begin(budget=3), longer)
+    begun = await asked.bench.store.exchanges.get((await asked.bench.store.attempts.asked(search.id))[1].id)
+    brief = await written(asked, search.id, begun.ordinal, [begun])
+    assert [parent.candidate for parent in brief.parents] == list(begun.parents)
+    assert brief.talk is not None and brief.talk.begun == ("manual", "improve") and search.state is SearchState.DONE
+
+
+async def test_a_step_that_was_asked_is_asked_word_for_word(asked: Asked) -> None:
+    search = await asked.run(await asked.begin(budget=2), longer)
+    begun = await asked.bench.store.exchanges.get((await asked.bench.store.attempts.asked(search.id))[0].id)
+    silent = Silent()
+    ask = ResumedLlmClient(silent, [begun])
+    purpose = Purpose("other", 9, 0, "scratch", "t", {}, (), None)
+    await ask(LlmPrompt("new", "new"), purpose, "elsewhere")
+    await ask(LlmPrompt("new", "new"), Purpose("other", 9, 1, "scratch", "t", {}, (), None), "elsewhere")
+    (first, given, backend), (second, _, other) = silent.asked
+    assert (first.user, given.ordinal, backend) == (begun.user, begun.ordinal, "manual")
+    assert (second.user, other) == ("new", "elsewhere")
+    assert {item.name for item in fields(Purpose)} <= {item.name for item in fields(Exchange)}

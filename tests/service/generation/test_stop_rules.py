@@ -1,0 +1,89 @@
+"""A search ends as soon as one of its rules is met, and says which."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from archive.records import SearchState
+from service.generation.stop_rules import stop_reason
+from service.requests import StopRules
+from tests.service import records
+from tests.service.workbench import Workbench
+
+TUNABLE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(y_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+def double(x):
+    y = torch.empty_like(x)
+    double_kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256, num_warps=4, num_stages=2)
+    return y
+"""
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, redis_url: str) -> AsyncIterator[Workbench]:
+    bench = await Workbench.open(tmp_path, redis_url)
+    yield bench
+    await bench.close()
+
+
+@pytest.fixture(autouse=True)
+def tunable_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "OPERATOR", records.OPERATOR.model_copy(update={"seeds": (TUNABLE,)}))
+
+
+async def ended(bench: Workbench, stop: dict[str, Any] | None, budget: int = 30) -> tuple[str, int]:
+    """Why a search ended, and after how many evaluations."""
+    search = await bench.run(await bench.begin(budget=budget, stop=stop))
+    counts = await bench.store.candidates.count(search.id)
+    assert search.state is SearchState.DONE and counts.in_flight == 0
+    return search.reason, counts.judged
+
+
+async def test_without_rules_the_budget_ends_a_search(bench: Workbench) -> None:
+    assert await ended(bench, None, budget=6) == ("", 6)
+
+
+async def test_a_plateau_ends_a_search(bench: Workbench) -> None:
+    reason, judged = await ended(bench, {"plateau": 5})
+    assert "no best has become better for" in reason and 6 <= judged < 20
+
+
+async def test_a_speedup_that_is_reached_ends_a_search(bench: Workbench) -> None:
+    reason, judged = await ended(bench, {"speedup": 0.9})
+    assert "has reached 1.000, 0.9 was asked for" in reason and judged < 10
+
+
+async def test_judging_that_took_long_enough_ends_a_search(bench: Workbench) -> None:
+    plain = bench.answers.to
+    slow = {"stages_s": {"check": 1.5, "time": 0.5}}
+    bench.answers.to = lambda job: plain(job) if job.kind == "trace" else plain(job).model_copy(update=slow)
+    reason, judged = await ended(bench, {"judging_s": 6})
+    assert "judging took" in reason and 3 <= judged < 15
+
+
+async def test_time_that_is_over_ends_a_search(bench: Workbench) -> None:
+    search = await bench.begin(budget=30, stop={"seconds": 3600})
+    assert await stop_reason(bench.store, search) == ""
+    earlier = records.search(stop={"seconds": 60}, created_at=datetime.now(UTC) - timedelta(seconds=61))
+    assert "it has run for 61 s" in await stop_reason(bench.store, earlier)
+
+
+@pytest.mark.parametrize("rules", [{"plateau": 0}, {"seconds": -1}, {"speedup": float("inf")}, {"luck": 7}])
+def test_rules_that_cannot_be_met_are_refused(rules: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        StopRules.model_validate(rules)

@@ -1,0 +1,24 @@
+"""The archive of the settings is made where there is none, and closed behind whoever used it."""
+
+from pathlib import Path
+
+import pytest
+
+from archive.errors import ArchiveError
+from service.open_archive import open_archive
+from service.settings import Settings
+
+
+async def test_an_archive_is_made_where_there_is_none(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "new" / "data")
+    for _ in range(2):
+        async with open_archive(settings) as store:
+            assert await store.searches.list() == []
+    assert (settings.data_dir / "reef.db").is_file()
+
+
+async def test_a_database_that_does_not_answer_is_said_to(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, database_url=f"sqlite+aiosqlite:///{tmp_path / 'no such folder' / 'a.db'}")
+    with pytest.raises(ArchiveError):
+        async with open_archive(settings):
+            raise AssertionError("it must not open")

@@ -1,0 +1,185 @@
+"""The bench's side: cache first, a process for the rest, and every way in which that process may fail."""
+
+import sys
+import time
+from base64 import b64decode
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.workers.assembler.modules import kernel_of, module
+from tests.workers.assembler.plans import RMSNORM, bundle_of, rmsnorm_plan
+from tests.workers.baselines.catalogue import graph_of
+from workers.assembler import assemble_kernel
+from workers.baselines import BaselineProcess, BaselinesFailed, client, measure_baselines
+from workers.baselines.client import request_for
+from workers.errors import Transient
+from workers.protocol import Bundle, Device, Shape, ShapeRole
+
+OPERATOR = RMSNORM.model_copy(
+    update={"reference": "import torch\ndef rmsnorm(x, weight):\n    return (x.float() * weight.float()).to(x.dtype)"}
+)
+LARGE, SMALL = {"M": 4, "N": 8}, {"M": 2, "N": 8}
+H200 = Device.parse("h200")
+VERSIONS = {"torch": "2.11", "driver": "570.1"}
+GRAPHS = tuple(graph_of(OPERATOR, Shape(dims=dims)) for dims in (LARGE, SMALL))
+
+
+def pacer(*dims, held_out=None) -> Bundle:
+    """An assembled bundle with a plan a shape; `held_out` gets one that is not timed."""
+    kernel = kernel_of(PTX)
+    plans = [rmsnorm_plan(kernel, each) for each in dims]
+    if held_out:
+        plan = rmsnorm_plan(kernel, held_out)
+        plans.insert(0, plan.model_copy(update={"shape": Shape(dims=held_out, role=ShapeRole.HELD_OUT)}))
+    cubins = {kernel.digest: "c" * 64}
+    return bundle_of(kernel, *plans).model_copy(update={"cubins": cubins})
+
+
+PTX = module("add.s64 %rd1, %rd1, 1;")
+
+
+class Process(BaselineProcess):
+    """The bench's side of the stand-in on card 1; a call sets what its process does with requests."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(1)
+        self.order, self.log = folder / "order", folder / "log"
+        self.log.touch()
+        self("answer")
+
+    def __call__(self, order: str) -> None:
+        self.order.write_text(order)
+
+    @property
+    def asked(self) -> int:
+        """How many requests there were."""
+        return self.log.read_text().count("asked")
+
+    @property
+    def starts(self) -> list[str]:
+        """The options of every process that was started."""
+        return [line for line in self.log.read_text().splitlines() if line.startswith("--card")]
+
+    def wait_until_it_left(self) -> None:
+        """Wait for the end of a process that was to leave when it had answered."""
+        pid = self.log.read_text().split(" leaves")[0].split()[-1]
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    with closing(Process(tmp_path)) as process:
+        monkeypatch.setenv("BASELINES_ORDER", str(process.order))
+        monkeypatch.setenv("BASELINES_LOG", str(process.log))
+        monkeypatch.setattr(client, "COMMAND", (sys.executable, str(Path(__file__).with_name("answering.py"))))
+        yield process
+
+
+def measure(process: BaselineProcess, bundle: Bundle, folder: Path | None, **versions: str):
+    return measure_baselines(OPERATOR, GRAPHS, bundle, H200, process.ask, folder, VERSIONS | versions)
+
+
+def test_every_benchmark_shape_is_measured_by_one_process_on_the_card(process):
+    found = measure(process, pacer(LARGE, SMALL, held_out={"M": 3, "N": 8}), None)
+    assert {shape: figure.pacer_us for shape, figure in found.items()} == {"M=4,N=8": 20.0, "M=2,N=8": 20.0}
+    assert found["M=4,N=8"].best().over_pacer == 2.0
+    assert process.starts == ["--card 1"]
+
+
+def test_without_a_folder_it_is_measured_every_time_by_one_process(process):
+    measure(process, pacer(LARGE), None)
+    measure(process, pacer(LARGE), None)
+    assert (process.asked, process.starts) == (2, ["--card 1"])
+
+
+@pytest.mark.parametrize("order", ["leave", "die", "elsewhere"])
+def test_a_process_that_left_died_or_lied_is_replaced(process, order):
+    process(order)
+    with suppress(BaselinesFailed):
+        measure(process, pacer(LARGE), None)
+    if order == "leave":
+        process.wait_until_it_left()
+    process("answer")
+    assert set(measure(process, pacer(LARGE), None)) == {"M=4,N=8"}
+    assert (process.asked, process.starts) == (2, ["--card 1"] * 2)
+
+
+def test_what_is_known_is_not_measured_again(process, tmp_path):
+    first = measure(process, pacer(LARGE), tmp_path)
+    again = measure(process, pacer(LARGE, held_out={"M": 3, "N": 8}), tmp_path)
+    assert (first, process.asked) == (again, 1)
+    both = measure(process, pacer(LARGE, SMALL), tmp_path)
+    assert (set(both), process.asked) == ({"M=4,N=8", "M=2,N=8"}, 2)
+    assert measure(process, pacer(SMALL, LARGE), tmp_path) == both
+    assert process.asked == 2
+
+
+def test_another_driver_measures_again(process, tmp_path):
+    measure(process, pacer(LARGE), tmp_path)
+    measure(process, pacer(LARGE), tmp_path, driver="580.2")
+    assert process.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        ("die", "status 3: CUDA error: no kernel image"),
+        ("babble", "what is no reply"),
+        ("elsewhere", "other shapes"),
+    ],
+)
+def test_a_process_that_fails_is_transient_and_leaves_nothing(process, tmp_path, order, reason):
+    process(order)
+    with pytest.raises(BaselinesFailed, match=reason) as caught:
+        measure(process, pacer(LARGE), tmp_path)
+    assert isinstance(caught.value, Transient)
+    assert not (tmp_path / "baselines").exists()
+
+
+def test_a_process_that_takes_too_long_is_ended(process, monkeypatch):
+    process("sleep")
+    monkeypatch.setattr(client, "START_S", 1.0)
+    monkeypatch.setattr(client, "SHAPE_S", 0.5)
+    started = time.monotonic()
+    with pytest.raises(BaselinesFailed, match=r"more than 1\.5 s: tuning"):
+        measure(process, pacer(LARGE), None)
+    assert time.monotonic() - started < 60
+
+
+def test_a_figure_that_cannot_be_kept_is_transient(process, tmp_path):
+    (tmp_path / "baselines").touch()
+    with pytest.raises(BaselinesFailed, match="cannot be kept"):
+        measure(process, pacer(LARGE), tmp_path)
+
+
+def test_a_request_carries_machine_code_and_the_graphs_of_its_plans():
+    bundle = pacer(LARGE, SMALL)
+    request = request_for(OPERATOR, GRAPHS, bundle, bundle.plans[1:])
+    assert [graph.shape.key for graph in request.graphs] == ["M=2,N=8"]
+    ((digest, kernel),) = bundle.kernels.items()
+    assert b64decode(request.machine_code[digest]) == assemble_kernel(kernel).code
+    assert request.pacer.plans == bundle.plans[1:]
+
+
+def test_a_request_leaves_out_kernels_that_only_other_plans_launch():
+    other = kernel_of(module("add.s64 %rd1, %rd1, 2;"))
+    bundle = pacer(LARGE)
+    plans = (*bundle.plans, rmsnorm_plan(other, SMALL))
+    kernels = {**bundle.kernels, other.digest: other}
+    request = request_for(
+        OPERATOR, GRAPHS, bundle.model_copy(update={"plans": plans, "kernels": kernels}), bundle.plans
+    )
+    assert set(request.pacer.kernels) == set(request.machine_code) == set(bundle.kernels)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a card")
+def test_on_a_machine_without_a_card_the_process_says_so():
+    with (
+        closing(BaselineProcess(1)) as process,
+        pytest.raises(BaselinesFailed, match=r"status 1: (?s:.*)(cuda|CUDA)"),
+    ):
+        measure(process, pacer(LARGE), None)

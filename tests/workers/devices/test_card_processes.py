@@ -1,0 +1,401 @@
+"""A crew of real children: a runner with the driver on paper, a checker at a card on the CPU. Who fails is replaced."""
+
+import os
+import signal
+import threading
+import time
+import uuid
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from tests.workers.oracle.paper import PaperCard
+from tests.workers.paper_driver import Result
+from tests.workers.runner.plans import (
+    ARENA_BYTES,
+    OPERATOR,
+    arena,
+    bundle_of,
+    kernel,
+    machine_code,
+    slots_of,
+    supported,
+)
+from workers import driver
+from workers.child_process import ChildChannel, ChildConnection, ForkedChild
+from workers.commands import (
+    AttachArena,
+    ChildBroken,
+    ChildReady,
+    CommandDone,
+    CommandRefused,
+    ExecuteRuns,
+    InputContent,
+    LoadBundle,
+    Order,
+    PairSide,
+    PrepareRound,
+    Reply,
+    Reset,
+    RunCase,
+    TimedRound,
+    TimedSample,
+    TimeRound,
+    TimingRound,
+)
+from workers.devices.card_processes import (
+    ARENA_SHARE,
+    LARGEST_SHARE,
+    CardFailed,
+    CardMemoryShort,
+    CardProcesses,
+    _failure,
+)
+from workers.devices.ending import JudgementEnded
+from workers.errors import Transient, WorkerError
+from workers.gpu_lock import FOLDER, GpuLock
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.examiner import Examiner
+from workers.oracle.server import OracleSession, respond
+from workers.protocol import CardShare, Outcome, Stage
+from workers.runner import serve
+from workers.runner.arena import ALIGNMENT
+from workers.runner.session import OpenedCard
+from workers.shared_process import SharedConnection
+from workers.targets import TARGETS
+
+NO_CARD = 63
+"""Index of a card that no machine has."""
+CARD_BYTES = ARENA_SHARE * (ARENA_BYTES + 1)
+"""The memory of a card is no multiple of what arenas are multiples of."""
+LARGEST_BYTES = CARD_BYTES // LARGEST_SHARE // ALIGNMENT * ALIGNMENT
+ASK_S, BRIEF_S, SOON_S, WAIT_S = 30.0, 0.2, 0.3, 30.0
+SEED = "ab" * 16
+BUNDLE = bundle_of(kernel())
+CODE = {digest: b64encode(each).decode() for digest, each in machine_code(BUNDLE).items()}
+LOAD = LoadBundle(side=PairSide.CANDIDATE, operator=OPERATOR, bundle=BUNDLE, machine_code=CODE)
+ROUND = TimingRound(
+    plans={PairSide.CANDIDATE: 0},
+    slots={PairSide.CANDIDATE: tuple(slots_of(BUNDLE))},
+    samples=(TimedSample(side=PairSide.CANDIDATE, slots=(0,), streams=(0,)),),
+    seed=SEED,
+)
+
+
+def run(address: str, deed: str, card_bytes: int, channel: ChildChannel) -> None:
+    """Be a runner on paper, whose kernels work, fault or never end."""
+    with supported() as (paper, support):
+        paper.address = address
+        paper.total_bytes = card_bytes
+        if deed == "faults":
+            paper.failing["work"] = Result.CUDA_ERROR_ILLEGAL_ADDRESS
+        if deed == "hangs":
+            paper.deeds["work"] = lambda _: threading.Event().wait()
+        serve(channel, lambda: OpenedCard(driver.open_card(0), support, arena))
+
+
+def seeing() -> PaperCard:
+    """A card at which a checker sees an arena of its own."""
+    card = PaperCard()
+    card.arenas[(b"\7" * 64).hex()] = torch.zeros(LARGEST_BYTES, dtype=torch.uint8)
+    return card
+
+
+class Cramped(OracleSession):
+    """Has too little memory for one kind of order."""
+
+    def answer(self, order: Order) -> Reply:
+        return CommandRefused(reason="too little memory") if isinstance(order, Reset) else super().answer(order)
+
+
+def receive() -> OracleSession:
+    """Be a checker that several share."""
+    return Cramped(ChildReady(card="Paper H200"), Examiner(seeing(), AnswerCache(0)))
+
+
+def check(dies: bool, blind: bool, channel: ChildChannel) -> None:
+    """Be a checker that sees an arena of its own."""
+    examiner = Examiner(seeing(), AnswerCache(0))
+    channel.answer(ChildReady(card="Paper H200"))
+    for order in channel.orders():
+        if blind and isinstance(order, AttachArena) and order.handle:
+            channel.answer(ChildBroken(error="it cannot look there"))
+            continue
+        if dies and not isinstance(order, AttachArena):
+            return
+        channel.answer(respond(examiner, order))
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Of a card that nobody else takes turns on."""
+    found = uuid.uuid4().hex
+    yield found
+    for file in FOLDER.glob(f"*{found}*"):
+        file.unlink()
+
+
+@pytest.fixture
+def crew_that(address: str) -> Iterator[object]:
+    begun: list[CardProcesses] = []
+
+    def start(
+        deed: str = "works",
+        *,
+        checker_dies: bool = False,
+        checker_blind: bool = False,
+        sharers: int = 1,
+        card_bytes: int = 2**30,
+        hire_checker: Callable[[], ChildConnection] | None = None,
+    ) -> CardProcesses:
+        hire_checker = hire_checker or partial(ForkedChild, partial(check, checker_dies, checker_blind))
+        begun.append(
+            CardProcesses(partial(run, address, deed, card_bytes), hire_checker, sharers * CARD_BYTES, sharers)
+        )
+        return begun[-1]
+
+    yield start
+    for crew in begun:
+        crew.close()
+
+
+def execute(crew: CardProcesses, timeout_s: float = ASK_S) -> object:
+    crew.replay(LOAD, ASK_S, Stage.CHECK)
+    case = RunCase(plan=0, slot=slots_of(BUNDLE)[0], content=InputContent(draw="normal", seed=SEED))
+    return crew.replay(ExecuteRuns(side=PairSide.CANDIDATE, cases=(case,), zones=SEED), timeout_s, Stage.CHECK)
+
+
+def test_a_card_that_is_not_there_is_a_failure_of_ours():
+    with pytest.raises(WorkerError) as caught:
+        CardProcesses.at(CardShare(NO_CARD), TARGETS["sm_90"])
+    assert str(caught.value)
+
+
+def test_a_failing_card_may_work_again():
+    assert issubclass(CardFailed, Transient)
+
+
+def test_plans_are_run_and_looked_at(crew_that):
+    crew = crew_that()
+    assert execute(crew) == CommandDone()
+    crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    timed = crew.replay(TimeRound(), ASK_S, Stage.TIME)
+    assert isinstance(timed, TimedRound) and timed.samples_us == pytest.approx((1.0,))
+    handle = crew.opened.handle
+    assert crew.look(AttachArena(handle=handle, arena_bytes=crew.arena_bytes)).outcome is None
+    assert crew.spent_s.keys() == {"load", "execute", "prepare", "time", "attend"}
+
+
+@pytest.mark.parametrize(("deed", "outcome"), [("faults", Outcome.DEVICE_FAULT), ("hangs", Outcome.HANG)])
+def test_who_costs_the_runner_is_told_and_the_spare_takes_over(crew_that, deed: str, outcome: Outcome):
+    crew = crew_that(deed)
+    for _ in range(2):
+        with pytest.raises(JudgementEnded) as ended:
+            execute(crew, BRIEF_S)
+        assert (ended.value.found["stage"], ended.value.found["outcome"]) == (Stage.CHECK, outcome)
+        assert crew.replay(Reset(), ASK_S, Stage.CHECK) == CommandDone()
+
+
+def test_an_arena_grows_for_a_plan_and_is_as_usual_for_the_next(crew_that):
+    crew = crew_that()
+    sizes = []
+    for needed in (64, ARENA_BYTES + 1, ARENA_BYTES + 1, LARGEST_BYTES, ARENA_BYTES):
+        crew.provide(needed)
+        sizes.append(crew.arena_bytes)
+        assert execute(crew) == CommandDone()
+    grown = ARENA_BYTES + ALIGNMENT
+    assert sizes == [ARENA_BYTES, grown, grown, LARGEST_BYTES, ARENA_BYTES]
+
+
+def test_a_card_with_less_memory_than_its_kind_is_not_asked_for_more(crew_that):
+    crew = crew_that(card_bytes=CARD_BYTES // 2)
+    assert crew.arena_bytes == CARD_BYTES // 2 // ARENA_SHARE // ALIGNMENT * ALIGNMENT
+
+
+def test_a_checker_that_never_sees_an_arena_is_replaced_once(crew_that):
+    with pytest.raises(CardFailed, match="it cannot look there"):
+        crew_that(checker_blind=True)
+
+
+def test_room_is_made_for_others_on_the_card(crew_that):
+    crew = crew_that()
+    crew.make_room()
+    assert execute(crew) == CommandDone()
+    assert "forget" in crew.spent_s
+
+
+def test_a_runner_whose_arena_is_large_enough_stays(crew_that):
+    crew = crew_that()
+    begun = crew._runner.pid
+    for needed in (64, ARENA_BYTES):
+        crew.provide(needed)
+        assert crew._runner.pid == begun
+
+
+def test_a_runner_gives_way_to_its_spare_after_so_many_jobs(crew_that, monkeypatch):
+    monkeypatch.setattr("workers.devices.card_processes.JOBS_A_RUNNER", 3)
+    crew, runners = crew_that(), []
+    for _ in range(7):
+        crew.provide(64)
+        runners.append(crew._runner.pid)
+        assert execute(crew) == CommandDone() and crew.arena_bytes == ARENA_BYTES
+    assert [runners.index(runner) for runner in runners] == [0, 0, 0, 3, 3, 3, 6]
+
+
+def test_what_no_arena_has_room_for_is_refused(crew_that):
+    crew = crew_that()
+    with pytest.raises(JudgementEnded, match="is the most here") as ended:
+        crew.provide(CARD_BYTES // LARGEST_SHARE + 1)
+    assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
+    assert crew.arena_bytes == ARENA_BYTES
+
+
+def test_a_runner_that_is_lost_gives_way_to_one_with_as_large_an_arena(crew_that):
+    crew = crew_that("faults")
+    crew.provide(LARGEST_BYTES)
+    with pytest.raises(JudgementEnded):
+        execute(crew, BRIEF_S)
+    assert crew.arena_bytes == LARGEST_BYTES
+
+
+def test_what_hangs_is_ended_before_anybody_else_has_a_turn(crew_that, address: str):
+    crew, other = crew_that("hangs"), GpuLock(address)
+    hanging = crew._runner.pid
+    alive: list[bool] = []
+
+    def time_something() -> None:
+        with other.alone():
+            alive.append(Path(f"/proc/{hanging}").exists())
+
+    def hang() -> None:
+        with pytest.raises(JudgementEnded):
+            execute(crew, SOON_S)
+
+    asking = threading.Thread(target=hang)
+    asking.start()
+    while "load" not in crew.spent_s:
+        time.sleep(0.01)
+    waiting = threading.Thread(target=time_something)
+    waiting.start()
+    asking.join(WAIT_S)
+    waiting.join(WAIT_S)
+    assert alive == [False]
+    other.close()
+
+
+def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
+    crew = crew_that(checker_dies=True)
+    with pytest.raises(CardFailed, match="the checker is lost"):
+        crew.look(LOAD)
+    assert crew.look(AttachArena(handle=crew.opened.handle, arena_bytes=64)).outcome is None
+
+
+def test_crews_that_share_a_checker_go_on_with_another_one_when_it_is_lost(crew_that, tmp_path: Path):
+    hire = {"sharers": 2, "hire_checker": partial(SharedConnection, tmp_path / "checker", receive)}
+    one, other = crew_that(**hire), crew_that(**hire)
+    lost = one._checker.pid
+    assert other._checker.pid == lost
+    os.kill(lost, signal.SIGKILL)
+    for crew in (one, other):
+        with pytest.raises(CardFailed, match="the checker is lost"):
+            crew.make_room()
+        crew.make_room()
+        assert execute(crew) == CommandDone()
+    assert one._checker.pid == other._checker.pid != lost
+    one.close()
+    other.make_room()
+
+
+def test_a_checker_that_cannot_be_called_leaves_nobody_behind(crew_that, tmp_path: Path):
+    (tmp_path / "checker").mkdir(mode=0o755)
+    before = set(psutil.Process().children())
+    with pytest.raises(Transient, match="this user alone"):
+        crew_that(sharers=2, hire_checker=partial(SharedConnection, tmp_path / "checker", receive))
+    assert set(psutil.Process().children()) == before
+
+
+def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew_that, tmp_path: Path):
+    hire = {"sharers": 2, "hire_checker": partial(SharedConnection, tmp_path / "checker", receive)}
+    one, other = crew_that(**hire), crew_that(**hire)
+    checker = one._checker.pid
+    with pytest.raises(CardMemoryShort, match="the checker failed: too little memory"):
+        one.look(Reset())
+    for crew in (other, one):
+        crew.make_room()
+        assert execute(crew) == CommandDone()
+    assert (one._checker.pid, other._checker.pid) == (checker, checker)
+
+
+@pytest.mark.parametrize(
+    ("reply", "lacking"),
+    [
+        (CommandRefused(reason="the card's memory does not suffice"), True),
+        (ChildBroken(error="OutOfMemoryError: CUDA out of memory. Tried to allocate 34.00 GiB"), True),
+        (ChildBroken(error="DriverError: CUDA_ERROR_OUT_OF_MEMORY"), True),
+        (ChildBroken(error="ValueError: it does not lie in the arena"), False),
+    ],
+)
+def test_too_little_memory_is_told_from_what_is_broken(reply: Reply, lacking: bool):
+    failure = _failure("the checker failed", reply)
+    assert isinstance(failure, CardMemoryShort) is lacking and isinstance(failure, CardFailed)
+    assert str(failure).startswith("the checker failed: ")
+
+
+def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], object]) -> bool:
+    """Whether what is asked for in somebody else's turn is not done before that is left, and then it is."""
+    asking = threading.Thread(target=ask)
+    with turn:
+        asking.start()
+        asking.join(SOON_S)
+        waits = asking.is_alive()
+    asking.join(WAIT_S)
+    return waits and not asking.is_alive()
+
+
+def test_nothing_is_run_or_looked_at_while_somebody_else_times(crew_that, address: str):
+    crew, other = crew_that(), GpuLock(address)
+    for ask in (lambda: execute(crew), lambda: crew.look(AttachArena(handle=crew.opened.handle, arena_bytes=64))):
+        assert waits_until_left(other.alone(), ask)
+    other.close()
+
+
+def test_only_timing_waits_for_those_who_do_not_time(crew_that, address: str):
+    crew, other = crew_that(), GpuLock(address)
+    with other.among_others():
+        assert execute(crew) == CommandDone()
+        crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    assert waits_until_left(other.among_others(), lambda: crew.replay(TimeRound(), ASK_S, Stage.TIME))
+    other.close()
+
+
+def test_kernels_that_do_not_bear_to_be_interrupted_are_alone(crew_that, address: str):
+    crew, other = crew_that(), GpuLock(address)
+    assert waits_until_left(other.among_others(), lambda: crew.replay(Reset(), ASK_S, Stage.CHECK, alone=True))
+    other.close()
+
+
+def test_waiting_for_a_turn_is_nobodys_hang(crew_that, address: str):
+    crew, other = crew_that(), GpuLock(address)
+    crew.replay(LOAD, ASK_S, Stage.CHECK)
+    crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    told: list[object] = []
+    timing = threading.Thread(target=lambda: told.append(crew.replay(TimeRound(), BRIEF_S, Stage.TIME)))
+    with other.among_others():
+        timing.start()
+        timing.join(2 * BRIEF_S)
+    timing.join(WAIT_S)
+    assert isinstance(told[0], TimedRound)
+    other.close()
+
+
+def test_a_hang_is_found_later_where_the_card_is_shared(crew_that):
+    crew = crew_that("hangs", sharers=4)
+    with pytest.raises(JudgementEnded, match=f"within {BRIEF_S:g} s"):
+        execute(crew, BRIEF_S)
+    assert 4 * BRIEF_S <= crew.spent_s["execute"] < ASK_S

@@ -1,0 +1,117 @@
+"""Convolutions of ours: every kind computes what torch's does."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workers.inductor_seeds.convolution import PRODUCT_OPTIONS, Convolution, ConvolutionAxis, read_convolution
+from workers.protocol import Outcome
+from workers.tracer.refusal import TraceRefused
+
+CASES = {
+    "along a line": {"axes": [[3, 1, 1, 1]], "extents": [19]},
+    "with steps and gaps": {"axes": [[3, 3, 0, 4]], "extents": [23]},
+    "of an image": {"axes": [[3, 1, 1, 1], [3, 1, 1, 1]], "extents": [7, 9]},
+    "uneven": {"axes": [[3, 2, 1, 1], [5, 1, 2, 2]], "extents": [8, 11]},
+    "of single places": {"axes": [[1, 2, 0, 1], [1, 1, 0, 1]], "extents": [5, 6]},
+    "in groups": {"axes": [[3, 1, 1, 1], [2, 1, 0, 1]], "extents": [6, 6], "groups": 3},
+    "of a volume": {"axes": [[3, 1, 1, 1], [3, 2, 0, 1], [2, 1, 0, 1]], "extents": [4, 7, 5]},
+    "spread": {"axes": [[3, 2, 1, 1], [3, 2, 1, 1]], "extents": [5, 4], "transposed": True},
+    "spread with more behind": {
+        "axes": [[3, 2, 1, 1], [5, 3, 2, 1]],
+        "extents": [5, 4],
+        "transposed": True,
+        "more": [1, 2],
+    },
+    "spread without steps": {"axes": [[4, 1, 1, 1]], "extents": [9], "transposed": True},
+    "spread with steps and gaps": {"axes": [[3, 2, 1, 2], [3, 1, 0, 2]], "extents": [5, 6], "transposed": True},
+    "spread wider than its taps reach": {"axes": [[2, 3, 0, 1]], "extents": [6], "transposed": True},
+    "spread in groups": {"axes": [[3, 2, 1, 1]] * 3, "extents": [3, 2, 4], "transposed": True, "groups": 2},
+    "by channel": {"axes": [[3, 1, 1, 1], [3, 2, 0, 1]], "extents": [6, 9], "groups": 5, "filters": 1, "channels": 1},
+    "to one filter": {"axes": [[3, 1, 1, 1], [2, 1, 0, 1]], "extents": [6, 5], "filters": 1},
+    "spread by channel": {
+        "axes": [[3, 2, 1, 1], [4, 3, 1, 1]],
+        "extents": [4, 5],
+        "groups": 3,
+        "filters": 1,
+        "channels": 2,
+        "transposed": True,
+    },
+    "spread by channel with gaps": {
+        "axes": [[3, 2, 1, 3]],
+        "extents": [7],
+        "groups": 3,
+        "filters": 1,
+        "channels": 1,
+        "transposed": True,
+    },
+}
+DEFAULTS = {"transposed": False, "groups": 1, "images": 2, "channels": 5, "filters": 19}
+
+
+@pytest.fixture(scope="module")
+def distances() -> dict[str, float]:
+    """How far each case is from torch's result."""
+    script = Path(__file__).parent / "convolved.py"
+    cases = json.dumps([{**DEFAULTS, **case} for case in CASES.values()])
+    ended = subprocess.run([sys.executable, script], input=cases, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(zip(CASES, json.loads(ended.stdout), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_convolution_is_what_torch_says(distances: dict[str, float], name: str):
+    assert distances[name] < 1e-4
+
+
+def test_what_a_kernel_is_not_written_for_is_not_in_it():
+    text = ast.unparse(
+        Convolution((ConvolutionAxis(3),), transposed=False, groups=1, filters=None, precision="ieee").kernel()
+    )
+    assert not [word for word in ("height", "phase", "group", "transposed", "if ") if word in text.lower()]
+    assert "input_precision='ieee'" in text
+
+
+def test_blocks_are_no_wider_than_what_there_is():
+    def options(filters: int | None) -> dict[str, int]:
+        return Convolution((ConvolutionAxis(3),), transposed=False, groups=1, filters=filters, precision=None).options
+
+    assert [options(filters)["BLOCK_N"] for filters in (3, 20, 300)] == [16, 32, 64]
+    assert options(None) == PRODUCT_OPTIONS
+
+
+def test_what_has_one_part_has_a_grid_of_two_axes():
+    def grid(groups: int) -> str:
+        of = Convolution((ConvolutionAxis(3, 2),), transposed=False, groups=groups, filters=None, precision=None)
+        return of.grid(["N", "6", "W"], ["F", "C", "3"], ["N", "F", "P"])
+
+    def of_numbers() -> str:
+        of = Convolution((ConvolutionAxis(3, 2),), transposed=False, groups=1, filters=48, precision=None)
+        return of.grid(["24", "6", "W"], ["48", "6", "3"], ["24", "48", "P"])
+
+    assert grid(1) == "(triton.cdiv(N * P, 128), triton.cdiv(F, 64))"
+    assert of_numbers() == "(triton.cdiv(24 * P, 128), triton.cdiv(48, 64))", (
+        "whoever tunes a block needs to find it here"
+    )
+    assert grid(2) == "(triton.cdiv(N * P, 128), triton.cdiv((F) // 2, 64), 2)"
+
+
+def read(call: str, weight: str, y: str) -> Convolution:
+    node, *extents = (ast.parse(code, mode="eval").body for code in (call, weight, y))
+    return read_convolution(node, *(size.elts for size in extents), precision=None)
+
+
+def test_a_call_is_read():
+    found = read("f(x, w, [2], [1], [3], True, [0], 4)", "(s0, 6, 5)", "(s1, 24, s2)")
+    assert found == Convolution((ConvolutionAxis(5, 2, 1, 3),), transposed=True, groups=4, filters=6, precision=None)
+    assert read("f(x, w, [1], [0], [1], False, [0], 4)", "(8, s0, 5)", "(s1, 8, s2)").filters == 2
+    assert read("f(x, w, [1], [0], [1], False, [0], 1)", "(s0, s1, 5)", "(s2, s0, s3)").filters is None
+
+
+def test_filters_of_any_extent_are_refused():
+    with pytest.raises(TraceRefused) as refused:
+        read("f(x, w, [1], [0], [1], False, [0], 1)", "(8, 4, s0)", "(s1, 8, s2)")
+    assert refused.value.outcome is Outcome.FORBIDDEN_OP

@@ -1,0 +1,105 @@
+"""Lowering: what Inductor writes for a reference, seen in the jail that it takes over."""
+
+import json
+from functools import partial
+from importlib import import_module
+
+import pytest
+
+from tests.workers.tracer.jobs import in_jail, operator
+from workers.inductor_seeds.lowering import lower
+from workers.targets import TARGETS
+
+
+def lowered(of, target="sm_90", before=lambda: None) -> dict:
+    def run(of, _: bytes) -> bytes:
+        before()
+        found = lower(of, TARGETS[target])
+        kernels = [[item.name, item.text, item.grid, dict(item.options)] for item in found.kernels.values()]
+        return json.dumps({"host": found.host, "kernels": kernels}).encode()
+
+    return json.loads(in_jail(partial(run, of)))
+
+
+def ask_for_the_card():
+    """What torch.compile leaves behind on a machine with no card."""
+    import_module("torch._inductor.graph")
+    import_module("torch._inductor.runtime.triton_heuristics")
+    import_module("torch._dynamo.device_interface").get_interface_for_device("cpu")
+    import_module("torch._inductor.utils").get_gpu_type()
+    import_module("torch.utils._triton").has_triton()
+
+
+def keep_the_card_out_of_sight():
+    """What a build of torch for cards does in the jail, the first time that it makes up a tensor on one."""
+
+    def fail(_device):
+        raise RuntimeError("Found no NVIDIA driver on your system")
+
+    vars(import_module("torch._subclasses.fake_tensor"))["init_gpu_context"] = fail
+
+
+def test_convolutions_are_lowered_by_builds_of_torch_for_cards():
+    inputs = [
+        {"name": "x", "shape": ["M", 3, "N", "N"], "dtype": "float32"},
+        {"name": "w", "shape": [8, 3, 3, 3], "dtype": "float32"},
+    ]
+    reference = "import torch\n\n\ndef scale(x, w):\n    return torch.nn.functional.conv2d(x, w)\n"
+    of = operator(reference=reference, inputs=inputs, shapes=[{"dims": {"M": 4, "N": 32}}])
+    assert "kernelreef.convolution" in lowered(of, before=keep_the_card_out_of_sight)["host"]
+
+
+def test_sizes_stay_symbols_even_those_that_are_one():
+    found = lowered(operator(shapes=[{"dims": {"M": 1, "N": 128}}]))
+    ((name, text, grid, options),) = found["kernels"]
+    assert f"{name}.run(" in found["host"]
+    assert text.startswith("@triton.jit")
+    assert grid == "Grid1D"
+    assert {"XBLOCK", "num_warps", "num_stages"} <= options.keys()
+    assert "xnumel" in text
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_what_torch_found_before_does_not_matter(target):
+    assert lowered(operator(), target, ask_for_the_card) == lowered(operator(), target)
+
+
+def test_a_reduction_has_blocks_along_both_axes():
+    found = lowered(operator(reference="def scale(x, w):\n    return x.softmax(-1) * w\n"))
+    assert {"XBLOCK", "R0_BLOCK"} <= found["kernels"][0][3].keys()
+
+
+def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:
+    """What is chosen for the kernel of a product of x[M, N] and w[N, N]."""
+    inputs = [
+        {"name": "x", "shape": ["M", "N"], "dtype": dtype},
+        {"name": "w", "shape": ["N", "N"], "dtype": dtype},
+    ]
+    shapes = [{"dims": {"M": m, "N": n}}]
+    found = lowered(operator(reference=f"def scale(x, w):\n    return {reference}\n", inputs=inputs, shapes=shapes))
+    return found["kernels"][0][3]
+
+
+@pytest.mark.parametrize(
+    ("reference", "dtype", "m", "tile"),
+    [
+        ("x @ w", "bfloat16", 4096, (128, 128, 32, 8)),
+        ("x @ w", "float32", 4096, (128, 64, 32, 8)),
+        ("(x @ w) * (x @ w.T)", "bfloat16", 4096, (128, 64, 32, 8)),
+        ("x @ w", "bfloat16", 16, (32, 64, 32, 8)),
+    ],
+)
+def test_the_largest_tile_that_surely_fits_is_chosen_for_a_product(reference, dtype, m, tile):
+    found = options(reference, dtype, m=m)
+    assert tuple(found[name] for name in ("YBLOCK", "XBLOCK", "R0_BLOCK", "num_warps")) == tile
+
+
+def test_a_variance_is_made_of_sums():
+    found = lowered(operator(reference="def scale(x, w):\n    return (x - x.mean(0)) / x.var(0) * w\n"))
+    assert "welford" not in "".join(item[1] for item in found["kernels"])
+
+
+def test_a_product_with_a_vector_is_a_sum():
+    found = lowered(operator(reference="def scale(x, w):\n    return x @ w\n"))
+    assert "tl.sum(" in found["kernels"][0][1]
+    assert "tl.dot(" not in found["kernels"][0][1]

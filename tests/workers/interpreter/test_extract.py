@@ -1,0 +1,132 @@
+"""Of a candidate only kernels and plain constants are taken over; host code never runs."""
+
+import pytest
+import triton
+from triton.runtime.jit import JITFunction
+
+from workers.interpreter.extract import ExtractedModule, take_over
+from workers.interpreter.faults import NotInterpretable
+
+HEADER = "import math\nimport torch\nimport triton\nimport triton.language as tl\n"
+
+
+def take(source: str) -> ExtractedModule:
+    return take_over(HEADER + source)
+
+
+def test_imports_constants_and_functions_are_taken_over():
+    taken = take(
+        "try:\n    from triton.language.extra import libdevice\nexcept ImportError:\n    libdevice = None\n"
+        "SIZE: int = 2 * math.prod((4, 8))\nSCALE = tl.constexpr(SIZE / 2)\nMOST = torch.finfo(torch.half).max\n"
+        "ORDER: tl.constexpr = tl.constexpr(sum((1, round(2.2), pow(2, 3))) + sum(divmod(7, 2)))\n"
+        "TABLE = {'a': [1, 2]}\n"
+        "@triton.autotune([triton.Config({})], key=[])\n@triton.jit(do_not_specialize=['n'])\n"
+        "def kernel(x, n, BLOCK: tl.constexpr = SIZE):\n    pass\n"
+        "def helper(x):\n    return x\n"
+        "wrapped = triton.heuristics({'N': lambda args: 1})(triton.jit(helper))\n"
+    )
+    assert (taken.namespace["SIZE"], taken.namespace["SCALE"].value) == (64, 32.0)
+    assert (taken.namespace["MOST"], taken.namespace["ORDER"].value) == (65504.0, 15)
+    kernel, wrapped = taken.namespace["kernel"], taken.namespace["wrapped"]
+    assert type(kernel) is type(wrapped) is JITFunction and kernel.do_not_specialize == ["n"]
+    assert [each.name for each in taken.definitions.values()] == ["kernel", "helper"]
+    assert wrapped.fn is taken.namespace["helper"] and taken.left_out == {}
+
+
+def test_types_are_imported_for_whoever_writes_annotations():
+    taken = take(
+        "import typing\nfrom typing import Optional\nKnown = Optional[int]\nSIZE: typing.Final = 4\n"
+        "@triton.jit\ndef kernel(x, SCALE: Optional[float], B: tl.constexpr):\n    pass\n"
+    )
+    assert taken.left_out == {} and taken.namespace["SIZE"] == 4
+    assert [each.name for each in taken.definitions.values()] == ["kernel"]
+
+
+@pytest.mark.parametrize("used", ["typing.cast(tl.dtype, x)", "cast(int, x)", "typing.sys.exc_info()"])
+def test_kernels_may_not_call_what_is_there_for_types(used: str):
+    with pytest.raises(NotInterpretable, match="host code"):
+        take(f"import typing\nfrom typing import cast\n@triton.jit\ndef kernel(x):\n    y = {used}\n")
+
+
+HOST = {
+    "a call": "NAME = open('/nowhere/at/all')",
+    "a call in a table": "NAME = [print('host code ran')]",
+    "a call of what only looks plain": "float = tl.core.builtins.exec\nNAME = float('1 / 0')",
+    "a member of Triton": "tl.cdiv = NAME = 3",
+    "a condition": "NAME = 1\nif True:\n    NAME = 2",
+    "a loop": "NAME = 1\nfor NAME in (2, 3):\n    pass",
+    "a sum": "NAME = 1\nNAME += 1",
+    "a class": "class NAME:\n    pass",
+    "what follows an import": "try:\n    import math\nexcept:\n    pass\nelse:\n    NAME = open('/nowhere')",
+    "an import": "import os as NAME",
+    "a walrus": "NAME = 1\nprint(NAME := 2)",
+}
+
+
+@pytest.mark.parametrize("what", HOST)
+def test_a_name_that_host_code_binds_is_gone_and_its_line_known(what: str):
+    before = triton.language.cdiv
+    taken = take(HOST[what])
+    assert "NAME" not in taken.namespace and "NAME" in taken.left_out
+    assert triton.language.cdiv is before
+
+
+def test_what_host_code_only_calculates_with_stays():
+    taken = take("N = 1\nconfigs = [triton.Config({'N': N}) for N in (1, 2)]\nif __name__ == '__main__':\n    N = 3\n")
+    assert taken.namespace["N"] == 1 and list(taken.left_out) == ["configs"]
+
+
+def test_defaults_annotations_and_decorators_of_host_code_are_dropped():
+    taken = take(
+        "def host(*, x=print('host code ran')):\n    return 1 / 0\n"
+        "@host\ndef plain(x: host() = host(), *, y=host()):\n    return x\n"
+    )
+    assert taken.namespace["plain"]() is None
+
+
+def test_a_kernel_that_is_not_plain_stops_it_with_its_line():
+    with pytest.raises(NotInterpretable, match="'kernel' has a statement 'global'") as stopped:
+        take("@triton.jit\ndef kernel(a0):\n    global N\n    tl.store(a0, N)\n")
+    assert stopped.value.line == 7
+
+
+@pytest.mark.parametrize("given", ["lambda getattr: 1", "[1 for getattr in (1, 2) if 1]"])
+def test_names_of_decorators_are_no_names_of_the_kernel(given: str):
+    kernel = f"@triton.heuristics({{'n': {given}}})\n@triton.jit\ndef kernel(x, n):\n"
+    assert "kernel" in take(kernel + "    tl.store(x, n)\n").namespace
+    with pytest.raises(NotInterpretable, match="Python's 'getattr'"):
+        take(kernel + "    tl.store(x, getattr(x, 'value', 0))\n")
+
+
+FUNCTION = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef part(x{default}):\n    return x\n"
+
+
+def test_functions_have_names_of_their_own():
+    plain = FUNCTION.format(default="")
+    take_over(plain + plain)
+    take_over(plain + "same = part\n")
+    with pytest.raises(NotInterpretable, match="two functions that the compiler reads are called 'part'"):
+        take_over(plain + "first = part\n" + plain)
+
+
+def test_a_function_may_be_made_a_kernel_of_several_times():
+    plain = FUNCTION.format(default="").replace("@triton.jit\n", "") + "one = triton.jit(part)\n"
+    taken = take_over(plain + "two = triton.jit(part)\n")
+    one, two = taken.namespace["one"], taken.namespace["two"]
+    assert isinstance(one, JITFunction) and isinstance(two, JITFunction)
+    assert one is not two and one.fn is two.fn
+
+
+def test_defaults_do_not_change():
+    for default in (", n=1", ", n: tl.constexpr = tl.constexpr(2)", ", n=(1, 2)", ", dtype=tl.float32", ", f=tl.exp"):
+        take_over(FUNCTION.format(default=default))
+    take_over(FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n")
+    for default in (", n=[]", ", n={1: []}"):
+        with pytest.raises(NotInterpretable, match="a default that may change"):
+            take_over(FUNCTION.format(default=default))
+
+
+def test_a_default_is_no_function_that_has_lost_its_name():
+    lost = FUNCTION.format(default="") + "@triton.jit\ndef other(x, FN: tl.constexpr = part):\n    return FN(x)\n"
+    with pytest.raises(NotInterpretable, match="a default that may change"):
+        take_over(lost + FUNCTION.format(default=""))

@@ -1,0 +1,228 @@
+"""Whatever is wrong with a run is found, on drawn and on timed content; what is right passes."""
+
+import pytest
+import torch
+
+from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
+from tests.workers.oracle.stage import SEED, Stage
+from workers.checks import CHECKS
+from workers.commands import TIMED, AttachArena, DropCache, ExaminedRuns, ExamineIdle, InputContent, Reset, SetOperator
+from workers.errors import BadMessage
+from workers.inputs import DRAWS
+from workers.memory_layout import outside
+from workers.protocol import Outcome
+
+NORMAL = InputContent(draw="normal", seed=SEED)
+RETYPED = {"float32 returned", "shape transposed"}
+"""Faults that change the output's view, which a kernel alone cannot."""
+TIMED_FAULTS = {
+    name: fault
+    for name, fault in FAULTS.items()
+    if name not in {*RETYPED, "missing epsilon", "no maximum", "nan swallowed", "last index of a tie"}
+}
+"""Faults that show on normal values with rare large ones."""
+
+
+def examine(stage: Stage, kernel, content: InputContent = NORMAL) -> ExaminedRuns:
+    return stage.examine(kernel, content)
+
+
+def examine_round(stage: Stage, kernel, pacer=None) -> ExaminedRuns:
+    return stage.examine_round(kernel, pacer or HONEST[stage.operator.name])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_kernels_pass_on_all_content(name, dtype):
+    stage = Stage(operator(name, dtype))
+    for draw in (*DRAWS, TIMED):
+        seen = examine(stage, HONEST[name], InputContent(draw=draw, seed=SEED, stream=3))
+        assert seen.outcome is None, (draw, seen.reason)
+    assert [(each.name, each.verdict) for each in seen.checks] == [(check, "passed") for check in CHECKS]
+    seen = examine_round(stage, HONEST[name])
+    assert seen.outcome is None, seen.reason
+
+
+@pytest.mark.parametrize("fault", [name for name in FAULTS if name not in RETYPED])
+def test_faults_are_found_on_some_draw(fault):
+    name, kernel, outcomes = FAULTS[fault]
+    stage = Stage(operator(*name.split(":")), **LONGER.get(fault, {}))
+    found = {}
+    for draw in DRAWS:
+        stage.adopt()
+        seen = examine(stage, kernel, InputContent(draw=draw, seed=SEED))
+        found |= {seen.outcome: seen.reason} if seen.outcome else {}
+    assert found and set(found) <= outcomes
+    assert all(found.values())
+
+
+@pytest.mark.parametrize("fault", TIMED_FAULTS)
+def test_faults_are_found_among_timed_outputs(fault):
+    name, kernel, outcomes = TIMED_FAULTS[fault]
+    stage = Stage(operator(*name.split(":")), **LONGER.get(fault, {}))
+    seen = examine_round(stage, kernel)
+    assert seen.outcome in outcomes, seen
+    assert "timed inputs" in seen.reason or seen.outcome is Outcome.INPUT_MUTATED
+    assert "failed" in {check.verdict for check in seen.checks}
+
+
+def test_it_tells_how_near_errors_and_bias_came_where_a_quick_look_was_enough():
+    checks = {check.name: check for check in examine(Stage(operator("swiglu")), HONEST["swiglu"]).checks}
+    assert 0 < checks["error_ratio"].worst < 1 and 0 < checks["bias"].worst < 1
+    assert checks["error_ratio"].worst != checks["bias"].worst and checks["special_values"].worst == 0
+
+
+def test_one_wrong_output_in_a_round_is_enough():
+    stage = Stage(operator("softmax"))
+    calls = []
+
+    def lazy(x):
+        calls.append(x)
+        return HONEST["softmax"](x) if len(calls) != 3 else torch.zeros_like(x)
+
+    assert examine_round(stage, lazy).outcome is Outcome.WRONG_RESULT
+
+
+@pytest.mark.parametrize("content", [NORMAL, InputContent(draw=TIMED, seed=SEED)], ids=["drawn", "timed"])
+def test_an_output_that_is_never_written_is_called_that(content):
+    stage = Stage(operator("rmsnorm"))
+    seen = examine(stage, lambda x, weight: None, content)
+    assert seen.outcome is Outcome.WRONG_RESULT
+    assert "never written" in seen.reason
+
+
+def test_an_integer_that_is_never_written_is_wrong():
+    stage = Stage(operator("argmax"))
+    assert examine(stage, lambda x: None).outcome is Outcome.WRONG_RESULT
+    stage.adopt()
+    assert examine_round(stage, lambda x: None).outcome is Outcome.WRONG_RESULT
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["drawn", "timed"])
+def test_a_write_beside_a_buffer_is_out_of_bounds(timed):
+    stage = Stage(operator("softmax"))
+
+    def overflow(x):
+        end = x.storage_offset() * 2 + x.nbytes
+        stage.card.arena[end : end + 4] ^= 0xFF
+        return HONEST["softmax"](x)
+
+    seen = examine_round(stage, overflow) if timed else examine(stage, overflow)
+    assert seen.outcome is Outcome.OUT_OF_BOUNDS
+    assert "4 bytes" in seen.reason or timed
+    assert "after the end of input 'x'" in seen.reason
+
+
+def test_changed_inputs_are_found_in_every_position():
+    stage = Stage(operator("rmsnorm"))
+
+    def change(x, weight):
+        result = HONEST["rmsnorm"](x, weight)
+        weight[-1] = -weight[-1]
+        return result
+
+    seen = examine_round(stage, change)
+    assert seen.outcome is Outcome.INPUT_MUTATED
+    assert "'weight'" in seen.reason
+    assert examine(stage, change).outcome is Outcome.INPUT_MUTATED
+
+
+def test_mutable_inputs_may_change():
+    base = operator("rmsnorm")
+    first = base.inputs[0].model_copy(update={"mutable": True})
+    stage = Stage(base.model_copy(update={"inputs": (first, base.inputs[1])}))
+
+    def change(x, weight):
+        result = HONEST["rmsnorm"](x, weight)
+        x += 1
+        return result
+
+    assert examine_round(stage, change).outcome is None
+
+
+def test_a_pacer_that_is_wrong_is_no_fault_of_the_candidate():
+    stage = Stage(operator("softmax"))
+    seen = examine_round(stage, HONEST["softmax"], lambda x: torch.zeros_like(x))
+    assert seen.outcome is None and "output 'y' is 0" in seen.pacer
+    assert "failed" not in {check.verdict for check in seen.checks}
+    assert examine_round(stage, lambda x: torch.ones_like(x), lambda x: torch.zeros_like(x)).outcome == "wrong_result"
+
+
+def test_answers_are_worked_out_once_and_outputs_measured_every_time():
+    stage = Stage(operator("softmax"))
+    first = stage.round(HONEST["softmax"], HONEST["softmax"])
+    assert stage.examiner.answer(first).outcome is None
+    held = stage.examiner._memory._held_bytes
+    measured = stage.card.measured
+    assert stage.examiner.answer(first).outcome is None
+    assert stage.examiner._memory._held_bytes == held > 0
+    assert stage.card.measured == 2 * measured
+    assert stage.examiner.answer(DropCache()).outcome is None
+    assert stage.examiner._memory._held_bytes == 0
+    assert stage.card.freed == 1
+
+
+def test_rounds_are_judged_without_any_memory():
+    stage = Stage(operator("softmax"), memory_bytes=0)
+    assert examine_round(stage, HONEST["softmax"]).outcome is None
+    assert examine_round(stage, lambda x: torch.ones_like(x)).outcome is Outcome.WRONG_RESULT
+
+
+def test_memory_without_a_place_must_be_poisoned():
+    stage = Stage(operator("softmax"))
+    (slot,) = stage.slots(1, start=4096)
+    stage.card.arena.fill_(0xFF)
+    stage.play(HONEST["softmax"], slot, NORMAL)
+    look = ExamineIdle(stretches=outside((0, stage.card.arena.numel()), (slot.start, slot.end)))
+    assert stage.examiner.answer(look).outcome is None
+    for place in (0, slot.start - 1, slot.end, stage.card.arena.numel() - 1):
+        stage.card.arena[place] ^= 1
+        seen = stage.examiner.answer(look)
+        assert seen.outcome is Outcome.OUT_OF_BOUNDS and "far from its buffers" in seen.reason
+        stage.card.arena[place] ^= 1
+
+
+def test_equal_runs_compare_equal():
+    stage = Stage(operator("softmax"))
+    first, second = stage.slots(2)
+    for slot in (first, second):
+        stage.play(HONEST["softmax"], slot, NORMAL)
+    assert stage.examiner.answer(stage.order(NORMAL, first, second, compared=True)).outcome is None
+
+
+def test_runs_that_differ_are_not_deterministic():
+    stage = Stage(operator("softmax"))
+    first, second = stage.slots(2)
+    for slot in (first, second):
+        run = stage.play(HONEST["softmax"], slot, NORMAL)
+    offset = first.buffers[run.plan.outputs[0].buffer]
+    stage.card.arena[offset : offset + 2].view(torch.bfloat16)[0] *= 1.02
+    seen = stage.examiner.answer(stage.order(NORMAL, first, second, compared=True))
+    assert seen.outcome is Outcome.NONDETERMINISTIC
+    assert "at [0, 0]" in seen.reason
+
+
+def test_a_failure_stays_until_another_operator_is_adopted():
+    stage = Stage(operator("softmax"))
+    assert examine(stage, lambda x: torch.zeros_like(x)).outcome is Outcome.WRONG_RESULT
+    assert "failed" in {
+        check.verdict for check in stage.examiner.answer(AttachArena(handle="ab", arena_bytes=64)).checks
+    }
+    fresh = stage.adopt()
+    assert fresh.outcome is None
+    assert {check.verdict for check in fresh.checks} == {"skipped"}
+
+
+def test_another_arena_is_attended():
+    stage = Stage(operator("softmax"))
+    assert stage.examiner.answer(AttachArena(handle="cd", arena_bytes=64)).outcome is None
+    assert stage.card.arena.numel() == 64
+
+
+def test_orders_that_make_no_sense_are_refused():
+    stage = Stage(operator("softmax"))
+    with pytest.raises(BadMessage, match="no order for a checker"):
+        stage.examiner.answer(Reset())
+    stage.examiner.answer(SetOperator(operator=stage.operator, graphs=()))
+    with pytest.raises(BadMessage, match="no reference for M=48,N=96"):
+        examine(stage, HONEST["softmax"])

@@ -1,0 +1,165 @@
+"""Whatever goes wrong is said in one line, and too little memory is met by forgetting first."""
+
+import socket
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.workers.checks.cases import HONEST, operator
+from tests.workers.oracle.paper import ARENA_BYTES, PaperCard
+from tests.workers.oracle.stage import Stage
+from workers.child_process import ChildChannel
+from workers.commands import (
+    REPLY,
+    AttachArena,
+    ChildBroken,
+    ChildReady,
+    CommandRefused,
+    ExaminedRuns,
+    Reset,
+    SetOperator,
+)
+from workers.driver import DriverError
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.examiner import IDLE_BYTES, Examiner
+from workers.oracle.server import Oracle, demand_precision, open_card, respond, serve
+from workers.protocol import Outcome
+
+NO_MEMORY = torch.OutOfMemoryError("no memory")
+ATTEND = AttachArena(handle="ab", arena_bytes=64)
+
+
+class Cramped(PaperCard):
+    """Has too little memory the first few times."""
+
+    def __init__(self, times: int, error: Exception = NO_MEMORY) -> None:
+        super().__init__()
+        self.times = times
+        self.error = error
+
+    def attend(self, handle: str, arena_bytes: int) -> None:
+        if self.times:
+            self.times -= 1
+            raise self.error
+        super().attend(handle, arena_bytes)
+
+
+def test_an_order_is_carried_out():
+    assert isinstance(respond(Examiner(PaperCard(), AnswerCache(0)), ATTEND), ExaminedRuns)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NO_MEMORY,
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        DriverError("CUDA_ERROR_OUT_OF_MEMORY"),
+    ],
+)
+def test_too_little_memory_once_is_met_by_forgetting(error: Exception):
+    card = Cramped(1, error)
+    assert isinstance(respond(Examiner(card, AnswerCache(64)), ATTEND), ExaminedRuns)
+    assert card.freed == 1
+
+
+@pytest.mark.parametrize(("idle_bytes", "freed"), [(IDLE_BYTES, 0), (IDLE_BYTES + 1, 1)])
+def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
+    card = PaperCard()
+    card.idle_bytes = idle_bytes
+    assert isinstance(respond(Examiner(card, AnswerCache(64)), ATTEND), ExaminedRuns)
+    assert card.freed == freed
+
+
+def test_too_little_memory_twice_is_said():
+    reply = respond(Examiner(Cramped(2), AnswerCache(0)), ATTEND)
+    assert reply == CommandRefused(reason="the card's memory does not suffice to carry out 'attend'")
+
+
+@pytest.mark.parametrize("order", [Reset(), AttachArena(handle="none", arena_bytes=1)])
+def test_what_cannot_be_carried_out_is_said(order):
+    card = PaperCard()
+    card.attend = refuse
+    reply = respond(Examiner(card, AnswerCache(0)), order)
+    assert isinstance(reply, ChildBroken)
+    assert reply.error.startswith(("BadMessage: 'scrub'", "ValueError: no such arena"))
+
+
+def refuse(handle: str, arena_bytes: int) -> None:
+    raise ValueError("no such arena")
+
+
+def test_a_card_that_is_not_there_is_said_at_once():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        serve(ChildChannel(theirs), Oracle(partial(open_card, 99, {})))
+        reply = REPLY.validate_json(ours.recv(65536))
+    assert isinstance(reply, ChildBroken)
+    assert "cannot open the card" in reply.error
+
+
+class OpenedCard(PaperCard):
+    """A card as the checker opens it."""
+
+    memory_bytes = 2**26
+    opened = SimpleNamespace(name="Paper H200", versions={"driver": "1"})
+
+    def beside(self) -> PaperCard:
+        return PaperCard()
+
+
+def sit_down(checker: Oracle) -> Stage:
+    """A bench that judges softmax, with an arena of its own."""
+    sitting = checker.receive()
+    assert isinstance(sitting.greeting, ChildReady)
+    sitting.answer(AttachArena(handle="ab", arena_bytes=ARENA_BYTES))
+    return Stage(operator("softmax"), sitting.examiner._card, sitting.answer)
+
+
+def test_benches_of_one_card_work_out_once_what_is_right():
+    opened, held = [], []
+
+    def begin() -> OpenedCard:
+        opened.append(OpenedCard())
+        return opened[-1]
+
+    checker = Oracle(begin, sharers=2)
+    for _ in range(2):
+        stage = sit_down(checker)
+        # More calls than contents: every bench meets all of them.
+        seen = stage.ask(stage.round(HONEST["softmax"], HONEST["softmax"], calls=4))
+        assert seen.outcome is None and {check.verdict for check in seen.checks} <= {"passed", "skipped"}
+        held.append(checker._opened[1]._held_bytes)
+    assert held[0] == held[1] > 0
+    assert len(opened) == 1
+
+
+def test_what_one_bench_found_is_no_other_ones():
+    checker = Oracle(OpenedCard, sharers=2)
+    one, other = sit_down(checker), sit_down(checker)
+    assert one.adopt().secret == other.adopt().secret != ""
+    assert one.examine_round(lambda x: torch.ones_like(x), HONEST["softmax"]).outcome is Outcome.WRONG_RESULT
+    seen = other.examine_round(HONEST["softmax"], HONEST["softmax"])
+    assert seen.outcome is None and "failed" not in {check.verdict for check in seen.checks}
+
+
+def test_who_leaves_takes_nothing_along():
+    checker = Oracle(OpenedCard, sharers=2)
+    one, other = checker.receive(), checker.receive()
+    one.leave()
+    assert other.answer(AttachArena(handle="ab", arena_bytes=64)).outcome is None
+
+
+def test_float32_is_float32():
+    demand_precision()
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+
+
+def test_a_checker_without_an_operator_says_so():
+    examiner = Examiner(PaperCard(), AnswerCache(0))
+    with pytest.raises(Exception, match="no operator to judge by"):
+        examiner._subject  # noqa: B018
+    assert isinstance(respond(examiner, SetOperator.model_construct(operator=None, graphs=())), ExaminedRuns)

@@ -1,0 +1,101 @@
+"""What is no answer to a job is refused, and told why."""
+
+from typing import Any
+
+import pytest
+
+from tests.workers.queue.samples import BUNDLE, confirm_job, measure_job, report_on, trace_job
+from workers.protocol import (
+    MutationReport,
+    Outcome,
+    Provenance,
+    Ratio,
+    Readings,
+    ShapeResult,
+    TracedVariant,
+    TraceReport,
+)
+from workers.queue.report_validation import answer_to
+
+READINGS = (Readings(launches=1, programs=1, programs_per_sm=1.0, num_warps=4),)
+
+
+def traced(**changes: Any) -> TraceReport:
+    variant = TracedVariant(index=0, outcome=Outcome.CORRECT, bundle=BUNDLE, readings=READINGS)
+    return report_on(trace_job("job-1"), "w").model_copy(update={"variants": (variant,), **changes})
+
+
+def variant(**changes: Any) -> TracedVariant:
+    return traced().variants[0].model_copy(update=changes)
+
+
+def test_answers_are_let_pass() -> None:
+    measure, confirm = measure_job("job-2"), confirm_job("job-3")
+    failed = traced(variants=(variant(bundle=None, readings=(), outcome=Outcome.COMPILE_ERROR),))
+    confirmed = report_on(measure_job("job-3"), "w").model_copy(update={"kind": "confirm"})
+    assert answer_to(trace_job("job-1"), traced()) is None
+    assert answer_to(trace_job("job-1"), failed) is None
+    assert answer_to(measure, report_on(measure, "w")) is None
+    assert answer_to(confirm, confirmed) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job": "job-9"},
+        {"search": "search-9"},
+        {"candidate": "another"},
+        {"variant": 1},
+        {"bundle": "0" * 64},
+        {"device": "h200"},
+        {"kind": "confirm"},
+        {"provenance": Provenance.MEASURED},
+        {"protocol_version": 7},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_verdict_on_anything_else_is_refused(changes: dict[str, Any]) -> None:
+    job = measure_job("job-1")
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        answer_to(job, report_on(job, "w").model_copy(update=changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"gate": MutationReport(verdict="passed")}, "nobody asked for"),
+        ({"variants": (variant(), variant())}, "one index"),
+        ({"variants": (variant(bundle=BUNDLE.model_copy(update={"operator": "0" * 64})),)}, "another operator"),
+        ({"variants": (variant(bundle=BUNDLE.model_copy(update={"target": "sm_80"})),)}, "another operator or target"),
+        ({"variants": (variant(readings=()),)}, "exactly the shapes"),
+        ({"variants": (variant(bundle=BUNDLE.model_copy(update={"plans": BUNDLE.plans * 2})),)}, "exactly the shapes"),
+    ],
+)
+def test_a_trace_of_anything_else_is_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        answer_to(trace_job("job-1"), traced(**changes))
+
+
+def test_a_trace_is_no_verdict_and_a_verdict_no_trace() -> None:
+    job = measure_job("job-1")
+    for asked, said in ((trace_job("job-1"), report_on(job, "w")), (job, traced())):
+        with pytest.raises(ValueError, match="kind"):
+            answer_to(asked, said)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"speedup": Ratio(low=2.0, mid=1.0, high=3.0)},
+        {"speedup": Ratio(low=-1.0, mid=1.0, high=3.0)},
+        {"rival": Ratio(low=1.0, mid=1.0, high=float("inf"))},
+        {"rival": Ratio(low=float("nan"), mid=1.0, high=2.0)},
+        {"shapes": (ShapeResult(shape="N=64", mid_us=0.0),)},
+        {"shapes": (ShapeResult(shape="N=64", low_us=3.0, mid_us=2.0, high_us=4.0),)},
+        {"versions": {"triton": "x" * (1 << 20)}},
+    ],
+)
+def test_figures_that_cannot_be_are_refused(figures: dict[str, Any]) -> None:
+    job = measure_job("job-1")
+    with pytest.raises(ValueError, match=r"cannot be|longer than"):
+        answer_to(job, report_on(job, "w").model_copy(update=figures))

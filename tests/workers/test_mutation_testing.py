@@ -1,0 +1,79 @@
+"""The gate as a whole: operators that can be judged pass, those that cannot are refused with the reason."""
+
+import json
+
+import pytest
+
+from service.operators.catalogue import load_operator
+from service.operators.shapes import all_shapes
+from tests.workers.mutation_testing.references import REFERENCES, graphs_of, operator
+from workers.mutation_testing import admit
+from workers.protocol import Graph, TraceJob
+from workers.tracer.reference import export
+
+SAMPLE = ("attention", "cross_entropy", "layernorm_backward", "matmul", "rmsnorm", "rope")
+"""One operator of each kind; `benchmarks.mutation_testing` passes the whole catalogue."""
+REFUSED = {
+    "zeros": "'zeros'",
+    "negligible": "has float32 digits for the results",
+    "undefined": "'uninitialised memory'",
+    "constant": "'right answer to other inputs'",
+    "jumping": "right answers are refused",
+}
+"""References that nothing can be judged by, and what the reason says."""
+POINTS = ({"M": 33, "N": 130, "K": 40}, {"M": 40, "N": 64, "K": 5}, {"M": 3, "N": 7}, {"M": 1, "N": 2, "K": 1})
+
+
+def graphs_at_points(of) -> tuple[Graph, ...]:
+    return graphs_of(of, *({size: at[size] for size in at if size in of.dimensions} for at in POINTS))
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_catalogue_passes(name):
+    of = load_operator(name)
+    job = TraceJob(id="j", search="s", operator=of, shapes=all_shapes(of, 0), target="sm_90")
+    graphs = json.loads(export(job.model_dump_json().encode()))["graphs"]
+    gate = admit(of, tuple(map(Graph.model_validate, graphs)), limit_s=60.0)
+    assert (gate.verdict, gate.reason) == ("passed", "")
+    assert gate.kill_rate == 1.0
+    assert {entry.verdict for entry in gate.entries if entry.kind == "honest"} == {"passed"}
+    assert {entry.verdict for entry in gate.entries if entry.kind == "trivial"} == {"killed"}
+
+
+def test_a_border_that_few_values_hit_is_the_only_one_that_may_be_missed():
+    """Whether some value lies on it, and nudged inputs leave it there, is chance: values are drawn from a secret."""
+    of = operator("causal")
+    gate = admit(of, graphs_at_points(of), limit_s=60.0)
+    survivors = {entry.name for entry in gate.entries if entry.verdict in ("survived", "rejected")}
+    assert survivors <= {"gt: border off by one"}
+
+
+@pytest.mark.parametrize("name", sorted(set(REFERENCES) - set(REFUSED) - {"causal"}))
+def test_what_can_be_judged_is_admitted(name):
+    of = operator(name)
+    gate = admit(of, graphs_at_points(of), limit_s=60.0)
+    assert (gate.verdict, gate.reason) == ("passed", "")
+    assert len(gate.shapes) == len(POINTS)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_judged_is_refused(name):
+    of = operator(name)
+    gate = admit(of, graphs_at_points(of), limit_s=60.0)
+    assert gate.verdict == "failed"
+    assert REFUSED[name] in gate.reason
+
+
+def test_the_verdict_is_the_same_every_time():
+    of = operator("softmax")
+    first, again = (admit(of, graphs_at_points(of), limit_s=60.0) for _ in range(2))
+    assert first.entries == again.entries
+
+
+def test_without_time_trivial_answers_are_tried_all_the_same():
+    of = operator("softmax")
+    gate = admit(of, graphs_at_points(of), limit_s=0.0)
+    assert gate.verdict == "untried"
+    assert "no time" in gate.reason
+    assert {entry.verdict for entry in gate.entries if entry.kind == "trivial"} == {"killed"}
+    assert admit(operator("zeros"), graphs_at_points(operator("zeros")), limit_s=0.0).verdict == "failed"

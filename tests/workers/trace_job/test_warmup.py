@@ -1,0 +1,26 @@
+import gc
+
+import torch
+
+from tests.workers.tracer.jobs import candidate, in_jail, job
+from workers import tracer
+from workers.protocol import Outcome
+from workers.trace_job.warmup import warm
+from workers.tracer.libdevice import excerpt
+from workers.tracer.reply import TraceReply
+
+
+def test_a_warm_process_computes_on_one_thread_and_shares_what_it_has():
+    torch.set_num_threads(2)
+    warm()
+    assert torch.get_num_threads() == 1
+    assert gc.get_freeze_count() > 0
+    assert excerpt.cache_info().currsize == 1
+
+
+def test_a_fork_of_it_finds_all_it_needs_though_it_may_start_nothing():
+    for target in ("sm_80", "sm_100", "gfx942"):
+        reply = TraceReply.model_validate_json(
+            in_jail(tracer.trace, job(candidate(), target=target).model_dump_json().encode())
+        )
+        assert reply.outcome is Outcome.CORRECT, reply.reason

@@ -1,0 +1,181 @@
+"""The bench's side: baselines out of the cache, or from a process that measures them. No CUDA here, and no torch."""
+
+import os
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from workers.assembler import assemble_kernel
+from workers.baselines.cache import BaselineCache, BaselineKey
+from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest
+from workers.errors import Transient
+from workers.line_process import LineProcess
+from workers.protocol import Bundle, Device, Graph, Operator, Plan
+
+COMMAND = (sys.executable, "-m", "workers.baselines")
+"""The process; it takes `--card`, a request a line on standard input, and says a reply a line on standard output."""
+START_S = 120.0
+"""Seconds for it to start: importing torch and opening the card takes 6 s on an H200 host that is warm."""
+SHAPE_S = 300.0
+"""Seconds for one shape: no more than two contenders use up the 120 s that each is given to get ready."""
+LAST_WORDS_CHARS = 600
+"""Of the last line that a process wrote which failed."""
+
+
+class BaselinesFailed(Transient):
+    """The process that measures baselines died, or its figures could not be kept."""
+
+
+def measure_baselines(
+    operator: Operator,
+    graphs: Sequence[Graph],
+    pacer: Bundle,
+    device: Device,
+    ask: Callable[[BaselineRequest], BaselineReply],
+    folder: Path | None,
+    versions: Mapping[str, str],
+) -> dict[str, Baseline]:
+    """Relate a pacer to what a user would run instead, at every benchmark shape.
+
+    Args:
+        operator: The contract.
+        graphs: The reference; at least at the pacer's benchmark shapes.
+        pacer: An assembled bundle; plans of other shapes are left out.
+        device: The hardware class that figures are kept for.
+        ask: Has figures measured that are not remembered (`BaselineProcess.ask`).
+        folder: Where figures are remembered, in a folder of their own; None measures every time.
+        versions: What figures depend on besides: of torch, triton, driver and cuda, and the card's name.
+
+    Returns:
+        Baselines by shape key.
+
+    Raises:
+        BaselinesFailed: If they could not be measured.
+    """
+    keys = _keys(operator, pacer, device, versions)
+    cache = None if folder is None else BaselineCache(folder / "baselines")
+    found = {shape: kept for shape, key in keys.items() if cache and (kept := cache.find(key))}
+    missing = [plan for plan in pacer.benchmarks if plan.shape.key not in found]
+    if missing:
+        for baseline in ask(request_for(operator, graphs, pacer, missing)).baselines:
+            found[baseline.shape] = baseline
+            if cache:
+                _keep(cache, keys[baseline.shape], baseline)
+    return found
+
+
+def request_for(operator: Operator, graphs: Sequence[Graph], pacer: Bundle, plans: Sequence[Plan]) -> BaselineRequest:
+    """The request about some of a pacer's plans, with their kernels assembled anew."""
+    reduced = pacer.restricted(plans)
+    by_shape = {graph.shape.key: graph for graph in graphs}
+    return BaselineRequest(
+        operator=operator,
+        graphs=tuple(by_shape[plan.shape.key] for plan in plans),
+        pacer=reduced,
+        machine_code={
+            digest: b64encode(assemble_kernel(kernel).code).decode() for digest, kernel in reduced.kernels.items()
+        },
+    )
+
+
+class BaselineProcess:
+    """The process that measures baselines on one card: started by the first request, and kept for those that follow.
+
+    Much of a first answer is importing TorchInductor, compiling our own kernels and opening the card. Whoever is not
+    asked for a while ends by itself (`workers.baselines.__main__`); it uses the card when it is asked, and not else.
+
+    Args:
+        card: Index of the card to measure on.
+    """
+
+    def __init__(self, card: int) -> None:
+        self._card = card
+        self._process: LineProcess | None = None
+        self._complaints: IO[bytes] = BytesIO()
+        self._resources = ExitStack()
+
+    def ask(self, request: BaselineRequest) -> BaselineReply:
+        """Have baselines measured; the process takes its turns on the card.
+
+        Raises:
+            BaselinesFailed: If the process dies, takes too long, or says what is no reply; the next request starts
+                another.
+        """
+        process = self._started()
+        process.say(request.model_dump_json().encode())
+        timeout_s = START_S + SHAPE_S * len(request.graphs)
+        try:
+            answer = process.hear(timeout_s)
+            if answer is None:
+                raise BaselinesFailed(f"baselines took more than {timeout_s:g} s: {self._last_words()}")
+            return _read(answer, request)
+        except (EOFError, OSError) as error:
+            process.kill()
+            raise BaselinesFailed(f"baselines ended with status {process.status}: {self._last_words()}") from error
+        except BaselinesFailed:
+            process.kill()
+            raise
+
+    def close(self) -> None:
+        """End the process, with what it started. Idempotent."""
+        self._resources.close()
+        self._process = None
+
+    def _started(self) -> LineProcess:
+        if self._process is None or not self._process.alive:
+            self.close()
+            self._complaints = self._resources.enter_context(os.fdopen(os.memfd_create("complaints"), "w+b"))
+            self._process = LineProcess((*COMMAND, "--card", str(self._card)), self._complaints)
+            self._resources.callback(self._process.kill)
+        return self._process
+
+    def _last_words(self) -> str:
+        """The last line that it complained: of a traceback, what went wrong."""
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2][:LAST_WORDS_CHARS]
+
+
+def liger_version() -> str:
+    """The version of liger-kernel, or `absent`."""
+    try:
+        return version("liger-kernel")
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _keys(operator: Operator, pacer: Bundle, device: Device, versions: Mapping[str, str]) -> dict[str, BaselineKey]:
+    """What every figure that is wanted depends on, by shape key."""
+    return {
+        plan.shape.key: BaselineKey(
+            operator=operator.digest,
+            shape=plan.shape.key,
+            device=device,
+            pacer=pacer.restricted([plan]).identity,
+            versions={**versions, "liger": liger_version()},
+        )
+        for plan in pacer.benchmarks
+    }
+
+
+def _keep(cache: BaselineCache, key: BaselineKey, baseline: Baseline) -> None:
+    try:
+        cache.keep(key, baseline)
+    except OSError as error:
+        raise BaselinesFailed(f"a figure cannot be kept: {error}") from error
+
+
+def _read(answer: bytes, request: BaselineRequest) -> BaselineReply:
+    try:
+        reply = BaselineReply.model_validate_json(answer)
+    except ValidationError as error:
+        raise BaselinesFailed(f"baselines said what is no reply: {error}") from error
+    if [baseline.shape for baseline in reply.baselines] != [graph.shape.key for graph in request.graphs]:
+        raise BaselinesFailed("baselines answered for other shapes than they were asked for")
+    return reply

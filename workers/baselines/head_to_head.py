@@ -1,0 +1,153 @@
+"""Timing contenders against each other: graph against graph, from a cold cache, in an order that nobody knows.
+
+Every contender is captured into CUDA graphs of several calls, each call on another set of inputs. A sample is: flush
+the cache, hold the card while the host queues what follows, start event, one graph, stop event.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from math import ceil, log
+from random import SystemRandom
+from statistics import fmean
+
+import torch
+
+from workers.device_kernels import DeviceKernels
+
+SAMPLE_US = 200.0
+"""What a sample should last: events resolve 0.5 us, a quarter of a per cent of it (evaluation protocol 3.3, step 2)."""
+GRAPHS = 4
+"""Graphs of each contender, each over other sets in another order: addresses alone shift times by 0.3 %."""
+ROUNDS = 40
+"""Rounds that count: the interval of a ratio is then 0.3 % wide at a deviation of 1 %."""
+FLUSHED_CACHES = 2
+"""As much memory is read between samples as this many L2 caches hold (evaluation protocol 3.3, step 3)."""
+HOLD_US = 50.0
+"""How long the card is held before the start event; the host queues a graph of 100 nodes in less."""
+WARM_ROUNDS, MOST_WARM_ROUNDS = 5, 60
+"""Rounds that must agree before any counts, and how many are waited for at most."""
+STEADY = 0.02
+"""How far these may lie apart (evaluation protocol 3.3, step 5)."""
+
+Call = Callable[[int], object]
+"""Runs a contender on the set of a number, on torch's current stream; what it returns keeps its memory."""
+
+
+class Interlude:
+    """What happens between samples.
+
+    Args:
+        support: Our kernels on the card.
+        l2_bytes: Size of the card's cache.
+        device: The card.
+    """
+
+    def __init__(self, support: DeviceKernels, l2_bytes: int, device: torch.device) -> None:
+        self._support = support
+        self._memory = torch.zeros(FLUSHED_CACHES * l2_bytes // 4, dtype=torch.int32, device=device)
+
+    def enqueue(self, stream: torch.cuda.Stream) -> None:
+        """Evict everything from the cache, then hold the card.
+
+        Memory is read, not written: lines that were written go back to memory while the sample runs, which cost 2 % of
+        samples of 200 us on an H200.
+        """
+        with torch.cuda.stream(stream):
+            self._memory.sum()
+        self._support.delay(stream.cuda_stream, HOLD_US)
+
+
+class HeadToHead:
+    """Contenders of one shape on one card.
+
+    Args:
+        interlude: What happens between samples.
+        stream: Where everything runs.
+        sets: How many sets of inputs there are.
+    """
+
+    def __init__(self, interlude: Interlude, stream: torch.cuda.Stream, sets: int) -> None:
+        self._interlude = interlude
+        self._stream = stream
+        self._sets = sets
+        self._random = SystemRandom()
+        # What lies between inputs and results may share memory: graphs are replayed one after the other. With memory
+        # of their own, five graphs of an eager attention over 4096 positions would take 86 GB.
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: dict[str, list[torch.cuda.CUDAGraph]] = {}
+        self._calls: dict[str, int] = {}
+
+    def enter(self, name: str, call: Call) -> None:
+        """Take in a contender: run it on every set, then capture it.
+
+        Raises:
+            RuntimeError: If it cannot be captured, or the card's memory is too small for it.
+        """
+        with self._current():
+            for number in range(self._sets):
+                call(number)
+            self._stream.synchronize()
+            alone, _ = self._capture(call, 1)
+            single_us = min(self._time([(alone, 1)] * 3))
+            calls = calls_for(single_us, self._sets)
+            captured = [self._capture(call, calls) for _ in range(GRAPHS)]
+            self._graphs[name] = [graph for graph, _ in captured]
+            self._calls[name] = calls
+
+    def run(self, rounds: int = ROUNDS) -> dict[str, list[float]]:
+        """Time all contenders; microseconds a call by name, equal positions of one round."""
+        times: dict[str, list[float]] = {name: [] for name in self._graphs}
+        with self._current():
+            self._warm_up()
+            for _ in range(rounds):
+                for name, time_us in self._round().items():
+                    times[name].append(time_us)
+        return times
+
+    def _warm_up(self) -> None:
+        levels: list[float] = []
+        while len(levels) < MOST_WARM_ROUNDS and not is_steady(levels):
+            levels.append(fmean(log(time_us) for time_us in self._round().values()))
+
+    def _round(self) -> dict[str, float]:
+        order = self._random.sample(list(self._graphs), len(self._graphs))
+        samples = [(self._random.choice(self._graphs[name]), self._calls[name]) for name in order]
+        return dict(zip(order, self._time(samples), strict=True))
+
+    def _time(self, samples: Sequence[tuple[torch.cuda.CUDAGraph, int]]) -> list[float]:
+        """Replay graphs of so many calls, one after the other; microseconds a call."""
+        events = []
+        for graph, calls in samples:
+            start, stop = _event(), _event()
+            self._interlude.enqueue(self._stream)
+            start.record(self._stream)
+            graph.replay()
+            stop.record(self._stream)
+            events.append((start, stop, calls))
+        self._stream.synchronize()
+        return [start.elapsed_time(stop) * 1e3 / calls for start, stop, calls in events]
+
+    def _capture(self, call: Call, calls: int) -> tuple[torch.cuda.CUDAGraph, list[object]]:
+        """A graph of calls on different sets, and their results: while those are held, nothing shares their memory."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+            kept = [call(number) for number in self._random.sample(range(self._sets), calls)]
+        return graph, kept
+
+    def _current(self) -> AbstractContextManager[None]:
+        return torch.cuda.stream(self._stream)
+
+
+def calls_for(single_us: float, sets: int) -> int:
+    """Calls in a sample, when one takes `single_us` microseconds: no set is used twice."""
+    return min(sets, max(1, ceil(SAMPLE_US / single_us)))
+
+
+def is_steady(levels: Sequence[float]) -> bool:
+    """Whether the latest rounds, each given by the mean logarithm of its times, agree."""
+    latest = levels[-WARM_ROUNDS:]
+    return len(latest) == WARM_ROUNDS and max(latest) - min(latest) < STEADY
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

@@ -1,0 +1,91 @@
+"""Rotating sets of inputs: the same content at distinct addresses for all contenders, and more than a cache holds.
+
+A set is a slot of the pacer's plan in an arena; the other contenders read the inputs of the same slots.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from random import SystemRandom
+
+import torch
+
+from workers.commands import RunSlot
+from workers.inputs import draw
+from workers.memory_layout import SMALL_ZONE_BYTES, place, slot_bytes
+from workers.protocol import Bundle, Operator, Plan, View
+
+CACHES = 5
+"""All sets together are this many times the L2 cache (evaluation protocol 3.3, step 1)."""
+SETS_BYTES = 2**30
+"""Least bytes of inputs of all sets: what memory delivers in a sample, so that no set is used twice in one."""
+FEWEST, MOST = 8, 64
+"""Sets, whatever their size; as many calls go into a sample at most (evaluation protocol 3.3, step 1)."""
+MEMORY_SHARE = 4
+"""Sets take at most this part of the card's free memory: contenders hold their outputs and intermediate values too."""
+SEED_BYTES = 16
+
+Look = Callable[[View, int], torch.Tensor]
+"""A view in a buffer, and where that buffer lies in the arena: the tensor."""
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """One set.
+
+    Attributes:
+        slot: Where a run of the pacer has its buffers.
+        inputs: The inputs there, in the operator's order.
+    """
+
+    slot: RunSlot
+    inputs: tuple[torch.Tensor, ...]
+
+
+def count_sets(operator: Operator, bundle: Bundle, plan: Plan, l2_bytes: int, free_bytes: int) -> int:
+    """How many sets a shape gets; zero if not even one fits.
+
+    Args:
+        operator: The contract.
+        bundle: The pacer, which holds `plan`.
+        plan: Its plan of the shape.
+        l2_bytes: Of the card.
+        free_bytes: Of the card's memory.
+    """
+    wanted = ceil(max(CACHES * l2_bytes, SETS_BYTES) / max(1, operator.input_bytes(plan.shape.dims)))
+    fitting = free_bytes // MEMORY_SHARE // slot_bytes(bundle, plan, SMALL_ZONE_BYTES)
+    return min(max(FEWEST, min(MOST, wanted)), fitting)
+
+
+def lay_out(operator: Operator, bundle: Bundle, plan: Plan, count: int, look: Look) -> list[InputSet]:
+    """Place sets in an arena, from its start on, and draw their inputs.
+
+    Args:
+        operator: The contract.
+        bundle: The pacer, which holds `plan`.
+        plan: Its plan of the shape.
+        count: How many; the arena holds `slot_bytes` for each.
+        look: Finds tensors in the arena.
+    """
+    limit = count * slot_bytes(bundle, plan, SMALL_ZONE_BYTES)
+    slots = place(bundle, plan, count, SystemRandom(), start=0, limit=limit, zone_bytes=SMALL_ZONE_BYTES)
+    sets = [InputSet(slot, _inputs(operator, plan, slot, look)) for slot in slots]
+    for each in sets:
+        drawn = draw(operator, plan.shape, "normal", secrets.token_bytes(SEED_BYTES), device=each.inputs[0].device)
+        for target, values in zip(each.inputs, drawn, strict=True):
+            target.copy_(values)
+    return sets
+
+
+def _inputs(operator: Operator, plan: Plan, slot: RunSlot, look: Look) -> tuple[torch.Tensor, ...]:
+    tensors = []
+    for index, item in enumerate(operator.given):
+        size = operator.input_shape(item, plan.shape.dims)
+        view = View(buffer=index, shape=size, strides=_contiguous(size), dtype=item.dtype)
+        tensors.append(look(view, slot.buffers[index]))
+    return tuple(tensors)
+
+
+def _contiguous(size: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(size[axis + 1 :]) for axis in range(len(size)))

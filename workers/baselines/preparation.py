@@ -1,0 +1,135 @@
+"""Contenders made ready and checked before any is timed.
+
+What fails or computes something else is left out, with a reason.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+
+import torch
+from triton.runtime.errors import TritonError
+
+from workers.baselines.agreement import Disagrees, check, most_summands
+from workers.baselines.contenders import EAGER, Maker
+from workers.baselines.module import Function, Tensors
+from workers.baselines.time_limit import at_most
+from workers.checks.expectation import NUDGE_ROUNDOFFS
+from workers.gpu_lock import GpuLock
+from workers.protocol import Operator
+
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    TritonError,
+)
+"""How torch.compile, Triton and liger-kernel say that they cannot run something, memory that is too small included."""
+READY_S = 60.0
+"""Seconds for a contender to get ready, without what it waits for others on the card; torch.compile took 2 to 20 s on a
+host that did nothing else, and minutes where max-autotune tries kernels for float32 products of the whole attention
+matrix."""
+REASON_CHARS = 300
+"""Longest reason kept."""
+
+
+class ContenderPreparation:
+    """Runs contenders of one operator on one set of inputs and compares them with eager PyTorch.
+
+    Args:
+        operator: The contract.
+        inputs: Where the set is; contents come back to what they are after every run.
+        turns: On the card where they are.
+
+    Attributes:
+        spent_s: Seconds until each contender was ready or failed, by name.
+    """
+
+    def __init__(self, operator: Operator, inputs: Tensors, turns: GpuLock) -> None:
+        self.spent_s: dict[str, float] = {}
+        self._operator = operator
+        self._turns = turns
+        self._inputs = inputs
+        self._pristine = [tensor.clone() for tensor in inputs]
+        self._summands = most_summands(inputs)
+        self._expected: Sequence[torch.Tensor] = ()
+        self._nudged: Callable[[], Sequence[torch.Tensor]] = tuple
+
+    def admit(self, makers: Mapping[str, Maker]) -> tuple[dict[str, Function], dict[str, str]]:
+        """Make all ready and check them, eager first: the others are compared with it.
+
+        Returns:
+            What can be timed, and by name why the others cannot.
+
+        Raises:
+            RuntimeError: If the reference itself does not run here.
+        """
+        eager = makers[EAGER]()
+        self._expected = self._outputs(eager)
+        self._nudged = cache(partial(self._outputs_nudged, eager))
+        admitted, refused = {EAGER: eager}, {}
+        for name, make in makers.items():
+            if name == EAGER:
+                continue
+            begun = time.perf_counter()
+            try:
+                # A turn that was waited for in vain is given back when nothing interrupts any more.
+                with self._turns.among_others(), at_most(READY_S, lambda: self._turns.waited_s):
+                    function = make()
+                    self.compare(function)
+            except Disagrees as error:
+                refused[name] = str(error)
+            except FAILURES as error:
+                refused[name] = explain(error)
+            else:
+                admitted[name] = function
+            finally:
+                self.spent_s[name] = time.perf_counter() - begun
+        return admitted, refused
+
+    def compare(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> None:
+        """Run a contender on the set.
+
+        Raises:
+            Disagrees: If it computes something else than eager PyTorch, or changes inputs that are not mutable.
+        """
+        check(self._operator, self._outputs(function), self._expected, self._summands, self._nudged)
+
+    def _outputs(self, function: Callable[[Tensors], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        outputs = [output.clone() for output in function(self._inputs)]
+        if changed := self._restore():
+            raise Disagrees(f"it changes its inputs: {', '.join(changed)}")
+        return outputs
+
+    def _outputs_nudged(self, eager: Function) -> list[torch.Tensor]:
+        """What eager PyTorch makes of inputs a few roundoffs of float32 off; narrower ones stay as they are."""
+        generator = torch.Generator(self._inputs[0].device).manual_seed(0)
+        step = NUDGE_ROUNDOFFS * torch.finfo(torch.float32).eps / 2
+        for tensor in self._inputs:
+            if tensor.is_floating_point() and tensor.dtype.itemsize >= torch.float32.itemsize:
+                moves = torch.rand(tensor.shape, generator=generator, device=tensor.device)
+                tensor.mul_(moves.mul_(2 * step).add_(1 - step))
+        outputs = [output.clone() for output in eager(self._inputs)]
+        self._restore()
+        return outputs
+
+    def _restore(self) -> list[str]:
+        """Have inputs as they were; names of those that no function may change and that were changed."""
+        changed = []
+        for item, tensor, before in zip(self._operator.given, self._inputs, self._pristine, strict=True):
+            if not item.mutable and not torch.equal(tensor, before):
+                changed.append(item.name)
+            tensor.copy_(before)
+        return changed
+
+
+def explain(error: BaseException) -> str:
+    """Why a contender is left out: the first line of what its library says."""
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said}"[:REASON_CHARS]

@@ -1,0 +1,158 @@
+"""The work of the process: a request in, figures out. It holds a CUDA context, and no candidate's code."""
+
+import gc
+import time
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cache, partial
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from workers import driver
+from workers.baselines.client import liger_version
+from workers.baselines.contenders import contenders_of
+from workers.baselines.figures import summarise
+from workers.baselines.head_to_head import HeadToHead, Interlude
+from workers.baselines.inductor import tuning_alone
+from workers.baselines.input_sets import InputSet, count_sets, lay_out
+from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest
+from workers.baselines.module import Function
+from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
+from workers.device_kernels import DeviceKernels, SupportKernel, compile_support
+from workers.gpu_lock import GpuLock
+from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
+from workers.protocol import Graph, Plan, Precision
+from workers.runner.arena import Arena
+from workers.runner.replay import LoadedKernels, ReplayedPlan
+
+
+def answer(request: BaselineRequest, card: int) -> BaselineReply:
+    """Measure everything that is asked for on a card.
+
+    Raises:
+        Disagrees: If the pacer, which others judged, does not compute what the reference does.
+        RuntimeError: If the card or the reference fails.
+        CannotRun: If the pacer is not for this card.
+        ToolMissing: If there is no driver here.
+    """
+    code = {digest: b64decode(text) for digest, text in request.machine_code.items()}
+    baselines = []
+    demand_precision(request.operator.precision)
+    _compiled(request.pacer.target)  # It takes seconds of the host alone.
+    with closing(GpuLock(driver.address_of(card))) as turns, tuning_alone(turns):
+        with turns.among_others():
+            opened = driver.open_card(card)
+            torch.cuda.set_device(card)
+            support, kernels = _support(request.pacer.target), LoadedKernels(request.pacer, code)
+        for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
+            with turns.among_others():
+                with closing(_Comparison(request, graph, plan, kernels, support, turns)) as comparison:
+                    baselines.append(comparison.baseline())
+                torch.compiler.reset()
+                gc.collect()
+                torch.cuda.empty_cache()
+    return BaselineReply(baselines=tuple(baselines), versions=_versions(opened))
+
+
+@cache
+def _compiled(target: str) -> dict[str, SupportKernel]:
+    return compile_support(target)
+
+
+@cache
+def _support(target: str) -> DeviceKernels:
+    """Our kernels on the card; they stay there for whoever asks next."""
+    return DeviceKernels(_compiled(target))
+
+
+def demand_precision(precision: Precision) -> None:
+    """Hold torch to the contract: TF32 in float32 products where it is allowed, in matrix products and convolutions.
+
+    PyTorch's own default is float32 for the first and TF32 for the second.
+    """
+    backends: Any = torch.backends
+    torch.set_float32_matmul_precision("high" if precision.allow_tf32 else "highest")
+    backends.cudnn.allow_tf32 = precision.allow_tf32
+
+
+class _Comparison:
+    """One shape: sets of inputs, contenders on them, figures."""
+
+    def __init__(
+        self,
+        request: BaselineRequest,
+        graph: Graph,
+        plan: Plan,
+        kernels: LoadedKernels,
+        support: DeviceKernels,
+        turns: GpuLock,
+    ) -> None:
+        self._request = request
+        self._graph = graph
+        self._plan = plan
+        self._turns = turns
+        card = driver.current_card()
+        self._device = torch.device("cuda", card.index)
+        self._interlude = Interlude(support, card.l2_bytes, self._device)
+        self._stream: torch.cuda.Stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        free_bytes, _ = torch.cuda.mem_get_info(self._device)
+        count = count_sets(request.operator, request.pacer, plan, card.l2_bytes, free_bytes)
+        if count < 1:
+            raise RuntimeError(f"{plan.shape.key} does not fit into {free_bytes} free bytes")
+        self._arena = Arena.allocate(count * slot_bytes(request.pacer, plan, SMALL_ZONE_BYTES))
+        with torch.cuda.stream(self._stream):
+            self._sets = lay_out(request.operator, request.pacer, plan, count, self._arena.view)
+        pacer = ReplayedPlan(kernels, plan, self._arena)
+        self._replays = [pacer.bind(each.slot) for each in self._sets]
+
+    def baseline(self) -> Baseline:
+        """Check everything, then time it."""
+        waited_s = self._turns.waited_s
+        makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._turns)
+        with torch.cuda.stream(self._stream):
+            rehearsal = ContenderPreparation(self._request.operator, self._sets[0].inputs, self._turns)
+            admitted, refused = rehearsal.admit(makers)
+            rehearsal.compare(self._pacer_outputs)
+        contest = HeadToHead(self._interlude, self._stream, len(self._sets))
+        torch.cuda.synchronize()
+        with self._turns.alone():
+            contest.enter(PACER, self._replay)
+            failed = self._enter(contest, admitted)
+            begun = time.perf_counter()
+            times = contest.run()
+        spent = {"contest": time.perf_counter() - begun, "waited": self._turns.waited_s - waited_s}
+        found = summarise(self._plan.shape.key, times, left_out | refused | failed)
+        return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})
+
+    def close(self) -> None:
+        """Give the sets' memory back."""
+        self._arena.close()
+
+    def _enter(self, contest: HeadToHead, admitted: Mapping[str, Function]) -> dict[str, str]:
+        failed = {}
+        for name, function in admitted.items():
+            try:
+                contest.enter(name, partial(_call, function, self._sets))
+            except FAILURES as error:
+                failed[name] = explain(error)
+        return failed
+
+    def _replay(self, number: int) -> None:
+        self._replays[number](torch.cuda.current_stream().cuda_stream)
+
+    def _pacer_outputs(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        self._replay(0)
+        slot = self._sets[0].slot
+        return [self._arena.view(view, slot.buffers[view.buffer]) for view in self._plan.outputs]
+
+
+def _call(function: Function, sets: Sequence[InputSet], number: int) -> tuple[torch.Tensor, ...]:
+    return function(sets[number].inputs)
+
+
+def _versions(card: driver.DriverCard) -> dict[str, str]:
+    ours = {"torch": torch.__version__, "triton": version("triton"), "liger": liger_version(), "card": card.name}
+    return {**ours, **card.versions}

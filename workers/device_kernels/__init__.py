@@ -1,0 +1,42 @@
+"""Kernels of ours: what happens on a card between the runs of a candidate. Trusted, compiled ahead, without a card.
+
+contents      which values timed content has: specs and seeds, pure
+kernels       the Triton kernels
+compilation   `compile_support`: machine code for a target, made in the bench before it forks
+enqueueing    `DeviceKernels`: the kernels loaded in a process that has opened a card
+
+Nothing in them looks at a candidate.
+"""
+
+from workers.device_kernels.compilation import SUPPORT, SupportKernel, compile_support
+from workers.device_kernels.contents import (
+    ContentJob,
+    ContentKind,
+    ContentSpec,
+    assign_content,
+    content_jobs,
+    seal_key,
+    stream_seed,
+    timed_content,
+    zone_seed,
+)
+from workers.device_kernels.enqueueing import MOST_DELAYS, ClockReading, DeviceKernels, float_bits
+
+__all__ = [
+    "MOST_DELAYS",
+    "SUPPORT",
+    "ClockReading",
+    "ContentJob",
+    "ContentKind",
+    "ContentSpec",
+    "DeviceKernels",
+    "SupportKernel",
+    "assign_content",
+    "compile_support",
+    "content_jobs",
+    "float_bits",
+    "seal_key",
+    "stream_seed",
+    "timed_content",
+    "zone_seed",
+]

@@ -1,0 +1,157 @@
+"""Machine code of the kernels for a target, made by Triton without a card. In the bench, before it forks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+
+from workers.device_kernels import kernels
+from workers.errors import ToolMissing
+from workers.targets import TARGETS, Target
+
+CONTENT_BLOCK = 256
+"""Counters a program of the content kernels; eight values each."""
+BYTES_BLOCK = 8192
+"""Bytes a program of `poison`."""
+WORDS_BLOCK = 1024
+"""Words of 64 bits a program of `count_unpoisoned`."""
+ZONE_BLOCK = 1024
+"""Bytes a program of the kernels for red zones."""
+SUM_BLOCK = 2048
+"""Words of 64 bits a program of `sum_up`."""
+FLUSH_BLOCK = 4096
+"""Words of four bytes a program of `flush`."""
+
+FLOATS = {
+    "float16": tl.float16,
+    "bfloat16": tl.bfloat16,
+    "float32": tl.float32,
+    "float64": tl.float64,
+    "float8_e5m2": tl.float8e5,
+    "float8_e4m3fn": tl.float8e4nv,
+}
+INTEGERS = {
+    "bool": tl.int8,
+    "int8": tl.int8,
+    "uint8": tl.uint8,
+    "int16": tl.int16,
+    "int32": tl.int32,
+    "int64": tl.int64,
+}
+_NEWER = {"fill_float8_e4m3fn": (8, 9)}
+# Kernels that need a compute capability, to convert to a dtype.
+
+
+@dataclass(frozen=True)
+class SupportKernel:
+    """One compiled kernel.
+
+    Attributes:
+        code: Machine code.
+        entry: Name of its entry.
+        shared_bytes: Shared memory a program.
+        num_warps: Warps a program.
+    """
+
+    code: bytes
+    entry: str
+    shared_bytes: int
+    num_warps: int
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    name: str
+    function: JITFunction
+    signature: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int = 4
+
+
+def _recipes() -> Iterator[_Recipe]:
+    for name, dtype in FLOATS.items():
+        constants = {"dtype": dtype, "block": CONTENT_BLOCK}
+        yield _Recipe(f"fill_{name}", kernels.fill_floats, "*i64 i64 i32 fp32 fp32", constants)
+    for name, dtype in INTEGERS.items():
+        constants = {"dtype": dtype, "block": CONTENT_BLOCK}
+        yield _Recipe(f"fill_{name}", kernels.fill_integers, "*i64 i64 i64 i64", constants)
+    yield _Recipe("poison", kernels.poison, "*i64", {"block": BYTES_BLOCK}, num_warps=8)
+    yield _Recipe("count_unpoisoned", kernels.count_unpoisoned, "*i64 *i64", {"block": WORDS_BLOCK}, num_warps=8)
+    yield _Recipe("sum_up", kernels.sum_up, "*i64 i64", {"block": SUM_BLOCK})
+    yield _Recipe("fill_zones", kernels.fill_zones, "*i64 i64", {"block": ZONE_BLOCK})
+    yield _Recipe("count_zones", kernels.count_zones, "*i64 i64 *i64", {"block": ZONE_BLOCK})
+    yield _Recipe("flush", kernels.flush, "*i32", {"block": FLUSH_BLOCK})
+    yield _Recipe("delay", kernels.delay, "i64 *i64", num_warps=1)
+
+
+_RECIPES = tuple(_recipes())
+SUPPORT: tuple[str, ...] = tuple(recipe.name for recipe in _RECIPES)
+"""Names of the kernels: `fill_` and a dtype for contents, and what `kernels` calls the others."""
+
+
+def compile_support(target: str) -> dict[str, SupportKernel]:
+    """Compile every kernel for a target; those that it cannot run are left out.
+
+    Raises:
+        ToolMissing: If the target is none of NVIDIA's.
+    """
+    sheet = sheet_of(target)
+    return {
+        recipe.name: compile_kernel(
+            sheet, recipe.function, recipe.signature, recipe.constants, num_warps=recipe.num_warps
+        )
+        for recipe in _RECIPES
+        if sheet.capability >= _NEWER.get(recipe.name, (0, 0))
+    }
+
+
+def sheet_of(target: str) -> Target:
+    """The sheet of a target that our kernels can be compiled for.
+
+    Raises:
+        ToolMissing: If the target is none of NVIDIA's.
+    """
+    sheet = TARGETS.get(target)
+    if sheet is None or sheet.vendor != "nvidia":
+        raise ToolMissing(f"there are no kernels of ours for '{target}'")
+    return sheet
+
+
+def compile_kernel(
+    sheet: Target,
+    function: JITFunction,
+    types: str,
+    constants: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    even: Sequence[str] = (),
+    num_warps: int = 4,
+) -> SupportKernel:
+    """Compile one kernel; all pointers, and the numbers named `even`, are multiples of 16.
+
+    Args:
+        sheet: Of the target.
+        function: A jit function, its constants last.
+        types: Triton's names of the types of its other parameters, in order, with spaces between.
+        constants: Values of its constants, by name.
+        even: Names of parameters.
+        num_warps: Warps a program.
+    """
+    names = function.arg_names
+    kinds = dict(zip(names, [*types.split(), *("constexpr" for _ in constants)], strict=True))
+    aligned = [index for index, name in enumerate(names) if kinds[name].startswith("*") or name in even]
+    source = ASTSource(
+        function,
+        kinds,
+        {(names.index(name),): value for name, value in constants.items()},
+        {(index,): [["tt.divisibility", 16]] for index in aligned},
+    )
+    target = GPUTarget("cuda", sheet.arch, sheet.warp_size)
+    compiled = triton.compile(source, target=target, options={"num_warps": num_warps})
+    metadata = compiled.metadata
+    return SupportKernel(compiled.asm["cubin"], metadata.name, metadata.shared, metadata.num_warps)

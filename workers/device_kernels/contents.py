@@ -1,0 +1,142 @@
+"""Which values timed content has: like the draw `normal` of `workers.inputs` with rare outliers, but counter-based.
+
+The value of an element follows from its input's seed and its index alone, so that the runner can write it wherever a
+slot lies and the checker can make it again elsewhere.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+
+import torch
+
+from workers.inputs import HEADROOM
+from workers.protocol import DTYPE_BYTES, Distribution, Input, Operator, Shape
+
+MOST_INTEGERS = 2**32 - 1
+"""Different integers that an input can have: a random word chooses one."""
+
+
+class ContentKind(StrEnum):
+    """How values are drawn."""
+
+    NORMAL = "normal"
+    """Standard normal with rare outliers, clamped to [low, high]."""
+    UNIFORM = "uniform"
+    """Even over [low, high]."""
+    INTEGERS = "integers"
+    """Even over low, low + 1, ..., high - 1; booleans are 0 and 1."""
+
+
+@dataclass(frozen=True)
+class ContentSpec:
+    """The content of one input.
+
+    Attributes:
+        dtype: Torch's name.
+        elements: How many.
+        kind: How they are drawn.
+        low: Lower end.
+        high: Upper end; one beyond the last for integers.
+    """
+
+    dtype: str
+    elements: int
+    kind: ContentKind
+    low: float
+    high: float
+
+    @property
+    def bytes(self) -> int:
+        """Size of the input."""
+        return self.elements * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class ContentJob:
+    """One input to be filled.
+
+    Attributes:
+        pointer: Address on the card, a multiple of 16.
+        spec: With what.
+        seed64: Of `stream_seed`. Equal seeds and equal specs give equal values everywhere.
+    """
+
+    pointer: int
+    spec: ContentSpec
+    seed64: int
+
+
+def timed_content(operator: Operator, shape: Shape) -> tuple[ContentSpec, ...]:
+    """What each input of an operator is filled with, in order."""
+    return tuple(_spec(item, prod(operator.input_shape(item, shape.dims)), shape) for item in operator.given)
+
+
+def stream_seed(seed: str, input_index: int, stream: int) -> int:
+    """64 bits that one input's values follow from.
+
+    Args:
+        seed: The secret, hexadecimal.
+        input_index: Position of the input.
+        stream: Which of many contents under one secret.
+    """
+    return _hashed(bytes.fromhex(seed), f"content {input_index} {stream}")
+
+
+def zone_seed(seed: str) -> int:
+    """64 bits that the pattern of red zones follows from; `seed` is a content's or a round's secret, hexadecimal."""
+    return _hashed(bytes.fromhex(seed), "zones")
+
+
+def seal_key(seed: str) -> int:
+    """The odd number that seals follow from; `seed` is a round's secret, hexadecimal."""
+    return _hashed(bytes.fromhex(seed), "seals") >> 1 | 1
+
+
+def content_jobs(operator: Operator, shape: Shape, seed: str, stream: int, pointers: Sequence[int]) -> list[ContentJob]:
+    """Jobs that fill one set of inputs with timed content.
+
+    Args:
+        operator: Names the inputs.
+        shape: Sizes of the dimensions.
+        seed: The secret, hexadecimal.
+        stream: Which of many contents under one secret.
+        pointers: Address of each input, in the operator's order.
+    """
+    return assign_content(timed_content(operator, shape), seed, stream, pointers)
+
+
+def assign_content(
+    contents: Sequence[ContentSpec], seed: str, stream: int, pointers: Sequence[int]
+) -> list[ContentJob]:
+    """The same, for contents that are known already."""
+    return [
+        ContentJob(pointer, spec, stream_seed(seed, index, stream))
+        for index, (pointer, spec) in enumerate(zip(pointers, contents, strict=True))
+    ]
+
+
+def _spec(item: Input, elements: int, shape: Shape) -> ContentSpec:
+    if item.dtype == "bool":
+        return ContentSpec(item.dtype, elements, ContentKind.INTEGERS, 0, 2)
+    dtype: torch.dtype = getattr(torch, item.dtype)
+    if not dtype.is_floating_point:
+        low = int(item.low or 0)
+        high = shape.dims[item.high] if isinstance(item.high, str) else int(item.high or 0)
+        return ContentSpec(
+            item.dtype, elements, ContentKind.INTEGERS, low, min(max(high, low + 1), low + MOST_INTEGERS)
+        )
+    limit = torch.finfo(dtype).max / HEADROOM
+    low_given = float("-inf") if item.low is None else item.low
+    high_given = item.high if isinstance(item.high, float) else float("inf")
+    if item.distribution is Distribution.UNIFORM:
+        low_given = 0.0 if item.low is None else low_given
+        high_given = low_given + 1 if high_given == float("inf") else high_given
+        return ContentSpec(item.dtype, elements, ContentKind.UNIFORM, max(low_given, -limit), min(high_given, limit))
+    return ContentSpec(item.dtype, elements, ContentKind.NORMAL, max(low_given, -limit), min(high_given, limit))
+
+
+def _hashed(secret: bytes, purpose: str) -> int:
+    return int.from_bytes(hashlib.sha256(secret + b"\0" + purpose.encode()).digest()[:8])

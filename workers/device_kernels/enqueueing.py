@@ -1,0 +1,214 @@
+"""The kernels in use: loaded in a process that has opened a card, enqueued on a stream."""
+
+import ctypes
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from workers import driver
+from workers.device_kernels.compilation import (
+    BYTES_BLOCK,
+    CONTENT_BLOCK,
+    FLUSH_BLOCK,
+    INTEGERS,
+    SUM_BLOCK,
+    WORDS_BLOCK,
+    ZONE_BLOCK,
+    SupportKernel,
+)
+from workers.device_kernels.contents import ContentJob, ContentKind, ContentSpec
+from workers.errors import ToolMissing
+
+ROWS = 1024
+"""Most rows of a table: the driver copies up to 64 KiB from host memory at once, so that the host need not wait."""
+ROW_WORDS = 3
+VALUES = 8
+"""Values that a counter of the content kernels gives."""
+CACHES = 2
+"""The flushing buffer is this many times the L2 cache (evaluation protocol 3.3, step 3)."""
+MOST_DELAYS = 256
+"""Delays that can be told apart."""
+_HELD_WORDS = 4
+"""Of a delay's row; the last one is left, so that rows begin at multiples of 16 bytes."""
+_DEFAULT_STREAM = 0
+_WARP = 32
+_WORD_BYTES = 8
+
+Row = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """What a wait of the card saw of its clocks.
+
+    Attributes:
+        clock_mhz: Cycles of its multiprocessor by the card's timer; 0 where none was waited.
+        ended_ns: When it was over, by the card's timer.
+    """
+
+    clock_mhz: float
+    ended_ns: int
+
+
+class DeviceKernels:
+    """The kernels on the card that is open in this thread. Use one stream at a time: tables share their memory."""
+
+    def __init__(self, kernels: Mapping[str, SupportKernel]) -> None:
+        """Load them.
+
+        Args:
+            kernels: From `compile_support` for the card's target.
+
+        Raises:
+            DriverError: If the card does not take them.
+        """
+        self._kernels = kernels
+        self._functions = {
+            name: driver.load_function(kernel.code, kernel.entry, kernel.shared_bytes)
+            for name, kernel in kernels.items()
+        }
+        step = 4 * FLUSH_BLOCK
+        self._flush_blocks = -(-CACHES * driver.current_card().l2_bytes // step)
+        self._flushed = driver.allocate(self._flush_blocks * step)
+        driver.set_bytes(_DEFAULT_STREAM, self._flushed, 0, self._flush_blocks * step)
+        self._table = driver.allocate((ROWS * ROW_WORDS + MOST_DELAYS * _HELD_WORDS + 1) * _WORD_BYTES)
+        self._held = self._table + ROWS * ROW_WORDS * _WORD_BYTES
+        self._counter = self._held + MOST_DELAYS * _HELD_WORDS * _WORD_BYTES
+        driver.set_bytes(_DEFAULT_STREAM, self._held, 0, MOST_DELAYS * _HELD_WORDS * _WORD_BYTES)
+        driver.synchronise(_DEFAULT_STREAM)
+
+    def fill_content(self, stream: int, jobs: Sequence[ContentJob]) -> None:
+        """Enqueue the filling of inputs; those with equal specs together.
+
+        Raises:
+            ToolMissing: If the card cannot convert to one of the dtypes.
+        """
+        rows: dict[ContentSpec, list[Row]] = {}
+        for job in jobs:
+            rows.setdefault(job.spec, []).append((job.pointer, job.seed64))
+        for spec, each in rows.items():
+            name = f"fill_{spec.dtype}"
+            if name not in self._functions:
+                raise ToolMissing(f"this card has no {spec.dtype}")
+            blocks = -(-spec.elements // (VALUES * CONTENT_BLOCK))
+            for batch in _batches(each):
+                self._enqueue_rows(stream, name, batch, blocks, _content_arguments(spec))
+
+    def poison(self, stream: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """Enqueue the setting of every byte to 0xFF, which is NaN, or -1.
+
+        Args:
+            stream: Where.
+            ranges: (address, bytes) of each; addresses are multiples of 16.
+        """
+        by_size = sorted((item for item in ranges if item[1]), key=lambda item: item[1])
+        for batch in _batches(by_size):
+            self._enqueue_rows(stream, "poison", batch, -(-batch[-1][1] // BYTES_BLOCK))
+
+    def count_unpoisoned(self, stream: int, ranges: Sequence[tuple[int, int]]) -> int:
+        """How many words of 64 bits are not as `poison` leaves them. Waits for the card.
+
+        Args:
+            stream: Where.
+            ranges: (address, bytes) of each; addresses are multiples of 16, sizes of 8.
+        """
+        driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
+        by_size = sorted(((address, size // _WORD_BYTES) for address, size in ranges if size), key=lambda item: item[1])
+        for batch in _batches(by_size):
+            self._enqueue_rows(stream, "count_unpoisoned", batch, -(-batch[-1][1] // WORDS_BLOCK), [self._counter])
+        return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
+
+    def sum_up(self, stream: int, ranges: Iterable[tuple[int, int, int]], key: int) -> None:
+        """Enqueue adding memory up; stretches of one size together, as each takes as many programs as any beside it.
+
+        Args:
+            stream: Where.
+            ranges: (address, bytes, address of a sum that it is added to) of each; addresses are multiples of 8.
+            key: An odd number of 63 bits that sums follow from.
+        """
+        rows: dict[int, list[Row]] = {}
+        for row in ranges:
+            if row[1]:
+                rows.setdefault(row[1], []).append(row)
+        for size, each in rows.items():
+            blocks = -(-size // (_WORD_BYTES * SUM_BLOCK))
+            for batch in _batches(each):
+                self._enqueue_rows(stream, "sum_up", batch, blocks, [key])
+
+    def flush(self, stream: int) -> None:
+        """Enqueue reading so much memory that nothing else stays in the L2 cache."""
+        self._enqueue(stream, "flush", (self._flush_blocks, 1, 1), [self._flushed])
+
+    def delay(self, stream: int, microseconds: float, number: int = 0) -> None:
+        """Enqueue a wait; what it saw of the clocks is told under a number below `MOST_DELAYS`."""
+        told = self._held + number * _HELD_WORDS * _WORD_BYTES
+        self._enqueue(stream, "delay", (1, 1, 1), [round(microseconds * 1e3), told])
+
+    def delays(self, count: int) -> tuple[ClockReading, ...]:
+        """What the latest delays of so many numbers saw, which are over."""
+        told = driver.read(self._held, count * _HELD_WORDS * _WORD_BYTES)
+        return tuple(
+            ClockReading(cycles / max(nanoseconds, 1) * 1e3, ended_ns)
+            for cycles, nanoseconds, ended_ns, _ in struct.iter_unpack(f"<{_HELD_WORDS}q", told)
+        )
+
+    def zones_fill(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> None:
+        """Enqueue the writing of red zones.
+
+        Args:
+            stream: Where.
+            base: Address of the arena here.
+            zones: (offset in the arena, bytes) of each.
+            seed64: Of `zone_seed`; a byte of the pattern follows from it and from the byte's offset in the arena.
+        """
+        for batch in _batches(_zone_rows(base, zones)):
+            self._enqueue_rows(stream, "fill_zones", batch, _zone_blocks(batch), [seed64])
+
+    def zones_count(self, stream: int, base: int, zones: Iterable[tuple[int, int]], seed64: int) -> int:
+        """How many bytes of red zones are not what `zones_fill` wrote. Waits for the card."""
+        driver.set_bytes(stream, self._counter, 0, _WORD_BYTES)
+        for batch in _batches(_zone_rows(base, zones)):
+            self._enqueue_rows(stream, "count_zones", batch, _zone_blocks(batch), [seed64, self._counter])
+        return int.from_bytes(driver.read(self._counter, _WORD_BYTES), "little")
+
+    def _enqueue_rows(
+        self, stream: int, name: str, rows: Sequence[Row], blocks: int, arguments: Sequence[int] = ()
+    ) -> None:
+        """Enqueue a kernel over a table of at most `ROWS` rows."""
+        words = (ctypes.c_uint64 * (len(rows) * len(rows[0])))(*chain.from_iterable(rows))
+        driver.write(stream, self._table, ctypes.addressof(words), ctypes.sizeof(words))
+        self._enqueue(stream, name, (blocks, len(rows), 1), [self._table, *arguments])
+
+    def _enqueue(self, stream: int, name: str, grid: tuple[int, int, int], arguments: Sequence[int]) -> None:
+        kernel = self._kernels[name]
+        no_scratch = (0, 0)
+        parameters = driver.LaunchParameters([*arguments, *no_scratch])
+        launch = driver.make_launcher(self._functions[name], grid, kernel.num_warps * _WARP, kernel.shared_bytes)
+        launch(stream, parameters.address)
+
+
+def _content_arguments(spec: ContentSpec) -> list[int]:
+    """What a content kernel takes after its table, as bits."""
+    if spec.dtype in INTEGERS:
+        return [spec.elements, int(spec.low), int(spec.high) - int(spec.low)]
+    return [spec.elements, int(spec.kind is ContentKind.NORMAL), float_bits(spec.low), float_bits(spec.high)]
+
+
+def float_bits(value: float) -> int:
+    """The bits of a float32, as a kernel takes it; what is larger than any becomes infinite."""
+    return int.from_bytes(bytes(ctypes.c_float(value)), "little")
+
+
+def _zone_rows(base: int, zones: Iterable[tuple[int, int]]) -> list[Row]:
+    rows = ((base + offset, offset, size) for offset, size in zones if size)
+    return sorted(rows, key=lambda row: row[2])
+
+
+def _zone_blocks(rows: Sequence[Row]) -> int:
+    return -(-rows[-1][2] // ZONE_BLOCK)
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    for start in range(0, len(rows), ROWS):
+        yield rows[start : start + ROWS]

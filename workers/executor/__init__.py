@@ -1,0 +1,110 @@
+"""The warm process that does the work: torch and triton imported, one job a line in, one answer a line out.
+
+`python -m workers bench KIND …` becomes `python -m workers.executor KIND …`, in the environment that it needs and with its
+standard output set aside for answers: whatever else writes there, be it a library at import, ends up on standard error.
+Candidates run in jails that it forks. Each kind is a module of its own, for neither needs what the other imports.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from workers.errors import BadMessage, Transient, WorkerError
+from workers.logs import configure, ids_of
+from workers.options import read_seat
+from workers.protocol import (
+    FIRST_CARD,
+    MESSAGE,
+    AnyReport,
+    Bundle,
+    Device,
+    ExecutorFailure,
+    ExecutorForesight,
+    ExecutorReady,
+    Job,
+    WireModel,
+)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class OpenedExecutor:
+    """A bench that is warm: what it can do.
+
+    Attributes:
+        ready: What it says once it is warm.
+        work: Does a job.
+        foresee: Prepares what a later job judges.
+    """
+
+    ready: ExecutorReady
+    work: Callable[[Job], AnyReport]
+    foresee: Callable[[Bundle], None]
+
+
+Open = Callable[[argparse.Namespace, ExitStack], OpenedExecutor]
+"""Gets a bench warm, as its options say."""
+
+
+def main(kind: str, open_bench: Open) -> int:
+    """Serve one bench until standard input ends; returns the exit status."""
+    options = _parse(kind)
+    channel = os.fdopen(options.answers, "wb")
+    configure(os.environ, worker=options.worker)
+
+    def say(answer: WireModel) -> None:
+        channel.write(answer.model_dump_json().encode() + b"\n")
+        channel.flush()
+
+    with ExitStack() as resources:
+        try:
+            bench = open_bench(options, resources)
+        except WorkerError as error:
+            say(_failure(error))
+            return 1
+        say(bench.ready)
+        serve(bench, sys.stdin.buffer, say)
+    return 0
+
+
+def serve(bench: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireModel], None]) -> None:
+    """Answer every job with a report, or with a failure of ours."""
+    for line in lines:
+        try:
+            message = _read(line)
+            if isinstance(message, ExecutorForesight):
+                bench.foresee(message.bundle)
+            else:
+                log.debug("job begun", kind=message.kind, **ids_of(message))
+                say(bench.work(message))
+        except WorkerError as error:
+            say(_failure(error))
+
+
+def _read(line: bytes) -> Job | ExecutorForesight:
+    try:
+        return MESSAGE.validate_json(line)
+    except ValidationError as error:
+        raise BadMessage(f"not a job: {error}") from error
+
+
+def _failure(error: WorkerError) -> ExecutorFailure:
+    return ExecutorFailure(error=f"{type(error).__name__}: {error}", transient=isinstance(error, Transient))
+
+
+def _parse(kind: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m workers.executor {kind}", description="Serve jobs, one a line.")
+    parser.add_argument("--device", type=Device.parse, help="what to measure on, such as model:sm_90")
+    parser.add_argument("--card", type=read_seat, default=FIRST_CARD, metavar="cuda:N", help="which card to measure on")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where measuring may leave what outlives the bench")
+    parser.add_argument("--worker", default="bench", help="the id that reports carry")
+    parser.add_argument("--answers", type=int, default=1, metavar="FD", help="where answers go")
+    return parser.parse_args()

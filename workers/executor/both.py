@@ -1,0 +1,26 @@
+"""The bench that traces, and measures on a device without a card: `python -m workers.executor both`.
+
+A worker does one job at a time. Where nothing that measures touches a card, one process does both: libraries are
+imported once, and a kernel is assembled once.
+"""
+
+import argparse
+from contextlib import ExitStack
+
+from workers.executor import OpenedExecutor, measure, trace
+from workers.protocol import AnyReport, ExecutorReady, Job, TraceJob
+
+
+def open_bench(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
+    """Open both.
+
+    Raises:
+        ToolMissing: If this machine lacks what the device needs.
+    """
+    tracer, measurer = trace.open_bench(options, resources), measure.open_bench(options, resources)
+
+    def work(job: Job) -> AnyReport:
+        return (tracer if isinstance(job, TraceJob) else measurer).work(job)
+
+    ready = ExecutorReady(jail=tracer.ready.jail, versions={**tracer.ready.versions, **measurer.ready.versions})
+    return OpenedExecutor(ready, work, measurer.foresee)

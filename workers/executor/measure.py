@@ -1,0 +1,35 @@
+"""The bench that measures: `python -m workers.executor measure`."""
+
+import argparse
+from contextlib import ExitStack
+
+import torch
+
+from workers import sandbox
+from workers.devices import open_device
+from workers.errors import BadMessage
+from workers.executor import OpenedExecutor
+from workers.protocol import AnyReport, ExecutorReady, FinalJob, Job, MeasureJob, TraceJob
+
+
+def open_bench(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
+    """Open the device, and close it in the end.
+
+    Raises:
+        ToolMissing: If this machine lacks what the device needs.
+    """
+    torch.set_num_threads(1)
+    device = open_device(options.device, options.worker, options.card, options.data)
+    resources.callback(device.close)
+
+    def work(job: Job) -> AnyReport:
+        if isinstance(job, TraceJob):
+            raise BadMessage("this bench measures; it cannot trace")
+        match job:
+            case MeasureJob():
+                return device.measure(job)
+            case FinalJob():
+                return device.examine(job)
+        return device.confirm(job)
+
+    return OpenedExecutor(ExecutorReady(jail=sandbox.probe(), versions=device.versions()), work, device.foresee)

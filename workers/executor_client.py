@@ -1,0 +1,128 @@
+"""The bench as the lease loop knows it: a process that takes one job a line and answers each with one line."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from workers.errors import ExecutorDied, ToolMissing
+from workers.line_process import LineProcess
+from workers.protocol import (
+    ANSWER,
+    Answer,
+    Bundle,
+    ExecutorFailure,
+    ExecutorForesight,
+    ExecutorReady,
+    Job,
+    WireModel,
+)
+
+FAREWELL_S = 2.0
+"""Seconds that an idle bench gets to end by itself."""
+INHERITED = (
+    # Where things are.
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONUSERBASE",
+    "PYTHONNOUSERSITE",
+    "PYTHONSAFEPATH",
+    "PYTHONPYCACHEPREFIX",
+    "TRITON_CACHE_DIR",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_CACHE_PATH",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    # How much of the machine is ours.
+    "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How we talk.
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "REEF_LOG_JSON",
+    "REEF_LOG_LEVEL",
+)
+"""What a bench inherits of the environment, by whole names. Nothing else: it forks jails, which can read its memory,
+and Triton, PyTorch, CUDA and Python know dozens of variables that change what is compiled, by what and how rounded."""
+
+
+class ExecutorClient:
+    """A running bench process."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Start `command`."""
+        self._process = LineProcess(command)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.alive
+
+    def ready(self, timeout_s: float) -> ExecutorReady | None:
+        """Wait until the bench takes jobs; None if it is not so far within `timeout_s` seconds.
+
+        Raises:
+            ToolMissing: If this machine lacks what the bench needs.
+            BenchDied: If it ended, or failed in a way that may pass.
+        """
+        answer = self.poll(timeout_s)
+        if answer is None or isinstance(answer, ExecutorReady):
+            return answer
+        self.kill()
+        if isinstance(answer, ExecutorFailure) and not answer.transient:
+            raise ToolMissing(answer.error)
+        raise ExecutorDied(
+            f"the bench did not get ready: {answer.error if isinstance(answer, ExecutorFailure) else answer.kind}"
+        )
+
+    def send(self, job: Job) -> None:
+        """Give it a job; `poll` carries it over and brings the answer."""
+        self._say(job)
+
+    def foresee(self, bundle: Bundle) -> None:
+        """Tell it what the job after the next one judges."""
+        self._say(ExecutorForesight(bundle=bundle))
+
+    def poll(self, timeout_s: float) -> Answer | None:
+        """Exchange what can be exchanged within `timeout_s` seconds.
+
+        Returns:
+            The answer if one came, else None.
+
+        Raises:
+            BenchDied: If the process ended, or said what is no answer; it is gone then.
+        """
+        try:
+            line = self._process.hear(timeout_s)
+            return None if line is None else ANSWER.validate_json(line)
+        except (OSError, EOFError) as error:
+            self.kill()
+            raise ExecutorDied(f"the bench ended with status {self._process.status}") from error
+        except ValidationError as error:
+            self.kill()
+            raise ExecutorDied(f"the bench said what is no answer: {error}") from error
+
+    def close(self) -> None:
+        """Let an idle process end by itself; kill it if it does not. Idempotent."""
+        self._process.close(FAREWELL_S)
+
+    def kill(self) -> None:
+        """End the process at once, with everything in its session. Idempotent."""
+        self._process.kill()
+
+    def _say(self, message: WireModel) -> None:
+        self._process.say(message.model_dump_json().encode())
+
+
+def bench_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of whatever traces, compiles or judges: no secret, and nothing that a verdict could depend on."""
+    return {name: environment[name] for name in INHERITED if name in environment}

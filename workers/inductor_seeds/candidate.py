@@ -1,0 +1,331 @@
+"""A candidate out of what Inductor wrote: kernels without its runtime, and a function that launches them."""
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from workers.inductor_seeds.convolution import read_convolution
+from workers.inductor_seeds.extremes import Extremes
+from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
+from workers.inductor_seeds.naming import KNOWN, TILED, UniqueNames, name_locals, rename
+from workers.inductor_seeds.operations import CONVOLUTION
+from workers.inductor_seeds.products import SHORTEST, ParameterUse, flatten
+from workers.inductor_seeds.runtime import COMBINE, count_blocks, dotted, respell
+from workers.inductor_seeds.simplification import bound, tidy
+from workers.protocol import Operator, Outcome
+from workers.tracer.refusal import TraceRefused
+
+GRIDS: Mapping[str, str] = {
+    "Grid1D": "({x},)",
+    "Grid2D": "({x}, {y})",
+    "Grid3D": "({x}, {y}, {z})",
+    "BatchMatmulGrid3D": "({z}, {y}, {x})",
+    "Grid2DWithYZOverflow": "({x}, triton.cdiv({y}, triton.cdiv({y}, 65535)), triton.cdiv({y}, 65535))",
+}
+"""Grids by Inductor's rule, over the numbers of blocks along each axis. A grid's second axis ends at `LONGEST`."""
+
+LONGEST = 65535
+"""Programs along the second and the third axis of a grid: CUDA programming guide, compute capabilities table."""
+
+_EMPTY = "empty_strided_cuda"
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
+"""What code of sizes and strides calls."""
+_ASSERTED = "assert_size_stride"
+_SILENT = (_ASSERTED, "args.clear", "torch.cuda.set_device", "assert_alignment")
+_HEADER = "import torch\nimport triton\nimport triton.language as tl\n"
+
+
+def write(operator: Operator, lowered: LoweredReference) -> str:
+    """The candidate's text.
+
+    Raises:
+        Refused: If Inductor's host code or one of its kernels has no counterpart in a candidate.
+    """
+    lines = _flat(ast.parse(lowered.host).body[0])
+    host = _Host(operator, lowered.kernels, _results(lines, operator), _layouts(lines))
+    for line in lines:
+        host.add(line)
+    kernels = "\n\n".join(host.kernels)
+    needed = _needed(kernels)
+    header = _HEADER + ("from triton.language.extra import libdevice\n" if "libdevice." in kernels else "")
+    return "\n\n".join([header, *needed, kernels, host.text()])
+
+
+def _needed(kernels: str) -> list[str]:
+    """The device functions that kernels bring along, those that these need included."""
+    used = {name for name in COMBINE if re.search(rf"\b{name}\b", kernels)}
+    used |= {name for name in COMBINE for other in used if re.search(rf"\b{name}\b", COMBINE[other])}
+    return [text for name, text in COMBINE.items() if name in used]
+
+
+def _results(lines: Sequence[ast.stmt], operator: Operator) -> dict[str, str]:
+    """The operator's names of outputs by Inductor's of the buffers that hold them."""
+    reused = {
+        bound(line): line.value.id
+        for line in lines
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Name)
+    }
+    found: dict[str, str] = {}
+    for line in lines:
+        if isinstance(line, ast.Return) and isinstance(line.value, ast.Tuple):
+            for item, output in zip(line.value.elts, operator.outputs, strict=False):
+                name = ast.unparse(item)
+                while name in reused:
+                    name = reused[name]
+                found[name] = output.name
+    return found
+
+
+def _layouts(lines: Sequence[ast.stmt]) -> dict[str, tuple[ast.expr, ast.expr]]:
+    """Extents and strides of tensors, by Inductor's names."""
+    found: dict[str, tuple[ast.expr, ast.expr]] = {}
+    for line in reversed(lines):  # What an operation of ours makes is told under another name, later.
+        match line:
+            case ast.Expr(value=ast.Call(func=func, args=[tensor, size, stride, *_])) if dotted(func) == _ASSERTED:
+                found[ast.unparse(tensor)] = (size, stride)
+            case ast.Assign(value=ast.Call(func=func, args=[size, stride, _])) if dotted(func) == _EMPTY:
+                found[bound(line)] = (size, stride)
+            case ast.Assign(value=ast.Name(id=other)) if bound(line) in found:
+                found.setdefault(other, found[bound(line)])
+    return found
+
+
+def _flat(function: ast.stmt) -> list[ast.stmt]:
+    """The lines of a function, those under `with` included."""
+    lines: list[ast.stmt] = []
+    for line in getattr(function, "body", []):
+        lines += _flat(line) if isinstance(line, ast.With) else [line]
+    return lines
+
+
+@dataclass
+class _Host:
+    """The function that launches, line by line, and the kernels that it launches."""
+
+    operator: Operator
+    drafts: Mapping[str, InductorKernel]
+    results: Mapping[str, str]
+    layouts: Mapping[str, tuple[ast.expr, ast.expr]]
+    lines: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._given = [item.name for item in self.operator.inputs] + [item.name for item in self.operator.scalars]
+        self._names = UniqueNames([*self._given, self.operator.entry])
+        self._known = {"reinterpret_tensor": "torch.as_strided"}
+        self._sizes: dict[str, str] = {}
+        self._extremes = Extremes(self.operator)
+
+    def text(self) -> str:
+        """The whole function."""
+        return f"def {self.operator.entry}({', '.join(self._given)}):\n" + "".join(
+            f"    {line}\n" for line in self.lines
+        )
+
+    def add(self, line: ast.stmt) -> None:
+        """Take over one line of Inductor's.
+
+        Raises:
+            Refused: If it is none that a candidate may have.
+        """
+        match line:
+            case ast.Delete() | ast.Expr(value=ast.Constant()):
+                return
+            case ast.Expr(value=ast.Call(func=func) as call):
+                self._call(dotted(func), call)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Name(id="args")):
+                self._known |= dict(zip(map(ast.unparse, names), self._given, strict=False))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self._assign(name, value)
+            case ast.Return(value=ast.Tuple(elts=results)):
+                self.lines.append(f"return {', '.join(self._read(item) for item in results)}")
+            case _:
+                raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code holds `{ast.unparse(line)[:200]}`")
+
+    def _assign(self, name: str, value: ast.expr) -> None:
+        match value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=tensor), attr="size")):
+                self._sizes[name] = self._known[tensor]
+            case ast.Subscript(value=ast.Name(id=sizes), slice=ast.Constant(value=int() as axis)) if (
+                sizes in self._sizes
+            ):
+                self._size(name, self._sizes[sizes], axis)
+            case ast.Call(func=ast.Name(id="get_raw_stream")):
+                return
+            case ast.Call(func=func, args=[size, stride, dtype]) if dotted(func) == _EMPTY:
+                self._known[name] = self._names.give(self.results.get(name, "scratch"))
+                self.lines.append(f"{self._known[name]} = {self._allocation(size, stride, dtype)}")
+                self._extremes.tensor(self._known[name], self._read(size), ast.unparse(dtype))
+            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=arguments):
+                said = ", ".join(self._read(item) for item in arguments)
+                self._known[name] = self._names.give("view")
+                self.lines.append(f"{self._known[name]} = torch.as_strided({said})")
+            case ast.Call(func=func) if dotted(func) == CONVOLUTION:
+                self._convolve(name, value)
+            case ast.Name(id=other):
+                self._known[name] = self._known.get(other, other)
+            case ast.Call():
+                raise TraceRefused(
+                    Outcome.FORBIDDEN_OP, f"TorchInductor's host code calls `{ast.unparse(value)[:200]}`"
+                )
+            case _:
+                code = self._read(value)
+                self._known[name] = self._names.give("count")
+                self._extremes.number(self._known[name], code)
+                self.lines.append(f"{self._known[name]} = {code}")
+
+    def _size(self, symbol: str, tensor: str, axis: int) -> None:
+        """A size of an input, under the operator's own name for it."""
+        shape = next(item.shape for item in self.operator.inputs if item.name == tensor)
+        if symbol not in self._known:
+            self._known[symbol] = self._names.give(str(shape[axis]))
+            self.lines.append(f"{self._known[symbol]} = {tensor}.shape[{axis}]")
+            self._extremes.dimension(self._known[symbol], shape[axis])
+
+    def _allocation(self, size: ast.expr, stride: ast.expr, dtype: ast.expr) -> str:
+        device = f"device={self._given[0]}.device"
+        if _is_contiguous(size, stride):
+            return f"torch.empty({self._read(size)}, dtype={ast.unparse(dtype)}, {device})"
+        return f"torch.empty_strided({self._read(size)}, {self._read(stride)}, dtype={ast.unparse(dtype)}, {device})"
+
+    def _read(self, value: ast.expr) -> str:
+        rename(value, self._known)
+        return ast.unparse(value)
+
+    def _call(self, name: str, call: ast.Call) -> None:
+        kernel, _, method = name.rpartition(".")
+        if kernel in self.drafts and method == "run":
+            self._launch(self.drafts[kernel], [self._read(item) for item in call.args])
+        elif name not in _SILENT:
+            raise TraceRefused(Outcome.FORBIDDEN_OP, f"TorchInductor's host code calls {name}")
+
+    def _launch(self, draft: InductorKernel, arguments: Sequence[str]) -> None:
+        if draft.grid not in GRIDS:
+            raise TraceRefused(Outcome.UNSUPPORTED_LAUNCH, f"TorchInductor lays a kernel's grid out as {draft.grid}")
+        function = ast.parse(draft.text).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        tidy(respell(function))
+        parameters = [item.arg for item in function.args.args]
+        passed = dict(zip(parameters, arguments, strict=False))
+        use = self._use(passed)
+        plain = flatten(function, use)
+        tidy(function)
+        blocks = {name: value for name, value in draft.options.items() if name in parameters}
+        counts = {
+            axis: count_blocks(passed[extent], blocks[block])
+            for axis, extent, block in (("x", "xnumel", "XBLOCK"), ("y", "ynumel", "YBLOCK"), ("z", "znumel", "ZBLOCK"))
+            if extent in passed and block in blocks
+        }
+        used = {item.id for item in ast.walk(function) if isinstance(item, ast.Name)}
+        function.args.args = [item for item in function.args.args if item.arg in used]
+        helpers = self._helpers(draft)
+        name = self._names.give(f"{self.operator.entry}_kernel")
+        renamed = (
+            name_locals(function, self._parameters(function, passed, plain=plain)) | helpers | {function.name: name}
+        )
+        rename(function, renamed)
+        self._keep(function)
+        positional = [passed[item] for item in parameters if item in used and item in passed]
+        keywords = [f"{renamed[item]}={value}" for item, value in blocks.items() if item in used]
+        options = [f"{item}={draft.options[item]}" for item in ("num_warps", "num_stages")]
+        grid = GRIDS["Grid2D" if plain and use.short and draft.grid == "Grid2DWithYZOverflow" else draft.grid]
+        self.lines.append(f"{name}[{grid.format(**counts)}]({', '.join([*positional, *keywords, *options])})")
+
+    def _convolve(self, name: str, call: ast.Call) -> None:
+        """Launch a kernel of ours for a convolution."""
+        layouts = [self._layout(item) for item in (*call.args[:2], ast.Name(name))]
+        if not all(_is_contiguous(*layout) for layout in layouts):
+            raise TraceRefused(
+                Outcome.FORBIDDEN_OP, "TorchInductor's convolution takes or makes a tensor that is not packed"
+            )
+        x, weight, y = ([*size.elts] for size, _ in layouts if isinstance(size, ast.Tuple))
+        exactly = not self.operator.precision.allow_tf32 and any(i.dtype == "float32" for i in self.operator.inputs)
+        convolution = read_convolution(call, weight, y, precision="ieee" if exactly else None)
+        given = [self._read(item) for item in call.args[:2]]
+        extents = [[self._read(deepcopy(item)) for item in sizes] for sizes in (x, weight, y)]
+        made = self._known[name] = self._names.give(self.results.get(name, "scratch"))
+        shape = f"({', '.join(extents[2])})"
+        self.lines.append(f"{made} = torch.empty({shape}, dtype={given[0]}.dtype, device={self._given[0]}.device)")
+        if given[0] in self._extremes.dtypes:
+            self._extremes.tensor(made, shape, self._extremes.dtypes[given[0]])
+        function = convolution.kernel()
+        tidy(function)
+        function.name = self._names.give(f"{self.operator.entry}_{function.name}")
+        self._keep(function)
+        arguments = [*given, made, *convolution.arguments(*extents)]
+        arguments += [f"{option}={value}" for option, value in convolution.options.items()]
+        self.lines.append(f"{function.name}[{convolution.grid(*extents)}]({', '.join(arguments)})")
+
+    def _layout(self, tensor: ast.expr) -> tuple[ast.expr, ast.expr]:
+        """Extents and strides of a tensor."""
+        match tensor:
+            case ast.Name(id=name) if name in self.layouts:
+                return self.layouts[name]
+            case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[_, size, stride, *_]):
+                return size, stride
+        raise TraceRefused(
+            Outcome.FORBIDDEN_OP, f"nothing is known of `{ast.unparse(tensor)[:200]}`, which is convolved"
+        )
+
+    def _keep(self, function: ast.FunctionDef) -> None:
+        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+
+    def _helpers(self, draft: InductorKernel) -> dict[str, str]:
+        """Write the functions that a kernel folds or scans with; their names by Inductor's."""
+        found: dict[str, str] = {}
+        for function in ast.parse(draft.helpers).body:
+            assert isinstance(function, ast.FunctionDef)
+            tidy(respell(function))
+            found[function.name] = self._names.give("combine")
+            given = [item.arg for item in function.args.args]
+            short = [f"{'ab'[item.startswith('arg1')]}{item.rpartition('_')[2]}" for item in given]
+            names = dict(zip(given, short if len(given) > 2 else "ab", strict=False))
+            rename(function, name_locals(function, names) | {function.name: found[function.name]})
+            self._keep(function)
+        return found
+
+    def _use(self, passed: Mapping[str, str]) -> ParameterUse:
+        """What a launch says about the parameters of a kernel with a matrix product."""
+        most = self._extremes.most(passed["ynumel"]) if "ynumel" in passed else None
+        dtypes = {name: self._extremes.dtypes[code] for name, code in passed.items() if code in self._extremes.dtypes}
+        small = {name for name, code in passed.items() if self._extremes.is_small(code)}
+        return ParameterUse(passed, dtypes, small, short=most is not None and most <= SHORTEST * LONGEST)
+
+    def _parameters(self, function: ast.FunctionDef, passed: Mapping[str, str], *, plain: bool) -> dict[str, str]:
+        """Names of a kernel's parameters after what the host passes."""
+        names, found = UniqueNames(), dict[str, str]()
+        for item in function.args.args:
+            value = passed.get(item.arg, "")
+            if "ptr" in item.arg:
+                wish = f"{value}_ptr" if value.isidentifier() else "ptr"
+            elif plain and (value.isidentifier() or item.arg in TILED):
+                wish = TILED.get(item.arg, value)
+            else:
+                wish = KNOWN.get(item.arg) or (
+                    value if value.isidentifier() and item.arg.startswith("ks") else item.arg
+                )
+            found[item.arg] = names.give(wish)
+        return found
+
+
+def _is_contiguous(size: ast.expr, stride: ast.expr) -> bool:
+    """Whether strides are those of a packed tensor, whatever the sizes are: tried with sizes that are large primes."""
+    read = {item.id for node in (size, stride) for item in ast.walk(node) if isinstance(item, ast.Name)}
+    symbols = sorted(read - _FUNCTIONS.keys())
+    primes = dict(zip(symbols, (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079), strict=False))
+    if len(primes) < len(symbols):
+        return False
+    sizes, strides = (_evaluated(node, primes) for node in (size, stride))
+    expected = 1
+    for extent, step in zip(reversed(sizes), reversed(strides), strict=True):
+        if extent != 1 and step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _evaluated(node: ast.expr, values: Mapping[str, int]) -> tuple[int, ...]:
+    found: tuple[int, ...] = eval(ast.unparse(node), {"__builtins__": dict(_FUNCTIONS)}, dict(values))
+    return found

@@ -1,0 +1,50 @@
+"""Single elements: what the compiler has a function do for each of them, done here for whole blocks at once.
+
+Such a function is given scalars, by their types, so whatever it asks of them is answered as in the compiler.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from triton import language as tl
+
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.formats import TensorValue, TritonType
+
+_called: list[Callable[..., object]] = []
+# Functions that are being called.
+
+
+def call_singly(function: Callable[..., object], operands: Sequence[TensorValue]) -> object:
+    """What a function of scalars makes of blocks."""
+    _called.append(function)
+    try:
+        return function(*(tl.tensor(operand, operand.dtype.scalar) for operand in operands))
+    finally:
+        _called.pop()
+
+
+def call_elementwise(function: Callable[..., object], tensors: Sequence[TritonType]) -> object:
+    """`tl.map_elementwise` of tensors of one shape: a tensor, or several."""
+    results = call_singly(function, [tensor.handle for tensor in tensors])
+    kind = tensors[0].type
+    if not kind.is_block():
+        return results
+
+    def block(result: TritonType) -> TritonType:
+        data = result.handle.data
+        rows = data.reshape((*data.shape[:2], *(data.shape[2:] or (1,) * len(kind.shape))))
+        whole = TensorValue(np.broadcast_to(rows, (*rows.shape[:2], *kind.shape)), result.type)
+        return tl.tensor(whole, kind.with_element_ty(result.type))
+
+    return tuple(map(block, results)) if isinstance(results, tuple | tl.tuple) else block(results)
+
+
+def require_outside(what: str) -> None:
+    """Refuse what is one number a program where a function is told of single elements.
+
+    Raises:
+        NotInterpretable: If it is.
+    """
+    if _called:
+        raise NotInterpretable(f"a function of single elements asks for {what}: hand it over as an argument")

@@ -1,0 +1,111 @@
+"""The guide: holds the interpreter to what Triton's compiler had, expression by expression."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+
+from triton.language import core
+
+from workers.interpreter.expression_ids import LOOP
+from workers.interpreter.faults import NotInterpretable
+from workers.interpreter.formats import TritonType
+from workers.interpreter.record import Page, Record, Sheet, Told, in_words, told
+
+_NOWHERE: Page = {}
+
+
+class TraceFrame:
+    """A call of a function: where the record speaks of it."""
+
+    __slots__ = ("page", "sheet", "turns")
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.sheet = sheet
+        self.turn_to(())
+
+    def turn_to(self, turns: tuple[object, ...]) -> None:
+        """Go to these turns of unrolled loops."""
+        self.turns = turns
+        self.page = self.sheet.get(turns, _NOWHERE)
+
+
+class TypeTrace:
+    """Knows the record of the launch that is interpreted.
+
+    Attributes:
+        provided: What translated functions call, by name.
+    """
+
+    def __init__(self) -> None:
+        self._record: Record = {}
+        self.provided: Mapping[str, object] = {
+            "__enter__": self._enter, "__as__": as_compiled, "__turns__": turns, "__keep__": keep,
+            "__parts__": parts,
+        }  # fmt: skip
+
+    def follow(self, record: Record) -> None:
+        """Take another record."""
+        self._record = record
+
+    def _enter(self, name: str, arguments: tuple[object, ...]) -> TraceFrame:
+        given: Told = tuple(map(told, arguments))
+        sheet = self._record.get((name, given))
+        if sheet is None:
+            raise NotInterpretable(
+                f"'{name}' is interpreted with arguments that Triton's compiler does not pass it, or takes for the "
+                f"same as others: {', '.join(map(in_words, given))}"
+            )
+        return TraceFrame(sheet)
+
+
+def as_compiled(here: TraceFrame, site: int, value: TritonType) -> object:
+    """A value, which is what the compiler had there.
+
+    Raises:
+        NotInterpretable: If the compiler was never there, or had something else.
+    """
+    expected = here.page.get(site)
+    if type(value) is core.tensor and value.type.name == expected:
+        return value
+    found = told(value)
+    if found != expected:
+        had = "never gets here" if expected is None else f"has {in_words(expected)} here"
+        raise NotInterpretable(
+            f"Triton's compiler {had}, and the interpreter {in_words(found)}: the two read this in different ways; "
+            "write it more plainly"
+        )
+    return value
+
+
+def turns(here: TraceFrame, loop: Iterable[object]) -> Iterator[object]:
+    """Turns of a loop. Of one that the compiler unrolls each turn has a page of its own."""
+    outer = here.turns
+    for number in loop:
+        if isinstance(number, int):
+            here.turn_to((*outer, number))
+        yield number
+    if here.turns != outer:
+        here.turn_to(outer)
+
+
+def parts(here: TraceFrame | None, values: object, part: Callable[[object], object]) -> tuple[object, ...]:
+    """What a list's comprehension makes of a tuple. Each part has a page of its own.
+
+    Raises:
+        NotInterpretable: If it is no tuple.
+    """
+    if not isinstance(values, tuple | core.tuple):
+        raise NotInterpretable("a list is made of something else than a tuple")
+    if here is None:
+        return tuple(map(part, values))
+    made = []
+    outer = here.turns
+    for place, value in enumerate(values):
+        here.turn_to((*outer, place))
+        made.append(part(value))
+    here.turn_to(outer)
+    return tuple(made)
+
+
+def keep(here: TraceFrame, loop: int, names: Collection[str], scope: Mapping[str, object]) -> Mapping[str, object]:
+    """What names that a loop binds are again after each of its turns, since the compiler does not carry them."""
+    kept = here.page.get((LOOP, loop))
+    return {name: scope[name] for name in names if name in kept and name in scope} if isinstance(kept, Set) else {}

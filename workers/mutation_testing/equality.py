@@ -1,0 +1,147 @@
+"""Likeness: whether a mutant that no check finds is wrong at all.
+
+A mutation need not matter: swallowing infinities changes nothing where there are none, and a coefficient changed in its
+third digit is lost when results are rounded to bfloat16. Such mutants are told apart here, by float64 and by the dtype
+of the outputs; the checks and their tolerances have no say in it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from workers.checks.bias import DRAWS as VARIED
+from workers.checks.bias import slopes
+from workers.checks.tolerance import group_size, rms
+from workers.float8 import carrier, readable
+from workers.mutation_testing.builder import TypedGraph
+from workers.mutation_testing.cases import MutationCase, Tensors
+from workers.mutation_testing.mutants.boundaries import last_rounding
+from workers.protocol import Graph, Operator
+from workers.reference import evaluate
+
+EQUAL = 1e-9
+"""Relative difference in float64 that is none: what other orders of summation make, with room for cancellation."""
+CANCELLED = 1e-6
+"""Share of what float32 arithmetic may lose that is no difference in float64 either: where all terms cancel, what is
+left is noise, and the scale of the row is no measure."""
+ROUNDOFFS = 1.0
+"""Roundoffs of the output, relative to the scale of each row, that its last rounding makes at most: half a unit in the
+last place. Of float8, roundoffs of what it is rounded from, as that rounding would hide too much. Root mean square over
+all rows, since in a few of them the scale is next to nothing."""
+SYSTEMATIC = 1 / 8
+"""Roundoffs by which the rows of a case may be too large or too small on average, in draws whose values differ enough
+for that to mean something."""
+ROWS = 16
+"""Fewest rows whose average says anything."""
+FLUSHED = torch.finfo(torch.float32).tiny
+"""Scale below which results may be flushed to zero."""
+TF32_ROUNDOFF = 2.0**-11
+"""Roundoff of float32 results where TF32 may stand in for float32."""
+
+
+def is_identical(outputs: Tensors, case: MutationCase) -> bool:
+    """Whether outputs are those of the reference in the operator's own dtypes, wherever it decides."""
+    native, undecided = case.reference.native, case.reference.undecided
+    return all(
+        bool(((got == right) | (got.isnan() & right.isnan()) | open_).all())
+        for got, right, open_ in zip(outputs, native, undecided, strict=True)
+    )
+
+
+def is_equal(graph: Graph, case: MutationCase) -> bool:
+    """Whether a mutant computes what the reference does, in float64."""
+    misses = _misses(case, evaluate(graph, case.inputs, double=True))
+    if misses is None:
+        return False
+    for miss, moved in zip(misses, case.reference.sensitivity, strict=True):
+        noise = CANCELLED * rms(moved.nan_to_num(0.0, 0.0, 0.0).reshape(miss.errors.shape))
+        if not bool((miss.errors.abs() <= torch.maximum(EQUAL * miss.scales, noise)).all()):
+            return False
+    return True
+
+
+def are_rounded_away(found: Iterable[tuple[TypedGraph, MutationCase]], *, rounds: bool) -> bool:
+    """Whether values, before they are rounded to the outputs' dtypes, miss by less than that rounding makes.
+
+    In float64, or in the operator's own dtypes where NaN and infinities stand elsewhere in float64: it has room for
+    what overflows in float32, where an infinity and the largest number are then the same.
+
+    Args:
+        found: A mutant at a shape, with a case.
+        rounds: Whether the mutant equals the reference in exact arithmetic. One that does not may also be too large or
+            too small by no more than `SYSTEMATIC`.
+    """
+    rows = [torch.zeros(1, dtype=torch.float64)]
+    doubles = (False,) if rounds else (True, False)
+    for mutant, case in found:
+        evaluated = (evaluate(_unrounded(mutant), case.inputs, double=double) for double in doubles)
+        misses = next((missed for outputs in evaluated if (missed := _misses(case, outputs)) is not None), None)
+        if misses is None:
+            return False
+        for miss, native in zip(misses, case.reference.native, strict=True):
+            roundoff = _roundoff(case.operator, native.dtype)
+            if not roundoff and bool(miss.errors.any()):
+                return False
+            if not rounds and case.draw in VARIED and miss.gain > SYSTEMATIC * roundoff:
+                return False
+            rows.append(miss.relative / max(roundoff, EQUAL))
+    return bool(torch.cat(rows).square().mean().sqrt() <= ROUNDOFFS)
+
+
+def _unrounded(mutant: TypedGraph) -> Graph:
+    """The graph without the last rounding of its outputs."""
+    nodes = list(mutant.graph.nodes)
+    for number in range(len(mutant.graph.outputs)):
+        index = last_rounding(mutant, number)
+        if index is not None:
+            nodes[index] = nodes[index].model_copy(update={"op": "aten.alias.default", "kwargs": {}})
+    return mutant.graph.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _roundoff(operator: Operator, dtype: torch.dtype) -> float:
+    if not dtype.is_floating_point:
+        return 0.0
+    if dtype == torch.float32 and operator.precision.allow_tf32:
+        return TF32_ROUNDOFF
+    return float(torch.finfo(carrier(dtype)).eps / 2)
+
+
+@dataclass(frozen=True)
+class _Miss:
+    """What one output misses by, in rows that share a scale, float64."""
+
+    errors: torch.Tensor
+    values: torch.Tensor
+
+    @property
+    def scales(self) -> torch.Tensor:
+        """Of the rows, (rows, 1)."""
+        return rms(self.values)
+
+    @property
+    def relative(self) -> torch.Tensor:
+        """Errors over scales, root mean square of every row."""
+        return (rms(self.errors) / self.scales.clamp(min=FLUSHED)).flatten()
+
+    @property
+    def gain(self) -> float:
+        """How much larger or smaller rows are, on average; zero where there are too few."""
+        gains = slopes(self.errors, self.values)
+        return abs(float(gains.mean())) if gains.numel() >= ROWS else 0.0
+
+
+def _misses(case: MutationCase, results: Tensors) -> list[_Miss] | None:
+    """What results miss by, where the reference decides; None if NaN and infinities stand elsewhere."""
+    misses = []
+    for got, right, undecided in zip(results, case.reference.expected, case.reference.undecided, strict=True):
+        special = ~right.isfinite()
+        same = torch.equal(readable(got).isfinite() | undecided, ~special | undecided)
+        decided = special & ~undecided
+        if not same or not torch.equal(got[decided].double().nan_to_num(), right[decided].double().nan_to_num()):
+            return None
+        usable = readable(got).isfinite() & ~special
+        columns = max(1, group_size(right.shape))
+        errors, values = torch.where(usable, got.double() - right, 0.0), torch.where(usable, right.double(), 0.0)
+        misses.append(_Miss(errors.reshape(-1, columns), values.reshape(-1, columns)))
+    return misses

@@ -1,0 +1,133 @@
+"""Answers: what timed outputs are held against, worked out once for each content and kept on the card.
+
+An answer holds the reference in float64, or in float32 for outputs so narrow that it makes no difference, and the
+bounds of `workers.checks` in a form that one pass over an output can use.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from workers.checks import CheckEvidence
+from workers.checks.bias import DRAWS as VARIED
+from workers.checks.bias import gain_limit, steady
+from workers.checks.tolerance import (
+    ErrorBounds,
+    RowErrors,
+    bounds_without_sensitivity,
+    leeway,
+    rms,
+    widen_by_sensitivity,
+)
+from workers.float8 import is_float8, readable
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """The answer for integers and booleans.
+
+    Attributes:
+        values: In the output's dtype and shape.
+    """
+
+    values: torch.Tensor
+
+    @property
+    def kind(self) -> tuple[torch.dtype, torch.Size]:
+        """Dtype and shape of the output."""
+        return self.values.dtype, self.values.shape
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on the card."""
+        return self.values.nbytes
+
+
+@dataclass(frozen=True)
+class FloatAnswer:
+    """The answer for floats, in rows that share a scale.
+
+    Attributes:
+        kind: Dtype and shape of the output.
+        values: (rows, columns), expected values; NaN and infinities where the operator's own dtypes have them.
+        inverse: (rows,), one over what the worst element of a row may miss; in the dtype of `values`.
+        squares: (rows,) float32, what the squared errors of a row, times `inverse` squared, may add up to.
+        gains: (rows,) float32, what turns a row's sum of errors x values, both times `inverse`, into a slope; zero
+            where the row has no scale, or says nothing of a bias, as none does whose draw the check leaves out.
+        own: Share of its own value that any element may miss.
+        leeway: (2, rows) float32, how many times the root of `squares`, and what any element may miss, few may.
+        gain_limit: Mean slope that is nobody's concern.
+        widened: Whether bounds allow for what nudged inputs do, and rows that those move say nothing of a bias.
+    """
+
+    kind: tuple[torch.dtype, torch.Size]
+    values: torch.Tensor
+    inverse: torch.Tensor
+    squares: torch.Tensor
+    gains: torch.Tensor
+    own: float
+    leeway: torch.Tensor
+    gain_limit: float
+    widened: bool
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on the card."""
+        return sum(each.nbytes for each in (self.values, self.inverse, self.squares, self.gains, self.leeway))
+
+
+Answer = ExactAnswer | FloatAnswer
+
+
+def derive(evidence: CheckEvidence, *, widened: bool) -> tuple[Answer, ...]:
+    """Work out the answers for all outputs.
+
+    Args:
+        evidence: Of a perfect kernel: its outputs are those of the reference in the operator's own dtypes.
+        widened: Also allow for what nudged inputs do to results, as `workers.checks` do in doubt.
+    """
+    return tuple(_derive(evidence, number, widened) for number in range(len(evidence.outputs)))
+
+
+def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
+    native, expected = evidence.reference.native[number], evidence.reference.expected[number]
+    if not native.is_floating_point() or not native.numel():
+        return ExactAnswer(native)
+    if widened:  # Worked out while nothing else as large is at hand.
+        _ = evidence.reference.sensitivity, evidence.reference.coarse_sensitivity
+    errors = RowErrors.of(evidence, number)
+    averaged = RowErrors.to_average(evidence, number) if is_float8(native.dtype) else errors
+    bounds, rows = bounds_without_sensitivity(evidence, errors), None
+    if widened:
+        sensitivity = evidence.reference.sensitivity[number]
+        bounds, rows = widen_by_sensitivity(bounds, sensitivity), steady(errors, sensitivity)
+    kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
+    values = errors.value
+    if not errors.complete:
+        values = torch.where(readable(native).isfinite(), expected, native.double()).reshape(values.shape)
+    return FloatAnswer(
+        kind=(native.dtype, native.shape),
+        values=values.to(kept),
+        inverse=(1 / bounds.worst[:, 0]).to(kept),
+        squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
+        gains=_slopes(evidence, errors, bounds, rows).float(),
+        own=bounds.own,
+        leeway=_leeway(evidence, number, bounds, widened),
+        gain_limit=gain_limit(evidence, averaged, rows),
+        widened=widened,
+    )
+
+
+def _leeway(evidence: CheckEvidence, number: int, bounds: ErrorBounds, widened: bool) -> torch.Tensor:
+    if not widened:
+        return torch.ones((2, len(bounds.worst)), device=bounds.worst.device)
+    few = leeway(bounds, evidence.reference.coarse_sensitivity[number])
+    return torch.stack([few.rms[:, 0], few.worst[:, 0]]).float()
+
+
+def _slopes(evidence: CheckEvidence, errors: RowErrors, bounds: ErrorBounds, rows: torch.Tensor | None) -> torch.Tensor:
+    power = (rms(errors.value) / bounds.worst).square()[:, 0] * errors.value.shape[1]
+    if evidence.draw not in VARIED:
+        return torch.zeros_like(power)
+    counted = power > 0 if rows is None else (power > 0) & rows
+    return torch.where(counted, 1 / power, 0.0)

@@ -1,0 +1,61 @@
+"""Machine code of the checker's kernels for a target, made by Triton without a card. In the bench, before it forks."""
+
+from typing import Any
+
+import torch
+import triton.language as tl
+
+from workers.device_kernels import SupportKernel
+from workers.device_kernels.compilation import compile_kernel, sheet_of
+from workers.float8 import mantissa_bits
+from workers.oracle import kernels
+
+MEASURED = {
+    "float16": tl.float16,
+    "bfloat16": tl.bfloat16,
+    "float32": tl.float32,
+    "float64": tl.float64,
+    "float8_e4m3fn": tl.float16,
+    "float8_e5m2": tl.float16,
+}
+"""Dtypes of outputs, and in which they are measured: float16 holds every value of float8."""
+EVEN = 16
+"""Rows whose length is a multiple of this many elements are read in whole vectors."""
+
+
+def measure_name(dtype: str, columns: int) -> str:
+    """The kernel that measures outputs of a dtype in rows of so many columns."""
+    return f"measure_{dtype}_{'even' if columns % EVEN == 0 else 'odd'}"
+
+
+def measure_constants(dtype: str) -> dict[str, Any]:
+    """Constants of the kernel that measures outputs of a dtype, by name."""
+    return {"dtype": MEASURED[dtype], "bits": mantissa_bits(getattr(torch, dtype))}
+
+
+CHECKER: tuple[str, ...] = (
+    "differences",
+    "sift",
+    *(measure_name(dtype, columns) for dtype in MEASURED for columns in (EVEN, EVEN - 1)),
+)
+"""Names of the kernels: what `kernels` calls them, the last by dtype and by whether rows are even."""
+
+
+def compile_checker(target: str) -> dict[str, SupportKernel]:
+    """Compile every kernel for a target.
+
+    Raises:
+        ToolMissing: If the target is none of NVIDIA's.
+    """
+    sheet = sheet_of(target)
+    compiled = {
+        "differences": compile_kernel(sheet, kernels.differences, "*i64 *i32 i64"),
+        "sift": compile_kernel(sheet, kernels.sift, "*i64 *fp32 *fp32 i32 i32 fp32"),
+    }
+    for dtype in MEASURED:
+        for columns in (EVEN, EVEN - 1):
+            even = ("columns",) if columns == EVEN else ()
+            name = measure_name(dtype, columns)
+            constants = measure_constants(dtype)
+            compiled[name] = compile_kernel(sheet, kernels.measure, "*i64 *fp32 i32 i32 fp32", constants, even=even)
+    return compiled

@@ -1,0 +1,171 @@
+"""The examiner: carries out one order after the other and says what it saw."""
+
+from collections.abc import Mapping, Sequence
+
+from workers.checks import CHECKS, Check, CheckEvidence, CheckResults
+from workers.checks.bias import Bias
+from workers.checks.error_ratio import ErrorRatio
+from workers.commands import (
+    AttachArena,
+    DropCache,
+    ExaminedRuns,
+    ExamineIdle,
+    ExamineRound,
+    ExamineRuns,
+    Order,
+    PairSide,
+    SetOperator,
+)
+from workers.errors import BadMessage
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.base import OracleCard, OracleSubject, PlanRun
+from workers.oracle.fast_check import FastCheck
+from workers.oracle.isolation import describe_misdeed, run_of, uncalled_runs
+from workers.oracle.red_zones import describe_damage
+from workers.oracle.repetition import describe_difference
+from workers.oracle.views import give_evidence, inputs_before, outputs
+from workers.protocol import Outcome
+
+IDLE_BYTES = 8 * 2**30
+"""How much of the card may be kept for the next look: what a batch of runs takes (`workers.oracle.fast_check`)."""
+
+
+class Examiner:
+    """Judges runs in an arena against the operator that was adopted last.
+
+    Args:
+        card: Holds the arena.
+        memory: Keeps answers; several examiners may share it.
+        checks: What runs are held against, besides red zones and repetition.
+    """
+
+    def __init__(self, card: OracleCard, memory: AnswerCache, checks: Mapping[str, Check] = CHECKS) -> None:
+        self._card = card
+        self._memory = memory
+        self._adopted: OracleSubject | None = None
+        self._checks = checks
+        self._ledger = CheckResults(checks)
+
+    def answer(self, order: Order) -> ExaminedRuns:
+        """Carry out an order.
+
+        Raises:
+            BadMessage: If the order is not for a checker, or makes no sense now.
+        """
+        match order:
+            case AttachArena():
+                self._memory.make_way(self, order.arena_bytes)
+                self._card.attend(order.handle, order.arena_bytes)
+            case DropCache():
+                self.forget()
+            case SetOperator():
+                self._adopted = OracleSubject(order.operator, {graph.shape.key: graph for graph in order.graphs})
+                self._ledger = CheckResults(self._checks)
+                return self._conclude().model_copy(update={"secret": self._memory.begin()})
+            case ExamineRuns():
+                return self._examine(order)
+            case ExamineIdle():
+                return self._examine_idle(order)
+            case ExamineRound():
+                return self._examine_round(order)
+            case _:
+                raise BadMessage(f"'{order.order}' is no order for a checker")
+        return self._conclude()
+
+    def tidy(self) -> None:
+        """Give memory back that was needed for a while, if it is much: others on the card may need it next."""
+        self._card.free(beyond=IDLE_BYTES)
+
+    def forget(self) -> None:
+        """Let go of all that can be worked out again."""
+        self._memory.clear()
+        self._card.free()
+
+    @property
+    def _subject(self) -> OracleSubject:
+        if self._adopted is None:
+            raise BadMessage("there is no operator to judge by yet")
+        return self._adopted
+
+    def _examine(self, order: ExamineRuns) -> ExaminedRuns:
+        runs = [PlanRun(order.plans[case.plan], case.slot, case.content) for case in order.cases]
+        damage = describe_damage(self._card, self._subject.operator, runs, order.zones)
+        if damage is not None:
+            return self._conclude(Outcome.OUT_OF_BOUNDS, damage)
+        for plan in dict.fromkeys(case.plan for case in order.cases):
+            mine = [run for run, case in zip(runs, order.cases, strict=True) if case.plan == plan]
+            for run in self._suspects(mine)[0]:
+                if self._ledger.examine(self._evidence(run)) is not None:
+                    return self._conclude()
+        for first, second in order.repeats:
+            difference = self._difference(runs[first], runs[second])
+            if difference is not None:
+                return self._conclude(Outcome.NONDETERMINISTIC, difference)
+        return self._conclude()
+
+    def _difference(self, first: PlanRun, second: PlanRun) -> str | None:
+        """In what two runs on equal content differ, in words; None if in nothing that matters."""
+        one, other = outputs(self._card, [first, second])
+        if not any((self._card.differences([a], [b]) > 0).any() for a, b in zip(one, other, strict=True)):
+            return None
+        return describe_difference(self._evidence(first), one, other)
+
+    def _examine_round(self, order: ExamineRound) -> ExaminedRuns:
+        operator, strangers = self._subject.operator, order.round.strangers
+        mine, its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in PairSide)
+        uncalled = [run for side in strangers for run in uncalled_runs(order, side)]
+        damage = describe_damage(self._card, operator, mine + its + uncalled, order.round.seed)
+        misdeeds = {side: describe_misdeed(self._card, operator, order, side) for side in strangers}
+        if found := damage or misdeeds.get(PairSide.CANDIDATE):
+            return self._conclude(Outcome.OUT_OF_BOUNDS, found)
+        if found := misdeeds.get(PairSide.PACER):
+            return self._conclude().model_copy(update={"pacer": found})
+        candidates, pacers = self._suspects(mine, its)
+        for run in candidates:
+            if self._ledger.examine(self._evidence(run)) is not None:
+                return self._conclude()
+        for run in pacers:
+            ledger = CheckResults(CHECKS)
+            ledger.examine(self._evidence(run))
+            if ledger.failure is not None:
+                return self._conclude().model_copy(update={"pacer": ledger.failure.reason})
+        return self._conclude()
+
+    def _examine_idle(self, order: ExamineIdle) -> ExaminedRuns:
+        if self._card.is_poisoned(order.stretches):
+            return self._conclude()
+        reason = "it writes to memory far from its buffers: mask what it stores, and compute addresses from arguments"
+        return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
+
+    def _suspects(self, mine: Sequence[PlanRun], its: Sequence[PlanRun] = ()) -> tuple[list[PlanRun], list[PlanRun]]:
+        """Runs that are not seen to be right, even if results may move as nudged inputs do.
+
+        Args:
+            mine: The candidate's, of one plan. What is seen to be right of them is entered in the ledger.
+            its: The pacer's, timed beside them.
+        """
+        glance, runs = FastCheck(self._card, self._subject, self._memory), [*mine, *its]
+        strains = glance.strains(runs)
+        doubted = [index for index, strain in enumerate(strains) if not strain.is_right]
+        again = glance.strains([runs[index] for index in doubted], widened=True) if doubted else []
+        for index, strain in zip(doubted, again, strict=True):
+            strains[index] = strain
+        passed = [strain for strain in strains[: len(mine)] if strain.is_right]
+        if passed:
+            errors, biases = zip(*passed, strict=True)
+            self._ledger.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
+        suspects = [index for index, strain in enumerate(strains) if not strain.is_right]
+        return (
+            [runs[index] for index in suspects if index < len(mine)],
+            [runs[index] for index in suspects if index >= len(mine)],
+        )
+
+    def _evidence(self, run: PlanRun) -> CheckEvidence:
+        given = inputs_before(self._card, self._subject.operator, run)
+        return give_evidence(self._card, self._subject, run, given)
+
+    def _conclude(self, outcome: Outcome | None = None, reason: str = "") -> ExaminedRuns:
+        failure = self._ledger.failure
+        if outcome is None and failure is not None:
+            outcome, reason = failure.outcome, failure.reason
+        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._ledger.results())

@@ -1,0 +1,193 @@
+"""The quick look at what runs left: one pass over every output, and one over every input, known by what it adds up to.
+
+A run that does not look right is a suspect, no more: whether it fails is for the table of checks to say.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from workers.checks import CheckEvidence
+from workers.commands import TIMED, InputContent
+from workers.oracle.answer_cache import AnswerCache, AnswerKey, CachedAnswer
+from workers.oracle.answers import Answer, ExactAnswer, FloatAnswer, derive
+from workers.oracle.base import OracleCard, OracleSubject, PlanRun, Tensors
+from workers.oracle.views import expect, input_views, inputs_before, outputs, timed_inputs
+from workers.protocol import Shape
+
+
+class ErrorMargin(NamedTuple):
+    """How near a run is to failing: where both keep to 1 it is right.
+
+    Attributes:
+        error: Of its errors; infinite if it changed an input, or an output is no such thing as it should be.
+        bias: Of what its errors have in common.
+    """
+
+    error: float
+    bias: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it needs no closer look."""
+        return max(self) <= 1
+
+
+BATCH_BYTES = 4 * 2**30
+"""Bytes of slots whose inputs and answers are at hand at once; these take up to twice as much."""
+
+
+class FastCheck:
+    """Looks at runs of one shape.
+
+    Args:
+        card: Holds the arena.
+        subject: What is judged by.
+        memory: Keeps answers from look to look.
+    """
+
+    def __init__(self, card: OracleCard, subject: OracleSubject, memory: AnswerCache) -> None:
+        self._card = card
+        self._subject = subject
+        self._memory = memory
+
+    def strains(self, runs: Sequence[PlanRun], *, widened: bool = False) -> list[ErrorMargin]:
+        """How near each run is to failing.
+
+        Args:
+            runs: All of one shape; either all on timed content of one seed, or none.
+            widened: Whether results may move as far as nudged inputs move them; dearer the first time.
+        """
+        positions: list[int] = []
+        found: list[torch.Tensor] = []
+        for groups in self._batches(runs):
+            positions += [index for group in groups for index in group]
+            found.append(self._look([[runs[index] for index in group] for group in groups], widened))
+        strains = torch.cat(found, dim=1).T.tolist() if found else []
+        return [ErrorMargin(*strain) for _, strain in sorted(zip(positions, strains, strict=True))]
+
+    def _batches(self, runs: Sequence[PlanRun]) -> Iterator[list[list[int]]]:
+        """Positions of the runs by content, so few contents at a time that all there is to know of them fits."""
+        alike: dict[InputContent, list[int]] = {}
+        for index, run in enumerate(runs):
+            alike.setdefault(run.content, []).append(index)
+        groups = list(alike.values())
+        largest = max((run.slot.end - run.slot.start for run in runs), default=1)
+        count = max(1, BATCH_BYTES // largest)
+        for start in range(0, len(groups), count):
+            yield groups[start : start + count]
+
+    def _look(self, groups: Sequence[Sequence[PlanRun]], widened: bool) -> torch.Tensor:
+        """How near each run is to failing, (2, runs) float32 as `ErrorMargin`; runs are in groups of equal content.
+
+        Where an output is no such thing as it should be none of them is seen to be right.
+        """
+        runs = [run for group in groups for run in group]
+        entries = self._entries([group[0] for group in groups], widened)
+        known = [entry for entry, group in zip(entries, groups, strict=True) for _ in group]
+        seen = outputs(self._card, runs)
+        if not all(_fits(each, entry.answers) for each, entry in zip(seen, known, strict=True)):
+            return _as_errors(torch.full((len(runs),), torch.inf, device=self._card.device))
+        found = _as_errors(self._changed(runs, [entry.sums for entry in known]))
+        for number in range(len(runs[0].plan.outputs)):
+            strain = self._strain([each[number] for each in seen], [entry.answers[number] for entry in known])
+            found = torch.maximum(found, strain)
+        return found
+
+    def _entries(self, runs: Sequence[PlanRun], widened: bool) -> list[CachedAnswer]:
+        """What is known of the contents of runs, all different; worked out where nothing is."""
+        keys = [self._key(run) for run in runs]
+        entries = [self._memory.recall(key, widened=widened) for key in keys]
+        unknown = {key: run for key, run, entry in zip(keys, runs, entries, strict=True) if entry is None}
+        learned = self._learn(unknown, widened) if unknown else {}
+        return [entry or learned[key] for key, entry in zip(keys, entries, strict=True)]
+
+    def _key(self, run: PlanRun) -> AnswerKey:
+        content = run.content
+        return AnswerKey(self._subject.digest, run.plan.shape.key, content.draw, content.seed, content.stream)
+
+    def _learn(self, unknown: Mapping[AnswerKey, PlanRun], widened: bool) -> dict[AnswerKey, CachedAnswer]:
+        """Work out the answers to contents, and remember them with what their inputs add up to."""
+        given = self._given(unknown)
+        sums = self._sums_of(list(given.values()), next(iter(unknown.values())).plan.shape)
+        learned = {}
+        for (key, run), each in zip(unknown.items(), sums, strict=True):
+            learned[key] = CachedAnswer(self._derive(run, given.pop(key), widened), widened, tuple(each))
+            self._memory.keep(key, learned[key])
+        return learned
+
+    def _given(self, unknown: Mapping[AnswerKey, PlanRun]) -> dict[AnswerKey, Tensors]:
+        """What runs were given, made again: timed content, which is of one seed, by kernels of ours."""
+        operator = self._subject.operator
+        timed = [run for run in unknown.values() if run.content.draw == TIMED]
+        made: Mapping[int, Tensors] = {}
+        if timed:
+            streams = [run.content.stream for run in timed]
+            made = timed_inputs(self._card, operator, timed[0].plan.shape, timed[0].content.seed, streams)
+        return {
+            key: made[key.stream] if key.draw == TIMED else inputs_before(self._card, operator, run)
+            for key, run in unknown.items()
+        }
+
+    def _fixed(self, shape: Shape) -> list[tuple[int, int]]:
+        """Inputs that may not be changed: positions and bytes."""
+        views = input_views(self._subject.operator, shape)
+        given = enumerate(zip(self._subject.operator.given, views, strict=True))
+        return [(number, view.end_bytes) for number, (item, view) in given if not item.mutable]
+
+    def _sums_of(self, given: Sequence[Tensors], shape: Shape) -> list[list[int]]:
+        """What inputs of runs add up to."""
+        fixed = self._fixed(shape)
+        inputs = [[tensors[number].contiguous() for number, _ in fixed] for tensors in given]
+        return self._sums([[tensor.data_ptr() for tensor in tensors] for tensors in inputs], fixed).tolist()
+
+    def _sums(self, memory: Sequence[Sequence[int]], fixed: Sequence[tuple[int, int]]) -> torch.Tensor:
+        return self._card.sums(memory, [size for _, size in fixed], self._memory.key)
+
+    def _changed(self, runs: Sequence[PlanRun], expected: Sequence[tuple[int, ...]]) -> torch.Tensor:
+        """Infinite for runs that changed an input that they may not change, zero for others, (runs,).
+
+        Args:
+            runs: The runs.
+            expected: What the inputs of each of them added up to before.
+        """
+        fixed = self._fixed(runs[0].plan.shape)
+        memory = [[self._card.address(run.slot.buffers[number], size) for number, size in fixed] for run in runs]
+        before = torch.tensor(expected, dtype=torch.int64).reshape(len(runs), len(fixed))
+        found = self._sums(memory, fixed)
+        return _infinite((found != before.to(found.device, non_blocking=True)).any(1))
+
+    def _strain(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
+        """How near outputs are to the bounds of their answers, (2, runs)."""
+        exact = [answer for answer in answers if isinstance(answer, ExactAnswer)]
+        if exact:
+            return _as_errors(_infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0))
+        near = [answer for answer in answers if isinstance(answer, FloatAnswer)]
+        return self._card.strains(seen, near)
+
+    def _derive(self, run: PlanRun, inputs: Tensors, widened: bool) -> tuple[Answer, ...]:
+        reference = expect(self._subject, run, inputs)
+        evidence = CheckEvidence(
+            operator=self._subject.operator,
+            shape=run.plan.shape,
+            draw=run.content.draw,
+            inputs=inputs,
+            inputs_after=inputs,
+            outputs=reference.native,
+            reference=reference,
+        )
+        return derive(evidence, widened=widened)
+
+
+def _as_errors(found: torch.Tensor) -> torch.Tensor:
+    return torch.stack([found, torch.zeros_like(found)])
+
+
+def _infinite(found: torch.Tensor) -> torch.Tensor:
+    return torch.where(found, torch.inf, 0.0)
+
+
+def _fits(seen: Tensors, answers: Sequence[Answer]) -> bool:
+    """Whether outputs have the dtypes and shapes of their answers."""
+    return [(tensor.dtype, tensor.shape) for tensor in seen] == [answer.kind for answer in answers]

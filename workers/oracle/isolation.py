@@ -1,0 +1,81 @@
+"""Conduct: whether the calls of a stranger kept to their own work, and to the time of their own sample.
+
+Several calls of a plan are timed one after the other, and are looked at when the round is over. A call could leave its
+work to a later one, or do that of others: all that it takes is notes, and memory in which something is due.
+"""
+
+import torch
+
+from workers.commands import ExamineRound, PairSide, RunCase, TimedSample
+from workers.device_kernels import seal_key
+from workers.memory_layout import written
+from workers.oracle.base import OracleCard, PlanRun
+from workers.oracle.views import inputs_after, inputs_before
+from workers.protocol import Operator
+
+UNCALLED = "it writes results where it was not called: a call may write to its own buffers alone"
+"""What is said of a stranger that did the work of a call that never came."""
+LATE = "its results change after the sample that they belong to: all work of a call has to be done when it ends"
+"""What is said of one that left work to calls of later samples, or undid there what it should not have done."""
+
+
+def describe_misdeed(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> str | None:
+    """What calls of a side did besides their own work, or too late, in words; None if nothing.
+
+    Args:
+        card: Holds the arena.
+        operator: Names the inputs.
+        order: The round.
+        side: A stranger's.
+    """
+    if not _are_untouched(card, operator, uncalled_runs(order, side)):
+        return UNCALLED
+    return None if _are_sealed(card, operator, order, side) else LATE
+
+
+def uncalled_runs(order: ExamineRound, side: PairSide) -> list[PlanRun]:
+    """A side's decoys, as runs that never were."""
+    return [run_of(order, side, case) for case in order.round.decoys(side)]
+
+
+def run_of(order: ExamineRound, side: PairSide, case: RunCase) -> PlanRun:
+    """A case of a round, as what the checker looks at."""
+    return PlanRun(order.plans[side], case.slot, case.content)
+
+
+def _are_untouched(card: OracleCard, operator: Operator, runs: list[PlanRun]) -> bool:
+    """Whether decoys are as they were filled: poison, and inputs that a call may change."""
+    inputs = len(operator.given)
+    blank = [
+        stretch
+        for run in runs
+        for stretch in written(operator, run.slot)
+        if stretch[0] not in run.slot.buffers[:inputs]
+    ]
+    if blank and not card.is_poisoned(blank):
+        return False
+    mutable = [number for number, item in enumerate(operator.given) if item.mutable]
+    pairs = ((inputs_before(card, operator, run), inputs_after(card, operator, run)) for run in runs if mutable)
+    return not any(
+        (card.differences([before[number]], [after[number]]) > 0).any() for before, after in pairs for number in mutable
+    )
+
+
+def _are_sealed(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> bool:
+    """Whether all that a side's samples may have written to is as it was when each of them was over."""
+    numbered = [(number, sample) for number, sample in enumerate(order.round.samples) if sample.side is side]
+    owners = [number for number, sample in numbered for _ in sample.filled]
+    stretches = [_by_size(operator, order, sample, index) for _, sample in numbered for index in sample.filled]
+    sizes = [end - start for start, end in stretches[0]]
+    memory = [[card.address(start, end - start) for start, end in each] for each in stretches]
+    found = card.sums(memory, sizes, seal_key(order.round.seed)).sum(1)
+    totals = torch.zeros(len(order.seals), dtype=torch.int64, device=found.device)
+    totals.index_add_(0, torch.tensor(owners, device=found.device), found)
+    same = (totals.cpu() == torch.tensor(order.seals)).tolist()
+    return all(same[number] for number, _ in numbered)
+
+
+def _by_size(operator: Operator, order: ExamineRound, sample: TimedSample, index: int) -> list[tuple[int, int]]:
+    """What a run in a slot may write to: the same sizes in the same order for all slots of a plan."""
+    places = written(operator, order.round.slots[sample.side][index])
+    return sorted(places, key=lambda place: place[1] - place[0])

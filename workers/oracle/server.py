@@ -1,0 +1,149 @@
+"""The checker's loop: opens the card, then answers one order after the other, of one bench or of all at the card."""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from workers import driver
+from workers.checks import CHECKS, Check
+from workers.child_process import ChildChannel
+from workers.commands import AttachArena, ChildBroken, ChildReady, CommandRefused, ExaminedRuns, Order, Reply
+from workers.device_kernels import SupportKernel
+from workers.errors import WorkerError
+from workers.gpu_lock import GpuLock
+from workers.oracle.answer_cache import AnswerCache
+from workers.oracle.card import CudaOracleCard
+from workers.oracle.examiner import Examiner
+
+MEMORY_SHARE = 0.55
+"""Share of the card's memory that answers may take. Those of a race of 16 pairs take 9 GB where every output is of
+16 bits, for a sample lasts 100 us whatever the shape. Five races fit on 80 GB; with 0.45 they did not, and an eighth of
+the answers, worked out again for every candidate, took two thirds of the time of all looks at rounds."""
+
+ROOM_SHARE = 0.75
+"""Share of the card's memory that answers and arenas may take together: runners that draw inputs, baselines and what is
+worked out need the rest. Where arenas take half of a card there is a quarter of it left for answers."""
+
+NO_MEMORY = (driver.OUT_OF_MEMORY, "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""How a driver or library says that there is too little memory."""
+
+
+@dataclass(frozen=True)
+class OracleSession:
+    """The checker as one bench knows it.
+
+    Attributes:
+        greeting: What it is told first.
+        examiner: Looks at its runs.
+    """
+
+    greeting: ChildReady
+    examiner: Examiner
+
+    def answer(self, order: Order) -> Reply:
+        """Carry out an order."""
+        return respond(self.examiner, order)
+
+    def leave(self) -> None:
+        """Look into its arena no longer."""
+        respond(self.examiner, AttachArena(handle="", arena_bytes=0))
+
+
+class Oracle:
+    """A card that is opened for the first bench, and the answers that all benches ask for."""
+
+    def __init__(
+        self, begin: Callable[[], CudaOracleCard], sharers: int = 1, checks: Mapping[str, Check] = CHECKS
+    ) -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            begin: Opens the card; `open_card` with its arguments.
+            sharers: How many benches share it.
+            checks: What runs are held against.
+        """
+        self._begin = begin
+        self._sharers = sharers
+        self._checks = checks
+
+    def receive(self) -> OracleSession | ChildBroken:
+        """Make ready for one more bench."""
+        try:
+            card, memory = self._opened
+        except (WorkerError, RuntimeError) as error:
+            return ChildBroken(error=f"the checker cannot open the card: {error}")
+        versions = {**card.opened.versions, "torch": torch.__version__, "card": card.opened.name}
+        greeting = ChildReady(card=card.opened.name, versions=versions)
+        return OracleSession(greeting, Examiner(card.beside(), memory, self._checks))
+
+    @cached_property
+    def _opened(self) -> tuple[CudaOracleCard, AnswerCache]:
+        torch.set_num_threads(1)  # Threads of the bench did not come along.
+        demand_precision()
+        card = self._begin()
+        most, room = (int(share * card.memory_bytes) for share in (MEMORY_SHARE, ROOM_SHARE))
+        return card, AnswerCache(most, self._sharers, room)
+
+
+def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard:
+    """Open a card, while nobody times there.
+
+    Args:
+        card: Its index.
+        kernels: From `compile_support` and `compile_checker`, for the card's target.
+
+    Raises:
+        ToolMissing: If there is no such card.
+        DriverError: If it cannot be used.
+    """
+    with closing(GpuLock(driver.address_of(card))) as turns, turns.among_others():
+        return CudaOracleCard(card, kernels)
+
+
+def serve(channel: ChildChannel, checker: Oracle) -> None:
+    """Be the checker of one bench until the other end hangs up."""
+    sitting = checker.receive()
+    if isinstance(sitting, ChildBroken):
+        channel.answer(sitting)
+        return
+    channel.answer(sitting.greeting)
+    for order in channel.orders():
+        channel.answer(sitting.answer(order))
+
+
+def respond(examiner: Examiner, order: Order) -> Reply:
+    """Carry out an order; if the card's memory is too small, once more with everything forgotten."""
+    reply = _try(examiner, order)
+    if reply is None:
+        examiner.forget()
+        reply = _try(examiner, order)
+    examiner.tidy()
+    return reply or CommandRefused(reason=f"the card's memory does not suffice to carry out '{order.order}'")
+
+
+def demand_precision() -> None:
+    """Have torch compute the reference as it is written: no TF32, no sums in halves, no choice of algorithm by time."""
+    backends: Any = torch.backends
+    backends.cuda.matmul.fp32_precision = "ieee"
+    backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    backends.cudnn.conv.fp32_precision = "ieee"
+    backends.cudnn.benchmark = False
+    backends.cudnn.deterministic = True
+
+
+def _try(examiner: Examiner, order: Order) -> ExaminedRuns | ChildBroken | None:
+    """The answer; None if there is too little memory, all that this attempt held being let go of."""
+    try:
+        return examiner.answer(order)
+    except (WorkerError, RuntimeError, ValueError) as error:
+        return None if _lacks_memory(error) else ChildBroken(error=f"{type(error).__name__}: {error}")
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether the card's memory was too small; libraries behind torch say so in their own words."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_MEMORY)

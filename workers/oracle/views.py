@@ -1,0 +1,99 @@
+"""What the checker sees of a run, and what it ought to have been given."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import torch
+
+from workers.checks import CheckEvidence, Expectation
+from workers.commands import TIMED
+from workers.errors import BadMessage
+from workers.inputs import draw
+from workers.oracle.base import OracleCard, OracleSubject, PlanRun, Tensors
+from workers.protocol import Operator, Shape, View
+
+
+def outputs(card: OracleCard, runs: Sequence[PlanRun]) -> list[Tensors]:
+    """What each of several runs left as its results; at once of all that are of one plan."""
+    alike: dict[int, list[int]] = {}
+    for index, run in enumerate(runs):
+        alike.setdefault(id(run.plan), []).append(index)
+    found: dict[int, Tensors] = {}
+    for indices in alike.values():
+        views = runs[indices[0]].plan.outputs
+        found |= zip(indices, look(card, views, [runs[index] for index in indices]), strict=True)
+    return [found[index] for index in range(len(runs))]
+
+
+def inputs_after(card: OracleCard, operator: Operator, run: PlanRun) -> Tensors:
+    """What a run left of its inputs."""
+    return look(card, input_views(operator, run.plan.shape), [run])[0]
+
+
+def look(card: OracleCard, views: Sequence[View], runs: Sequence[PlanRun]) -> list[Tensors]:
+    """Views of the buffers of each of several runs."""
+    columns = [card.views(view, [run.slot.buffers[view.buffer] for run in runs]) for view in views]
+    return list(zip(*columns, strict=True)) if columns else [()] * len(runs)
+
+
+def inputs_before(card: OracleCard, operator: Operator, run: PlanRun) -> Tensors:
+    """What a run was given, made again."""
+    content, shape = run.content, run.plan.shape
+    if content.draw == TIMED:
+        return timed_inputs(card, operator, shape, content.seed, [content.stream])[content.stream]
+    return draw(operator, shape, content.draw, bytes.fromhex(content.seed), device=card.device)
+
+
+def timed_inputs(
+    card: OracleCard, operator: Operator, shape: Shape, seed: str, streams: Sequence[int]
+) -> Mapping[int, Tensors]:
+    """Timed content by stream."""
+    contents = {stream: _blank(card, operator, shape) for stream in streams}
+    card.fill(operator, shape, seed, contents)
+    return contents
+
+
+def give_evidence(card: OracleCard, subject: OracleSubject, run: PlanRun, inputs: Tensors) -> CheckEvidence:
+    """All there is to say about a run that was given `inputs`.
+
+    Raises:
+        BadMessage: If there is no reference for its shape.
+    """
+    return CheckEvidence(
+        operator=subject.operator,
+        shape=run.plan.shape,
+        draw=run.content.draw,
+        inputs=inputs,
+        inputs_after=inputs_after(card, subject.operator, run),
+        outputs=outputs(card, [run])[0],
+        reference=expect(subject, run, inputs),
+    )
+
+
+def expect(subject: OracleSubject, run: PlanRun, inputs: Tensors) -> Expectation:
+    """What the reference makes of the inputs of a run.
+
+    Raises:
+        BadMessage: If there is no reference for its shape.
+    """
+    graph = subject.graphs.get(run.plan.shape.key)
+    if graph is None:
+        raise BadMessage(f"there is no reference for {run.plan.shape.key}")
+    return Expectation(subject.operator, graph, inputs, run.content.draw)
+
+
+def input_views(operator: Operator, shape: Shape) -> tuple[View, ...]:
+    """Inputs are contiguous at the start of their buffers, which come first in a plan."""
+    views = []
+    for number, item in enumerate(operator.given):
+        sizes = operator.input_shape(item, shape.dims)
+        strides = tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+        views.append(View(buffer=number, shape=sizes, strides=strides, dtype=item.dtype))
+    return tuple(views)
+
+
+def _blank(card: OracleCard, operator: Operator, shape: Shape) -> Tensors:
+    return tuple(
+        torch.empty(operator.input_shape(item, shape.dims), dtype=getattr(torch, item.dtype), device=card.device)
+        for item in operator.given
+    )

@@ -1,0 +1,99 @@
+"""How the queue is: whether it is the one it was, how much waits in it and for how long."""
+
+from collections.abc import Sequence
+
+from redis.asyncio import Redis
+
+from workers.queue.connection import translated
+from workers.queue.keys import LANES, WORKERS, JobQueue, reports_key
+
+
+class QueueStats:
+    """Looks at the queue, for one that has to decide what more to put into it."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def life(self) -> str:
+        """Names this life of the server: after a restart it is another, and jobs may be lost.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            told = await self._redis.info("server")
+        return str(told.get("run_id", ""))
+
+    async def reports_waiting(self) -> int:
+        """Reports that are handed in and not acknowledged.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            workers = await self._redis.smembers(WORKERS)
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for worker in workers:
+                    pipeline.xlen(reports_key(str(worker)))
+                return sum(await pipeline.execute())
+
+    async def depth(self) -> dict[str, int]:
+        """How many jobs are queued or leased, by stream: `{lane}:{search}`.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            streams = await self._streams()
+            lengths = await self._lengths(streams)
+        return {f"{lane.name}:{search}": length for (lane, search), length in zip(streams, lengths, strict=True)}
+
+    async def ages_s(self) -> dict[str, float]:
+        """Seconds since the oldest job was sent that is queued or leased, by lane; lanes without jobs are left out.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            streams = await self._streams()
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                for lane, search in streams:
+                    pipeline.xrange(lane.jobs(search), count=1)
+                pipeline.time()
+                *found, (seconds, micros) = await pipeline.execute()
+        ages_s: dict[str, float] = {}
+        for (lane, _), oldest in zip(streams, found, strict=True):
+            for entry, _ in oldest:
+                age_s = seconds + micros / 1e6 - int(entry.partition("-")[0]) / 1e3
+                ages_s[lane.name] = max(ages_s.get(lane.name, 0.0), age_s)
+        return ages_s
+
+    async def lanes_of(self, search: str) -> list[JobQueue]:
+        """Lanes in which a search has jobs queued or leased.
+
+        Raises:
+            QueueUnavailable: If Redis does not answer.
+        """
+        with translated():
+            lanes = await lanes_in(self._redis)
+            lengths = await self._lengths([(lane, search) for lane in lanes])
+        return [lane for lane, length in zip(lanes, lengths, strict=True) if length]
+
+    async def _lengths(self, streams: Sequence[tuple[JobQueue, str]]) -> list[int]:
+        """Jobs queued or leased of each search in each lane."""
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for lane, search in streams:
+                pipeline.xlen(lane.jobs(search))
+            return [int(length) for length in await pipeline.execute()]
+
+    async def _streams(self) -> list[tuple[JobQueue, str]]:
+        """Lanes with the searches that have, or had, jobs in them."""
+        streams = []
+        for lane in await lanes_in(self._redis):
+            streams += [(lane, str(search)) for search in await self._redis.zrange(lane.served, 0, -1)]
+        return streams
+
+
+async def lanes_in(redis: Redis) -> list[JobQueue]:
+    """Every lane that jobs were sent to, by name."""
+    return sorted((JobQueue.named(str(name)) for name in await redis.smembers(LANES)), key=lambda lane: lane.name)

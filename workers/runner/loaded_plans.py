@@ -1,0 +1,85 @@
+"""The roster: the bundles that the runner holds, one a side, with the plans of theirs that were asked for."""
+
+from base64 import b64decode
+from dataclasses import dataclass
+
+from workers.commands import LoadBundle, PairSide
+from workers.device_kernels import ContentSpec, timed_content
+from workers.errors import BadMessage
+from workers.protocol import Operator, Plan
+from workers.runner.arena import Arena
+from workers.runner.replay import LoadedKernels, ReplayedPlan
+
+
+@dataclass(frozen=True)
+class LoadedPlan:
+    """One plan of a side.
+
+    Attributes:
+        operator: What the plan's inputs are.
+        loaded: The plan, on the card.
+        contents: What its inputs hold when it is timed.
+    """
+
+    operator: Operator
+    loaded: ReplayedPlan
+    contents: tuple[ContentSpec, ...]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan itself."""
+        return self.loaded.plan
+
+
+class LoadedPlans:
+    """Bundles by side.
+
+    Args:
+        arena: Where runs have their slots.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._operators: dict[PairSide, Operator] = {}
+        self._kernels: dict[PairSide, LoadedKernels] = {}
+        self._entrants: dict[tuple[PairSide, int], LoadedPlan] = {}
+
+    def load(self, order: LoadBundle) -> None:
+        """Take a side's bundle, in place of what was held for it. Nothing of that may still run."""
+        self._drop(order.side)
+        code = {digest: b64decode(text) for digest, text in order.machine_code.items()}
+        self._operators[order.side] = order.operator
+        self._kernels[order.side] = LoadedKernels(order.bundle, code)
+
+    def entrant(self, side: PairSide, index: int) -> LoadedPlan:
+        """A side's plan by its position in the bundle, loaded if it is not yet.
+
+        Raises:
+            CannotRun: If the card cannot run it.
+            BadMessage: If there is no such plan, or it is for other inputs than the operator's.
+        """
+        if (side, index) not in self._entrants:
+            self._entrants[side, index] = self._enter(side, index)
+        return self._entrants[side, index]
+
+    def clear(self) -> None:
+        """Forget everything. Nothing may still run."""
+        for side in PairSide:
+            self._drop(side)
+
+    def _enter(self, side: PairSide, index: int) -> LoadedPlan:
+        kernels = self._kernels.get(side)
+        if kernels is None or not 0 <= index < len(kernels.bundle.plans):
+            raise BadMessage(f"there is no plan {index} of the {side}")
+        operator, plan = self._operators[side], kernels.bundle.plans[index]
+        contents = timed_content(operator, plan.shape)
+        if [spec.bytes for spec in contents] != [buffer.bytes for buffer in plan.buffers if buffer.input is not None]:
+            raise BadMessage(f"plan {index} of the {side} is not for the inputs of {operator.name}")
+        return LoadedPlan(operator, ReplayedPlan(kernels, plan, self._arena), contents)
+
+    def _drop(self, side: PairSide) -> None:
+        self._entrants = {key: entrant for key, entrant in self._entrants.items() if key[0] is not side}
+        self._operators.pop(side, None)
+        kernels = self._kernels.pop(side, None)
+        if kernels is not None:
+            kernels.close()

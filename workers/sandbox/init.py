@@ -1,0 +1,189 @@
+"""The keeper: the trusted process between the parent and the inmate, which makes sure that the whole tree dies.
+
+It runs none of the inmate's code. It ends the tree when the inmate ends, or when the lifeline breaks: a pipe whose
+other end only the parent holds, so that a parent that is killed takes its jails along.
+"""
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from workers.sandbox import child as sandbox_child
+from workers.sandbox import syscalls
+from workers.sandbox.base import SandboxLimits
+from workers.sandbox.isolation import Isolation, IsolationLayerMissing, enter_namespaces
+
+_TAIL_BYTES = 16384
+# Last bytes of standard error that are kept.
+_SWEEP_S = 10.0
+# Until then a tree without a pid namespace must be dead; killing one of a thousand processes takes under a second.
+
+MAP_REQUEST = b"?"
+"""The keeper's question to the parent: give my user namespace to nobody."""
+MAPPED = b"+"
+"""The parent's answer if it could."""
+
+
+@dataclass(frozen=True)
+class ChildDeath:
+    """How the inmate ended, as the keeper saw it.
+
+    Attributes:
+        status: Exit status, negative for a signal; None if the inmate never started.
+        cpu_s: Processor seconds it used, with its reaped children.
+        stderr: The last of what it wrote there: hostile text, or what kept it from settling in.
+        swept: Whether the whole tree is known to be dead.
+    """
+
+    status: int | None
+    cpu_s: float = 0.0
+    stderr: str = ""
+    swept: bool = True
+
+
+@dataclass(frozen=True)
+class ChildPipes:
+    """The ends that the keeper and the inmate use: `reply` and `report` to write, `lifeline` to read."""
+
+    reply: int
+    report: int
+    lifeline: int
+
+
+@dataclass(frozen=True)
+class ChildRequest:
+    """What to run, and within what. `work` is given the pipe to answer on and does not return."""
+
+    walls: Isolation
+    limits: SandboxLimits
+    directory: str
+    work: Callable[[int], None]
+
+
+def keep(order: ChildRequest, pipes: ChildPipes) -> None:
+    """Be the keeper: start the inmate, wait for its end or the parent's, report, end. Does not return."""
+    try:
+        os.setsid()
+        sandbox_child.close_all_but(pipes.reply, pipes.report, pipes.lifeline)
+        syscalls.adopt_orphans()
+        death = _guard(order, pipes)
+        os.write(pipes.report, json.dumps(asdict(death)).encode())
+    finally:
+        os._exit(0)
+
+
+def _guard(order: ChildRequest, pipes: ChildPipes) -> ChildDeath:
+    wakeup = _wake_on_child()
+    try:
+        enter_namespaces(order.walls)
+    except IsolationLayerMissing as missing:
+        return ChildDeath(status=None, stderr=sandbox_child.unsettled(missing))
+    if order.walls.maps_nobody:
+        os.write(pipes.report, MAP_REQUEST)
+        if os.read(pipes.lifeline, 1) != MAPPED:
+            refusal = IsolationLayerMissing("nobody", PermissionError("the user namespace cannot be given to nobody"))
+            return ChildDeath(status=None, stderr=sandbox_child.unsettled(refusal))
+    errors, stderr = os.pipe()
+    process = os.fork()
+    if process == 0:
+        sandbox_child.live(order.walls, order.limits, order.directory, order.work, (pipes.reply, stderr))
+    os.close(stderr)
+    os.close(pipes.reply)
+    return _bury(process, _watch(process, errors, pipes.lifeline, wakeup), errors)
+
+
+def _wake_on_child() -> int:
+    wakeup, bell = os.pipe()
+    os.set_blocking(bell, False)
+    signal.set_wakeup_fd(bell)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return wakeup
+
+
+def _watch(process: int, errors: int, lifeline: int, wakeup: int) -> bytes:
+    """Wait until the inmate has ended or the lifeline breaks; returns the tail of its standard error."""
+    tail = b""
+    poller = select.poll()
+    for descriptor in (errors, lifeline, wakeup):
+        poller.register(descriptor, select.POLLIN)
+    while not _has_ended(process):
+        ready = {descriptor for descriptor, _ in poller.poll()}
+        if lifeline in ready:
+            return tail
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+        if errors in ready:
+            chunk = os.read(errors, 65536)
+            tail = (tail + chunk)[-_TAIL_BYTES:]
+            if not chunk:
+                poller.unregister(errors)
+    return tail
+
+
+def _has_ended(process: int) -> bool:
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _bury(process: int, tail: bytes, errors: int) -> ChildDeath:
+    os.kill(process, signal.SIGKILL)
+    _, status, usage = os.wait4(process, 0)
+    swept = _sweep()
+    os.set_blocking(errors, False)
+    try:
+        tail = (tail + os.read(errors, 65536))[-_TAIL_BYTES:]
+    except BlockingIOError:
+        swept = False
+    return ChildDeath(
+        status=os.waitstatus_to_exitcode(status),
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        stderr=tail.decode(errors="replace"),
+        swept=swept,
+    )
+
+
+def _sweep() -> bool:
+    """Kill what is left of the tree; a pid namespace leaves nothing. Says whether nothing is left."""
+    until = time.monotonic() + _SWEEP_S
+    while time.monotonic() < until:
+        try:
+            reaped, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if reaped == 0:
+            for process in _descendants(os.getpid()):
+                _kill(process)
+            time.sleep(0.001)
+    return False
+
+
+def _kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _descendants(root: int) -> Iterator[int]:
+    children: dict[int, list[int]] = {}
+    for process, parent in _all_processes():
+        children.setdefault(parent, []).append(process)
+    pending = [root]
+    while pending:
+        for child in children.get(pending.pop(), ()):
+            yield child
+            pending.append(child)
+
+
+def _all_processes() -> Iterator[tuple[int, int]]:
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                status = (path / "stat").read_text()
+            except OSError:  # It ended meanwhile.
+                continue
+            yield int(path.name), int(status.rpartition(")")[2].split()[1])

@@ -1,0 +1,122 @@
+"""The program that runs under the sanitizer: replays plans on memory of their own. No candidate's Python.
+
+    python -m workers.sanitizer.replay_program REQUEST PLACES
+
+REQUEST is a file with a `ReplayRequest`; PLACES is written, a `BufferAllocation` a line, each before anything runs on it, so that a
+finding can be told by name even if the card is lost. Memory is given back when the program ends, and not before, so
+that no address is of two plans: where the card is full it ends early, with a `SanitizerMemoryShort` as the last line.
+"""
+
+import sys
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import torch
+
+from workers import driver
+from workers.inputs import draw
+from workers.protocol import Operator, Plan, Pointer
+from workers.runner.replay import LoadedKernels, ReplayedPlan
+from workers.sanitizer.memory import Allocations, in_order, write
+from workers.sanitizer.messages import BufferAllocation, ReplayRequest, SanitizerMemoryShort
+
+LOST = 3
+"""Exit status when a launch cost us the card, as it does when memcheck stops a kernel."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Replay everything that a file asks for; returns the exit status."""
+    request, places = (Path(name) for name in (sys.argv[1:] if arguments is None else arguments))
+    rehearsal = ReplayRequest.model_validate_json(request.read_bytes())
+    with places.open("w") as told:
+        try:
+            rehearse(rehearsal, told)
+        except driver.DriverError as error:
+            sys.stderr.write(f"{error.name}\n")
+            return LOST
+    return 0
+
+
+def rehearse(rehearsal: ReplayRequest, told: TextIO) -> None:
+    """Replay each plan once, and wait for it, up to the first that the card has no memory for.
+
+    Raises:
+        DriverError: If the card reports another error.
+        CannotRun: If the card cannot run a plan.
+    """
+    driver.open_card(rehearsal.card)
+    stream, memory = driver.make_stream(), Allocations(rehearsal.card)
+    code = {digest: b64decode(text) for digest, text in rehearsal.machine_code.items()}
+    kernels = LoadedKernels(rehearsal.bundle, code)
+    for index in rehearsal.plans:
+        plan = rehearsal.bundle.plans[index]
+        try:
+            _replay(rehearsal, ReplayedPlan(kernels, plan, memory), memory, stream, told)
+        except (driver.DriverError, torch.OutOfMemoryError) as error:
+            if isinstance(error, driver.DriverError) and error.name != driver.OUT_OF_MEMORY:
+                raise
+            told.write(SanitizerMemoryShort(plan=index, shape=plan.shape.key).model_dump_json() + "\n")
+            return
+
+
+def _replay(rehearsal: ReplayRequest, loaded: ReplayedPlan, memory: Allocations, stream: int, told: TextIO) -> None:
+    plan = loaded.plan
+    slot = memory.slot(rehearsal.bundle, plan)
+    for place in places_of(rehearsal.operator, plan, list(in_order(slot)), memory):
+        told.write(place.model_dump_json() + "\n")
+    told.flush()
+    given = draw(rehearsal.operator, plan.shape, "normal", bytes.fromhex(rehearsal.seed))
+    for address, values in zip(slot.buffers, given, strict=False):
+        write(stream, address, values)
+    loaded.call(slot, stream)
+    driver.synchronise(stream)
+
+
+def places_of(
+    operator: Operator, plan: Plan, addresses: Sequence[int], memory: Allocations
+) -> Iterator[BufferAllocation]:
+    """The allocations of a plan's run, by name.
+
+    Args:
+        operator: Names inputs and outputs.
+        plan: What runs.
+        addresses: Of its buffers by id, then of its scratch.
+        memory: Knows sizes.
+    """
+    for index, address in enumerate(addresses):
+        yield BufferAllocation(
+            shape=plan.shape.key,
+            name=name_of(operator, plan, index),
+            address=address,
+            bytes=memory.sizes[address],
+            functions=_functions_on(plan, index),
+        )
+
+
+def name_of(operator: Operator, plan: Plan, buffer: int) -> str:
+    """What a buffer is to a person; scratch for those that the plan does not number."""
+    if buffer >= len(plan.buffers):
+        return "a kernel's scratch"
+    if buffer < len(operator.given):
+        return f"input '{operator.given[buffer].name}'"
+    for output, view in zip(operator.results, plan.outputs, strict=False):
+        if view.buffer == buffer:
+            return f"output '{output.name}'"
+    return f"buffer {buffer}"
+
+
+def _functions_on(plan: Plan, buffer: int) -> tuple[str, ...]:
+    """Kernels that are given a buffer; all of them for scratch."""
+    given = (
+        launch.function
+        for launch in plan.launches
+        if buffer >= len(plan.buffers)
+        or any(isinstance(item, Pointer) and item.buffer == buffer for item in launch.arguments)
+    )
+    return tuple(dict.fromkeys(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

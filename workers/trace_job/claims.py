@@ -1,0 +1,174 @@
+"""Claims: what a trace says a candidate does, held against the operator's spec. Nothing is taken on trust.
+
+The plan's own types already bound every size and keep every view and pointer inside its buffer; what is checked here
+needs the operator and the job.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+
+from workers.protocol import (
+    DTYPE_BYTES,
+    Allocate,
+    Bundle,
+    Copy,
+    Fill,
+    Launch,
+    Operator,
+    Outcome,
+    Plan,
+    Pointer,
+    Shape,
+    TraceJob,
+)
+from workers.targets import TARGETS
+from workers.trace_job.overlap import OverlapUndecided, share_bytes, shares_with_itself
+
+
+class UnfoundedClaim(Exception):
+    """A claim that does not hold.
+
+    Attributes:
+        outcome: What it makes of the candidate.
+        reason: A sentence that a person or an LLM can act on.
+    """
+
+    def __init__(self, reason: str, outcome: Outcome = Outcome.PLAN_REJECTED) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.outcome = outcome
+
+
+def check_bundle(bundle: Bundle, job: TraceJob, claims: "Mapping[str, Claim] | None" = None) -> None:
+    """Hold a bundle against the job that it is the answer to.
+
+    Args:
+        bundle: What the trace says.
+        job: What it was asked.
+        claims: What is held against the spec, all of `CLAIMS` if None.
+
+    Raises:
+        Unfounded: At the first claim that does not hold.
+    """
+    for digest, kernel in bundle.kernels.items():
+        if kernel.digest != digest or kernel.target != job.target:
+            raise UnfoundedClaim(f"kernel {digest[:12]} is not what its name says")
+    if [plan.shape for plan in bundle.plans] != list(job.shapes):
+        raise UnfoundedClaim("the plans are not those of the job's shapes")
+    for plan in bundle.plans:
+        for claim in (CLAIMS if claims is None else claims).values():
+            claim(plan, job)
+
+
+def _check_inputs(plan: Plan, job: TraceJob) -> None:
+    """Input buffers come first and have the sizes of the spec, whatever the trace saw."""
+    operator = job.operator
+    claimed = [(buffer.input, buffer.bytes) for buffer in plan.buffers[: len(operator.given)]]
+    if claimed != list(enumerate(_input_bytes(operator, plan.shape))):
+        raise UnfoundedClaim(f"the input buffers for {plan.shape.key} are not those of the operator")
+    if any(buffer.input is not None for buffer in plan.buffers[len(operator.given) :]):
+        raise UnfoundedClaim("a buffer beyond the inputs claims to be one")
+
+
+def _input_bytes(operator: Operator, shape: Shape) -> Iterator[int]:
+    for item in operator.given:
+        yield prod(operator.input_shape(item, shape.dims)) * DTYPE_BYTES[item.dtype]
+
+
+def _check_memory(plan: Plan, job: TraceJob) -> None:
+    memory_bytes = TARGETS[job.target].memory_bytes
+    total = sum(buffer.bytes for buffer in plan.buffers)
+    if total > memory_bytes:
+        raise UnfoundedClaim(f"needs {total} bytes for {plan.shape.key}; the target's card has {memory_bytes}")
+
+
+def _check_launched(plan: Plan, job: TraceJob) -> None:
+    if not plan.launches:
+        raise UnfoundedClaim("launches no kernel")
+
+
+def _check_steps(plan: Plan, job: TraceJob) -> None:
+    live = {buffer.id for buffer in plan.buffers if buffer.input is not None}
+    for step in plan.steps:
+        if isinstance(step, Allocate):
+            if step.buffer in live or step.buffer >= len(plan.buffers):
+                raise UnfoundedClaim(f"buffer {step.buffer} is allocated twice or not at all")
+            live.add(step.buffer)
+        elif not {*_read_by(step), *_written_by(step)} <= live:
+            raise UnfoundedClaim("a step uses a buffer before it is allocated")
+
+
+def _check_copies(plan: Plan, job: TraceJob) -> None:
+    for step in plan.steps:
+        if isinstance(step, Copy):
+            if job.operator.policy.host != "copy":
+                raise UnfoundedClaim(
+                    "copies a tensor, which the operator's policy does not allow", Outcome.FORBIDDEN_OP
+                )
+            if step.source.shape != step.target.shape:
+                raise UnfoundedClaim("copies between tensors of different shapes")
+
+
+def _check_output_types(plan: Plan, job: TraceJob) -> None:
+    if [view.dtype for view in plan.outputs] != [output.dtype for output in job.operator.results]:
+        raise UnfoundedClaim("the outputs are not of the operator's number and dtypes", Outcome.WRONG_OUTPUT_TYPE)
+
+
+def _check_own_memory(plan: Plan, job: TraceJob) -> None:
+    inputs = job.operator.given
+    for view, output in zip(plan.outputs, job.operator.results, strict=False):
+        source = plan.buffers[view.buffer].input
+        if source is not None and not inputs[source].mutable:
+            raise UnfoundedClaim(f"output '{output.name}' is memory of input '{inputs[source].name}'")
+
+
+def _check_written(plan: Plan, job: TraceJob) -> None:
+    written = {buffer for step in plan.steps for buffer in _written_by(step)}
+    for view, output in zip(plan.outputs, job.operator.results, strict=False):
+        if view.buffer not in written:
+            raise UnfoundedClaim(f"nothing writes output '{output.name}': no launch or fill gets its memory")
+
+
+def _check_apart(plan: Plan, job: TraceJob) -> None:
+    """Every element of every output has memory of its own."""
+    for index, (view, output) in enumerate(zip(plan.outputs, job.operator.results, strict=False)):
+        try:
+            if any(share_bytes(view, other) for other in plan.outputs[:index]):
+                raise UnfoundedClaim(f"output '{output.name}' shares memory with another output")
+            if shares_with_itself(view):
+                raise UnfoundedClaim(
+                    f"elements of output '{output.name}' share memory: return one that was not expanded"
+                )
+        except OverlapUndecided:
+            entangled = f"the strides of output '{output.name}' are too entangled to tell whether it shares memory"
+            raise UnfoundedClaim(f"{entangled}: return plain tensors") from None
+
+
+Claim = Callable[[Plan, TraceJob], None]
+"""Holds one thing that a plan says against the job; raises `UnfoundedClaim`."""
+
+CLAIMS: dict[str, Claim] = {
+    "inputs": _check_inputs,
+    "memory": _check_memory,
+    "launched": _check_launched,
+    "steps": _check_steps,
+    "copies": _check_copies,
+    "output_types": _check_output_types,
+    "own_memory": _check_own_memory,
+    "written": _check_written,
+    "apart": _check_apart,
+}
+"""What is held against the spec, in this order. Only tests take one out: a rogue that it stops has to pass then."""
+
+
+def _read_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
+    if isinstance(step, Copy):
+        yield step.source.buffer
+
+
+def _written_by(step: Allocate | Fill | Copy | Launch) -> Iterator[int]:
+    """Buffers that a step may write; a launch may write through any of its pointers."""
+    if isinstance(step, Fill | Copy):
+        yield step.target.buffer
+    elif isinstance(step, Launch):
+        yield from (argument.buffer for argument in step.arguments if isinstance(argument, Pointer))
