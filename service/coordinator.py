@@ -269,7 +269,7 @@ class Coordinator:
         if request.llm is None:
             asking = [name for name in request.emitters if EMITTERS[name].asks]
             if asking:
-                raise InvalidInput(f"the emitter '{asking[0]}' asks models; say here which, as in docs/llm.md", "llm")
+                raise InvalidInput(f"the emitter '{asking[0]}' needs a model: docs/how-to/use-a-model-key.md", "llm")
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")

@@ -18,7 +18,7 @@ from workers.protocol import Outcome
 from workers.trace_job.claims import CLAIMS
 
 ROGUES = Path(__file__).parent
-TABLE = Path(__file__).parents[3] / "docs" / "attacks.md"
+TABLE = Path(__file__).parents[3] / "docs" / "explanation" / "attacks.md"
 CATALOGUE = 118
 """Attacks of the catalogue that the judge was designed against; what is numbered on was found since."""
 _QUOTED = re.compile(r"`([^`]+)`")
