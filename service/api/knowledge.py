@@ -72,7 +72,7 @@ async def learn(search: Named, running: Running) -> KnowledgeImportResult:
     "/searches/{id}/trajectories",
     dependencies=[needs(Scope.READ)],
     response_class=StreamingResponse,
-    responses={200: {"content": {NDJSON: {}}, "description": "One JSON object a line: see docs/trajectories.md."}},
+    responses={200: {"content": {NDJSON: {}}, "description": "NDJSON: see docs/reference/trajectories.md."}},
 )
 async def steps(
     search: Named,

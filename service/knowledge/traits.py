@@ -23,7 +23,7 @@ LONG_ROW = 8192
 """Elements of a row beyond which one block of it no longer fits into a program's registers; `rows:long` from there."""
 
 LAUNCH_US = 2.5
-"""Microseconds that one kernel of a graph costs by itself, as the prediction's fit has it (docs/measuring.md)."""
+"""Microseconds that one kernel of a graph costs by itself, by the fit of the prediction."""
 BOUND_SHARE = 0.5
 """Share of a kernel's time that one cause has to explain before the kernel counts as bound by it."""
 MATRIX_UNITS = ("mma", "wgmma")
