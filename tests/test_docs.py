@@ -105,7 +105,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((DOCS / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted((DOCS / "decisions").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
