@@ -159,7 +159,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((DOCS / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted((DOCS / "decisions").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
