@@ -27,7 +27,6 @@ from service.fleet.devices import require_judgeable
 from service.fleet.missing_workers import waits_for
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
-from service.knowledge.background import KnowledgeLearner
 from service.llm_gateway.gateway import LlmGateway
 from service.metrics import METRICS
 from service.open_archive import open_archive
@@ -115,9 +114,6 @@ class Coordinator:
             stack.push_async_callback(coordinator._evolution.stop)
             coordinator.hosts.start()
             stack.push_async_callback(coordinator.hosts.stop)
-            learning = KnowledgeLearner(store, coordinator.events)
-            learning.start()
-            stack.push_async_callback(learning.stop)
             coordinator._resources = stack.pop_all()
             return coordinator
 

@@ -46,7 +46,6 @@ COMMANDS = {
     "descriptors": CommandLocation("service.cli.descriptors", "descriptors", "The axes that grids are made of."),
     "serve": CommandLocation("service.cli.serve", "serve", "Run the coordinator with its REST interface."),
     "worker": CommandLocation("service.cli.serve", "worker", "Run workers on this machine until stopped."),
-    "knowledge": CommandLocation("service.cli.knowledge", "knowledge", "What was learned across searches."),
     "prompts": CommandLocation(
         "service.cli.prompts", "prompts", "What models were asked, and what waits for an answer."
     ),
