@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from archive.store import Store
-from service.api.schemas import Archive
+from service.api.builders import archive_of
 from service.cli.heat_map import elite_table, heat_map
 from service.settings import Settings
 
@@ -26,7 +26,7 @@ async def draw(search_id: str | None) -> Path:
     finally:
         await store.close()
     console = Console(record=True, width=110, quiet=False)
-    archive = Archive.of(search, search.devices[0], elites)
+    archive = archive_of(search, search.devices[0], elites)
     console.print(heat_map(archive))
     console.print(elite_table(archive, limit=6))
     PICTURES.mkdir(exist_ok=True)

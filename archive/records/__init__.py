@@ -47,7 +47,6 @@ from archive.records.searches import (
     AxisRecord,
     BundleRecord,
     CandidateRecord,
-    CandidateState,
     NewCandidate,
     NewReport,
     NewSearch,
@@ -56,7 +55,6 @@ from archive.records.searches import (
     ProgressRecord,
     SearchCounts,
     SearchRecord,
-    SearchState,
     TraceOutcome,
     TrialRecord,
     VariantRecord,
@@ -71,6 +69,7 @@ from archive.records.views import (
     Relative,
     SearchVersion,
 )
+from kernelreef.states import CandidateState, SearchState
 
 __all__ = [
     "EMPTY_CELL",

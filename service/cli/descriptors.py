@@ -8,15 +8,15 @@ import typer
 from rich.table import Table
 
 from archive.descriptors import DESCRIPTORS
+from kernelreef import AsyncReef
+from kernelreef.models import Search
 from service.analysis.axis_statistics import AxisStatistics
 from service.analysis.invariance import AxisMove, Invariance, check_invariance
-from service.api.schemas import Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import find_search
-from service.client import AsyncReef
 from service.evaluation.executor_client import LocalExecutor
-from workers.protocol import Device, Shape
+from workers.protocol import Device, Operator, Shape
 
 descriptors = typer.Typer(help="The axes that grids are made of.", no_args_is_help=True)
 
@@ -73,7 +73,7 @@ async def _invariance(reef: AsyncReef, search: Search, device: str, count: int) 
     sources = {holder: (await reef.candidate(holder)).source for holder in evenly(holders, count)}
     if not sources:
         return Invariance()
-    operator = await reef.operator(search.operator_digest)
+    operator = Operator.model_validate(await reef.operator(search.operator_digest))
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     async with LocalExecutor("trace") as tracer:
         return await check_invariance(operator, shapes, Device.parse(device).target, sources, tracer)

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from archive.records import KnowledgeState
+from kernelreef import AsyncReef
 from service.analysis.trajectories import Which
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.files import begin
-from service.client import AsyncReef
 from service.errors import InvalidInput
 from service.knowledge.schemas import KnowledgeEntries, KnowledgeEntry, KnowledgeImportResult, from_text, to_text
 

@@ -21,8 +21,9 @@ from pydantic import (
 
 from archive import records
 from archive.records import JOBS_KEPT, MOVE_CHARS, SENTENCE_CHARS, KnowledgeState, NewKnowledgeEntry
+from kernelreef.models import Provenance
 from service.errors import InvalidInput
-from service.evaluation.figure_labels import Provenance, provenance
+from service.evaluation.figure_labels import provenance
 from service.knowledge.moves import plain
 from workers.protocol import Device
 
