@@ -55,9 +55,9 @@ def opened_desk() -> Iterator[Desk]:
         yield Desk(session, Examiner(card, AnswerCache(0)), card.arena)
 
 
-def trial_at(crew: Desk, mix: InstructionMix = MIX, *, fresh: bool = False) -> VariantTrial:
+def trial_at(processes: Desk, mix: InstructionMix = MIX, *, fresh: bool = False) -> VariantTrial:
     """A plan of one launch, that races itself."""
     bundle = bundle_of(kernel())
     codes = {digest: MachineCode(each, (), 8, 0, 0, mix) for digest, each in machine_code(bundle).items()}
     graph = records.graph(bundle.plans[0].shape)
-    return VariantTrial(crew, OPERATOR, (graph,), dict.fromkeys(PairSide, bundle), codes, fresh=fresh)
+    return VariantTrial(processes, OPERATOR, (graph,), dict.fromkeys(PairSide, bundle), codes, fresh=fresh)
