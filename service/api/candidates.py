@@ -30,7 +30,7 @@ async def find(
     limit: Limit = 50,
 ) -> Page[schemas.CandidateSummary]:
     """Candidates of a search, newest first."""
-    found = await running.store.views.sightings(
+    found = await running.store.views.candidate_rows(
         search.id, limit=limit + 1, before=decode_number(cursor), outcome=outcome, emitter=emitter
     )
     return page(found, limit, lambda candidate: (candidate.ordinal,), schemas.CandidateSummary.model_validate)

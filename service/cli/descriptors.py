@@ -18,7 +18,7 @@ from service.client import AsyncReef
 from service.evaluation.executor_client import LocalExecutor
 from workers.protocol import Device, Shape
 
-descriptors = typer.Typer(help="The axes that grids are made of.", no_args_is_help=True)
+descriptors = typer.Typer(help="List the descriptors that span the archive's grid.", no_args_is_help=True)
 
 REDUNDANT = 0.5
 """Pairs of axes that share this much of what the poorer one tells are named in the report."""

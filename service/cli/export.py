@@ -20,7 +20,7 @@ from service.export.package import ExportedPackage
 from workers.protocol import Readings, Report
 from workers.protocol.words import describe
 
-plan = typer.Typer(help="Launch plans.", no_args_is_help=True)
+plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
 
 WhichSearch = Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")]
 

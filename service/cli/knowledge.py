@@ -18,7 +18,7 @@ from service.client import AsyncReef
 from service.errors import InvalidInput
 from service.knowledge.schemas import KnowledgeEntries, KnowledgeEntry, KnowledgeImportResult, from_text, to_text
 
-knowledge = typer.Typer(help="What was learned across searches.", no_args_is_help=True)
+knowledge = typer.Typer(help="Manage lessons extracted from searches.", no_args_is_help=True)
 
 FORMS: dict[str, Literal["json", "toml"]] = {".json": "json", ".toml": "toml"}
 """Forms of files by the ends of their names."""
@@ -113,20 +113,20 @@ def read(
     _say(asyncio.run(kept()), "were kept", as_json=as_json)
 
 
-@knowledge.command("learn")
-def learn(
+@knowledge.command("extract")
+def extract(
     search: Annotated[str, typer.Argument(help="Id of a search that is done or stopped.")],
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Learn from a search, again if need be; nothing counts twice."""
+    """Extract lessons from a search. Extracting again counts nothing twice."""
 
-    async def learned() -> KnowledgeImportResult:
+    async def extracted() -> KnowledgeImportResult:
         async with reach(url, token) as reef:
             return await reef.wire.act(KnowledgeImportResult, "POST", f"/searches/{search}/knowledge")
 
-    _say(asyncio.run(learned()), "rest on this search", as_json=as_json)
+    _say(asyncio.run(extracted()), "rest on this search", as_json=as_json)
 
 
 async def write_steps(reef: AsyncReef, search: str, path: Path, which: Which, *, rewards: bool) -> Path:

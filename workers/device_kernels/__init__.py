@@ -35,7 +35,7 @@ __all__ = [
     "compile_support",
     "content_jobs",
     "float_bits",
-    "seal_key",
+    "checksum_key",
     "stream_seed",
     "timed_content",
     "zone_seed",

@@ -81,7 +81,7 @@ class CudaDevice(DeviceBench):
     @property
     def spent_s(self) -> dict[str, float]:
         """Seconds that were waited for the crew so far, by kind of order; of those for a turn by `turns`."""
-        return {**self._processes.spent_s, "turns": self._processes.turns.waited_s}
+        return {**self._processes.spent_s, "turns": self._processes.gpu_lock.waited_s}
 
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a figure."""

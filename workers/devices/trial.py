@@ -177,7 +177,7 @@ class VariantTrial:
         Raises:
             Ended: If the candidate fails.
         """
-        self.processes.replay(order, timeout_s, stage, alone=self._uninterrupted[order.side])
+        self.processes.replay(order, timeout_s, stage, exclusive=self._uninterrupted[order.side])
 
     def take(self, start: int, end: int, stage: Stage) -> None:
         """Give up the memory where runs had their places, for another stretch.

@@ -121,9 +121,9 @@ class CudaOracleCard:
             key: An odd number of 63 bits that sums follow from.
         """
         found = torch.zeros((len(memory), len(sizes)), dtype=torch.int64, device=self.device)
-        ranges = ((address, size) for row in memory for address, size in zip(row, sizes, strict=True))
+        regions = ((address, size) for row in memory for address, size in zip(row, sizes, strict=True))
         targets = range(found.data_ptr(), found.data_ptr() + found.nbytes, found.itemsize)
-        ranges = ((*region, target) for region, target in zip(ranges, targets, strict=True))
+        ranges = ((*region, target) for region, target in zip(regions, targets, strict=True))
         self._support.sum_up(self._stream, ranges, key)
         return found
 

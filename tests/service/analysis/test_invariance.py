@@ -36,10 +36,10 @@ class Lines(Descriptor):
     labels = ("short", "medium", "long")
 
     def __init__(self, bench: Overheard) -> None:
-        self._bench = bench
+        self._executor = bench
 
     def value(self, readings: Mapping[str, Any]) -> float:
-        return float(len(self._bench.text.splitlines()))
+        return float(len(self._executor.text.splitlines()))
 
 
 async def test_no_axis_moves_and_one_that_reads_the_text_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

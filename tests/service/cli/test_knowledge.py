@@ -40,7 +40,7 @@ def search(tmp_path: Path) -> SearchRecord:
 
 def test_what_was_learned_is_listed_edited_and_handed_on(reef: Reef, search: SearchRecord, tmp_path: Path) -> None:
     for _ in range(2):
-        assert json.loads(reef("knowledge", "learn", search.id, "--json").stdout) == {"entries": 1}
+        assert json.loads(reef("knowledge", "extract", search.id, "--json").stdout) == {"entries": 1}
     (entry,) = json.loads(reef("knowledge", "list", "--json").stdout)
     assert (entry["move"], entry["successes"], entry["failures"]) == ("num_warps down", 1, 1)
     shown = reef("knowledge", "list").stdout
@@ -102,7 +102,7 @@ async def test_lines_end_where_ndjson_says() -> None:
 
 def test_a_running_search_teaches_nothing(reef: Reef, tmp_path: Path) -> None:
     running = asyncio.run(_running(tmp_path))
-    assert isinstance(reef("knowledge", "learn", running.id).exception, Conflict)
+    assert isinstance(reef("knowledge", "extract", running.id).exception, Conflict)
 
 
 async def _running(folder: Path) -> SearchRecord:

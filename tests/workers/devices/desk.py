@@ -29,15 +29,15 @@ class Desk:
     session: RunnerSession
     examiner: Examiner
     memory: torch.Tensor
-    alone: set[str] = field(default_factory=set)
+    exclusive: set[str] = field(default_factory=set)
     """Kinds of orders that nobody else was to be there for."""
 
     @property
     def arena_bytes(self) -> int:
         return self.memory.numel()
 
-    def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> Reply:
-        self.alone |= {order.order} if alone else set()
+    def replay(self, order: Order, timeout_s: float, stage: Stage, *, exclusive: bool = False) -> Reply:
+        self.exclusive |= {order.order} if exclusive else set()
         return self.session.obey(order)
 
     def look(self, order: Order) -> ExaminedRuns:

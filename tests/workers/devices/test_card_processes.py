@@ -270,7 +270,7 @@ def test_what_hangs_is_ended_before_anybody_else_has_a_turn(crew_that, address: 
     alive: list[bool] = []
 
     def time_something() -> None:
-        with other.alone():
+        with other.exclusive():
             alive.append(Path(f"/proc/{hanging}").exists())
 
     def hang() -> None:
@@ -364,7 +364,7 @@ def test_nothing_is_run_or_looked_at_while_somebody_else_times(crew_that, addres
         lambda: execute(processes),
         lambda: processes.look(AttachArena(handle=processes.opened.handle, arena_bytes=64)),
     ):
-        assert waits_until_left(other.alone(), ask)
+        assert waits_until_left(other.exclusive(), ask)
     other.close()
 
 
@@ -379,7 +379,7 @@ def test_only_timing_waits_for_those_who_do_not_time(crew_that, address: str):
 
 def test_kernels_that_do_not_bear_to_be_interrupted_are_alone(crew_that, address: str):
     processes, other = crew_that(), GpuLock(address)
-    assert waits_until_left(other.shared(), lambda: processes.replay(Reset(), ASK_S, Stage.CHECK, alone=True))
+    assert waits_until_left(other.shared(), lambda: processes.replay(Reset(), ASK_S, Stage.CHECK, exclusive=True))
     other.close()
 
 

@@ -54,7 +54,7 @@ REHEARSAL = ReplayRequest(card=0, operator=records.OPERATOR, bundle=BUNDLE, mach
 @pytest.fixture
 def setting(tmp_path: Path) -> Iterator[SimpleNamespace]:
     with closing(GpuLock("paper", tmp_path)) as turns:
-        yield SimpleNamespace(processes=SimpleNamespace(turns=turns))
+        yield SimpleNamespace(processes=SimpleNamespace(gpu_lock=turns))
 
 
 def examination(setting: SimpleNamespace, sanitizer: Sanitizer | None) -> Examination:

@@ -66,7 +66,7 @@ def test_kernels_that_leave_barriers_open_are_run_alone(desk, barriers):
     trial = trial_at(desk, replace(MIX, open_barriers=barriers))
     with suppress(JudgementEnded):  # Kernels on paper compute nothing.
         trial.run([CheckedRuns(0, "normal", 2)])
-    assert desk.alone == ({"execute"} if barriers else set())
+    assert desk.exclusive == ({"execute"} if barriers else set())
 
 
 def test_an_arena_has_room_for_two_runs_of_the_largest_plan():
