@@ -62,22 +62,22 @@ class Coordinator:
         self._dispatcher = dispatcher
         self.pool = pool
         self._catalogue = load_catalogue()
-        self.asking = LlmGateway(store, settings.data_dir)
+        self.llm_gateway = LlmGateway(store, settings.data_dir)
         self.authentication = Authentication(store)
         self.versions = SingleFlight(store.views.versions)
-        self.served = Capabilities(store, dispatcher)
+        self.capabilities = Capabilities(store, dispatcher)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
             dispatcher,
             self.events,
             limits=limits,
-            holdings=SearchLeases(store, alone=settings.alone),
+            search_leases=SearchLeases(store, alone=settings.alone),
             workers_for=self._require_workers,
-            ask=self.asking,
+            ask=self.llm_gateway,
         )
-        porter = LeaseBroker(dispatcher.redis_url)
-        self.hosts = RemoteWorkers(store, dispatcher, porter, self._evolution.vetting, self.events)
+        broker = LeaseBroker(dispatcher.redis_url)
+        self.remote_workers = RemoteWorkers(store, dispatcher, broker, self._evolution.spot_checks, self.events)
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
@@ -103,15 +103,15 @@ class Coordinator:
             )
             stack.push_async_callback(pool.close)
             coordinator = cls(settings, store, dispatcher, pool)
-            stack.push_async_callback(coordinator.asking.close)
+            stack.push_async_callback(coordinator.llm_gateway.close)
             await coordinator._go_on()
-            relay = RedisBus(redis_url, coordinator.events)
-            await relay.start()
-            stack.push_async_callback(relay.close)
+            bus = RedisBus(redis_url, coordinator.events)
+            await bus.start()
+            stack.push_async_callback(bus.close)
             coordinator._evolution.start()
             stack.push_async_callback(coordinator._evolution.stop)
-            coordinator.hosts.start()
-            stack.push_async_callback(coordinator.hosts.stop)
+            coordinator.remote_workers.start()
+            stack.push_async_callback(coordinator.remote_workers.stop)
             coordinator._resources = stack.pop_all()
             return coordinator
 
@@ -128,13 +128,13 @@ class Coordinator:
             dispatcher = Dispatcher(queue, alone=settings.alone)
             stack.push_async_callback(dispatcher.close)
             coordinator = cls(settings, store, dispatcher, WorkerPool(queue, size=0))
-            stack.push_async_callback(coordinator.asking.close)
+            stack.push_async_callback(coordinator.llm_gateway.close)
             coordinator._resources = stack.pop_all()
             return coordinator
 
     async def waits_for(self, search: SearchRecord) -> list[str]:
         """Describe the workers that a search waits for, and why those of this machine do not start; empty if none."""
-        missing = await waits_for(self.served, self._dispatcher, search)
+        missing = await waits_for(self.capabilities, self._dispatcher, search)
         return [*missing, *self.pool.failing] if missing else []
 
     async def close(self) -> None:
@@ -181,7 +181,7 @@ class Coordinator:
                 priority=request.priority,
             )
         )
-        await self._evolution.holdings.take(search.id)  # The next tick takes it up, a tenth of a second from now.
+        await self._evolution.search_leases.take(search.id)  # The next tick takes it up, a tenth of a second from now.
         return search
 
     async def _create(self, new: NewSearch) -> SearchRecord:
@@ -219,7 +219,7 @@ class Coordinator:
             Conflict: If it has ended already.
         """
         search = await self._move(search_id, SearchState.STOPPED, OPEN)
-        await self.asking.answering.withdraw(search_id)
+        await self.llm_gateway.manual.withdraw(search_id)
         with contextlib.suppress(QueueUnavailable):  # Whoever holds the search drops its jobs as well.
             await self._dispatcher.cancel(search_id)
         return search
@@ -272,7 +272,7 @@ class Coordinator:
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")
-        self.asking.require(request.llm)
+        self.llm_gateway.require(request.llm)
         return request.llm.model_dump(mode="json")
 
     async def _go_on(self) -> None:
@@ -282,7 +282,7 @@ class Coordinator:
         count against the jobs they held, and reports that were handed in stay.
         """
         if self.settings.alone:
-            for mark in await self.store.tenures.marks():
+            for mark in await self.store.search_leases.marks():
                 await self._dispatcher.cancel(mark.id)
 
     async def _require_workers(self, search: SearchRecord) -> None:

@@ -123,6 +123,6 @@ class ExecutorClient:
         self._process.say(message.model_dump_json().encode())
 
 
-def bench_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def executor_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of whatever traces, compiles or judges: no secret, and nothing that a verdict could depend on."""
     return safe_environment({name: environment[name] for name in INHERITED if name in environment})

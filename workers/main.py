@@ -25,7 +25,7 @@ from typing import NoReturn
 import structlog
 
 from workers.errors import Dismissed, ExecutorDied, QueueUnavailable, Transient, WorkerError
-from workers.executor_client import ExecutorClient, bench_environment
+from workers.executor_client import ExecutorClient, executor_environment
 from workers.joining import ServiceAddress, machine_secret
 from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
@@ -93,7 +93,7 @@ class LeaseLoop:
         self._lessee = lessee
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
         self._pace = pace
-        self._benches: dict[tuple[str, ...], ExecutorClient] = {}
+        self._executors: dict[tuple[str, ...], ExecutorClient] = {}
         self._stop_at: float | None = None
         self._ahead = ahead
         self._next: Lease | None = None
@@ -120,8 +120,8 @@ class LeaseLoop:
                     log.warning("work failed; trying again", worker=self._lessee.worker, reason=str(error))
                     self._pause()
         finally:
-            for bench in self._benches.values():
-                bench.close()
+            for executor in self._executors.values():
+                executor.close()
             if self._next is not None:
                 self._give_back(self._next)
             with contextlib.suppress(QueueUnavailable):
@@ -131,9 +131,9 @@ class LeaseLoop:
         """Start the benches that do not run, all at once, and wait until they are ready."""
         commands = dict.fromkeys(self._commands.values())
         started = {command: ExecutorClient(command) for command in commands if not self._runs(command)}
-        self._benches.update(started)
-        for command, bench in started.items():
-            ready = self._await_ready(bench)
+        self._executors.update(started)
+        for command, executor in started.items():
+            ready = self._await_ready(executor)
             if ready is not None:
                 kind = "+".join(kind for kind, other in self._commands.items() if other == command)
                 log.info("bench ready", worker=self._lessee.worker, kind=kind, jail=ready.jail)
@@ -148,16 +148,16 @@ class LeaseLoop:
             self._ready_fd = None
 
     def _runs(self, command: tuple[str, ...]) -> bool:
-        return command in self._benches and self._benches[command].alive
+        return command in self._executors and self._executors[command].alive
 
-    def _await_ready(self, bench: ExecutorClient) -> ExecutorReady | None:
+    def _await_ready(self, executor: ExecutorClient) -> ExecutorReady | None:
         give_up = time.monotonic() + WARM_S
         while self._stop_at is None:
-            ready = bench.ready(LOOK_S)
+            ready = executor.ready(LOOK_S)
             if ready is not None:
                 return ready
             if time.monotonic() > give_up:
-                bench.kill()
+                executor.kill()
                 raise ExecutorDied(f"a bench was not ready after {WARM_S:g} s")
         return None
 
@@ -167,40 +167,40 @@ class LeaseLoop:
             lease = self._lessee.lease(self._pace.block_ms)
         if lease is None:
             return
-        bench = self._benches[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
+        executor = self._executors[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
         log.debug("job taken", worker=self._lessee.worker, **ids_of(lease.job))
         try:
-            self._look_ahead(lease, bench)
-            answer = self._attend(lease, bench)
+            self._look_ahead(lease, executor)
+            answer = self._await_answer(lease, executor)
             report = None if answer is None else self._report(lease, answer)
         except Transient as error:
             if isinstance(error, ExecutorDied):
-                bench.kill()
-            self._give_back(lease, mishap=str(error))
+                executor.kill()
+            self._give_back(lease, last_error=str(error))
             raise
         if report is not None:
             self._hand_in(lease, report)
 
-    def _look_ahead(self, lease: Lease, bench: ExecutorClient) -> None:
+    def _look_ahead(self, lease: Lease, executor: ExecutorClient) -> None:
         """Lease the job after this one, if there is one now, and let the bench prepare it."""
         self._next = None if self._ahead is None else self._ahead.lease(0, busy=lease.job.id)
         if self._next is not None and not isinstance(self._next.job, TraceJob):
-            bench.foresee(bundle_of(self._next.job))
+            executor.foresee(bundle_of(self._next.job))
 
-    def _attend(self, lease: Lease, bench: ExecutorClient) -> Answer | None:
+    def _await_answer(self, lease: Lease, executor: ExecutorClient) -> Answer | None:
         """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
         beat_s = self._lessee.lease_ms / 1000 / BEATS_PER_LEASE
         next_beat = time.monotonic() + beat_s
         patience = patience_s(lease.job) + self._pace.grace_s
         deadline = time.monotonic() + patience
-        bench.send(lease.job)
-        while (answer := bench.poll(min(LOOK_S, beat_s))) is None:
+        executor.send(lease.job)
+        while (answer := executor.poll(min(LOOK_S, beat_s))) is None:
             now = time.monotonic()
             if now > deadline:
-                bench.kill()
+                executor.kill()
                 raise ExecutorDied(f"no answer within {patience:g} s")
             if self._stop_at is not None and now > self._stop_at:
-                bench.kill()
+                executor.kill()
                 self._give_back(lease)
                 return None
             if now >= next_beat:
@@ -209,16 +209,16 @@ class LeaseLoop:
                     self._next = None
                 if not self._keeps(lease):
                     log.info("job taken back", worker=self._lessee.worker, job=lease.job.id)
-                    self._drop(bench)
+                    self._drop(executor)
                     return None
         return answer
 
-    def _drop(self, bench: ExecutorClient) -> None:
+    def _drop(self, executor: ExecutorClient) -> None:
         """Wait a while for an answer that nobody wants, and end the bench if there is none."""
         until = time.monotonic() + self._pace.drop_s
-        while bench.poll(LOOK_S) is None:
+        while executor.poll(LOOK_S) is None:
             if time.monotonic() > until or self._stop_at is not None:
-                bench.kill()
+                executor.kill()
                 return
 
     def _keeps(self, lease: Lease) -> bool:
@@ -257,9 +257,9 @@ class LeaseLoop:
                 log.warning("report waits for the queue", worker=self._lessee.worker, job=report.job)
                 time.sleep(self._pace.pause_s)
 
-    def _give_back(self, lease: Lease, mishap: str | None = None) -> None:
+    def _give_back(self, lease: Lease, last_error: str | None = None) -> None:
         with contextlib.suppress(QueueUnavailable):
-            self._lessee.release(lease, mishap)
+            self._lessee.release(lease, last_error)
 
     def _pause(self) -> None:
         end = time.monotonic() + self._pace.pause_s
@@ -277,12 +277,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.with_parent is not None:
         _tie_to(options.with_parent)
     if options.command == "survey":
-        environment = {**bench_environment(os.environ), **CARDS_IN_BUS_ORDER}
+        environment = {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER}
         os.execve(PYTHON[0], [*PYTHON, "-m", "workers.survey"], environment)
     if options.command == "kernelbench":
-        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.kernelbench"], bench_environment(os.environ))
+        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.kernelbench"], executor_environment(os.environ))
     if options.command == "bench":
-        _become_bench(options)
+        _become_executor(options)
     configure(os.environ)
     try:
         _run(options)
@@ -300,7 +300,7 @@ def _run(options: argparse.Namespace) -> None:
     lessee = _join(options) if options.join is not None else _lessee(options)
     common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
     start = (*PYTHON, "-m", "workers", "bench")
-    commands = {kind: (*start, *bench, *common) for kind, bench in _benches(options).items()}
+    commands = {kind: (*start, *executor, *common) for kind, executor in _executors(options).items()}
     prepares = device is not None and device.measures and not options.trace
     ahead = lessee if prepares and isinstance(lessee, LeaseClient) else None
     worker = LeaseLoop(lessee, commands, ahead=ahead, ready_fd=options.ready_fd)
@@ -309,7 +309,7 @@ def _run(options: argparse.Namespace) -> None:
     worker.run()
 
 
-def _benches(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     """For each kind of job that is done here the bench that does it, with its options."""
     device = options.device
     where = () if device is None else ("--device", device.name, *card_arguments(options))
@@ -348,7 +348,7 @@ def _join(options: argparse.Namespace) -> RemoteLeaseClient:
     return RemoteLeaseClient(credential, lambda: service.standing(credential.worker), status=status)
 
 
-def _become_bench(options: argparse.Namespace) -> NoReturn:
+def _become_executor(options: argparse.Namespace) -> NoReturn:
     """Become the bench, in an environment without the shell's whims: Triton and the driver read it when imported.
 
     Standard output moves to another descriptor, and what is written to it from now on goes to standard error.
@@ -361,7 +361,7 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     if options.device is not None:
         arguments += ["--device", options.device.name]
     arguments += card_arguments(options)
-    os.execve(PYTHON[0], arguments, {**bench_environment(os.environ), **CARDS_IN_BUS_ORDER})
+    os.execve(PYTHON[0], arguments, {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER})
 
 
 def _tie_to(parent: int) -> None:

@@ -60,14 +60,14 @@ class Store:
         self.attempts = AttemptStore(database)
         self.spending = BudgetStore(database)
         self.lineage = LineageStore(database)
-        self.tenures = SearchLeaseStore(database)
+        self.search_leases = SearchLeaseStore(database)
         self.pins = PinStore(database)
         self.hints = HintStore(database)
         self.tokens = TokenStore(database)
         self.sessions = SessionStore(database)
         self.audit = AuditStore(database)
         self.replies = IdempotencyStore(database)
-        self.hosts = RemoteWorkerStore(database)
+        self.remote_workers = RemoteWorkerStore(database)
 
     @classmethod
     async def open(cls, url: str) -> Self:

@@ -13,8 +13,8 @@ from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.errors import InvalidInput
 from service.evaluation.finalists import finalists
-from service.generation.emitter_stats import choosing_of, read_ledger, turns_of
-from service.generation.screening import tell
+from service.generation.emitter_stats import choosing_of, read_stats, turns_of
+from service.generation.screening import screening_report
 from service.security.scopes import Scope
 from workers.protocol import PROTOCOL_VERSION
 
@@ -85,7 +85,7 @@ async def elites(
 @router.get("/progress", dependencies=[needs(Scope.READ)])
 async def progress(search: Named, running: Running) -> models.Progress:
     """How far the search is, and what came of its candidates."""
-    counts, ledger = await running.store.candidates.count(search.id), await read_ledger(running.store, search)
+    counts, stats = await running.store.candidates.count(search.id), await read_stats(running.store, search)
     return models.Progress(
         search=search.id,
         state=search.state,
@@ -95,11 +95,11 @@ async def progress(search: Named, running: Running) -> models.Progress:
         candidates=counts.candidates,
         in_flight=counts.in_flight,
         judged=counts.judged,
-        unserved=tuple(await running.served.lacking(search)),
+        unserved=tuple(await running.capabilities.lacking(search)),
         waits_for=tuple(await running.waits_for(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
-        turns=tuple(models.EmitterStatus(**vars(turns)) for turns in turns_of(ledger)),
-        screening=tell(search, ledger) if choosing_of(search).screening else None,
+        turns=tuple(models.EmitterStatus(**vars(turns)) for turns in turns_of(stats)),
+        screening=screening_report(search, stats) if choosing_of(search).screening else None,
     )
 
 

@@ -31,7 +31,7 @@ async def find(
     limit: Limit = 50,
 ) -> Page[models.CandidateSummary]:
     """Candidates of a search, newest first."""
-    found = await running.store.views.sightings(
+    found = await running.store.views.candidate_rows(
         search.id, limit=limit + 1, before=decode_number(cursor), outcome=outcome, emitter=emitter
     )
     return page(found, limit, lambda candidate: (candidate.ordinal,), models.CandidateSummary.model_validate)

@@ -111,7 +111,7 @@ async def _state_of(running: Coordinator, search: str, page: str) -> State | Non
         version = await running.versions.find(search)
         if version is None or (page == PROGRESS and version.asks):
             return None
-        return version, await running.served.devices() if page == PROGRESS else frozenset()
+        return version, await running.capabilities.devices() if page == PROGRESS else frozenset()
     except (ArchiveError, QueueUnavailable):
         # Whoever makes the page needs the same, and says what is wrong.
         return None

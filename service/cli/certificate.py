@@ -34,7 +34,7 @@ def certificate(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Write down all that a verdict rests on, as one JSON document."""
+    """Write a certificate: everything a verdict rests on, as one JSON document."""
 
     async def taken() -> Certificate:
         async with reach(url, token) as reef:

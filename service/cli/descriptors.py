@@ -7,7 +7,7 @@ from archive.descriptors import DESCRIPTORS
 from service.cli.connection import AsJson
 from service.cli.console import emit_json, out
 
-descriptors = typer.Typer(help="The axes that grids are made of.", no_args_is_help=True)
+descriptors = typer.Typer(help="List the descriptors that span the archive's grid.", no_args_is_help=True)
 
 
 @descriptors.command("list")

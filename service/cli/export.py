@@ -22,7 +22,7 @@ from service.evaluation.figure_labels import best_baselines, in_words
 from workers.protocol import Bundle, Readings, Report
 from workers.protocol.words import describe
 
-plan = typer.Typer(help="Launch plans.", no_args_is_help=True)
+plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
 
 WhichSearch = Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")]
 

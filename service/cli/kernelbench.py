@@ -26,7 +26,7 @@ Search {search}, candidate {candidate}, {figures}.
 Speedup {mid:.2f}x, {low:.2f}x to {high:.2f}x. The host code is the candidate's own.
 Running statistics of batch norms are not kept."""
 
-benchmark = typer.Typer(help="What searches for problems of KernelBench came to.", no_args_is_help=True)
+benchmark = typer.Typer(help="Summarise searches for KernelBench problems.", no_args_is_help=True)
 
 
 @benchmark.callback()

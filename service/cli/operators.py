@@ -118,8 +118,8 @@ async def _drafted(operator: Operator, target: str) -> TraceReport:
     job = TraceJob(
         id=HERE, search=HERE, operator=operator, shapes=shapes, target=target, drafts=True, deadline_s=DRAFT_S
     )
-    async with LocalExecutor("trace") as bench:
-        return await bench.run(job, TraceReport)
+    async with LocalExecutor("trace") as executor:
+        return await executor.run(job, TraceReport)
 
 
 async def _listed(url: str | None, token: str | None) -> list[Operator]:
@@ -150,14 +150,14 @@ async def _known(reef: AsyncReef, name: str) -> MutationReport:
 
 async def _check(chosen: Sequence[Operator]) -> dict[str, MutationReport]:
     """The gate's verdict on each operator, by name."""
-    async with LocalExecutor("trace") as bench:
-        return {operator.name: await _admission(bench, operator) for operator in chosen}
+    async with LocalExecutor("trace") as executor:
+        return {operator.name: await _admission(executor, operator) for operator in chosen}
 
 
-async def _admission(bench: LocalExecutor, operator: Operator) -> MutationReport:
+async def _admission(executor: LocalExecutor, operator: Operator) -> MutationReport:
     shapes, target = all_shapes(operator, seed=0), next(iter(TARGETS))
     job = TraceJob(id=HERE, search=HERE, operator=operator, shapes=shapes, target=target)
-    report = await bench.run(job, TraceReport)
+    report = await executor.run(job, TraceReport)
     return report.gate or MutationReport(verdict="failed", reason=f"the reference does not export: {report.reason}")
 
 

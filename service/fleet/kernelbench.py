@@ -61,7 +61,7 @@ class KernelbenchImporter:
         self._command = command
         self._resources = AsyncExitStack()
         self._inspector: asyncio.subprocess.Process | None = None
-        self._bench: LocalExecutor | None = None
+        self._executor: LocalExecutor | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,8 +136,8 @@ class KernelbenchImporter:
         return self._inspector
 
     async def _draft(self, operator: Operator) -> TraceReport:
-        if self._bench is None:
-            self._bench = await self._resources.enter_async_context(LocalExecutor("trace"))
+        if self._executor is None:
+            self._executor = await self._resources.enter_async_context(LocalExecutor("trace"))
         job = TraceJob(
             id=HERE,
             search=HERE,
@@ -147,7 +147,7 @@ class KernelbenchImporter:
             drafts=True,
             deadline_s=DRAFT_S,
         )
-        return await self._bench.run(job, TraceReport)
+        return await self._executor.run(job, TraceReport)
 
 
 async def searchable(name: str, source: str, device: str) -> Operator:

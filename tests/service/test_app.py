@@ -128,11 +128,11 @@ async def status_of(app: FastAPI, route: RouteRequirements, token: str | None) -
         if message["type"] == "http.response.start" and not started.done():
             started.set_result(message["status"])
 
-    answering = asyncio.ensure_future(app(scope, receive, send))
-    await asyncio.wait({answering, started}, return_when=asyncio.FIRST_COMPLETED)
-    answering.cancel()
+    manual = asyncio.ensure_future(app(scope, receive, send))
+    await asyncio.wait({manual, started}, return_when=asyncio.FIRST_COMPLETED)
+    manual.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await answering
+        await manual
     return started.result()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.workers.queue.samples import trace_job
 from workers.errors import ExecutorDied, ToolMissing
-from workers.executor_client import ExecutorClient, bench_environment
+from workers.executor_client import ExecutorClient, executor_environment
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
 from workers.safe_python import SAFE
 
@@ -136,4 +136,4 @@ NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "
     ],
 )
 def test_a_bench_inherits_what_it_needs_but_no_secret_and_nothing_that_sways_a_verdict(name: str) -> None:
-    assert bench_environment({**NEEDED, name: "1"}) == NEEDED
+    assert executor_environment({**NEEDED, name: "1"}) == NEEDED

@@ -58,13 +58,13 @@ def another(prompt, entry="rmsnorm"):
     return f"Here it is.\n\n~~~python\n{shown[-1]}{missing}\nVARIANT = {len(shown)}\n~~~\n"
 
 
-def talk(answer=another, **changes):
+def llm(answer=another, **changes):
     values = {
         "search": "search-1",
         "ordinal": 7,
         "device": "model:sm_90",
         "ask": answer if isinstance(answer, Scripted) else Scripted(answer),
-        "desk": Shelf(),
+        "tools": Shelf(),
         "backends": ("script",),
         "strategies": ("improve",),
     }
@@ -109,7 +109,7 @@ def failed(operator, number=9):
     )
 
 
-def brief(operator="rmsnorm", draw=0, parents=None, **changes):
+def context(operator="rmsnorm", draw=0, parents=None, **changes):
     """A brief in which every strategy is possible."""
     values = {
         "cell": 18,
@@ -126,5 +126,5 @@ def brief(operator="rmsnorm", draw=0, parents=None, **changes):
         parents=(kernel(operator), kernel(operator, 2)) if parents is None else parents,
         trials=(),
         rng=random.Random(draw),
-        talk=talk(**values),
+        llm=llm(**values),
     )

@@ -10,15 +10,15 @@ import pytest
 from service.emitters.llm.prompts import ToolFeedback, prompt
 from service.emitters.llm.rendering import BUDGET_BYTES, VERSION
 from service.emitters.llm.strategies import AGENTIC, STRATEGIES, approach
-from tests.service.emitters.talks import brief, failed, kernel
+from tests.service.emitters.talks import context, failed, kernel
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OPERATORS = ("rmsnorm", "matmul", "attention")
 
 
 def rendered(operator, strategy, turns=(), **changes):
-    known = brief(operator, strategies=(strategy,), **changes)
-    return prompt(known, known.talk, approach(known, known.talk), turns=turns, steps=6, step=len(turns))
+    known = context(operator, strategies=(strategy,), **changes)
+    return prompt(known, known.llm, approach(known, known.llm), turns=turns, steps=6, step=len(turns))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
