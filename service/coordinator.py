@@ -5,6 +5,7 @@ machine. With addresses given, the same code stands on PostgreSQL and Redis.
 """
 
 import contextlib
+import functools
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Self
@@ -66,6 +67,7 @@ class Coordinator:
         self.authentication = Authentication(store)
         self.versions = SingleFlight(store.views.versions)
         self.capabilities = Capabilities(store, dispatcher)
+        self.waits_for = functools.partial(waits_for, self.capabilities, dispatcher, pool=pool)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
@@ -131,11 +133,6 @@ class Coordinator:
             stack.push_async_callback(coordinator.llm_gateway.close)
             coordinator._resources = stack.pop_all()
             return coordinator
-
-    async def waits_for(self, search: SearchRecord) -> list[str]:
-        """Describe the workers that a search waits for, and why those of this machine do not start; empty if none."""
-        missing = await waits_for(self.capabilities, self._dispatcher, search)
-        return [*missing, *self.pool.failing] if missing else []
 
     async def close(self) -> None:
         """Stop everything; open searches go on at the next start."""

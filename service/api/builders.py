@@ -13,7 +13,7 @@ from workers.protocol import Bundle, MutationReport, Operator
 from workers.protocol.words import describe_plan
 
 
-class GateResult(models.Resource):
+class MutationResult(models.Resource):
     """Result of an operator's latest mutation testing: whether its checks tell right from wrong, and what was tried."""
 
     operator: str
@@ -144,7 +144,7 @@ def operator_summary_of(operator: Operator, *, catalogue: bool) -> models.Operat
     )
 
 
-def gate_result_of(operator: Operator, record: records.MutationReportRecord) -> GateResult:
+def gate_result_of(operator: Operator, record: records.MutationReportRecord) -> MutationResult:
     """Build a stored result of mutation testing with the name of its operator."""
     gate = MutationReport.model_validate_json(record.document)
-    return GateResult(operator=operator.name, digest=operator.digest, gate=gate, tried_at=record.created_at)
+    return MutationResult(operator=operator.name, digest=operator.digest, gate=gate, tried_at=record.created_at)

@@ -70,7 +70,7 @@ async def show(name: Name, running: Running) -> Operator:
 
 
 @router.get("/{name}/gate", dependencies=[needs(Scope.READ)])
-async def gate(name: Name, running: Running) -> builders.GateResult:
+async def gate(name: Name, running: Running) -> builders.MutationResult:
     """What came of trying the operator's checks with trivial answers, mutants and right answers, at the last search."""
     operator = await find_operator(running.store, running.operators(), name)
     try:

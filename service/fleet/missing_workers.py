@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from archive.records import SearchRecord, SearchState
 from service.evaluation.jobs import traced_at
 from service.fleet.capabilities import Capabilities
+from service.fleet.pool import WorkerPool
 from workers.queue import Dispatcher, JobQueue, lanes_of
 
 TRACE = "trace"
@@ -45,8 +46,10 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
-async def waits_for(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> list[str]:
-    """Whom a search waits for, in words, and who judges on a device of it where nobody does; empty while all goes on.
+async def waits_for(
+    capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord, *, pool: WorkerPool | None = None
+) -> list[str]:
+    """Describe the workers that a search waits for, and why those of a local pool do not start; empty if none.
 
     Raises:
         ArchiveError: If the database does not answer.
@@ -55,7 +58,8 @@ async def waits_for(capabilities: Capabilities, dispatcher: Dispatcher, search: 
     if search.state not in (SearchState.PREPARING, SearchState.RUNNING):
         return []
     judges = {_wanted(JobQueue(device, "measure"), trusted=False) for device in await capabilities.lacking(search)}
-    return sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})
+    missing = sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})
+    return [*missing, *pool.failing] if missing and pool is not None else missing
 
 
 def _in_words(lanes: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.serving import Served
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python-client.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "python-client.md"
 PARTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
 
 
