@@ -27,7 +27,6 @@ from service.fleet.devices import require_judgeable
 from service.fleet.missing_workers import waits_for
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
-from service.knowledge.background import KnowledgeLearner
 from service.llm_gateway.gateway import LlmGateway
 from service.metrics import METRICS
 from service.open_archive import open_archive
@@ -115,9 +114,6 @@ class Coordinator:
             stack.push_async_callback(coordinator._evolution.stop)
             coordinator.remote_workers.start()
             stack.push_async_callback(coordinator.remote_workers.stop)
-            learning = KnowledgeLearner(store, coordinator.events)
-            learning.start()
-            stack.push_async_callback(learning.stop)
             coordinator._resources = stack.pop_all()
             return coordinator
 
@@ -269,7 +265,7 @@ class Coordinator:
         if request.llm is None:
             asking = [name for name in request.emitters if EMITTERS[name].asks]
             if asking:
-                raise InvalidInput(f"the emitter '{asking[0]}' asks models; say here which, as in docs/llm.md", "llm")
+                raise InvalidInput(f"the emitter '{asking[0]}' needs a model: docs/how-to/use-a-model-key.md", "llm")
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")

@@ -21,7 +21,7 @@ TESTS = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "rogues" 
 PARTS = (*ROOMS, "migrations", "tests", "benchmarks")
 PYTHON = sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py") if "rogues" not in path.parts)
 
-FILE_LINES, FUNCTION_LINES, CLASS_LINES = 400, 50, 250
+FILE_LINES, FUNCTION_LINES, CLASS_LINES = 600, 50, 250
 TYPE_IGNORES = 12
 """Most `type: ignore` comments in the rooms; each names its error."""
 NO_WAIVER = ("C901", "PLR0913", "PLC0415", "T201", "D1", "ANN", "BLE001")

@@ -8,17 +8,6 @@ from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecor
 from archive.records.attempts import Attempt, CandidateVerdict, OfferOutcome
 from archive.records.cells import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, SelectableElite
 from archive.records.guidance import HintRecord, MutationReportRecord, NewHint, NewPin, PinRecord
-from archive.records.knowledge import (
-    JOBS_KEPT,
-    MOVE_CHARS,
-    SENTENCE_CHARS,
-    ImportedEntryRecord,
-    KnowledgeEntryRecord,
-    KnowledgeFindingRecord,
-    KnowledgeState,
-    NewKnowledgeEntry,
-    entry_id,
-)
 from archive.records.prompts import (
     BudgetRecord,
     Charge,
@@ -74,11 +63,8 @@ from archive.records.views import (
 
 __all__ = [
     "EMPTY_CELL",
-    "JOBS_KEPT",
-    "MOVE_CHARS",
     "PRIORITY",
     "SEED_EMITTER",
-    "SENTENCE_CHARS",
     "Attempt",
     "AuditRecord",
     "AxisRecord",
@@ -99,10 +85,6 @@ __all__ = [
     "ExchangeSummary",
     "HintRecord",
     "IdempotencyRecord",
-    "ImportedEntryRecord",
-    "KnowledgeEntryRecord",
-    "KnowledgeFindingRecord",
-    "KnowledgeState",
     "LlmReply",
     "MapCell",
     "Milestone",
@@ -112,7 +94,6 @@ __all__ = [
     "NewCharge",
     "NewExchange",
     "NewHint",
-    "NewKnowledgeEntry",
     "NewPin",
     "NewRemoteWorker",
     "NewReport",
@@ -146,5 +127,4 @@ __all__ = [
     "TrialRecord",
     "UnverifiedTrace",
     "VariantRecord",
-    "entry_id",
 ]

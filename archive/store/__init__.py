@@ -21,7 +21,6 @@ from archive.store.engine import Database
 from archive.store.exchanges import ExchangeStore
 from archive.store.hints import HintStore
 from archive.store.idempotency import IdempotencyStore
-from archive.store.knowledge import KnowledgeStore
 from archive.store.lineage import LineageStore
 from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
@@ -57,7 +56,6 @@ class Store:
         self.retraces = RetraceStore(database)
         self.retention = Retention(database)
         self.views = ViewStore(database)
-        self.knowledge = KnowledgeStore(database)
         self.exchanges = ExchangeStore(database)
         self.attempts = AttemptStore(database)
         self.spending = BudgetStore(database)

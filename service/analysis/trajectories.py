@@ -1,4 +1,4 @@
-"""Trajectories: what a search did, step by step, as records to learn from. The schema is in docs/trajectories.md."""
+"""Trajectories: steps of a search, as records to learn from. The schema is in `docs/reference/trajectories.md`."""
 
 from collections.abc import AsyncIterator, Iterator
 from math import log

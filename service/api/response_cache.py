@@ -3,6 +3,9 @@
 What a search looks like has a version (`archive.records.SearchVersion`), which one query reads for all who wait for one.
 Nobody is sent what is older than his request: a version is looked up after he has asked, and before the page is made
 that is kept under it.
+
+Without it, 200 readers that ask once a second need 1.4 cores on SQLite: 7.0 ms per page made anew, 0.45 ms per page
+that is kept (`benchmarks/results/load.json`).
 """
 
 import asyncio

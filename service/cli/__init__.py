@@ -52,7 +52,6 @@ COMMANDS = {
     ),
     "serve": CommandLocation("service.cli.serve", "serve", "Run the coordinator with its REST interface."),
     "worker": CommandLocation("service.cli.serve", "worker", "Run workers on this machine until stopped."),
-    "knowledge": CommandLocation("service.cli.knowledge", "knowledge", "Manage lessons extracted from searches."),
     "prompts": CommandLocation(
         "service.cli.prompts", "prompts", "Show prompts to language models; claim and answer manual ones."
     ),

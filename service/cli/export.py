@@ -1,6 +1,7 @@
 """`reef best`, `reef export` and `reef plan show`: look at what searches have found, and take it away."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,11 @@ from service.analysis.trajectories import Which
 from service.api.schemas import Candidate, Elite, Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
+from service.cli.files import begin
 from service.cli.heat_map import elite_table
-from service.cli.knowledge import write_steps
 from service.cli.package import package_document, print_package
 from service.cli.watch import find_search, write_kernel
+from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import best_baselines, in_words
 from service.export.package import ExportedPackage
@@ -133,6 +135,44 @@ def show(
             out.print()
 
     asyncio.run(shown())
+
+
+async def write_steps(reef: AsyncReef, search: str, path: Path, which: Which, *, rewards: bool) -> Path:
+    """Write a search's trajectories into a file, which appears when it is complete.
+
+    Args:
+        reef: Where the search is.
+        search: Its id.
+        path: The file; its name ends in `.jsonl` or `.parquet`.
+        which: Which steps.
+        rewards: Whether to fill in rewards.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        BadInput: If the name ends otherwise, or Parquet needs a package that is not there.
+    """
+    part = path.with_name(f"{path.name}.part")
+    address = f"/searches/{search}/trajectories?filter={which}&rewards={str(rewards).lower()}"
+    try:
+        with begin(part, path.name) as file:
+            async with reef.wire.stream(address, {}, None) as answer:
+                async for line in lines_of(answer.aiter_bytes()):
+                    file.write(line)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path.resolve()
+
+
+async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Lines as NDJSON means them: strings may hold what Python takes for the end of a line."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.decode()
 
 
 def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | None) -> dict[str, object]:

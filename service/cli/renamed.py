@@ -7,7 +7,6 @@ from service.cli.console import err
 RENAMED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("change",): ("update",),
     ("backends", "unpark"): ("backends", "enable"),
-    ("knowledge", "learn"): ("knowledge", "extract"),
 }
 """Former name of a command, and the name it has now."""
 

@@ -6,7 +6,7 @@
         search = reef.submit("rmsnorm", budget=50)
 
 `AsyncReef` is the same for programs that run on an event loop; it is the implementation, and `Reef` stands on it. What
-comes back are the schemas that the service itself answers with. `docs/client.md` shows more.
+comes back are the schemas that the service itself answers with. `docs/reference/python-client.md` shows more.
 """
 
 from service.client.asynchronous import AsyncReef

@@ -46,7 +46,7 @@ class DeviceTab:
     coverage: float
     address: str
     chosen: bool
-    capabilities: bool
+    has_worker: bool
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def _standing(
             coverage=found.coverage,
             address=view.address(device=device),
             chosen=device == view.device,
-            capabilities=device not in unserved,
+            has_worker=device not in unserved,
         )
         for device, found in progress.items()
     )

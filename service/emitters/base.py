@@ -118,21 +118,6 @@ class StrategyRecord:
     gain: float = 0.0
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """What earlier searches learned, in a sentence.
-
-    Attributes:
-        claim: The key under which a prompt that carries it says so.
-        text: The sentence.
-        job: Id of the job whose report it rests on; empty if nobody tried it yet.
-    """
-
-    claim: str
-    text: str
-    job: str = ""
-
-
 class BoundLlmClient(Protocol):
     """How an emitter asks: as `service.llm.base.LlmClient` does."""
 
@@ -181,7 +166,6 @@ class LlmContext:
         neighbours: Who holds the cells beside it, or beside the chosen parent's.
         broken: A candidate that failed and may be repaired.
         failures: What failed lately, newest first.
-        lessons: What earlier searches learned.
         hints: What people said about this search.
     """
 
@@ -200,7 +184,6 @@ class LlmContext:
     neighbours: tuple[Parent, ...] = ()
     broken: Parent | None = None
     failures: tuple[Parent, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
     hints: tuple[str, ...] = ()
 
 

@@ -5,12 +5,19 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Report
+from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Readings, Report
+from workers.targets import Target
 
 Provenance = Literal["measured", "predicted", "recorded"]
 
 _PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
 Standing = Literal["passed", "failed", "not possible"]
+
+LAUNCH_US = 2.5
+"""Microseconds that one kernel of a graph costs by itself, as the prediction's fit has it (docs/measuring.md)."""
+BOUND_SHARE = 0.5
+"""Share of a kernel's time that one cause has to explain before the kernel counts as bound by it."""
+MATRIX_UNITS = ("mma", "wgmma")
 
 
 class FinalistResult(BaseModel):
@@ -65,3 +72,24 @@ def best_baselines(report: Report) -> dict[str, str]:
         for result in report.shapes
         if result.baselines_us
     }
+
+
+def bottleneck(readings: Readings, target: Target, time_us: float) -> str:
+    """Bottleneck of a kernel at one shape: `memory`, `compute` or `latency`.
+
+    Memory if the bytes it has to move take half of its time at the peak bandwidth. Latency if its launches alone take
+    half of it, or if it has fewer programs than the device has processors. Compute otherwise: the matrix units or the
+    instructions are what is left. A kernel on matrix units is never bound by latency for having few programs.
+
+    Args:
+        readings: Of the shape's plan.
+        target: What it was compiled for.
+        time_us: Its time there, microseconds.
+    """
+    memory_us = (readings.bytes_required or 0) / target.dram_bytes_per_s * 1e6
+    if memory_us >= BOUND_SHARE * time_us:
+        return "memory"
+    idle = readings.programs_per_sm < 1 and readings.tensor_core not in MATRIX_UNITS
+    if idle or readings.launches * LAUNCH_US >= BOUND_SHARE * time_us:
+        return "latency"
+    return "compute"

@@ -11,14 +11,13 @@ from archive.policies import CellContext
 from archive.records import Attempt, CandidateRecord, EliteRecord, Exchange, ExchangeSummary, SearchRecord
 from archive.selection import preferred, select
 from archive.store import Store
-from service.emitters.base import EmitterTools, Lesson, LlmContext, Parent, ProposalContext, ShapeTiming
+from service.emitters.base import EmitterTools, LlmContext, Parent, ProposalContext, ShapeTiming
 from service.emitters.llm.strategies import REPAIR, STRATEGIES
+from service.evaluation.figure_labels import bottleneck
 from service.evaluation.jobs import target_of, trace_id
 from service.evaluation.promotion import benchmark_weights, first_benchmark
 from service.evaluation.reports import last_words, reports_on
 from service.generation.proposals import chance
-from service.knowledge.distillation import advice
-from service.knowledge.traits import bottleneck
 from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose
 from service.llm_gateway.strategy_stats import records, standings
 from workers.protocol import Operator, Outcome, Readings, Report, Shape
@@ -134,8 +133,6 @@ class ContextBuilder:
         asked = await self._store.attempts.asked(search.id)
         failed = [item for item in reversed(attempts) if item.outcome not in (None, Outcome.CORRECT)]
         broken = next((item for item in failed if _is_repairable(item, attempts, asked)), None)
-        chosen = parents[0] if parents else None
-        told = await advice(self._store, search, operator, chosen, llm.device)
         landings = await self._store.attempts.landings(search.id, EMITTER)
         arms = await self._store.exchanges.arms(search.id)
         return parents, replace(
@@ -146,7 +143,6 @@ class ContextBuilder:
             neighbours=tuple([await self.holder(search, elite) for elite in beside]),
             broken=None if broken is None else await self._attempt(search, llm.device, broken),
             failures=tuple([await self._attempt(search, llm.device, item) for item in failed[:FAILURES]]),
-            lessons=tuple(Lesson(item.claim, item.text, item.job) for item in told),
             hints=tuple(hint.text for hint in await self._store.hints.list(search.id)),
         )
 

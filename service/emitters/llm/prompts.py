@@ -13,17 +13,12 @@ from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
 OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
-NEIGHBOURS, FAILURES, LESSONS, HINTS = (
-    "Neighbouring cells",
-    "What failed lately",
-    "What earlier searches learned",
-    "Hints",
-)
+NEIGHBOURS, FAILURES, HINTS = "Neighbouring cells", "What failed lately", "Hints"
 CONVERSATION, REQUEST = "The conversation so far", "Request"
-HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, LESSONS, HINTS, CONVERSATION, REQUEST)
+HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, HINTS, CONVERSATION, REQUEST)
 """Headings of a prompt, in their order."""
 
-RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, LESSONS: 300, NEIGHBOURS: 400}
+RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, NEIGHBOURS: 400}
 """What is dropped first where a prompt is too long: what has the largest rank, its last items first."""
 TIMES_RANK, TURN_RANK = 12, 50
 """Ranks of a kernel's times, and of what was said earlier in a conversation."""
@@ -144,8 +139,5 @@ def _surroundings(writer: PromptWriter, llm: LlmContext, figures: Mapping[str, s
         writer.add(NEIGHBOURS, RANKS[NEIGHBOURS] + number, "neighbour", {"kernel": kernel, **figures})
     for number, kernel in enumerate(llm.failures):
         writer.add(FAILURES, RANKS[FAILURES] + number, "failure", {"kernel": kernel})
-    for number, lesson in enumerate(llm.lessons):
-        said = {"text": lesson.text, "job": lesson.job}
-        writer.add(LESSONS, RANKS[LESSONS] + number, "lesson", said, {lesson.claim: lesson.job})
     for number, hint in enumerate(llm.hints):
         writer.add(HINTS, RANKS[HINTS] + number, "hint", {"text": hint})

@@ -10,7 +10,7 @@ from service.emitters.base import LlmContext, Parent, ProposalContext, StrategyR
 SCRATCH, IMPROVE, EXPLORE, CROSS = "scratch", "improve", "explore", "cross"
 REPAIR, TUNE, AGENTIC = "repair", "tune", "agentic"
 STRATEGIES = (SCRATCH, IMPROVE, EXPLORE, CROSS, REPAIR, TUNE, AGENTIC)
-"""Every strategy; each has a template of its name. `docs/llm.md` says what each asks for."""
+"""Every strategy; each has a template of its name. `docs/how-to/use-a-model-key.md` says what each asks for."""
 
 
 @dataclass(frozen=True)

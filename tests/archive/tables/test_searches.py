@@ -8,16 +8,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from archive import records, tables
-from archive.records import (
-    AxisStride,
-    CandidateVerdict,
-    KnowledgeFindingRecord,
-    NewHint,
-    NewKnowledgeEntry,
-    NewPin,
-    RemoteWorkerState,
-    SearchState,
-)
+from archive.records import AxisStride, CandidateVerdict, NewHint, NewPin, RemoteWorkerState, SearchState
 from archive.store import ReportKey, Store
 from archive.store.engine import Database
 from tests.archive import access, prompting
@@ -111,11 +102,6 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "lineage.variants": lambda store, search, candidate: store.lineage.variants([candidate, "x"]),
     "lineage.readings": lambda store, search, candidate: store.lineage.readings(["a", "b"]),
     "lineage.exchanges": lambda store, search, candidate: exchanges_of(store, search),
-    "knowledge.find": lambda store, search, candidate: store.knowledge.find(("reduction",), None, (DEVICE,), 5),
-    "knowledge.findings": lambda store, search, candidate: store.knowledge.findings("entry"),
-    "knowledge.named_by": lambda store, search, candidate: store.knowledge.named_by(search),
-    "knowledge.undistilled": lambda store, search, candidate: store.knowledge.undistilled([SearchState.DONE]),
-    "knowledge.learn": lambda store, search, candidate: store.knowledge.learn(search, "rmsnorm", [lesson(search)], {}),
     "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1, limit=9),
     "views.places": lambda store, search, candidate: store.views.places(
         (search, DEVICE, 1), AxisStride(4, 3), AxisStride(1, 4), [(AxisStride(12, 2), 0)]
@@ -155,11 +141,6 @@ async def _flush(store: Store, search: str, candidate: str) -> object:
 
 async def exchanges_of(store: Store, search: str) -> object:
     return await store.lineage.exchanges(search, await store.candidates.list(search))
-
-
-def lesson(search: str) -> tuple[NewKnowledgeEntry, KnowledgeFindingRecord]:
-    entry = NewKnowledgeEntry("num_warps down", ("reduction",), "memory", DEVICE, "Fewer warps helped.")
-    return entry, KnowledgeFindingRecord(search, "rmsnorm", successes=1, low=1.1, mid=1.1, high=1.1)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import random
 from importlib import resources
 
 from service.emitters import Parent, ProposalContext
-from service.emitters.base import Lesson, LlmContext, ShapeTiming
+from service.emitters.base import LlmContext, ShapeTiming
 from service.emitters.llm.fences import fences
 from service.llm.base import Completion, LlmAnswer
 from service.operators.catalogue import load_catalogue
@@ -117,7 +117,6 @@ def context(operator="rmsnorm", draw=0, parents=None, **changes):
         "neighbours": (kernel(operator, 3), kernel(operator, 4, objective=1.1, place="num_warps: 16")),
         "broken": failed(operator),
         "failures": (failed(operator), failed(operator, 10)),
-        "lessons": (Lesson("knowledge.ab", "Fewer warps helped reductions.", "other:0:h200:measure"),),
         "hints": ("Try one pass over the row.",),
         **changes,
     }
