@@ -5,7 +5,6 @@ machine. With addresses given, the same code stands on PostgreSQL and Redis.
 """
 
 import contextlib
-import functools
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Self
@@ -61,13 +60,12 @@ class Coordinator:
         self.store = store
         self.events = EventBus(observe=METRICS.published)
         self._dispatcher = dispatcher
-        self._pool = pool
+        self.pool = pool
         self._catalogue = load_catalogue()
         self.llm_gateway = LlmGateway(store, settings.data_dir)
         self.authentication = Authentication(store)
         self.versions = SingleFlight(store.views.versions)
         self.capabilities = Capabilities(store, dispatcher)
-        self.waits_for = functools.partial(waits_for, self.capabilities, dispatcher)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
@@ -133,6 +131,11 @@ class Coordinator:
             stack.push_async_callback(coordinator.llm_gateway.close)
             coordinator._resources = stack.pop_all()
             return coordinator
+
+    async def waits_for(self, search: SearchRecord) -> list[str]:
+        """Describe the workers that a search waits for, and why those of this machine do not start; empty if none."""
+        missing = await waits_for(self.capabilities, self._dispatcher, search)
+        return [*missing, *self.pool.failing] if missing else []
 
     async def close(self) -> None:
         """Stop everything; open searches go on at the next start."""
@@ -284,7 +287,7 @@ class Coordinator:
 
     async def _require_workers(self, search: SearchRecord) -> None:
         for name in search.devices:
-            await self._pool.require(name)
+            await self.pool.require(name)
 
     async def _find(self, search_id: str) -> SearchRecord:
         try:

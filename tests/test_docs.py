@@ -19,7 +19,7 @@ from workers.protocol import Outcome
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PROSE = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
-PARTS = ("archive", "workers", "service", "operators", "migrations", "tests", "benchmarks", "docs", ".ci")
+PARTS = ("kernelreef", "archive", "workers", "service", "operators", "migrations", "tests", "benchmarks", "docs", ".ci")
 SUFFIXES = ("", ".md", ".py", ".toml", ".yml", ".json", ".txt", ".mako", ".jinja", ".lua", ".html", ".css", ".js")
 TEXTS = sorted(
     path

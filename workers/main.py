@@ -31,6 +31,7 @@ from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
 from workers.protocol import Answer, AnyReport, ExecutorFailure, ExecutorReady, TraceJob, bundle_of, patience_s
 from workers.queue import DISMISSED, Lease, LeaseClient, RemoteLeaseClient, WorkerStatus, lost_report
+from workers.safe_python import PYTHON
 from workers.sandbox.syscalls import die_with_parent
 
 WARM_S = 300.0
@@ -41,6 +42,8 @@ FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
 """Pauses before the service is asked again, seconds; each is twice the one before."""
 LOOK_S = 0.2
 """Seconds between two looks at whether to stop."""
+READY = b"+"
+"""Byte that a worker writes to its `--ready-fd`."""
 CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """Has CUDA number cards as the driver's tools list them; by itself it puts the fastest first."""
 
@@ -76,6 +79,7 @@ class LeaseLoop:
         pace: LeasePace = LeasePace(),
         *,
         ahead: LeaseClient | None = None,
+        ready_fd: int | None = None,
     ) -> None:
         """Prepare to work.
 
@@ -84,6 +88,7 @@ class LeaseLoop:
             commands: What starts the bench that does each kind of job, `trace` and `measure`; equal ones are one bench.
             pace: How patient to be.
             ahead: Where the next job is leased while one is worked on, for its bench to prepare; None does not.
+            ready_fd: Pipe to write one byte to once all benches are ready; it is closed then.
         """
         self._lessee = lessee
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
@@ -92,6 +97,7 @@ class LeaseLoop:
         self._stop_at: float | None = None
         self._ahead = ahead
         self._next: Lease | None = None
+        self._ready_fd = ready_fd
 
     def stop(self) -> None:
         """Ask it to stop: the running job may finish or goes back. Safe in a signal handler."""
@@ -107,6 +113,7 @@ class LeaseLoop:
         try:
             while self._stop_at is None:
                 self._warm()
+                self._tell_ready()
                 try:
                     self._turn()
                 except Transient as error:
@@ -132,6 +139,13 @@ class LeaseLoop:
                 log.info("bench ready", worker=self._lessee.worker, kind=kind, jail=ready.jail)
                 with contextlib.suppress(QueueUnavailable):
                     self._lessee.announce(jail=ready.jail, versions=ready.versions)
+
+    def _tell_ready(self) -> None:
+        if self._ready_fd is not None and self._stop_at is None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._ready_fd, READY)
+            os.close(self._ready_fd)
+            self._ready_fd = None
 
     def _runs(self, command: tuple[str, ...]) -> bool:
         return command in self._executors and self._executors[command].alive
@@ -264,9 +278,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tie_to(options.with_parent)
     if options.command == "survey":
         environment = {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER}
-        os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], environment)
+        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.survey"], environment)
     if options.command == "kernelbench":
-        os.execve(sys.executable, [sys.executable, "-m", "workers.kernelbench"], executor_environment(os.environ))
+        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.kernelbench"], executor_environment(os.environ))
     if options.command == "bench":
         _become_executor(options)
     configure(os.environ)
@@ -285,10 +299,11 @@ def _run(options: argparse.Namespace) -> None:
     device = options.device
     lessee = _join(options) if options.join is not None else _lessee(options)
     common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
-    start = (sys.executable, "-m", "workers", "bench")
+    start = (*PYTHON, "-m", "workers", "bench")
     commands = {kind: (*start, *executor, *common) for kind, executor in _executors(options).items()}
     prepares = device is not None and device.measures and not options.trace
-    worker = LeaseLoop(lessee, commands, ahead=lessee if prepares and isinstance(lessee, LeaseClient) else None)
+    ahead = lessee if prepares and isinstance(lessee, LeaseClient) else None
+    worker = LeaseLoop(lessee, commands, ahead=ahead, ready_fd=options.ready_fd)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
@@ -341,12 +356,12 @@ def _become_executor(options: argparse.Namespace) -> NoReturn:
     answers = os.dup(1)
     os.set_inheritable(answers, True)
     os.dup2(2, 1)
-    arguments = [sys.executable, "-m", "workers.executor", options.kind]
+    arguments = [*PYTHON, "-m", "workers.executor", options.kind]
     arguments += ["--worker", options.worker, "--answers", str(answers)]
     if options.device is not None:
         arguments += ["--device", options.device.name]
     arguments += card_arguments(options)
-    os.execve(sys.executable, arguments, {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER})
+    os.execve(PYTHON[0], arguments, {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER})
 
 
 def _tie_to(parent: int) -> None:

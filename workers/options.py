@@ -72,6 +72,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--id", help="unique among workers; one that joins gets its own")
     run.add_argument("--join", metavar="URL", help="the service to join; the queue is then what it says")
     run.add_argument("--token", metavar="T", help="what to show it; REEF_TOKEN keeps it off the process list")
+    run.add_argument("--ready-fd", type=int, metavar="FD", help="pipe to write a byte to once jobs can be taken")
     _add_device(run)
     return run
 

@@ -36,7 +36,6 @@ from archive.records.searches import (
     AxisRecord,
     BundleRecord,
     CandidateRecord,
-    CandidateState,
     NewCandidate,
     NewReport,
     NewSearch,
@@ -45,7 +44,6 @@ from archive.records.searches import (
     ProgressRecord,
     SearchCounts,
     SearchRecord,
-    SearchState,
     TraceOutcome,
     TrialRecord,
     VariantRecord,
@@ -60,6 +58,7 @@ from archive.records.views import (
     Relative,
     SearchVersion,
 )
+from kernelreef.states import CandidateState, SearchState
 
 __all__ = [
     "EMPTY_CELL",

@@ -3,33 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
+
+from kernelreef.states import CandidateState, SearchState
 
 SEED_EMITTER = "seed"
 """Stands in place of an emitter's name on the kernels that an operator brings along."""
 
 PRIORITY = 5
 """Share of a search that asks for none: the middle of 1 to 9."""
-
-
-class SearchState(StrEnum):
-    """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
-
-    PREPARING = "preparing"
-    RUNNING = "running"
-    PAUSED = "paused"
-    DONE = "done"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-
-class CandidateState(StrEnum):
-    """Where a candidate is: waiting for its trace, for verdicts on its variants, or judged (final)."""
-
-    QUEUED = "queued"
-    TRACED = "traced"
-    JUDGED = "judged"
 
 
 @dataclass(frozen=True)

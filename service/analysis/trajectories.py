@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from archive.records import Exchange, SearchRecord
 from archive.store import Store
+from kernelreef.models import Provenance
 from service.analysis.lineage import DeviceResult, JudgedCandidate, Lineage, LineageStep
-from service.evaluation.figure_labels import Provenance, provenance, relative_to
+from service.evaluation.figure_labels import provenance, relative_to
 from workers.protocol import Operator, Outcome, Ratio
 
 SCHEMA_VERSION: Literal[1] = 1

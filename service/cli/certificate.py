@@ -38,7 +38,8 @@ def certificate(
 
     async def taken() -> Certificate:
         async with reach(url, token) as reef:
-            return await reef.certificate(candidate, device=device, variant=variant, source=source)
+            document = await reef.certificate(candidate, device=device, variant=variant, source=source)
+            return Certificate.model_validate(document)
 
     found = asyncio.run(taken())
     if write is None:

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from service.api.schemas import Search
+from kernelreef import AsyncReef
+from kernelreef.asynchronous import SearchChanges
+from kernelreef.models import Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import rules_of
-from service.client import AsyncReef
-from service.client.asynchronous import SearchChanges
 from service.errors import InvalidInput
 from service.requests import SearchChange
 

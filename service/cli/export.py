@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from kernelreef.models import Candidate, Elite, Search
+from kernelreef.packages import Package
 from service.analysis.trajectories import Which
-from service.api.schemas import Candidate, Elite, Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.files import begin
@@ -18,8 +19,7 @@ from service.cli.watch import find_search, write_kernel
 from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import best_baselines, in_words
-from service.export.package import ExportedPackage
-from workers.protocol import Readings, Report
+from workers.protocol import Bundle, Readings, Report
 from workers.protocol.words import describe
 
 plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
@@ -87,7 +87,7 @@ def export(
 ) -> None:
     """Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps."""
 
-    async def exported() -> tuple[Search, Path, ExportedPackage | None]:
+    async def exported() -> tuple[Search, Path, Package | None]:
         async with reach(url, token) as reef:
             found = await find_search(reef, search)
             if trajectories:
@@ -121,7 +121,7 @@ def show(
 
     async def shown() -> None:
         async with reach(url, token) as reef:
-            bundle = await reef.bundle(candidate, variant)
+            bundle = Bundle.model_validate(await reef.bundle(candidate, variant))
             if as_json:
                 emit_json(bundle.model_dump(mode="json"))
                 return

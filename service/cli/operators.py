@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from kernelreef import AsyncReef
 from service.cli.connection import Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import operator_of
-from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
@@ -124,7 +124,7 @@ async def _drafted(operator: Operator, target: str) -> TraceReport:
 
 async def _listed(url: str | None, token: str | None) -> list[Operator]:
     async with reach(url, token) as reef:
-        return [await reef.operator(summary.name) async for summary in reef.operators()]
+        return [Operator.model_validate(await reef.operator(summary.name)) async for summary in reef.operators()]
 
 
 async def _found(spec: str, url: str | None, token: str | None) -> Operator:
@@ -132,7 +132,7 @@ async def _found(spec: str, url: str | None, token: str | None) -> Operator:
     if isinstance(named, Operator):
         return named
     async with reach(url, token) as reef:
-        return await reef.operator(named)
+        return Operator.model_validate(await reef.operator(named))
 
 
 async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, MutationReport]:
@@ -143,7 +143,7 @@ async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, 
 
 async def _known(reef: AsyncReef, name: str) -> MutationReport:
     try:
-        return (await reef.gate(name)).gate
+        return MutationReport.model_validate((await reef.gate(name))["gate"])
     except NotFound as error:
         return MutationReport(verdict="untried", reason=error.detail)
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.metadata
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from archive.store import Store, migrate
+from kernelreef.rooms import namesakes, other_owners
 from service.app import serve as run_service
 from service.cli.console import emit_json, err, out
 from service.cli.token import show_token
@@ -96,6 +99,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 async def _examine(settings: Settings) -> dict[str, str]:
     findings = {f"package {name}": _version(name) for name in PACKAGES}
+    findings |= _names()
     findings["data folder"] = str(settings.data_dir)
     findings["archive"] = await _archive(settings)
     findings["queue"] = await _queue(settings)
@@ -112,6 +116,17 @@ async def _examine(settings: Settings) -> dict[str, str]:
             name = f"bench measure {card.device} on cuda:{card.number}"
             findings[name] = await _executor("measure", Device.parse(card.device), card.number)
     return findings
+
+
+def _names() -> dict[str, str]:
+    """Describe what has a name of ours: files and folders that scripts may import instead, and other distributions."""
+    found = [str(path) for path in namesakes((Path.cwd(), *map(Path, sys.path)))]
+    hidden = (
+        f"scripts beside them may import these in place of ours: {', '.join(found)}" if found else "no file hides ours"
+    )
+    owners = [f"{name} is also installed by {', '.join(others)}" for name, others in other_owners().items()]
+    advice = "install Kernelreef into an environment of its own"
+    return {"names": hidden, "top-level packages": f"FAILED: {'; '.join(owners)}; {advice}" if owners else "all ours"}
 
 
 def _seen(found: Survey) -> dict[str, str]:

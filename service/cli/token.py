@@ -12,8 +12,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from service.api.access_schemas import AuditEntry, IssuedToken
-from service.api.access_schemas import Token as Listed
+from kernelreef.models import AuditEntry, IssuedToken
+from kernelreef.models import Token as Listed
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.security.authentication import utc_now

@@ -10,15 +10,15 @@ import typer
 from pydantic import JsonValue, ValidationError
 
 from archive.records import PRIORITY, SearchState
-from service.api.schemas import Archive, Elite, Progress, Search
+from kernelreef import AsyncReef
+from kernelreef.asynchronous import SearchOptions
+from kernelreef.models import Archive, Elite, Progress, Search
+from kernelreef.streams import FINAL
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.progress import ProgressView
-from service.client import AsyncReef
-from service.client.asynchronous import SearchOptions
-from service.client.streams import FINAL
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
 from service.generation.screening_report import dropped

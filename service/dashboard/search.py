@@ -19,6 +19,7 @@ from archive.records import (
     StrategyStatsRecord,
 )
 from archive.store import Store
+from kernelreef.models import ScreeningReport
 from service.coordinator import Coordinator
 from service.dashboard import formatting
 from service.dashboard.charts import spacing_for
@@ -28,7 +29,7 @@ from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, choosing_of, read_stats, turns_of
 from service.generation.screening import screening_report
-from service.generation.screening_report import ScreeningReport, dropped
+from service.generation.screening_report import dropped
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""

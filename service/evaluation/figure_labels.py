@@ -1,17 +1,12 @@
 """What the figures of a device are, in words that cannot be mistaken."""
 
 from collections.abc import Mapping
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from kernelreef.models import FinalistResult, Provenance
 from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Readings, Report
 from workers.targets import Target
 
-Provenance = Literal["measured", "predicted", "recorded"]
-
 _PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
-Standing = Literal["passed", "failed", "not possible"]
 
 LAUNCH_US = 2.5
 """Microseconds that one kernel of a graph costs by itself, as the prediction's fit has it (docs/measuring.md)."""
@@ -20,24 +15,15 @@ BOUND_SHARE = 0.5
 MATRIX_UNITS = ("mma", "wgmma")
 
 
-class FinalistResult(BaseModel):
-    """What examining a holder came to: its standing, and in words what was found or could not be looked at."""
-
-    model_config = ConfigDict(frozen=True)
-
-    standing: Standing
-    reason: str
-
-    @classmethod
-    def of(cls, report: Report) -> "FinalistResult":
-        """The stamp that a final report is."""
-        if report.outcome is Outcome.WORKER_LOST:
-            return cls(standing="not possible", reason=report.reason)
-        if report.outcome is not Outcome.CORRECT:
-            return cls(standing="failed", reason=f"{report.outcome}: {report.reason}")
-        passed = any(check.verdict == "passed" for check in report.checks)
-        missing = [f"no {check.name}: {check.detail}" for check in report.checks if check.verdict == "skipped"]
-        return cls(standing="passed" if passed else "not possible", reason="; ".join(missing))
+def stamp_of(report: Report) -> FinalistResult:
+    """Return the stamp that a final report is."""
+    if report.outcome is Outcome.WORKER_LOST:
+        return FinalistResult(standing="not possible", reason=report.reason)
+    if report.outcome is not Outcome.CORRECT:
+        return FinalistResult(standing="failed", reason=f"{report.outcome}: {report.reason}")
+    passed = any(check.verdict == "passed" for check in report.checks)
+    missing = [f"no {check.name}: {check.detail}" for check in report.checks if check.verdict == "skipped"]
+    return FinalistResult(standing="passed" if passed else "not possible", reason="; ".join(missing))
 
 
 def provenance(device: str) -> Provenance:

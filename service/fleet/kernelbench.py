@@ -1,7 +1,7 @@
 """Problem files of KernelBench become operators: this machine's workers look at them in jails and draft seeds."""
 
 import asyncio
-import sys
+import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
 from workers.protocol import Device, Operator, TraceJob, TraceReport
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
+from workers.safe_python import PYTHON, safe_environment
 from workers.targets import TARGETS
 
-COMMAND = (sys.executable, "-m", "workers", "kernelbench")
+COMMAND = (*PYTHON, "-m", "workers", "kernelbench")
 ANSWER_S = 180.0
 """Seconds for one answer: libraries are imported from cold disks for the first, and a jail is ended after a minute."""
 FAREWELL_S = 5.0
@@ -125,7 +126,11 @@ class KernelbenchImporter:
 
     async def _start(self) -> asyncio.subprocess.Process:
         self._inspector = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**22
+            *self._command,
+            env=safe_environment(os.environ),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=2**22,
         )
         self._resources.push_async_callback(_end, self._inspector)
         return self._inspector

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from archive.records import CandidateRecord, CandidateState, SearchRecord
 from archive.store import Store
+from kernelreef.models import ScreeningReport
 from service.emitters.base import Edit, Parent
 from service.emitters.cross import DEVICE, Cross
 from service.emitters.rewrite import JOINT, Rewrite
 from service.emitters.tune import Tune, read
 from service.generation.emitter_stats import EmitterStats
-from service.generation.screening_report import ScreeningReport
+from service.generation.screening_report import screened_of
 from service.generation.surrogate import FEWEST, Features, Surrogate, features
 
 TAKEN = 64
@@ -133,7 +134,7 @@ def is_blind(search: SearchRecord, ordinal: int) -> bool:
 def screening_report(search: SearchRecord, stats: EmitterStats) -> ScreeningReport:
     """What screening brought among the proposals that accounts remember."""
     trials = (trial for found in stats.trials.values() for trial in found)
-    return ScreeningReport.of((is_blind(search, trial.ordinal), trial.gain is not None) for trial in trials)
+    return screened_of((is_blind(search, trial.ordinal), trial.gain is not None) for trial in trials)
 
 
 async def _parameters(source: str, target: str) -> Mapping[str, int]:

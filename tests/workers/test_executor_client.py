@@ -10,6 +10,7 @@ from tests.workers.queue.samples import trace_job
 from workers.errors import ExecutorDied, ToolMissing
 from workers.executor_client import ExecutorClient, executor_environment
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
+from workers.safe_python import SAFE
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 LONG_S = 60.0
@@ -112,7 +113,7 @@ def test_a_busy_bench_can_be_killed(launch: Launch) -> None:
     assert not bench.alive
 
 
-NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "CUDA_VISIBLE_DEVICES": "1"}
+NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "CUDA_VISIBLE_DEVICES": "1", **SAFE}
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,14 @@ from types import TracebackType
 from typing import Self, TypedDict, TypeVar, Unpack
 
 import httpx
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
-from archive.records import SearchState
-from service.api import access_schemas, schemas
-from service.certificates.document import Certificate
-from service.client import streams
-from service.client.offers import offer_of
-from service.client.wire import TIMEOUT_S, RestTransport, at
-from service.export import package as export_package
-from service.export.package import ExportedPackage
-from workers.protocol import Bundle, Operator, Outcome
+from kernelreef import models, streams
+from kernelreef.models import Document
+from kernelreef.packages import Package
+from kernelreef.rooms import room
+from kernelreef.states import SearchState
+from kernelreef.transport import TIMEOUT_S, RestTransport, at
 
 Kind = TypeVar("Kind")
 
@@ -70,7 +67,7 @@ class AsyncReef:
     """One service. Use as an async context, or close it.
 
     Every method raises what the service answers: `BadInput`, `NotFound`, `Conflict`, `Unauthenticated`, `Forbidden`,
-    `TooMany` or `Unavailable` of `service.errors`, `Refused` or `Unreachable`; all are `ServiceError`. Requests that
+    `TooMany` or `Unavailable` of `kernelreef.errors`, `Refused` or `Unreachable`; all are `ServiceError`. Requests that
     fail for a reason that may pass are sent again, a few times; none is ever carried out twice.
     """
 
@@ -99,80 +96,80 @@ class AsyncReef:
         await self.wire.close()
 
     async def submit(
-        self, operator: str | Mapping[str, JsonValue] | Operator, **options: Unpack[SearchOptions]
-    ) -> schemas.Search:
+        self, operator: str | Mapping[str, JsonValue] | BaseModel, **options: Unpack[SearchOptions]
+    ) -> models.Search:
         """Start a search for an operator: a name, a digest, or a spec. It runs on after this returns."""
-        return await self.wire.act(schemas.Search, "POST", "/searches", {"operator": _document(operator), **options})
+        return await self.wire.act(models.Search, "POST", "/searches", {"operator": _document(operator), **options})
 
-    async def search(self, id: str) -> schemas.Search:
+    async def search(self, id: str) -> models.Search:
         """One search."""
-        return await self.wire.read(schemas.Search, at("/searches/{}", id))
+        return await self.wire.read(models.Search, at("/searches/{}", id))
 
     def searches(
         self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
-    ) -> AsyncIterator[schemas.Search]:
+    ) -> AsyncIterator[models.Search]:
         """Searches, newest first."""
-        return self.wire.list(schemas.Search, "/searches", state=tuple(state), operator=operator)
+        return self.wire.list(models.Search, "/searches", state=tuple(state), operator=operator)
 
-    async def progress(self, search: str) -> schemas.Progress:
+    async def progress(self, search: str) -> models.Progress:
         """How far a search is."""
-        return await self.wire.read(schemas.Progress, at("/searches/{}/progress", search))
+        return await self.wire.read(models.Progress, at("/searches/{}/progress", search))
 
-    async def pause(self, search: str) -> schemas.Search:
+    async def pause(self, search: str) -> models.Search:
         """Propose nothing more; what is in flight still counts."""
         return await self._steer(search, "pause")
 
-    async def resume(self, search: str) -> schemas.Search:
+    async def resume(self, search: str) -> models.Search:
         """Let a paused search go on."""
         return await self._steer(search, "resume")
 
-    async def stop(self, search: str) -> schemas.Search:
+    async def stop(self, search: str) -> models.Search:
         """End a search for good; what it found stays."""
         return await self._steer(search, "stop")
 
-    async def change(self, search: str, **changes: Unpack[SearchChanges]) -> schemas.Search:
+    async def change(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
         """Give a search another budget, priority (1 to 9) or stop rules."""
-        return await self.wire.act(schemas.Search, "PATCH", at("/searches/{}", search), dict(changes))
+        return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
 
     async def pin(
         self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
-    ) -> schemas.Pin:
+    ) -> models.Pin:
         """Prefer a cell's holder, or a candidate, as a parent."""
         given = {"cell": cell, "candidate": candidate, "device": device}
         body = {name: value for name, value in given.items() if value is not None}
-        return await self.wire.act(schemas.Pin, "POST", at("/searches/{}/pins", search), body)
+        return await self.wire.act(models.Pin, "POST", at("/searches/{}/pins", search), body)
 
-    def pins(self, search: str) -> AsyncIterator[schemas.Pin]:
+    def pins(self, search: str) -> AsyncIterator[models.Pin]:
         """What is pinned, oldest first."""
-        return self.wire.list(schemas.Pin, at("/searches/{}/pins", search))
+        return self.wire.list(models.Pin, at("/searches/{}/pins", search))
 
     async def unpin(self, search: str, pin: str) -> None:
         """Take a pin away."""
         await self.wire.remove(at("/searches/{}/pins/{}", search, pin))
 
-    async def hint(self, search: str, text: str) -> schemas.Hint:
+    async def hint(self, search: str, text: str) -> models.Hint:
         """Tell the models that write candidates something."""
-        return await self.wire.act(schemas.Hint, "POST", at("/searches/{}/hints", search), {"text": text})
+        return await self.wire.act(models.Hint, "POST", at("/searches/{}/hints", search), {"text": text})
 
-    def hints(self, search: str) -> AsyncIterator[schemas.Hint]:
+    def hints(self, search: str) -> AsyncIterator[models.Hint]:
         """Hints for a search, oldest first."""
-        return self.wire.list(schemas.Hint, at("/searches/{}/hints", search))
+        return self.wire.list(models.Hint, at("/searches/{}/hints", search))
 
     async def forget(self, search: str, hint: str) -> None:
         """Take a hint away."""
         await self.wire.remove(at("/searches/{}/hints/{}", search, hint))
 
-    async def archive(self, search: str, device: str | None = None) -> schemas.Archive:
+    async def archive(self, search: str, device: str | None = None) -> models.Archive:
         """The map on one device, the first if none is named: axes, and every cell that is held."""
-        return await self.wire.read(schemas.Archive, at("/searches/{}/archive", search), device=device)
+        return await self.wire.read(models.Archive, at("/searches/{}/archive", search), device=device)
 
-    def elites(self, search: str, device: str | None = None) -> AsyncIterator[schemas.Elite]:
+    def elites(self, search: str, device: str | None = None) -> AsyncIterator[models.Elite]:
         """The elites on one device, best first."""
-        return self.wire.list(schemas.Elite, at("/searches/{}/elites", search), device=device)
+        return self.wire.list(models.Elite, at("/searches/{}/elites", search), device=device)
 
-    async def best(self, search: str, device: str | None = None) -> schemas.Elite | None:
+    async def best(self, search: str, device: str | None = None) -> models.Elite | None:
         """The elite with the largest objective on one device; None while no cell is held."""
-        elites = self.wire.list(schemas.Elite, at("/searches/{}/elites", search), device=device, limit=1)
+        elites = self.wire.list(models.Elite, at("/searches/{}/elites", search), device=device, limit=1)
         return await anext(elites, None)
 
     async def kernel(self, search: str, cell: int, device: str | None = None) -> tuple[str, str]:
@@ -201,7 +198,7 @@ class AsyncReef:
         device: str | None = None,
         backward: str | None = None,
         name: str | None = None,
-    ) -> ExportedPackage:
+    ) -> Package:
         """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch.
 
         Args:
@@ -211,34 +208,32 @@ class AsyncReef:
             backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
             name: What to import; `<operator>_kernels` if None.
         """
-        found = await self.search(search)
-        wanted = device or found.devices[0]
-        gradients = None if backward is None else await offer_of(self, backward, wanted)
-        package = await export_package.export(await offer_of(self, search, wanted), gradients, name=name)
+        offers = room("service.export.offers")
+        package: Package = await offers.package_of(self, search, device=device, backward=backward, name=name)
         package.write(Path(folder))
         return package
 
     def candidates(
-        self, search: str, *, outcome: Outcome | str | None = None, emitter: str | None = None
-    ) -> AsyncIterator[schemas.CandidateSummary]:
+        self, search: str, *, outcome: str | None = None, emitter: str | None = None
+    ) -> AsyncIterator[models.CandidateSummary]:
         """Candidates of a search, newest first."""
         address = at("/searches/{}/candidates", search)
-        return self.wire.list(schemas.CandidateSummary, address, outcome=outcome, emitter=emitter)
+        return self.wire.list(models.CandidateSummary, address, outcome=outcome, emitter=emitter)
 
-    async def candidate(self, id: str) -> schemas.Candidate:
+    async def candidate(self, id: str) -> models.Candidate:
         """One candidate: source, variants with their plans in words, and every report."""
-        return await self.wire.read(schemas.Candidate, at("/candidates/{}", id))
+        return await self.wire.read(models.Candidate, at("/candidates/{}", id))
 
-    async def bundle(self, candidate: str, variant: int = 0) -> Bundle:
+    async def bundle(self, candidate: str, variant: int = 0) -> Document:
         """The launch plans of one variant with their kernels."""
-        return await self.wire.read(Bundle, at("/candidates/{}/bundle", candidate), variant=variant)
+        return await self.wire.read(Document, at("/candidates/{}/bundle", candidate), variant=variant)
 
     async def certificate(
         self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
-    ) -> Certificate:
+    ) -> Document:
         """All that a candidate's verdict rests on, with its source or without."""
         address = at("/candidates/{}/certificate", candidate)
-        return await self.wire.read(Certificate, address, device=device, variant=variant, source=source)
+        return await self.wire.read(Document, address, device=device, variant=variant, source=source)
 
     def events(self, search: str, *, after: str | None = None) -> AsyncIterator[streams.Event]:
         """What happens in a search, until it ends; connects again by itself.
@@ -249,54 +244,54 @@ class AsyncReef:
         """
         return streams.follow(self.wire, search, lambda: self.search(search), after)
 
-    async def wait(self, search: str) -> schemas.Search:
+    async def wait(self, search: str) -> models.Search:
         """The search, once it has ended."""
         async for _ in self.events(search):
             pass
         return await self.search(search)
 
-    def operators(self, *, catalogue: bool | None = None) -> AsyncIterator[schemas.OperatorSummary]:
+    def operators(self, *, catalogue: bool | None = None) -> AsyncIterator[models.OperatorSummary]:
         """Operators by name; only the catalogue's, or only the others, if that is said."""
-        return self.wire.list(schemas.OperatorSummary, "/operators", catalogue=catalogue)
+        return self.wire.list(models.OperatorSummary, "/operators", catalogue=catalogue)
 
-    async def operator(self, name: str) -> Operator:
+    async def operator(self, name: str) -> Document:
         """One operator in full, by name or digest."""
-        return await self.wire.read(Operator, at("/operators/{}", name))
+        return await self.wire.read(Document, at("/operators/{}", name))
 
-    async def add_operator(self, spec: Mapping[str, JsonValue] | Operator) -> schemas.OperatorSummary:
+    async def add_operator(self, spec: Mapping[str, JsonValue] | BaseModel) -> models.OperatorSummary:
         """Hand an operator in, to be searched for by its name or digest later."""
-        return await self.wire.act(schemas.OperatorSummary, "POST", "/operators", _document(spec))
+        return await self.wire.act(models.OperatorSummary, "POST", "/operators", _document(spec))
 
-    async def gate(self, operator: str) -> schemas.MutationResult:
-        """What came of trying an operator's checks."""
-        return await self.wire.read(schemas.MutationResult, at("/operators/{}/gate", operator))
+    async def gate(self, operator: str) -> Document:
+        """Read the latest mutation testing of an operator's checks."""
+        return await self.wire.read(Document, at("/operators/{}/gate", operator))
 
     def workers(self) -> AsyncIterator[dict[str, JsonValue]]:
         """Workers that were seen lately, by id."""
         return self.wire.list(dict[str, JsonValue], "/workers")
 
-    def tokens(self) -> AsyncIterator[access_schemas.Token]:
+    def tokens(self) -> AsyncIterator[models.Token]:
         """API tokens, newest first, without their secrets."""
-        return self.wire.list(access_schemas.Token, "/tokens")
+        return self.wire.list(models.Token, "/tokens")
 
     async def create_token(
         self, name: str, scopes: Sequence[str], expires_at: datetime | None = None
-    ) -> access_schemas.IssuedToken:
+    ) -> models.IssuedToken:
         """Make an API token. Its text is in this answer and can never be found out again."""
         body = {"name": name, "scopes": list(scopes), "expires_at": expires_at.isoformat() if expires_at else None}
-        return await self.wire.act(access_schemas.IssuedToken, "POST", "/tokens", body)
+        return await self.wire.act(models.IssuedToken, "POST", "/tokens", body)
 
-    async def revoke_token(self, id: str) -> access_schemas.Token:
+    async def revoke_token(self, id: str) -> models.Token:
         """Refuse a token from now on, and end its sessions."""
-        return await self.wire.act(access_schemas.Token, "DELETE", at("/tokens/{}", id))
+        return await self.wire.act(models.Token, "DELETE", at("/tokens/{}", id))
 
-    def audit(self, token: str | None = None) -> AsyncIterator[access_schemas.AuditEntry]:
+    def audit(self, token: str | None = None) -> AsyncIterator[models.AuditEntry]:
         """What was changed and what was refused, newest first; of one token if it is named."""
-        return self.wire.list(access_schemas.AuditEntry, "/audit", token=token)
+        return self.wire.list(models.AuditEntry, "/audit", token=token)
 
-    async def _steer(self, search: str, move: str) -> schemas.Search:
-        return await self.wire.act(schemas.Search, "POST", at("/searches/{}/{}", search, move))
+    async def _steer(self, search: str, move: str) -> models.Search:
+        return await self.wire.act(models.Search, "POST", at("/searches/{}/{}", search, move))
 
 
-def _document(operator: str | Mapping[str, JsonValue] | Operator) -> object:
-    return operator.model_dump(mode="json") if isinstance(operator, Operator) else operator
+def _document(operator: str | Mapping[str, JsonValue] | BaseModel) -> object:
+    return operator.model_dump(mode="json") if isinstance(operator, BaseModel) else operator

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.client import AsyncReef, Reef
-from service.client.problems import ServiceUnreachable
+from kernelreef import AsyncReef, Reef
+from kernelreef.problems import ServiceUnreachable
 from service.errors import NotFound
 from tests.service.serving import Served
 

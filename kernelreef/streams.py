@@ -7,10 +7,10 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from archive.records import SearchState
-from service.api import schemas
-from service.client.wire import RestTransport, at
-from service.errors import Unavailable
+from kernelreef import models
+from kernelreef.errors import Unavailable
+from kernelreef.states import SearchState
+from kernelreef.transport import RestTransport, at
 
 FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 """States after which nothing more happens."""
@@ -40,7 +40,7 @@ class Event(BaseModel):
     kind: str
     at: datetime
     data: Mapping[str, JsonValue]
-    search: schemas.Search | None = None
+    search: models.Search | None = None
 
     @property
     def is_last(self) -> bool:
@@ -71,7 +71,7 @@ async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
 
 
 async def follow(
-    wire: RestTransport, search: str, reread: Callable[[], Awaitable[schemas.Search]], after: str | None
+    wire: RestTransport, search: str, reread: Callable[[], Awaitable[models.Search]], after: str | None
 ) -> AsyncIterator[Event]:
     """Events of a search until it ends.
 

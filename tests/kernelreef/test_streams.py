@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.client import AsyncReef, Event
-from service.client.streams import parse
+from kernelreef import AsyncReef, Event
+from kernelreef.streams import parse
 from service.errors import NotFound
 from tests.service.serving import Served
 
@@ -58,7 +58,7 @@ class Broken(httpx.AsyncBaseTransport):
 
 
 async def test_a_broken_connection_is_taken_up_after_the_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.client.streams.WAIT_INITIAL_S", 0.01)
+    monkeypatch.setattr("kernelreef.streams.WAIT_INITIAL_S", 0.01)
     transport = Broken()
     async with AsyncReef("http://reef.example.org", transport=transport) as reef:
         seen = [event.id async for event in reef.events(SEARCH, after="a-0")]
@@ -67,8 +67,8 @@ async def test_a_broken_connection_is_taken_up_after_the_last_event(monkeypatch:
 
 
 async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.client.streams.WAIT_INITIAL_S", 0.001)
-    monkeypatch.setattr("service.client.streams.PATIENCE", 2)
+    monkeypatch.setattr("kernelreef.streams.WAIT_INITIAL_S", 0.001)
+    monkeypatch.setattr("kernelreef.streams.PATIENCE", 2)
     async with AsyncReef("http://127.0.0.1:9") as reef:
         with pytest.raises(Exception, match="does not answer"):
             await anext(aiter(reef.events(SEARCH)))

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 import uvicorn
 
-from service.client import AsyncReef
-from service.client.inside import InProcessTransport
+from kernelreef import AsyncReef
+from kernelreef.in_process import InProcessTransport
 from tests.service.api.conftest import Service, client, filled, service
 
 __all__ = ["client", "filled", "service"]

@@ -4,13 +4,15 @@ httpx's own transport for such apps hands an answer over when it is complete, wh
 """
 
 import asyncio
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
 import httpx
-from starlette.types import ASGIApp
 
 Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class InProcessTransport(httpx.AsyncBaseTransport):

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
+from kernelreef.problems import RequestRefused, raised, retry_after_s
 from service.api.problems import FieldProblem, problem
-from service.client.problems import RequestRefused, raised, retry_after_s
 from service.errors import (
     Conflict,
     Forbidden,

@@ -3,7 +3,7 @@
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from service.errors import (
+from kernelreef.errors import (
     Conflict,
     Forbidden,
     InvalidInput,

@@ -5,8 +5,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kernelreef import AsyncReef, RequestRefused, ServiceUnreachable
 from service.api.examples import EXAMPLES
-from service.client import AsyncReef, RequestRefused, ServiceUnreachable
 from service.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
 
 NOTHING = {"type": "urn:kernelreef:problem:x", "title": "X", "status": 0, "detail": "because", "errors": []}
@@ -34,9 +34,9 @@ def pin() -> httpx.Response:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.client.wire.WAIT_INITIAL_S", 0.001)
-    monkeypatch.setattr("service.client.wire.WAIT_MOST_S", 0.002)
-    monkeypatch.setattr("service.client.problems.RETRY_AFTER_S", 0)
+    monkeypatch.setattr("kernelreef.transport.WAIT_INITIAL_S", 0.001)
+    monkeypatch.setattr("kernelreef.transport.WAIT_MOST_S", 0.002)
+    monkeypatch.setattr("kernelreef.problems.RETRY_AFTER_S", 0)
 
 
 def service(*answers: httpx.Response | Exception) -> tuple[AsyncReef, Answering]:

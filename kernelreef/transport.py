@@ -13,8 +13,8 @@ import httpx
 import stamina
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from service.client.problems import ServiceUnreachable, raised
-from service.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
+from kernelreef.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
+from kernelreef.problems import ServiceUnreachable, raised
 
 Kind = TypeVar("Kind")
 

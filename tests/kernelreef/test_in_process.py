@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from service.client.inside import InProcessTransport
+from kernelreef.in_process import InProcessTransport
 
 left = asyncio.Event()
 

@@ -12,14 +12,13 @@ import pytest
 from starlette.types import ASGIApp
 
 from archive.records import SearchState
-from service.api import schemas
-from service.certificates.document import sealed
-from service.client import AsyncReef
-from service.client.inside import InProcessTransport
+from kernelreef import AsyncReef, models
+from kernelreef.in_process import InProcessTransport
+from service.certificates.document import Certificate, sealed
 from service.errors import Conflict, InvalidInput, NotFound
 from service.operators.catalogue import load_catalogue
 from tests.service import records
-from workers.protocol import Bundle, MutationReport
+from workers.protocol import Bundle, MutationReport, Operator
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,7 +27,7 @@ NOBODY = "0190a000-0000-7000-8000-000000000000"
 
 async def test_a_search_is_submitted_and_steered(reef: AsyncReef) -> None:
     search = await reef.submit("rmsnorm", budget=20, seed=5, axes=["num_warps"], emitters=["tune"])
-    assert isinstance(search, schemas.Search)
+    assert isinstance(search, models.Search)
     assert (search.operator, search.budget, search.seed, search.axes) == ("rmsnorm", 20, 5, ("num_warps",))
     assert (await reef.pause(search.id)).state is SearchState.PAUSED
     assert (await reef.resume(search.id)).state is SearchState.PREPARING
@@ -51,7 +50,7 @@ async def test_lists_are_read_to_their_end(reef: AsyncReef) -> None:
     ids = [(await reef.submit(records.OPERATOR)).id for _ in range(3)]
     found = [search.id async for search in reef.searches(operator="double")]
     assert found[:3] == ids[::-1]
-    paged = [search.id async for search in reef.wire.list(schemas.Search, "/searches", operator="double", limit=2)]
+    paged = [search.id async for search in reef.wire.list(models.Search, "/searches", operator="double", limit=2)]
     assert paged == found
     for id in ids:
         await reef.stop(id)
@@ -70,10 +69,10 @@ async def test_what_was_found_comes_as_it_is(reef: AsyncReef, filled) -> None:
     assert [summary.id for summary in summaries] == [filled.best]
     candidate = await reef.candidate(filled.best)
     assert candidate.reports[0]["candidate"] == filled.best
-    assert isinstance(await reef.bundle(filled.best), Bundle)
-    certificate = await reef.certificate(filled.best)
+    assert Bundle.model_validate(await reef.bundle(filled.best)).plans
+    certificate = Certificate.model_validate(await reef.certificate(filled.best))
     assert sealed(certificate) == certificate and certificate.origin.candidate == filled.best
-    assert (await reef.certificate(filled.best, device="model:sm_90", variant=0, source=False)).source is None
+    assert (await reef.certificate(filled.best, device="model:sm_90", variant=0, source=False))["source"] is None
     name, text = await reef.kernel(search, elites[0].cell)
     assert name == f"double_{filled.best}.py" and filled.best in text
 
@@ -97,12 +96,12 @@ async def test_a_package_of_what_cannot_be_lifted_is_not_written(reef: AsyncReef
 async def test_operators_are_handed_in_and_shown(reef: AsyncReef, service) -> None:
     names = [summary.name async for summary in reef.operators(catalogue=True)]
     assert names == sorted(load_catalogue())
-    assert await reef.operator("rmsnorm") == load_catalogue()["rmsnorm"]
+    assert Operator.model_validate(await reef.operator("rmsnorm")) == load_catalogue()["rmsnorm"]
     added = await reef.add_operator(records.OPERATOR)
     assert (added.digest, added.catalogue) == (records.OPERATOR.digest, False)
     gate = MutationReport(verdict="passed")
     await service.coordinator.store.operators.keep_gate(added.digest, gate.verdict, gate.model_dump_json())
-    assert (await reef.gate(added.digest)).gate == gate
+    assert MutationReport.model_validate((await reef.gate(added.digest))["gate"]) == gate
     assert [worker async for worker in reef.workers()] == []
 
 

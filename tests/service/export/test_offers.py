@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from archive.grid import Grid
-from service.api import schemas
-from service.client.offers import offer_of
+from service.api import builders
 from service.errors import InvalidInput, NotFound
+from service.export.offers import offer_of
 from tests.service import records
 from tests.service.certificates.evidence import certificate
 
@@ -19,12 +19,12 @@ class Books:
         self.asked = 0
         self._elites = elites
         report = records.report({"N=1024": 3.0}).model_dump(mode="json")
-        summary = schemas.Candidate.of(replace(records.candidate(), objectives={}), (), ())
+        summary = builders.candidate_of(replace(records.candidate(), objectives={}), (), ())
         self._candidate = summary.model_copy(update={"reports": (report, {**report, "job": "another"})[:reports]})
 
     async def elites(self, search, device=None):
         for _ in range(self._elites):
-            yield schemas.Elite.of(records.elite(), Grid(records.search().axes))
+            yield builders.elite_of(records.elite(), Grid(records.search().axes))
 
     async def candidate(self, id):
         return self._candidate
@@ -32,7 +32,7 @@ class Books:
     async def certificate(self, candidate, *, device=None, variant=None, source=True):
         assert (candidate, device, variant, source) == ("candidate-1", "model:sm_90", 0, True)
         self.asked += 1
-        return certificate()
+        return certificate().model_dump(mode="json")
 
 
 async def test_an_elite_comes_with_its_report_and_its_certificate() -> None:
