@@ -45,7 +45,7 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
-async def waits_for(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> list[str]:
+async def describe_missing(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> list[str]:
     """Whom a search waits for, in words, and who judges on a device of it where nobody does; empty while all goes on.
 
     Raises:
