@@ -18,6 +18,7 @@ from service.api.audit_middleware import AuditRecorder
 from service.api.auth import AuthMiddleware
 from service.api.concurrency import ReaderLimit
 from service.api.csrf import CsrfGuard
+from service.api.former_routes import FormerRoutes
 from service.api.idempotency import IdempotencyMiddleware
 from service.api.limits import BodyLimit, HeaderLimit
 from service.api.openapi import describe
@@ -89,6 +90,7 @@ def create_app(settings: Settings, doors: AccessPolicy | None = None) -> FastAPI
         redoc_url=None,
         middleware=[
             Middleware(HeaderLimit),
+            Middleware(FormerRoutes),
             Middleware(AuditRecorder),
             Middleware(AuthMiddleware, doors=doors or AccessPolicy()),
             Middleware(ResponseCache),

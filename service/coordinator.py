@@ -24,7 +24,7 @@ from service.errors import Conflict, InvalidInput, NotFound
 from service.events import EventBus, SearchChanged
 from service.fleet.capabilities import Capabilities
 from service.fleet.devices import require_judgeable
-from service.fleet.missing_workers import waits_for
+from service.fleet.missing_workers import describe_missing
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
 from service.llm_gateway.gateway import LlmGateway
@@ -67,7 +67,7 @@ class Coordinator:
         self.authentication = Authentication(store)
         self.versions = SingleFlight(store.views.versions)
         self.capabilities = Capabilities(store, dispatcher)
-        self.waits_for = functools.partial(waits_for, self.capabilities, dispatcher, pool=pool)
+        self.describe_missing = functools.partial(describe_missing, self.capabilities, dispatcher, pool=pool)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
@@ -168,12 +168,12 @@ class Coordinator:
                 emitters=tuple(request.emitters),
                 axes=tuple(DESCRIPTORS[name].axis for name in axes),
                 axes_version=AXES_VERSION,
-                budget=request.budget,
+                evaluations=request.evaluations,
                 seed=request.seed,
                 shapes=tuple(shape.model_dump(mode="json") for shape in shapes),
                 llm=terms,
                 stop=request.stop.model_dump(mode="json", exclude_none=True) if request.stop else None,
-                choosing=request.choosing.model_dump(mode="json"),
+                selection=request.selection.model_dump(mode="json"),
                 owner=owner,
                 priority=request.priority,
             )
@@ -305,7 +305,7 @@ class Coordinator:
 async def _prepared(store: Store, search: SearchRecord) -> bool:
     """Whether a search has its reference, and as many verdicts as its operator has seeds."""
     seeds = Operator.model_validate_json((await store.operators.get(search.operator)).document).seeds
-    return bool(search.graphs) and (await store.candidates.count(search.id)).judged >= len(seeds)
+    return bool(search.graphs) and (await store.candidates.count(search.id)).evaluated >= len(seeds)
 
 
 def _embedded(settings: Settings) -> EmbeddedServer:

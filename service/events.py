@@ -1,7 +1,7 @@
 """Events: what just happened in the archive, told to whoever watches after it was committed.
 
 Watchers are never waited for. One that falls behind loses what it missed and is told to read the state again, which
-is also how every watch begins: **read the state on `stream.reread`, then follow the events**.
+is also how every watch begins: **read the state on `stream.reset`, then follow the events**.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class WorkerChanged:
 class StreamReset:
     """Events before this point are not to be had: read the state, then follow what comes."""
 
-    kind: ClassVar[str] = "stream.reread"
+    kind: ClassVar[str] = "stream.reset"
 
 
 Event = SearchChanged | CandidateJudged | ElitePromoted | EliteWithdrawn | WorkerChanged | StreamReset

@@ -1,7 +1,7 @@
 """What a person asks for. Shape and bounds are checked here, names against the tables by the coordinator."""
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from archive.records import PRIORITY
+from kernelreef.former import ReadsFormerNames
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
@@ -55,20 +56,22 @@ class LlmSettings(BaseModel):
     usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
 
 
-class StopRules(BaseModel):
+class StopRules(ReadsFormerNames):
     """When a search ends before its evaluations are used: as soon as one of the rules that are given is met.
 
     Attributes:
         seconds: Since it was asked for.
-        judging_s: Seconds that its reports took on their devices; on a card, GPU-seconds with all that checking takes.
+        device_seconds: Seconds that its reports took on their devices, checks included; on a card these are GPU-seconds.
         plateau: Evaluations in a row after which no device's best has become better.
         speedup: Objective that the best kernel of any device has reached.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    former: ClassVar[Mapping[str, str]] = {"device_seconds": "judging_s"}
+
     seconds: float | None = Field(default=None, gt=0)
-    judging_s: float | None = Field(default=None, gt=0)
+    device_seconds: float | None = Field(default=None, gt=0)
     plateau: int | None = Field(default=None, ge=1, le=1_000_000)
     speedup: float | None = Field(default=None, gt=0)
 
@@ -87,7 +90,7 @@ class Selection(BaseModel):
     screening: bool = False
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(ReadsFormerNames):
     """One search to run.
 
     Attributes:
@@ -95,12 +98,12 @@ class SearchRequest(BaseModel):
         devices: Where candidates are judged; one archive each. All share one compile target.
         emitters: Where candidates come from.
         axes: Descriptors that span the grid, in order; None for the default axes.
-        budget: Evaluations allowed: candidates proposed, duplicates not counted.
+        evaluations: Evaluations allowed: candidates proposed, duplicates not counted.
         seed: Drives proposals, never input values.
         priority: Its share of turns and places beside its owner's other searches.
         llm: What emitters that ask language models may use and spend; None if none may be asked.
         stop: When it ends before its evaluations are used.
-        choosing: Which parts choose what it tries.
+        selection: Which parts choose what it tries.
     """
 
     model_config = ConfigDict(
@@ -111,23 +114,25 @@ class SearchRequest(BaseModel):
         },
     )
 
+    former: ClassVar[Mapping[str, str]] = {"evaluations": "budget", "selection": "choosing"}
+
     operator: OperatorRequest
     devices: Names = ("model:sm_90",)
     emitters: Names = ("tune", "rewrite")
     axes: Names | None = None
-    budget: int = Field(default=200, ge=1, le=1_000_000)
+    evaluations: int = Field(default=200, ge=1, le=1_000_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
     priority: int = Field(default=PRIORITY, ge=1, le=9)
     llm: LlmSettings | None = None
     stop: StopRules | None = None
-    choosing: Selection = Selection()
+    selection: Selection = Selection()
 
 
-class SearchChange(BaseModel):
+class SearchChange(ReadsFormerNames):
     """What may be changed of a search that has not ended.
 
     Attributes:
-        budget: Evaluations allowed from now on, those that were made included; None leaves it.
+        evaluations: Evaluations allowed from now on, those that were made included; None leaves it.
         priority: Its share of turns and places beside its owner's other searches; None leaves it.
         stop: The rules that end it from now on, in place of those it has; without a rule in it, only its evaluations
             end the search. None leaves them.
@@ -136,17 +141,19 @@ class SearchChange(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        json_schema_extra={"examples": [{"budget": 400}, {"priority": 9}, {"stop": {"plateau": 50}}]},
+        json_schema_extra={"examples": [{"evaluations": 400}, {"priority": 9}, {"stop": {"plateau": 50}}]},
     )
 
-    budget: int | None = Field(default=None, ge=1, le=1_000_000)
+    former: ClassVar[Mapping[str, str]] = {"evaluations": "budget"}
+
+    evaluations: int | None = Field(default=None, ge=1, le=1_000_000)
     priority: int | None = Field(default=None, ge=1, le=9)
     stop: StopRules | None = None
 
     @model_validator(mode="after")
     def _of_something(self) -> Self:
-        if self.budget is None and self.priority is None and self.stop is None:
-            raise ValueError("say what to change: the budget, the priority or the rules that stop it")
+        if self.evaluations is None and self.priority is None and self.stop is None:
+            raise ValueError("say what to change: the evaluations, the priority or the rules that stop it")
         return self
 
 

@@ -40,7 +40,7 @@ class ArmStats:
 
 
 def draw(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Random) -> Arm:
-    """The arm to try now; `arms` has at least one."""
+    """The arm to try now; `llm_stats` has at least one."""
     return ranked(accounts, arms, rng)[0]
 
 
@@ -52,7 +52,7 @@ def ranked(accounts: Mapping[Arm, ArmStats], arms: Sequence[Arm], rng: random.Ra
 
     Args:
         accounts: What came of arms; one that is missing was never tried.
-        arms: To choose from.
+        llm_stats: To choose from.
         rng: The only source of chance.
     """
     if rng.random() < min(CROWD, FLOOR * len(arms)):

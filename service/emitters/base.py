@@ -276,7 +276,7 @@ class Emitter(ABC):
     asks: ClassVar[bool] = False
     proposes_draft: ClassVar[bool] = False
 
-    def resting(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
+    def suspended(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
         """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
         return {}
 

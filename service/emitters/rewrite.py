@@ -27,7 +27,7 @@ class Rewrite(Emitter):
 
     name: ClassVar[str] = "rewrite"
 
-    def resting(self, trials: Sequence[EmitterTrial]) -> dict[str, str]:
+    def suspended(self, trials: Sequence[EmitterTrial]) -> dict[str, str]:
         """Rules that, alone, never led to a kernel that compiles.
 
         Trials are recent ones: a rule comes back when other trials have taken the place of its failures.
@@ -43,7 +43,7 @@ class Rewrite(Emitter):
         """Rewrite the chosen parent, or None if no rule applies to it."""
         parent, rng = context.parents[0], context.rng
         accounts, seen = rule_accounts(context.trials), [digest(parent.source)]
-        rules = [name for name in RULES if name not in self.resting(context.trials)]
+        rules = [name for name in RULES if name not in self.suspended(context.trials)]
         source, applied = parent.source, []
         for _ in range(1 + (rng.random() < SECOND_RULE)):
             if step := _step(source, _fresh_first(ranked(accounts, rules, rng), context), rng, seen):
@@ -56,8 +56,8 @@ class Rewrite(Emitter):
 
     def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """One rule each, of those that apply and do not rest."""
-        source, resting = context.parents[0].source, self.resting(context.trials)
-        return [Edit(name, (name,)) for name, rule in RULES.items() if name not in resting and rule.applies(source)]
+        source, suspended = context.parents[0].source, self.suspended(context.trials)
+        return [Edit(name, (name,)) for name, rule in RULES.items() if name not in suspended and rule.applies(source)]
 
     def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
         """The parent after that rule, or None if it does not apply."""

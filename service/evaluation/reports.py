@@ -80,6 +80,6 @@ def record(case: EvaluationCase, report: Report) -> NewReport:
     )
 
 
-def judging_ms(report: Report) -> int:
+def device_ms(report: Report) -> int:
     """What a report took on its device, milliseconds."""
     return round(1000 * sum(report.stages_s.values()))

@@ -22,7 +22,7 @@ from archive.records import (
 from archive.store import ReportKey, Store
 from archive.store.lineage import Readings
 from service.evaluation.jobs import FINAL, EvaluationCase
-from service.evaluation.reports import judging_ms, record
+from service.evaluation.reports import device_ms, record
 from service.events import CandidateJudged, ElitePromoted, EventBus
 from workers.protocol import AnyReport, Bundle, Job, Report, TraceReport
 from workers.queue import Dispatcher
@@ -127,7 +127,7 @@ class UnitOfWork:
         """Keep a report on a case, unless its job has one."""
         known = await self.reports(case.candidate.id)
         if all(other.job != report.job for other in known):
-            await self._batch.save_report(record(case, report), judging_ms(report))
+            await self._batch.save_report(record(case, report), device_ms(report))
             known.append(report)
 
     def judge(self, search: str, candidate: CandidateRecord, verdict: CandidateVerdict) -> None:
@@ -179,13 +179,13 @@ class UnitOfWork:
         for offer, placement in settled.placements:
             self._tell(offer, placement)
         for candidate, event in judged.items():
-            if candidate in settled.judged:
+            if candidate in settled.evaluated:
                 self._events.publish(event)
         if jobs:
             await self._dispatcher.submit_all(jobs)
         for job, _ in jobs:
             log.debug("job sent", kind=job.kind, job=job.id, search=job.search, candidate=job.candidate)
-        return settled.judged
+        return settled.evaluated
 
     def drop(self) -> None:
         """Forget what waits."""

@@ -63,7 +63,9 @@ class Verdicts:
     async def apply_reference(self, search: SearchRecord, report: TraceReport) -> None:
         """Keep a search's reference graphs, or fail the search with the reason that it cannot be judged by them."""
         if report.gate is not None:
-            await self._store.operators.keep_gate(search.operator, report.gate.verdict, report.gate.model_dump_json())
+            await self._store.operators.keep_mutation_report(
+                search.operator, report.gate.verdict, report.gate.model_dump_json()
+            )
         if report.outcome is Outcome.WORKER_LOST:
             await self.fail(search, f"its reference could not be prepared: {report.reason}")
         elif not report.graphs:

@@ -46,7 +46,7 @@ async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, searc
     return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
-async def waits_for(
+async def describe_missing(
     capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord, *, pool: WorkerPool | None = None
 ) -> list[str]:
     """Describe the workers that a search waits for, and why those of a local pool do not start; empty if none.

@@ -71,7 +71,7 @@ class ArchiveTools:
         candidate = await self._store.attempts.equal(search.id, key)
         if candidate is None:
             counts = await self._store.candidates.count(search.id)
-            if counts.candidates >= search.budget:
+            if counts.candidates >= search.evaluations:
                 return None
             proposal = Proposal(source, tuple(parents), note)
             emitter, ordinal = self._submission.emitter, self._submission.allot()

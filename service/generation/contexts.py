@@ -134,7 +134,7 @@ class ContextBuilder:
         failed = [item for item in reversed(attempts) if item.outcome not in (None, Outcome.CORRECT)]
         broken = next((item for item in failed if _is_repairable(item, attempts, asked)), None)
         landings = await self._store.attempts.landings(search.id, EMITTER)
-        arms = await self._store.exchanges.arms(search.id)
+        arms = await self._store.exchanges.llm_stats(search.id)
         return parents, replace(
             llm,
             records=records(standings(arms, asked, attempts, landings)),

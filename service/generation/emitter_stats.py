@@ -37,42 +37,42 @@ class EmitterShare:
     Attributes:
         emitter: Which.
         share: Of the turns, 0 to 1.
-        tries: Its judged proposals that count.
+        trials: Its judged proposals that count.
         promotions: Of these, those that won a cell.
         gain: Objective that these added to the archive.
         cost: What they cost, in evaluations.
-        resting: What it does not try at present, each with the reason.
+        suspended: What it does not try at present, each with the reason.
     """
 
     emitter: str
     share: float
-    tries: int
+    trials: int
     promotions: int
     gain: float
     cost: float
-    resting: Mapping[str, str]
+    suspended: Mapping[str, str]
 
 
-def turns_of(stats: EmitterStats) -> tuple[EmitterShare, ...]:
+def emitter_shares(stats: EmitterStats) -> tuple[EmitterShare, ...]:
     """How a search's turns are shared out now, in the order of its emitters."""
     found = shares(stats.accounts, list(stats.accounts))
     return tuple(
         EmitterShare(
             emitter=name,
             share=found[name],
-            tries=account.tries,
+            trials=account.tries,
             promotions=account.promotions,
             gain=account.gain,
             cost=account.cost,
-            resting=EMITTERS[name].resting(stats.trials[name]),
+            suspended=EMITTERS[name].suspended(stats.trials[name]),
         )
         for name, account in stats.accounts.items()
     )
 
 
-def choosing_of(search: SearchRecord) -> Selection:
+def selection_of(search: SearchRecord) -> Selection:
     """How a search chooses what to try."""
-    return Selection.model_validate(search.choosing or {})
+    return Selection.model_validate(search.selection or {})
 
 
 def active(search: SearchRecord) -> list[str]:
@@ -88,7 +88,7 @@ async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:
         gains = [trial.gain for trial in trials[name] if trial.gain is not None]
         price = await _price(store, search, name)
         tried = ArmStats(len(trials[name]), len(trials[name]) * price, len(gains), sum(gains))
-        accounts[name] = tried if choosing_of(search).bandit else ArmStats()
+        accounts[name] = tried if selection_of(search).bandit else ArmStats()
     return EmitterStats(accounts, trials)
 
 
@@ -108,9 +108,9 @@ async def _price(store: Store, search: SearchRecord, name: str) -> float:
     """What a proposal costs, in evaluations: its own, and of those that ask models the share of the limits it uses."""
     if not EMITTERS[name].asks:
         return 1.0
-    arms = await store.exchanges.arms(search.id)
+    arms = await store.exchanges.llm_stats(search.id)
     candidates = sum(arm.candidates for arm in arms)
-    return 1.0 + spent_share(search.llm or {}, arms) * search.budget / max(1, candidates)
+    return 1.0 + spent_share(search.llm or {}, arms) * search.evaluations / max(1, candidates)
 
 
 def spent_share(terms: Mapping[str, object], arms: Sequence[StrategyStatsRecord]) -> float:
@@ -118,7 +118,7 @@ def spent_share(terms: Mapping[str, object], arms: Sequence[StrategyStatsRecord]
 
     Args:
         terms: The limits: `usd`, `tokens` and `calls`.
-        arms: What was paid.
+        llm_stats: What was paid.
     """
     used = {name: float(sum(getattr(arm, name) for arm in arms)) for name in ("usd", "tokens", "calls")}
     limits = {name: float(limit) for name in used if isinstance(limit := terms.get(name), int | float)}

@@ -19,7 +19,7 @@ from archive.store import Store
 from service.emitters import EMITTERS, bandit
 from service.emitters.base import Edit, Emitter, EmitterTrial, Parent, Proposal, ProposalContext
 from service.evaluation.jobs import target_of, trace_key, traced_at
-from service.generation.emitter_stats import active, choosing_of
+from service.generation.emitter_stats import active, selection_of
 from service.generation.parents import ParentCache
 from service.generation.screening import STARTS, TAKEN, RankedEdit, Screening, is_blind
 from service.generation.snapshot import SearchSnapshot
@@ -92,7 +92,7 @@ class Proposer:
             await snapshot.pinned(device),
         )
         quick = [name for name in stats.accounts if not EMITTERS[name].asks]
-        if choosing_of(search).screening and not is_blind(search, ordinal):
+        if selection_of(search).screening and not is_blind(search, ordinal):
             preferred = pinned if pinned and rng.random() < PINNED_SHARE else elites
             best = sorted(preferred, key=lambda elite: (-elite.objective, elite.cell))[:STARTS]
             starts = {elite.candidate: await snapshot.parent(elite) for elite in reversed(best)}

@@ -16,15 +16,15 @@ async def stop_reason(store: Store, search: SearchRecord) -> str:
     if rules.seconds is not None and elapsed_s >= rules.seconds:
         return f"it has run for {elapsed_s:.0f} s, {rules.seconds:g} s were given"
     counts = await store.candidates.count(search.id)
-    if rules.judging_s is not None and counts.judging_ms >= 1000 * rules.judging_s:
-        return f"judging took {counts.judging_ms / 1000:.1f} s, {rules.judging_s:g} s were given"
+    if rules.device_seconds is not None and counts.device_ms >= 1000 * rules.device_seconds:
+        return f"evaluation took {counts.device_ms / 1000:.1f} s, {rules.device_seconds:g} s were given"
     if rules.speedup is None and rules.plateau is None:
         return ""
     best, since = await _standing(store, search)
     if rules.speedup is not None and best >= rules.speedup:
         return f"the best kernel has reached {best:.3f}, {rules.speedup:g} was asked for"
-    if rules.plateau is not None and counts.judged - since >= rules.plateau:
-        return f"no best has become better for {counts.judged - since} evaluations, {rules.plateau} were given"
+    if rules.plateau is not None and counts.evaluated - since >= rules.plateau:
+        return f"no best has become better for {counts.evaluated - since} evaluations, {rules.plateau} were given"
     return ""
 
 

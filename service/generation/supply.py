@@ -157,7 +157,7 @@ class CandidateSupply:
         only = bool(asking) and len(asking) == len(active(search))
         places = free + len(talks.tasks) + counts.in_flight
         room = _Slots(
-            free=min(free, search.budget - counts.candidates - len(talks.tasks)),
+            free=min(free, search.evaluations - counts.candidates - len(talks.tasks)),
             talks=places if only else max(1, places // 2),
             only=only,
         )
@@ -228,7 +228,7 @@ class CandidateSupply:
         counts = await self._store.candidates.count(search.id)
         if counts.in_flight or talks.tasks or talks.drafts:
             return None, ""
-        if counts.candidates >= search.budget:
+        if counts.candidates >= search.evaluations:
             for template in talks.templates:
                 await self._conclude(template.said, template.first)
             return SearchState.DONE, ""
@@ -282,7 +282,7 @@ class CandidateSupply:
         talks.silence = None
         first = await self._store.attempts.proposed(search.id, ordinal)  # there already, if a kill came after it
         if first is None and isinstance(said, Proposal):
-            if (await self._store.candidates.count(search.id)).candidates >= search.budget:
+            if (await self._store.candidates.count(search.id)).candidates >= search.evaluations:
                 said = NoProposal(said.turns, "too_late", "the search had used its evaluations when the answer came")
             else:
                 first = await self._proposer.keep(search, operator, ordinal, name, said)
@@ -347,7 +347,7 @@ class CandidateSupply:
 
 def _is_fresh(search: SearchRecord, talks: _Conversations) -> bool:
     """Whether a search may still have something new to say."""
-    return talks.following < search.budget * DUPLICATES_PER_EVALUATION
+    return talks.following < search.evaluations * DUPLICATES_PER_EVALUATION
 
 
 def _outcome(candidate: str | None) -> str:

@@ -32,8 +32,8 @@ class BackendSnapshot:
         kind: Which file of the socket serves it.
         model: What it is asked for; empty where it has no choice.
         waits: Whether somebody has to claim and answer its prompts.
-        parked: Why no call is made, None if calls are.
-        rests_s: Seconds until calls go on.
+        disabled_reason: Why no call is made, None if calls are.
+        retry_after_s: Seconds until calls go on.
         under_way: Calls under way.
         price: What it costs; None if unknown.
     """
@@ -42,8 +42,8 @@ class BackendSnapshot:
     kind: str
     model: str
     waits: bool
-    parked: str | None
-    rests_s: float
+    disabled_reason: str | None
+    retry_after_s: float
     under_way: int
     price: PriceOptions | None
 
@@ -56,7 +56,7 @@ class BackendLimiter:
         options: What the file says of it.
         price: What it costs; None if unknown.
         backend: What answers; None where it could not be made.
-        parked: Why no call is made.
+        disabled_reason: Why no call is made.
         load: Calls that wait or are under way.
     """
 
@@ -65,7 +65,7 @@ class BackendLimiter:
         self.options = options
         self.price = price
         self.backend = backend
-        self.parked: str | None = None
+        self.disabled_reason: str | None = None
         self.load = 0
         self._places = asyncio.Semaphore(options.max_concurrency)
         self._calls = _limiter(options.requests_per_minute)
@@ -79,7 +79,7 @@ class BackendLimiter:
         return BACKENDS[self.options.kind].waits
 
     @property
-    def rests_s(self) -> float:
+    def retry_after_s(self) -> float:
         """Seconds until calls go on."""
         return max(0.0, self._rest_until - time.monotonic())
 
@@ -93,7 +93,7 @@ class BackendLimiter:
     def status(self) -> BackendSnapshot:
         """What may be shown of it."""
         model = self.options.model if isinstance(self.options, HttpOptions) else ""
-        state = (self.parked, round(self.rests_s, 1), self._under_way)
+        state = (self.disabled_reason, round(self.retry_after_s, 1), self._under_way)
         return BackendSnapshot(self.name, self.options.kind, model, self.waits, *state, self.price)
 
     @asynccontextmanager
@@ -124,21 +124,21 @@ class BackendLimiter:
         Raises:
             PermanentFailure: If the backend is parked.
         """
-        if self.parked is not None or self.backend is None:
-            raise PermanentFailure(f"backend '{self.name}' is parked: {self.parked}")
+        if self.disabled_reason is not None or self.backend is None:
+            raise PermanentFailure(f"backend '{self.name}' is disabled: {self.disabled_reason}")
         return self.backend
 
-    def park(self, reason: str) -> None:
+    def disable(self, reason: str) -> None:
         """Make no further call until the file changes or a person says so."""
-        self.parked = reason
-        log.warning("backend parked", backend=self.name, reason=reason)
+        self.disabled_reason = reason
+        log.warning("backend disabled", backend=self.name, reason=reason)
 
     def rest(self, seconds: float) -> None:
         """Begin no call for so long."""
         self._rest_until = max(self._rest_until, time.monotonic() + seconds)
 
     async def _ready(self, tokens: int) -> None:
-        while (rest_s := self.rests_s) > 0:
+        while (rest_s := self.retry_after_s) > 0:
             if rest_s > MOST_REST_S:
                 raise TransientFailure(f"backend '{self.name}' rests", retry_after_s=rest_s)
             await asyncio.sleep(rest_s)
@@ -188,21 +188,23 @@ class BackendPool:
         """
         self.refresh()
         known = [self._limiters[name] for name in names if name in self._limiters]
-        usable = [limiter for limiter in known if limiter.parked is None]
+        usable = [limiter for limiter in known if limiter.disabled_reason is None]
         if not usable:
             reasons = (
-                "; ".join(f"{limiter.name}: {limiter.parked}" for limiter in known)
+                "; ".join(f"{limiter.name}: {limiter.disabled_reason}" for limiter in known)
                 or "none of its backends is configured"
             )
             raise PermanentFailure(f"no backend can be asked: {reasons}")
-        return min(usable, key=lambda limiter: (limiter.rests_s > 0, limiter.load / limiter.options.max_concurrency))
+        return min(
+            usable, key=lambda limiter: (limiter.retry_after_s > 0, limiter.load / limiter.options.max_concurrency)
+        )
 
     def statuses(self) -> list[BackendSnapshot]:
         """What may be shown of every backend, by name."""
         self.refresh()
         return [limiter.status for _, limiter in sorted(self._limiters.items())]
 
-    def unpark(self, name: str) -> BackendSnapshot:
+    def enable(self, name: str) -> BackendSnapshot:
         """Try a parked backend again, with its key read anew.
 
         Raises:
@@ -211,7 +213,7 @@ class BackendPool:
         limiter = self.get(name)
         if limiter is None:
             raise NotFound(f"there is no backend '{name}'")
-        if limiter.parked is not None:
+        if limiter.disabled_reason is not None:
             self._retire(limiter)
             self._limiters[name] = self._make(name, limiter.options, limiter.price)
         return self._limiters[name].status
@@ -249,7 +251,7 @@ class BackendPool:
             return BackendLimiter(name, options, price, BACKENDS[options.kind].make(options, surroundings))
         except (InvalidInput, OSError) as error:
             limiter = BackendLimiter(name, options, price, None)
-            limiter.park(
+            limiter.disable(
                 error.detail if isinstance(error, InvalidInput) else f"ca_file cannot be read: {error.strerror}"
             )
             return limiter

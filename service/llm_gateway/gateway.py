@@ -109,7 +109,7 @@ class LlmGateway:
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
         """Those of some backends that take calls now."""
-        usable = {status.name for status in self.backends.statuses() if status.parked is None}
+        usable = {status.name for status in self.backends.statuses() if status.disabled_reason is None}
         return tuple(name for name in backends if name in usable)
 
     async def close(self) -> None:
@@ -227,7 +227,7 @@ class LlmGateway:
             raise
         except (TransientFailure, PermanentFailure) as failure:
             if isinstance(failure, PermanentFailure):
-                limiter.park(failure.detail)
+                limiter.disable(failure.detail)
             sent, accounted = failure.paid, False
             raise
         finally:

@@ -85,7 +85,7 @@ class ManualPrompts:
             Conflict: If another holds it, it has another answer, or its search has ended.
         """
         await self._require_open(id)
-        answered = await self._store.exchanges.answer(id, reply, charge=id, holder=holder)
+        answered = await self._store.exchanges.answer(id, reply, charge=id, claimed_by=holder)
         self._ring(id)
         return answered
 

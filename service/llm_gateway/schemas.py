@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from archive.records import ExchangeState
+from kernelreef.former import ShowsFormerNames
 
 LEASE_S = 900.0
 """Seconds that a claim holds unless told otherwise: long enough to write a kernel, short enough to be missed."""
@@ -17,7 +18,7 @@ MOST_ANSWER = 1_000_000
 Answerer = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$")]
 
 
-class LlmResource(BaseModel):
+class LlmResource(ShowsFormerNames):
     """Something that is shown; never changes once read."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
@@ -30,6 +31,8 @@ class PromptSummary(LlmResource):
     and `answered`, `refused` or `failed` in the end. `claims` says for each statement of the prompt which job's report
     it can be traced to. `cost_usd` is null where the price is unknown. `outcome` is what came of the answer.
     """
+
+    former: ClassVar[Mapping[str, str]] = {"claimed_by": "holder"}
 
     id: str
     search: str
@@ -44,7 +47,7 @@ class PromptSummary(LlmResource):
     max_tokens: int
     state: ExchangeState
     reason: str
-    holder: str | None
+    claimed_by: str | None
     lease_until: datetime | None
     model: str
     input_tokens: int
@@ -110,16 +113,18 @@ class Price(LlmResource):
 class BackendStatus(LlmResource):
     """A language model that can be asked. Neither its address nor its key is shown.
 
-    `waits` says that somebody answers its prompts by hand; `parked` why no call is made; `rests_s` for how long it
+    `waits` says that somebody answers its prompts by hand; `disabled_reason` why no call is made; `retry_after_s` for how long it
     asked not to be called; `price` is null where it is unknown.
     """
+
+    former: ClassVar[Mapping[str, str]] = {"disabled_reason": "parked", "retry_after_s": "rests_s"}
 
     name: str
     kind: str
     model: str
     waits: bool
-    parked: str | None
-    rests_s: float
+    disabled_reason: str | None
+    retry_after_s: float
     under_way: int
     price: Price | None
 
@@ -147,7 +152,9 @@ class Budget(LlmResource):
 
 
 class StrategyStats(LlmResource):
-    """What came of asking one backend by one strategy. `conclusions` counts answers by what came of them."""
+    """What came of asking one backend by one strategy. `outcomes` counts answers by what came of them."""
+
+    former: ClassVar[Mapping[str, str]] = {"outcomes": "conclusions"}
 
     backend: str
     strategy: str
@@ -156,12 +163,14 @@ class StrategyStats(LlmResource):
     usd: float
     unpriced: int
     candidates: int
-    conclusions: Mapping[str, int]
+    outcomes: Mapping[str, int]
 
 
 class Spending(LlmResource):
     """What a search has spent on models, as a whole and at each backend, and what came of it."""
 
+    former: ClassVar[Mapping[str, str]] = {"budgets": "purses", "strategies": "arms"}
+
     search: str
-    purses: tuple[Budget, ...]
-    arms: tuple[StrategyStats, ...]
+    budgets: tuple[Budget, ...]
+    strategies: tuple[StrategyStats, ...]

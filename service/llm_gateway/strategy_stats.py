@@ -86,7 +86,7 @@ def standings(
     """What came of asking.
 
     Args:
-        arms: What was paid, by backend and strategy.
+        llm_stats: What was paid, by backend and strategy.
         asked: All exchanges of the search.
         attempts: All candidates of emitters that ask models.
         landings: All offers of these.

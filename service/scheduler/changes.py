@@ -27,15 +27,15 @@ async def change(store: Store, events: EventBus, search: SearchRecord, asked: Se
     """
     _require_open(search)
     proposed = (await store.candidates.count(search.id)).candidates
-    if asked.budget is not None and asked.budget < proposed:
+    if asked.evaluations is not None and asked.evaluations < proposed:
         raise Conflict(
-            f"{proposed} candidates are proposed already, so the budget cannot be {asked.budget};"
+            f"{proposed} candidates are proposed already, so its evaluations cannot be {asked.evaluations};"
             " stop the search to end it"
         )
     stop = None if asked.stop is None else asked.stop.model_dump(mode="json", exclude_none=True)
     try:
         changed = await store.searches.change(
-            search.id, budget=asked.budget, priority=asked.priority, stop=stop, only_in=STEERABLE
+            search.id, evaluations=asked.evaluations, priority=asked.priority, stop=stop, only_in=STEERABLE
         )
     except ArchiveConflict as error:
         raise Conflict(str(error)) from error

@@ -138,7 +138,7 @@ def test_the_parts_come_up_in_their_order_work_together_and_end_when_asked(machi
         with httpx.Client(base_url=f"http://127.0.0.1:{machine.port}/api/v1") as client:
             assert client.get("/workers").status_code == 401
             client.headers["Authorization"] = f"Bearer {token}"
-            body = {"operator": small_request(), "devices": ["model:sm_90"], "budget": 1}
+            body = {"operator": small_request(), "devices": ["model:sm_90"], "evaluations": 1}
             search = client.post("/searches", json=body).json()["id"]
             for name in ("trace-worker", "measure-worker"):
                 stack.enter_context(machine.running(name))

@@ -64,7 +64,7 @@ def draw(records: Sequence[StrategyRecord], arms: Sequence[tuple[str, str]], rng
 
     Args:
         records: What came of the arms so far, of all that were tried.
-        arms: Backends and strategies to choose from; at least one.
+        llm_stats: Backends and strategies to choose from; at least one.
         rng: The only source of chance.
     """
     accounts = {

@@ -26,7 +26,7 @@ def told(data: Path, *arguments: str) -> dict[str, Any]:
 def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: Path) -> None:
     search = told(tmp_path, "submit", "rmsnorm", "--evaluations", "9", "--stop", "seconds=900")["id"]
     changed = told(tmp_path, "update", search, "--evaluations", "12", "--stop", "plateau=5", "--priority", "2")
-    assert (changed["budget"], changed["priority"], changed["stop"]) == (12, 2, {"plateau": 5})
+    assert (changed["evaluations"], changed["priority"], changed["stop"]) == (12, 2, {"plateau": 5})
     assert told(tmp_path, "update", search, "--stop", "none")["stop"] is None
     assert told(tmp_path, "pause", search)["state"] == "paused"
     assert told(tmp_path, "resume", search)["state"] in ("preparing", "running")
@@ -40,7 +40,7 @@ def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: P
     ("asked", "field"),
     [
         ((None, None, None), None),
-        ((0, None, None), "budget"),
+        ((0, None, None), "evaluations"),
         ((None, 10, None), "priority"),
         ((None, None, ["plateau=0"]), "stop.plateau"),
         ((None, None, ["none", "plateau=4"]), "stop.none"),

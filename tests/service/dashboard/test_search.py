@@ -59,7 +59,7 @@ async def test_what_people_said_and_what_models_cost_is_there(service: Service, 
 @pytest.mark.parametrize("screening", [True, False])
 async def test_emitters_say_what_screening_brought(service: Service, screening: bool) -> None:
     store = service.coordinator.store
-    search = await stored(store, (SEED, Made("gained", 8.0)), choosing={"screening": screening})
+    search = await stored(store, (SEED, Made("gained", 8.0)), selection={"screening": screening})
     dropped = ("tune", "tune", "rewrite") if screening else ()
     assert await store.candidates.add(new_candidate(search.id, 2), screened=dropped) is not None
     page = await load_search(service.coordinator, search, MapView.of(search, {}))

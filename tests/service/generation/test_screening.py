@@ -57,7 +57,7 @@ async def test_a_way_that_was_gone_is_not_gone_again(store: Store) -> None:
 
 
 async def test_ways_passed_over_are_counted_and_the_best_new_one_is_stored(store: Store) -> None:
-    search = await begin(store, choosing=ON)
+    search = await begin(store, selection=ON)
     for ordinal in range(FEWEST):
         await judged(store, search, ordinal, (1, 4)[ordinal % 2], (2.0, 1.0)[ordinal % 2])
     await elect(store, search, f"{search.id}:1", 1.0, 3)
@@ -75,7 +75,7 @@ async def test_ways_passed_over_are_counted_and_the_best_new_one_is_stored(store
 
 
 async def test_a_search_that_screens_nothing_drops_nothing(store: Store) -> None:
-    search = await begin(store, choosing=OFF)
+    search = await begin(store, selection=OFF)
     for ordinal in range(FEWEST + 4):
         await judged(store, search, ordinal, (1, 4)[ordinal % 2], (2.0, 1.0)[ordinal % 2])
     await make(store, search, FEWEST + 4)

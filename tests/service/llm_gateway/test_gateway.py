@@ -104,7 +104,7 @@ async def test_a_long_wait_is_not_waited_for(asked: Inquiry, vendor: Vendor) -> 
             await asked.ask(ordinal)
         assert caught.value.retry_after_s == pytest.approx(3000, abs=5)
     assert len(vendor.requests) == 1, "the backend rests"
-    assert asked.llm_gateway.backends.statuses()[0].rests_s > 2900
+    assert asked.llm_gateway.backends.statuses()[0].retry_after_s > 2900
 
 
 @pytest.mark.parametrize("step", [reply(body=b"{"), raw(b""), reply(504, {}), reply(body=chat(), length=9999)])
@@ -129,7 +129,7 @@ async def test_a_permanent_failure_parks_the_backend(asked: Inquiry, vendor: Ven
     assert len(vendor.requests) == 1
     assert asked.llm_gateway.available(("local", "manual")) == ("manual",)
     assert await asked.spent() == (0, 0, 0.0)
-    assert asked.llm_gateway.backends.unpark("local").parked is None
+    assert asked.llm_gateway.backends.enable("local").disabled_reason is None
     assert (await asked.ask()).completion.text == "```python\n```"
 
 
@@ -324,7 +324,7 @@ async def test_a_key_is_in_no_log_and_in_no_archive(
         with pytest.raises(PermanentFailure) as caught:
             await asked.ask(1)
         assert key not in repr(caught.value) + repr(asked.llm_gateway.backends.statuses())
-        assert asked.llm_gateway.backends.statuses()[0].parked is not None
+        assert asked.llm_gateway.backends.statuses()[0].disabled_reason is not None
     assert vendor.requests[0].headers["authorization"] == f"Bearer {key}"
     assert key not in caplog.text
     for path in tmp_path.rglob("*"):

@@ -30,7 +30,7 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
 
 async def at_its_end(bench: Workbench, **asked: object) -> SearchRecord:
     """A search that has judged everything, and whose finalists nobody is there to trace any more."""
-    search = await bench.begin(budget=3, **asked)
+    search = await bench.begin(evaluations=3, **asked)
     for _ in range(30):
         await bench.evolution.tick()
         worker = LeaseClient(bench.redis_url, "w", target="sm_90", device=records.DEVICE)
