@@ -7,7 +7,7 @@ short, by a pause, a stop or a kill, is taken up again with the very prompts and
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -110,10 +110,6 @@ class CandidateSupply:
         """Conversations of a search that go on; each holds a place."""
         talks = self._talks.get(search)
         return 0 if talks is None else len(talks.tasks)
-
-    def quiet(self, searches: Iterable[str]) -> list[str]:
-        """Those in which no model is being talked with: they can change hands, and nothing that is paid for is lost."""
-        return [search for search in searches if not self.waiting(search)]
 
     async def retain(self, searches: Collection[str]) -> None:
         """End the conversations of all other searches. What they paid for is in the archive."""
