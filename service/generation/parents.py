@@ -1,4 +1,4 @@
-"""Elites as emitters want them, remembered: a kernel's text and readings never change once it holds a cell."""
+"""Cache of elites as emitters need them: a kernel's text and readings never change once it holds a cell."""
 
 from collections import OrderedDict
 
@@ -8,18 +8,18 @@ from service.emitters.base import Parent
 from service.evaluation.promotion import first_benchmark
 
 REMEMBERED = 2048
-"""Elites that are remembered, some five kilobytes each, of all searches together."""
+"""Maximum number of cached elites, some five kilobytes each, over all searches."""
 
 
 class ParentCache:
-    """What proposals come of."""
+    """Parents of proposals."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[tuple[str, SelectableElite], Parent] = OrderedDict()
 
     async def find(self, search: SearchRecord, elite: SelectableElite) -> Parent:
-        """An elite of a search, with its text, its configuration and its readings at the first benchmark shape."""
+        """Return an elite with its text, its configuration and its readings at the first benchmark shape."""
         key = (search.id, elite._replace(visits=0))
         if key not in self._known:
             self._known[key] = await self._read(search, elite)

@@ -1,4 +1,4 @@
-"""What screening saved, told by the proposals that were stored unseen."""
+"""Report on screening: evaluations saved, estimated from the proposals that were stored without screening."""
 
 from collections.abc import Iterable, Mapping
 from typing import Self
@@ -9,10 +9,10 @@ from archive.progress import SCREENED
 
 
 class ScreeningReport(BaseModel):
-    """What screening brought among the recent proposals of a search: `chosen` ones, and `blind` ones stored unseen.
+    """Effect of screening on the recent proposals of a search: `chosen` by it, or `blind`, stored without it.
 
-    `saved` are evaluations that as many promotions would have taken more if all were unseen, less than 0 if fewer; None
-    before an unseen one won a cell.
+    `saved` is how many more evaluations the same promotions would have taken without screening; negative if fewer, None
+    before a blind proposal won a cell.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -25,7 +25,7 @@ class ScreeningReport(BaseModel):
 
     @classmethod
     def of(cls, tried: Iterable[tuple[bool, bool]]) -> Self:
-        """Count judged proposals: whether each was stored unseen, and whether it won a cell."""
+        """Count judged proposals, each given as two flags: blind, and won a cell."""
         told = list(tried)
         chosen, blind = ([won for unseen, won in told if unseen is kind] for kind in (False, True))
         rate = sum(blind) / len(blind) if blind else 0.0
@@ -38,14 +38,14 @@ class ScreeningReport(BaseModel):
         )
 
     def in_words(self, dropped: int) -> str:
-        """What screening brought, for people.
+        """Describe the effect for people.
 
         Args:
-            dropped: Ways that the whole search passed over.
+            dropped: Edits that screening skipped in the whole search.
         """
         said = (
-            f"Screening passed over {dropped:,} ways. Of the proposals that it chose lately {self.chosen_promotions:,} "
-            f"of {self.chosen:,} won a cell, of those stored unseen {self.blind_promotions:,} of {self.blind:,}"
+            f"Screening skipped {dropped:,} edits. Of the recent proposals that it chose, {self.chosen_promotions:,} "
+            f"of {self.chosen:,} won a cell; of those made without it, {self.blind_promotions:,} of {self.blind:,}"
         )
         if self.saved is None:
             return f"{said}."
@@ -53,5 +53,5 @@ class ScreeningReport(BaseModel):
 
 
 def dropped(emitters: Mapping[str, Mapping[str, int]]) -> int:
-    """Ways that screening passed over in a whole search, told by what progress counts for each emitter."""
+    """Return the number of edits that screening skipped in a whole search, from the emitters' progress counts."""
     return sum(counts.get(SCREENED, 0) for counts in emitters.values())

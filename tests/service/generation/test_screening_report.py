@@ -23,8 +23,8 @@ def test_screening_may_lose_evaluations() -> None:
 def test_savings_are_said_in_words() -> None:
     told = ScreeningReport(chosen=1200, chosen_promotions=30, blind=40, blind_promotions=0, saved=None)
     assert told.in_words(1234) == (
-        "Screening passed over 1,234 ways. Of the proposals that it chose lately 30 of 1,200 won a cell, "
-        "of those stored unseen 0 of 40."
+        "Screening skipped 1,234 edits. Of the recent proposals that it chose, 30 of 1,200 won a cell; "
+        "of those made without it, 0 of 40."
     )
     assert told.model_copy(update={"saved": 79.6}).in_words(0).endswith("0 of 40: 80 evaluations saved.")
     assert told.model_copy(update={"saved": -79.6}).in_words(0).endswith("0 of 40: 80 evaluations lost.")
