@@ -1,4 +1,4 @@
-"""What each strategy's prompt says, out of a brief."""
+"""Prompts of the strategies, made from a context."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, LESSONS, HINT
 """Headings of a prompt, in their order."""
 
 RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, LESSONS: 300, NEIGHBOURS: 400}
-"""What is dropped first where a prompt is too long: what has the largest rank, its last items first."""
+"""Ranks of sections: the largest is dropped first if a prompt is too long, its last items first."""
 TIMES_RANK, TURN_RANK = 12, 50
-"""Ranks of a kernel's times, and of what was said earlier in a conversation."""
+"""Ranks of a kernel's times, and of the earlier turns of a conversation."""
 
 
 @dataclass(frozen=True)
 class ToolFeedback:
-    """What one answer of a conversation led to: a template, and what to put into it."""
+    """Feedback on one answer of a conversation: a template and its values."""
 
     template: str
     values: Mapping[str, Any]
@@ -46,15 +46,15 @@ def prompt(
     step: int = 0,
     steps: int = 1,
 ) -> RenderedPrompt:
-    """The prompt of an approach.
+    """Write the prompt of an approach.
 
     Args:
-        brief: What is known.
-        talk: What is known besides.
-        found: What is tried.
-        turns: What was said before, in a conversation of several steps; the last are the most useful.
+        brief: Context of the proposal.
+        talk: Further context for language models.
+        found: The approach.
+        turns: Feedback on earlier answers of the conversation; the last ones are the most useful.
         step: Number of this answer, from 0.
-        steps: How many answers there may be.
+        steps: Maximum number of answers.
     """
     operator = Operator.model_validate(brief.operator)
     figures = {"provenance": provenance(talk.device), "relative_to": relative_to(talk.device)}
@@ -91,7 +91,7 @@ def _system(operator: Operator) -> str:
 
 
 def _backward(operator: Operator) -> Mapping[str, Any] | None:
-    """The function for gradients, where the operator has them: its name, what it is given and what it returns."""
+    """Describe the function for gradients, if the operator has one: its name, arguments and results."""
     if not operator.backward:
         return None
     given: tuple[Input | Output | Scalar, ...] = (*operator.upstream, *operator.inputs, *operator.outputs)
@@ -125,7 +125,7 @@ def _operator(operator: Operator) -> Mapping[str, Any]:
 
 
 def _bounds(low: object, high: object) -> str:
-    """The values that an input may have, where the spec bounds them."""
+    """Describe the values that an input may have, if the spec bounds them."""
     return "" if high is None else f"values from {0 if low is None else low} to below {high}"
 
 

@@ -1,4 +1,4 @@
-"""One question to a model: the prompt rendered, and asked for its purpose."""
+"""One question to a language model: its prompt is rendered and sent with its purpose."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ async def ask(
     step: int = 0,
     steps: int = 1,
 ) -> LlmAnswer:
-    """Ask what an approach has to ask, as step `step` of at most `steps`.
+    """Ask the prompt of an approach, as step `step` of at most `steps`.
 
     Raises:
         BackendError: If no answer came.

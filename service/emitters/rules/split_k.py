@@ -53,7 +53,7 @@ class SplitK(Rule[Splittable]):
     meaning = "split the inner axis of a matrix product among programs"
 
     def sites(self, module: ast.Module) -> Iterable[Splittable]:
-        """Kernels that add products up in one sweep from zero and store the sum as it is."""
+        """Find kernels that add products up in one sweep from zero and store the sum as it is."""
         return (site for kernel in kernels(module) for site in _splittable(kernel))
 
     def change(self, site: Splittable, rng: random.Random) -> None:
@@ -103,7 +103,7 @@ def _splittable(kernel: RewritableKernel) -> Iterator[Splittable]:
 
 
 def _is_sum(kernel: RewritableKernel, found: Sweep, store: ast.Call) -> bool:
-    """Whether what is stored begins at zero, only gains products in the sweep, and is stored as it is."""
+    """Return True if what is stored begins at zero, only gains products in the sweep, and is stored as it is."""
     total = text(store.args[1])
     gains = [line for line in found.loop.body if total in reads(line)]
     starts = [

@@ -54,7 +54,7 @@ async def test_what_cannot_be_used_is_told_and_the_talk_goes_on():
     assert (
         "no_code" in last
         and "none of elites, read" in last
-        and "no candidate of that number" in last
+        and "no candidate with that number" in last
         and "2 calls" in last
     )
 
