@@ -16,8 +16,9 @@ from workers.protocol import (
     Job,
     WireModel,
 )
+from workers.safe_python import safe_environment
 
-__all__ = ["ExecutorClient", "ExecutorDied", "bench_environment"]
+__all__ = ["ExecutorClient", "ExecutorDied", "executor_environment"]
 
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
@@ -33,7 +34,6 @@ INHERITED = (
     "PYTHONHOME",
     "PYTHONUSERBASE",
     "PYTHONNOUSERSITE",
-    "PYTHONSAFEPATH",
     "PYTHONPYCACHEPREFIX",
     "TRITON_CACHE_DIR",
     "CUDA_HOME",
@@ -134,6 +134,6 @@ class ExecutorClient:
         self._process.say(message.model_dump_json().encode())
 
 
-def bench_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def executor_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of whatever traces, compiles or judges: no secret, and nothing that a verdict could depend on."""
-    return {name: environment[name] for name in INHERITED if name in environment}
+    return safe_environment({name: environment[name] for name in INHERITED if name in environment})

@@ -82,7 +82,7 @@ def start_form(
 
     Args:
         operators: Names in the catalogue.
-        served: Devices that a worker judges on now.
+        capabilities: Devices that a worker judges on now.
         sent: What was written into it.
         wrong: What is wrong with that, by field.
     """

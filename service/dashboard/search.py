@@ -19,6 +19,7 @@ from archive.records import (
     StrategyStatsRecord,
 )
 from archive.store import Store
+from kernelreef.models import ScreeningReport
 from service.coordinator import Coordinator
 from service.dashboard import formatting
 from service.dashboard.charts import spacing_for
@@ -26,9 +27,9 @@ from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_places
 from service.dashboard.progress_charts import draw_courses
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
-from service.generation.emitter_stats import EmitterStats, choosing_of, read_ledger, turns_of
-from service.generation.screening import tell
-from service.generation.screening_report import ScreeningReport, dropped
+from service.generation.emitter_stats import EmitterStats, choosing_of, read_stats, turns_of
+from service.generation.screening import screening_report
+from service.generation.screening_report import dropped
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""
@@ -46,7 +47,7 @@ class DeviceTab:
     coverage: float
     address: str
     chosen: bool
-    served: bool
+    capabilities: bool
 
 
 @dataclass(frozen=True)
@@ -221,13 +222,13 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     """Every live part of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
     counts, unserved, waits_for = await asyncio.gather(
-        running.store.candidates.count(search.id), running.served.lacking(search), running.waits_for(search)
+        running.store.candidates.count(search.id), running.capabilities.lacking(search), running.waits_for(search)
     )
     places, best, milestones, recent = await asyncio.gather(
         load_places(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
-        views.sightings(search.id, limit=RECENT),
+        views.candidate_rows(search.id, limit=RECENT),
     )
     found = await asyncio.gather(
         *(running.store.elites.progress(search.id, device, cells) for device in search.devices)
@@ -249,7 +250,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             caption=in_words(view.device),
         ),
         draw_courses(search, view, milestones, here, spent),
-        _emitters(search, view.device, here, await read_ledger(running.store, search)),
+        _emitters(search, view.device, here, await read_stats(running.store, search)),
         OutcomeTable(search.id, _shares(here)),
         RecentCandidates(search.id, view.device, said, tuple(recent)),
         GuidancePanel(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
@@ -291,7 +292,7 @@ def _standing(
             coverage=found.coverage,
             address=view.address(device=device),
             chosen=device == view.device,
-            served=device not in unserved,
+            capabilities=device not in unserved,
         )
         for device, found in progress.items()
     )
@@ -307,8 +308,8 @@ def _standing(
     )
 
 
-def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, ledger: EmitterStats) -> EmitterTable:
-    coming = {item.emitter: item for item in turns_of(ledger)}
+def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats: EmitterStats) -> EmitterTable:
+    coming = {item.emitter: item for item in turns_of(stats)}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -328,7 +329,7 @@ def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, ledge
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)
     )
-    screened = tell(search, ledger) if choosing_of(search).screening else None
+    screened = screening_report(search, stats) if choosing_of(search).screening else None
     return EmitterTable(rows, device, screened, dropped(progress.emitters))
 
 

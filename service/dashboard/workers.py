@@ -21,7 +21,7 @@ router = pages()
 
 @dataclass(frozen=True)
 class WorkerList(Fragment):
-    """Workers that gave a sign of life lately, and hosts that joined. `lanes` are jobs by stream, searches left out."""
+    """Workers that gave a sign of life lately, and hosts that joined. `backends` are jobs by stream, searches left out."""
 
     template = "parts/crew.html"
     name = "crew"
@@ -65,21 +65,21 @@ async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent
 @router.post("/workers/{id}/drain", dependencies=[needs(Scope.STEER)])
 async def drain(id: Id, running: Running) -> Response:
     """Have a host finish its job, take no more and leave."""
-    await running.hosts.drain(id)
+    await running.remote_workers.drain(id)
     return see_other("/workers")
 
 
 @router.post("/workers/{id}/trust", dependencies=[needs(Scope.ADMIN)])
 async def trust(id: Id, running: Running, sent: Sent) -> Response:
     """Vouch for a host, or no longer."""
-    await running.hosts.trust(id, sent.text("trusted") == "yes")
+    await running.remote_workers.trust(id, sent.text("trusted") == "yes")
     return see_other("/workers")
 
 
 @router.post("/workers/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
 async def revoke(id: Id, running: Running) -> Response:
     """Shut a host out for good."""
-    await running.hosts.revoke(id)
+    await running.remote_workers.revoke(id)
     return see_other("/workers")
 
 
@@ -90,6 +90,6 @@ async def load_crew(running: Coordinator) -> WorkerList:
         lanes[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
     return WorkerList(
         workers=tuple(sorted(await running.workers(), key=lambda worker: worker.id)),
-        hosts=tuple(await running.hosts.list()),
+        hosts=tuple(await running.remote_workers.list()),
         lanes=tuple(sorted(lanes.items())),
     )

@@ -118,21 +118,6 @@ class StrategyRecord:
     gain: float = 0.0
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """Lesson of earlier searches, in a sentence.
-
-    Attributes:
-        claim: Key of the lesson among a prompt's claims.
-        text: The sentence.
-        job: Id of the job whose report it rests on; empty if it is untried.
-    """
-
-    claim: str
-    text: str
-    job: str = ""
-
-
 class BoundLlmClient(Protocol):
     """Client that an emitter asks, as `service.llm.base.LlmClient`."""
 
@@ -170,7 +155,7 @@ class LlmContext:
         ordinal: Number of the proposal.
         device: Device that the parents' figures are from.
         ask: Client for prompts, which pays for the answers and stores them.
-        desk: Tools to look kernels up and have them judged.
+        tools: Tools to look kernels up and have them judged.
         backends: Names of the allowed backends.
         strategies: Names of the allowed strategies.
         records: Statistics of backends and strategies so far.
@@ -181,7 +166,6 @@ class LlmContext:
         neighbours: Elites of the cells beside it, or beside the chosen parent's cell.
         broken: Failed candidate that may be repaired.
         failures: Recent failures, newest first.
-        lessons: Lessons of earlier searches.
         hints: Hints that people gave for this search.
     """
 
@@ -189,7 +173,7 @@ class LlmContext:
     ordinal: int
     device: str
     ask: BoundLlmClient
-    desk: EmitterTools
+    tools: EmitterTools
     backends: tuple[str, ...]
     strategies: tuple[str, ...]
     records: tuple[StrategyRecord, ...] = ()
@@ -200,7 +184,6 @@ class LlmContext:
     neighbours: tuple[Parent, ...] = ()
     broken: Parent | None = None
     failures: tuple[Parent, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
     hints: tuple[str, ...] = ()
 
 
@@ -214,8 +197,8 @@ class ProposalContext:
         parents: At least `arity` parents, the chosen one first; fewer if the archive holds fewer.
         trials: Recent trials of this emitter in this search, newest first.
         rng: The only source of randomness; seeded from the search's seed and the proposal's ordinal.
-        talk: Further context for emitters that use language models.
-        draft: Draft of a worker from the operator's reference, for emitters that plant; empty if it failed.
+        llm: Further context for emitters that use language models.
+        draft: A worker's draft from the operator's reference, for emitters that propose one; empty if it failed.
     """
 
     operator: Mapping[str, Any]
@@ -223,7 +206,7 @@ class ProposalContext:
     parents: tuple[Parent, ...]
     trials: tuple[EmitterTrial, ...]
     rng: random.Random
-    talk: LlmContext | None = None
+    llm: LlmContext | None = None
     draft: str = ""
 
 
@@ -285,28 +268,28 @@ class Emitter(ABC):
         name: Name in specs; also its key in the table.
         arity: Number of parents that it needs.
         asks: True if it uses language models: it then gets an `LlmContext`, and is as slow as they are.
-        plants: True if it proposes once, before the search runs, from a worker's draft.
+        proposes_draft: True if it proposes once, before the search runs, from a worker's draft.
     """
 
     name: ClassVar[str]
     arity: ClassVar[int] = 1
     asks: ClassVar[bool] = False
-    plants: ClassVar[bool] = False
+    proposes_draft: ClassVar[bool] = False
 
     def resting(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
         """Return the parts that it has suspended because of recent trials, with reasons; most suspend nothing."""
         return {}
 
-    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
+    def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """List the possible edits of the first parent; empty if the emitter cannot tell without writing them."""
         return ()
 
-    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
+    def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
         """Apply one of those edits. Returns None if it does not apply after all."""
         return None
 
     @abstractmethod
-    async def propose(self, brief: ProposalContext) -> Proposal | NoProposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | NoProposal | None:
         """Propose one candidate, or None if nothing can be made of these parents.
 
         Raises:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
@@ -12,12 +11,13 @@ from typing import Self, TypeVar
 from service.errors import ServiceError, Unavailable
 from workers.executor_client import ExecutorClient, ExecutorDied
 from workers.protocol import Answer, Device, ExecutorFailure, ExecutorReady, Job, Report, TraceReport, patience_s
+from workers.safe_python import PYTHON
 
 WARM_S = 300.0
 """Seconds that an executor may take to import its libraries and build its sandbox; cold disks are slow."""
 GRACE_S = 30.0
 """Seconds over a job's deadline before the executor is killed: it keeps the deadline itself, and assembles after it."""
-COMMAND = (sys.executable, "-m", "workers", "bench")
+COMMAND = (*PYTHON, "-m", "workers", "bench")
 
 Kind = TypeVar("Kind", TraceReport, Report)
 

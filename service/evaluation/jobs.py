@@ -65,9 +65,9 @@ class EvaluationCase(JobSubject):
         return super().same(other) and isinstance(other, EvaluationCase) and self.variant == other.variant
 
     @property
-    def is_yardstick(self) -> bool:
+    def is_reference_seed(self) -> bool:
         """True if it is the reference seed, which only trusted workers may judge."""
-        return is_yardstick(self.candidate)
+        return is_reference_seed(self.candidate)
 
     def job(self, incumbent: str | None = None) -> str:
         """Return the id of the job that measures it, measures it `AGAIN`, or confirms it against an incumbent."""
@@ -77,7 +77,7 @@ class EvaluationCase(JobSubject):
         return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
 
 
-def is_yardstick(candidate: CandidateRecord) -> bool:
+def is_reference_seed(candidate: CandidateRecord) -> bool:
     """Return True if a candidate is its search's reference seed."""
     return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
 

@@ -14,7 +14,7 @@ async def reports_on(store: Store, candidate: str) -> list[Report]:
     return [report for report in reports if report.kind != FINAL]
 
 
-def doubtful(report: Report) -> bool:
+def is_unverified(report: Report) -> bool:
     """Return True if a report has trust C or D: its host is untrusted or could guarantee no more."""
     return report.trust in (Trust.C, Trust.D)
 

@@ -20,7 +20,7 @@ from archive.store import Store
 from service.evaluation.comparison import TrustedResult
 from service.evaluation.jobs import EvaluationCase, incumbent_of, is_final, measure_job, retrace_id, trace_job
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import doubtful, reports_on
+from service.evaluation.reports import is_unverified, reports_on
 from service.events import EventBus, WorkerChanged
 from workers.protocol import (
     AnyReport,
@@ -36,7 +36,7 @@ from workers.protocol import (
 )
 from workers.queue import Delivery, JobQueue, is_host
 
-PLANTED_SHARE = 1 / 16
+SPOT_CHECK_SHARE = 1 / 16
 """Share of an untrusted host's jobs that are spot checks. A host that lies in one of four jobs is caught three times
 within some 200 jobs, which takes minutes; honest hosts spend six percent on it."""
 ANSWERS_KEPT = 256
@@ -78,8 +78,8 @@ class SpotChecks:
     def __init__(self, store: Store, events: EventBus) -> None:
         self._store = store
         self._events = events
-        self._yardstick = ReferenceSeed(store)
-        self._hosts: dict[str, RemoteWorker] = {}
+        self._reference_seed = ReferenceSeed(store)
+        self._remote_workers: dict[str, RemoteWorker] = {}
         self._answers: dict[bool, deque[_TrustedJob]] = {right: deque(maxlen=ANSWERS_KEPT) for right in (True, False)}
         self._tallies: dict[str, Counter[str]] = {}
         self._recall_at = 0.0
@@ -87,7 +87,7 @@ class SpotChecks:
 
     def know(self, hosts: Sequence[RemoteWorker]) -> None:
         """Set the hosts that may work now."""
-        self._hosts = {host.id: host for host in hosts}
+        self._remote_workers = {host.id: host for host in hosts}
 
     def take_tallies(self) -> dict[str, RemoteWorkerCounts]:
         """Return the counts of hosts since the last call, and reset them."""
@@ -98,25 +98,25 @@ class SpotChecks:
         """Add to a host's counts; the names are those of `RemoteWorkerCounts`."""
         self._tallies.setdefault(host, Counter()).update(counts)
 
-    async def vet(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    async def check(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Return the reports that may be applied, with the trust that they deserve.
 
         Raises:
             Unavailable: If the database does not answer.
         """
-        vetted = []
+        checked = []
         for delivery in deliveries:
             if not is_host(delivery.report.worker):
-                if self._hosts:
+                if self._remote_workers:
                     await self._learn(delivery.report)
-                vetted.append(delivery)
+                checked.append(delivery)
             elif (allowed := await self._admit(delivery)) is not None:
-                vetted.append(allowed)
-        return vetted
+                checked.append(allowed)
+        return checked
 
     async def choose(self, host: RemoteWorker) -> tuple[TraceJob | MeasureJob, str] | None:
         """Choose, now and then, a spot check for an untrusted host: a job and its known result (JSON)."""
-        if host.trusted or self._random.random() >= PLANTED_SHARE:
+        if host.trusted or self._random.random() >= SPOT_CHECK_SHARE:
             return None
         try:
             kinds = self._kinds(host) or await self._recall(host)
@@ -139,7 +139,7 @@ class SpotChecks:
         if time.monotonic() < self._recall_at:
             return []
         self._recall_at = time.monotonic() + RECALL_S
-        for mark in (await self._store.tenures.marks())[:RECALLED]:
+        for mark in (await self._store.search_leases.marks())[:RECALLED]:
             for seed in (await self._store.candidates.seeds(mark.id))[:1]:
                 for answered in await self._said_of(seed):
                     self._answers[answered.known.correct].append(answered)
@@ -147,7 +147,7 @@ class SpotChecks:
 
     async def _said_of(self, seed: CandidateRecord) -> list[_TrustedJob]:
         """Return the known answers on a reference seed, which only trusted workers trace and judge."""
-        reports = [report for report in await reports_on(self._store, seed.id) if not doubtful(report)]
+        reports = [report for report in await reports_on(self._store, seed.id) if not is_unverified(report)]
         results = ((report, TrustedResult.of(report)) for report in reports)
         found = [answered for report, known in results if known and (answered := _TrustedJob.of(report, known))]
         if found:
@@ -165,7 +165,7 @@ class SpotChecks:
     async def _admit(self, delivery: Delivery) -> Delivery | None:
         """Return a host's report with the trust that it deserves; None if it must not be applied."""
         report = delivery.report
-        host = self._hosts.get(report.worker) or await self._find(report.worker)
+        host = self._remote_workers.get(report.worker) or await self._find(report.worker)
         if host is None:
             return None
         self.count(host.id, done=1)
@@ -176,19 +176,19 @@ class SpotChecks:
             await self._learn(report)
             return delivery
         if isinstance(report, TraceReport):
-            return delivery if await self._doubt(report, host.id) else None
+            return delivery if await self._mark_unverified(report, host.id) else None
         if report.kind != "measure" or incumbent_of(report) is not None:
             self.count(host.id, refused=1)
             return None
-        return Delivery(report.model_copy(update=_unvouched(report)), delivery.receipt)
+        return Delivery(report.model_copy(update=_untrusted(report)), delivery.receipt)
 
-    async def _doubt(self, report: TraceReport, host: str) -> bool:
+    async def _mark_unverified(self, report: TraceReport, host: str) -> bool:
         """Mark a trace as unverified. Returns False if it must not be applied at all."""
         if report.candidate is None or report.job == retrace_id(report.candidate) or is_final(report.job):
             self.count(host, refused=1)
             return False
         try:
-            await self._store.hosts.doubt(report.candidate, host)
+            await self._store.remote_workers.mark_unverified(report.candidate, host)
         except RecordConflict:
             return False
         return True
@@ -209,7 +209,7 @@ class SpotChecks:
     async def _check_retrace(self, report: TraceReport, known: TrustedResult) -> None:
         if report.candidate is None or report.job != retrace_id(report.candidate):
             return
-        unverified = await self._store.hosts.doubted(report.candidate)
+        unverified = await self._store.remote_workers.unverified_trace(report.candidate)
         if unverified is not None:
             variants = await self._store.candidates.variants(report.candidate)
             bundles = tuple(variant.bundle or "" for variant in variants)
@@ -219,12 +219,11 @@ class SpotChecks:
     async def _check_repeat(self, report: Report, known: TrustedResult) -> None:
         """Compare a confirm, or a repeated measurement, with the host's report that led to it."""
         for earlier in await reports_on(self._store, report.candidate):
-            if (earlier.variant, earlier.device) != (report.variant, report.device) or incumbent_of(
-                earlier
-            ) is not None:
-                continue
-            if doubtful(earlier) and is_host(earlier.worker):
-                self._compare(earlier.worker, earlier, known)
+            of_it = (earlier.variant, earlier.device) == (report.variant, report.device)
+            if of_it and incumbent_of(earlier) is None and is_unverified(earlier) and is_host(earlier.worker):
+                result = TrustedResult.of(earlier)
+                if result is not None:
+                    self._note(earlier.worker, result.differs(known), report.job)
 
     def _compare(self, host: str, report: AnyReport, known: TrustedResult) -> None:
         result = TrustedResult.of(report)
@@ -239,7 +238,7 @@ class SpotChecks:
 
     async def _find(self, worker: str) -> RemoteWorker | None:
         try:
-            host = await self._store.hosts.get(worker)
+            host = await self._store.remote_workers.get(worker)
         except RecordNotFound:
             return None
         return host if host.state.works else None
@@ -254,10 +253,12 @@ class SpotChecks:
         case = EvaluationCase(search, operator, candidate, answered.variant, answered.bundle, answered.device)
         bundle = Bundle.model_validate_json((await self._store.bundles.get(answered.bundle)).document)
         measures = answered.device.measures
-        return measure_job(case, bundle, await self._yardstick.pacer(search, case.device.name) if measures else None)
+        return measure_job(
+            case, bundle, await self._reference_seed.pacer(search, case.device.name) if measures else None
+        )
 
 
-def _unvouched(report: Report) -> dict[str, object]:
+def _untrusted(report: Report) -> dict[str, object]:
     """Return the fields of a report that change if its host is untrusted, whatever it reported of itself."""
     if report.grounds is None:
         return {"trust": Trust.D if report.trust is Trust.D else Trust.C}

@@ -76,9 +76,9 @@ class UnitOfWork:
         """Read a candidate's variants by index; none before its trace."""
         return await self._batch.variants(candidate)
 
-    async def doubted(self, candidate: str) -> UnverifiedTrace | None:
+    async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
         """Read the mark of a candidate's unverified trace; None if a trusted worker traced it."""
-        return await self._batch.doubted(candidate)
+        return await self._batch.unverified_trace(candidate)
 
     async def retrace(self, trace_key: str) -> Retrace | None:
         """Read the result of a second trace; None if there was none."""

@@ -19,10 +19,10 @@ from archive.records import (
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
-from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_yardstick, retrace_id
+from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_reference_seed, retrace_id
 from service.evaluation.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import addressed, doubtful, is_about_source, last_words
+from service.evaluation.reports import addressed, is_about_source, is_unverified, last_words
 from service.evaluation.retraces import RetraceRefused, Retraces
 from service.evaluation.traces import TraceRequests
 from service.evaluation.unit_of_work import UnitOfWork
@@ -40,19 +40,19 @@ class Verdicts:
     """Applies reports and requests the jobs that follow from them.
 
     Attributes:
-        ledger: Unit of work that collects all writes; the caller commits it.
-        yardstick: Reference seeds that candidates are compared with.
+        unit_of_work: Collects all writes; the caller commits it.
+        reference_seed: Reference seeds that candidates are compared with.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
         self._events = events
-        self.ledger = UnitOfWork(store, dispatcher, events)
-        self._promotion = Promotion(store, self.ledger)
-        self.yardstick = ReferenceSeed(store)
-        self._assignments = JobAssignments(store, self.ledger, self.yardstick)
-        self._traces = TraceRequests(store, self.ledger)
-        self._retraces = Retraces(store, self.ledger)
+        self.unit_of_work = UnitOfWork(store, dispatcher, events)
+        self._promotion = Promotion(store, self.unit_of_work)
+        self.reference_seed = ReferenceSeed(store)
+        self._assignments = JobAssignments(store, self.unit_of_work, self.reference_seed)
+        self._traces = TraceRequests(store, self.unit_of_work)
+        self._retraces = Retraces(store, self.unit_of_work)
 
     async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
         """Request a candidate's trace, or reuse the trace of an equal candidate from the archive."""
@@ -75,11 +75,11 @@ class Verdicts:
 
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and request their evaluation."""
-        candidate = await self.ledger.candidate(report.candidate or "")
+        candidate = await self.unit_of_work.candidate(report.candidate or "")
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
             return
-        bundles = self.ledger.identities(report)
+        bundles = self.unit_of_work.identities(report)
         variants = tuple(_record(variant, bundles.get(variant.index)) for variant in report.variants)
         traced = TraceOutcome(
             outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
@@ -87,25 +87,25 @@ class Verdicts:
             line=report.line,
             stages_s=report.stages_s,
             variants=variants,
-            sure=await self.ledger.doubted(candidate.id) is None,
+            sure=await self.unit_of_work.unverified_trace(candidate.id) is None,
         )
         found = [(bundles[variant.index], variant.bundle) for variant in report.variants if variant.bundle]
         others = self._traces.claim(candidate)
         await self._settle_trace(search, operator, candidate, traced, found)
         if others:
-            await self.ledger.commit()  # The others read this trace from the archive.
+            await self.unit_of_work.commit()  # The others read this trace from the archive.
         for other in others:
             await self.trace(other.search, other.operator, other.candidate)
 
     async def apply_report(self, search: SearchRecord, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
-        candidate = await self.ledger.candidate(report.candidate)
+        candidate = await self.unit_of_work.candidate(report.candidate)
         asked = EvaluationCase(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             # A reference seed needs a trusted worker's report, which `_advance` requests.
             # A report about the source says nothing about other sources with an equal bundle: each needs its own job.
             is_others = is_about_source(report) and not case.same(asked)
-            if not is_others and not (case.is_yardstick and doubtful(report)):
+            if not is_others and not (case.is_reference_seed and is_unverified(report)):
                 await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
 
@@ -113,7 +113,7 @@ class Verdicts:
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
         """Request all jobs that a traced candidate still needs, except those that `queued` lists already."""
-        known = await self.ledger.reports(candidate.id)
+        known = await self.unit_of_work.reports(candidate.id)
         for case in await self._cases(search, operator, candidate):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
@@ -141,7 +141,7 @@ class Verdicts:
         traced: TraceOutcome,
         bundles: Iterable[tuple[str, Bundle]],
     ) -> None:
-        await self.ledger.save_trace(candidate.id, traced, bundles)
+        await self.unit_of_work.save_trace(candidate.id, traced, bundles)
         if any(variant.bundle for variant in traced.variants):
             await self.order_verdicts(search, operator, candidate, set())
             return
@@ -154,9 +154,9 @@ class Verdicts:
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
         """Store a report, and offer its variant."""
-        await self.ledger.save_report(case, report)
-        if case.is_yardstick:
-            await self.ledger.commit()  # Other candidates read the reference seed's report from the archive.
+        await self.unit_of_work.save_report(case, report)
+        if case.is_reference_seed:
+            await self.unit_of_work.commit()  # Other candidates read the reference seed's report from the archive.
         await self._promote(case, report, queued)
 
     async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
@@ -167,7 +167,7 @@ class Verdicts:
         if case.device.measures:
             await self._contest(case, queued)
             return
-        baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
+        baseline_us = await self.reference_seed.baseline_us(case.search, case.device.name)
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
         place = None if speedup is None else await self._promotion.place(case)
         if speedup is None or place is None:
@@ -175,12 +175,12 @@ class Verdicts:
         if await self._promotion.would_win(case, place, speedup):
             if await self._may_win(case, queued) is not True:
                 return
-            if doubtful(report):
+            if is_unverified(report):
                 found = await self._assignments.obtain(case, AGAIN, queued)
                 if found is not None:
                     await self._take(case, found, queued)
                 return
-        elif doubtful(report) or await self.ledger.doubted(case.candidate.id) is not None:
+        elif is_unverified(report) or await self.unit_of_work.unverified_trace(case.candidate.id) is not None:
             return
         self._promotion.consider(case, place, report, speedup)
 
@@ -202,7 +202,7 @@ class Verdicts:
     ) -> None:
         """Continue with a candidate whose second trace was equal; refuse it otherwise."""
         others = self._retraces.claim(candidate)
-        bundles = self.ledger.identities(report)
+        bundles = self.unit_of_work.identities(report)
         variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
         refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
         if refused is None:
@@ -215,7 +215,7 @@ class Verdicts:
     async def _contest(self, case: EvaluationCase, queued: Collection[str]) -> None:
         """Offer a variant that needs a confirm, or several while the holder of the cell keeps changing."""
         while True:
-            reports = await self.ledger.reports(case.candidate.id)
+            reports = await self.unit_of_work.reports(case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
             if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
                 return
@@ -226,18 +226,18 @@ class Verdicts:
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
                 return
-            await self.ledger.save_report(case, found)
+            await self.unit_of_work.save_report(case, found)
 
     async def _advance(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
         """Request the measurements that a candidate lacks. Judge it once it has all and no confirm is pending."""
         cases = await self._cases(search, operator, candidate)
-        known = {report.job for report in await self.ledger.reports(candidate.id)}
+        known = {report.job for report in await self.unit_of_work.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
         for name in search.devices if lacking else ():
             await self._measure([case for case in lacking if case.device.name == name], queued)
-        reports = await self.ledger.reports(candidate.id)
+        reports = await self.unit_of_work.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
         if cases and measured and not awaited and await self._conclude(search, candidate, last_words(reports)):
@@ -248,20 +248,20 @@ class Verdicts:
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
         """Request the evaluation of one candidate's variants on one device; a measured one waits for its pacer."""
         for case in cases:
-            paced = case.is_yardstick or not case.device.measures
-            if not paced and not await self.yardstick.paces(case.search, case.device.name):
+            paced = case.is_reference_seed or not case.device.measures
+            if not paced and not await self.reference_seed.paces(case.search, case.device.name):
                 return
             found = await self._assignments.obtain(case, None, queued)
             if found is not None:
                 await self._take(case, found, queued)
-            elif case.device.measures and await self.yardstick.pacer(case.search, case.device.name) is None:
+            elif case.device.measures and await self.reference_seed.pacer(case.search, case.device.name) is None:
                 return  # The first correct variant of the reference seed becomes the pacer: the others wait for it.
 
     async def _cases(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord
     ) -> list[EvaluationCase]:
         """List the cases of a candidate: each variant that has a bundle, on each device."""
-        variants = await self.ledger.variants(candidate.id)
+        variants = await self.unit_of_work.variants(candidate.id)
         return [
             EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
             for variant in variants
@@ -276,7 +276,7 @@ class Verdicts:
             True if this makes it the search's reference seed, which others may wait for.
         """
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
-        objectives = await _objectives(self.yardstick, search, reports)
+        objectives = await _objectives(self.reference_seed, search, reports)
         own = objectives.get(search.devices[0])  # Always the first device, so that candidates stay comparable.
         verdict = CandidateVerdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
         stands = await self._judge(search, candidate, verdict) and best.outcome is Outcome.CORRECT
@@ -286,8 +286,8 @@ class Verdicts:
 
     async def _judge(self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict) -> bool:
         """Give a candidate its verdict. Returns True if it is the reference seed and had none before."""
-        self.ledger.judge(search.id, candidate, verdict)
-        if not is_yardstick(candidate) or candidate.id not in await self.ledger.commit():
+        self.unit_of_work.judge(search.id, candidate, verdict)
+        if not is_reference_seed(candidate) or candidate.id not in await self.unit_of_work.commit():
             return False
         if verdict.outcome != Outcome.CORRECT:
             reason = f"the operator's seed kernel is not correct ({verdict.outcome}): {verdict.reason}"
@@ -304,13 +304,15 @@ def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:
     return ""
 
 
-async def _objectives(yardstick: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]) -> dict[str, float]:
+async def _objectives(
+    reference_seed: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]
+) -> dict[str, float]:
     """Return the best objective among the correct variants by device: devices never mix."""
     weights = benchmark_weights(search)
     best: dict[str, float] = {}
     for report in reports:
         device = report.device.name
-        found = gain(report, await yardstick.baseline_us(search, device), weights)
+        found = gain(report, await reference_seed.baseline_us(search, device), weights)
         if report.outcome is Outcome.CORRECT and found is not None:
             best[device] = max(found.low, best.get(device, found.low))
     return best

@@ -53,9 +53,9 @@ class EmitterShare:
     resting: Mapping[str, str]
 
 
-def turns_of(ledger: EmitterStats) -> tuple[EmitterShare, ...]:
+def turns_of(stats: EmitterStats) -> tuple[EmitterShare, ...]:
     """Return the share of turns of each emitter now, in the order of the search's emitters."""
-    found = shares(ledger.accounts, list(ledger.accounts))
+    found = shares(stats.accounts, list(stats.accounts))
     return tuple(
         EmitterShare(
             emitter=name,
@@ -64,9 +64,9 @@ def turns_of(ledger: EmitterStats) -> tuple[EmitterShare, ...]:
             promotions=account.promotions,
             gain=account.gain,
             cost=account.cost,
-            resting=EMITTERS[name].resting(ledger.trials[name]),
+            resting=EMITTERS[name].resting(stats.trials[name]),
         )
-        for name, account in ledger.accounts.items()
+        for name, account in stats.accounts.items()
     )
 
 
@@ -77,10 +77,10 @@ def choosing_of(search: SearchRecord) -> Selection:
 
 def active(search: SearchRecord) -> list[str]:
     """List the emitters that propose while a search runs; unknown names, from another version, are left out."""
-    return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].plants]
+    return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].proposes_draft]
 
 
-async def read_ledger(store: Store, search: SearchRecord) -> EmitterStats:
+async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:
     """Read the emitter statistics of a search from the archive."""
     accounts, trials = dict[str, ArmStats](), dict[str, tuple[EmitterTrial, ...]]()
     for name in active(search):

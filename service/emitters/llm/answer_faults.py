@@ -7,7 +7,7 @@ SENTENCE = 400
 
 
 class AnswerFault(StrEnum):
-    """Kind of fault of an answer. `docs/llm.md` explains each."""
+    """Kind of fault of an answer. `docs/how-to/use-a-model-key.md` explains each."""
 
     EMPTY = "empty"
     REFUSED = "refused"

@@ -65,7 +65,6 @@ async def test_emitters_say_what_screening_brought(service: Service, screening: 
     page = await load_search(service.coordinator, search, MapView.of(search, {}))
     shown = render_fragment(page.parts["emitters"], PageFrame())
     said = (
-        "skipped 3 edits. Of the recent proposals that it chose, 0 of 0 won a cell; "
-        "of those made without it, 0 of 1."
+        "skipped 3 edits. Of the recent proposals that it chose, 0 of 0 won a cell; of those made without it, 0 of 1."
     )
     assert (said in shown, "Screening" in shown) == (screening, screening)
