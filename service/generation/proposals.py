@@ -20,9 +20,8 @@ from service.emitters import EMITTERS, bandit
 from service.emitters.base import Edit, Emitter, EmitterTrial, Parent, Proposal, ProposalContext
 from service.evaluation.jobs import target_of, trace_key, traced_at
 from service.generation.emitter_stats import active, choosing_of
-from service.generation.parents import ParentCache
 from service.generation.screening import STARTS, TAKEN, RankedEdit, Screening, is_blind
-from service.generation.snapshot import SearchSnapshot
+from service.generation.snapshot import ParentCache, SearchSnapshot
 from service.operators.sources import digest
 from workers.protocol import Operator
 

@@ -8,9 +8,10 @@ the model learns from them where it is wrong, and the others are compared with t
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from archive.progress import SCREENED
 from archive.records import CandidateRecord, CandidateState, SearchRecord
 from archive.store import Store
 from kernelreef.models import ScreeningReport
@@ -19,7 +20,6 @@ from service.emitters.cross import DEVICE, Cross
 from service.emitters.rewrite import JOINT, Rewrite
 from service.emitters.tune import Tune, read
 from service.generation.emitter_stats import EmitterStats
-from service.generation.screening_report import screened_of
 from service.generation.surrogate import FEWEST, Features, Surrogate, features
 
 TAKEN = 64
@@ -135,6 +135,25 @@ def screening_report(search: SearchRecord, stats: EmitterStats) -> ScreeningRepo
     """Report on screening over the trials in the emitter statistics."""
     trials = (trial for found in stats.trials.values() for trial in found)
     return screened_of((is_blind(search, trial.ordinal), trial.gain is not None) for trial in trials)
+
+
+def screened_of(tried: Iterable[tuple[bool, bool]]) -> ScreeningReport:
+    """Count judged proposals, each given as two flags: blind, and won a cell."""
+    told = list(tried)
+    chosen, blind = ([won for unseen, won in told if unseen is kind] for kind in (False, True))
+    rate = sum(blind) / len(blind) if blind else 0.0
+    return ScreeningReport(
+        chosen=len(chosen),
+        chosen_promotions=sum(chosen),
+        blind=len(blind),
+        blind_promotions=sum(blind),
+        saved=sum(chosen) / rate - len(chosen) if rate else None,
+    )
+
+
+def dropped(emitters: Mapping[str, Mapping[str, int]]) -> int:
+    """Return the number of edits that screening skipped in a whole search, from the emitters' progress counts."""
+    return sum(counts.get(SCREENED, 0) for counts in emitters.values())
 
 
 async def _parameters(source: str, target: str) -> Mapping[str, int]:

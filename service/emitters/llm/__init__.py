@@ -11,7 +11,7 @@ from service.emitters.base import ConversationTurn, Emitter, NoProposal, Proposa
 from service.emitters.llm.answer_faults import UnusableAnswer
 from service.emitters.llm.answers import ParsedAnswer, read_answer
 from service.emitters.llm.conversation import converse
-from service.emitters.llm.question import ask
+from service.emitters.llm.prompts import ask
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach, approach
 from service.emitters.llm.templates import fan_out
 from service.operators.sources import digest

@@ -9,8 +9,7 @@ from service.emitters.base import ConversationTurn, LlmContext, NoProposal, Pare
 from service.emitters.llm.answer_faults import AnswerFault, UnusableAnswer
 from service.emitters.llm.answers import read_answer, said
 from service.emitters.llm.fences import fences
-from service.emitters.llm.prompts import ToolFeedback
-from service.emitters.llm.question import ask
+from service.emitters.llm.prompts import ToolFeedback, ask
 from service.emitters.llm.strategies import AGENTIC, Approach
 
 STEPS = 6

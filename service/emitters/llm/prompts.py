@@ -1,4 +1,4 @@
-"""Prompts of the strategies, made from a context."""
+"""Prompts of the strategies: made from a context, and asked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from typing import Any
 
 from archive.descriptors import DESCRIPTORS
 from service.emitters.base import LlmContext, Parent, ProposalContext
-from service.emitters.llm.rendering import PromptWriter, RenderedPrompt, write
+from service.emitters.llm.rendering import VERSION, PromptWriter, RenderedPrompt, write
 from service.emitters.llm.strategies import AGENTIC, EXPLORE, Approach
 from service.evaluation.figure_labels import provenance, relative_to
+from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
@@ -68,6 +69,34 @@ def prompt(
     values = {"place": llm.place, "most": llm.most, "step": step, "steps": steps, "subject": subject}
     writer.add(REQUEST, 0, found.strategy, values)
     return writer.prompt(_system(operator), HEADINGS)
+
+
+async def ask(
+    context: ProposalContext,
+    llm: LlmContext,
+    found: Approach,
+    *,
+    turns: Sequence[ToolFeedback] = (),
+    step: int = 0,
+    steps: int = 1,
+) -> LlmAnswer:
+    """Ask the prompt of an approach, as step `step` of at most `steps`.
+
+    Raises:
+        BackendError: If no answer came.
+    """
+    rendered = prompt(context, llm, found, turns=turns, step=step, steps=steps)
+    purpose = Purpose(
+        search=llm.search,
+        ordinal=llm.ordinal,
+        step=step,
+        strategy=found.strategy,
+        template=f"{found.strategy}/{VERSION}",
+        claims=rendered.claims,
+        parents=tuple(parent.candidate for parent in found.parents if parent.candidate),
+        cell=found.cell,
+    )
+    return await llm.ask(LlmPrompt(rendered.system, rendered.user), purpose, found.backend)
 
 
 def _system(operator: Operator) -> str:
