@@ -20,7 +20,7 @@ Ladder = tuple[int, ...]
 
 
 def powers(low: int, high: int) -> Ladder:
-    """Powers of two from `low` to `high`, both included."""
+    """Return the powers of two from `low` to `high`, both included."""
     return tuple(2**exponent for exponent in range(low.bit_length() - 1, high.bit_length()))
 
 

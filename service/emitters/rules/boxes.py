@@ -69,7 +69,7 @@ def _index(node: ast.expr, axes: str) -> str:
 
 
 def _span(value: ast.expr | None) -> tuple[str, str] | None:
-    """First element and extent of `first + tl.arange(0, extent)`. Offsets of boxes have 32 bits."""
+    """Return first element and extent of `first + tl.arange(0, extent)`. Offsets of boxes have 32 bits."""
     match value:
         case ast.BinOp(left=first, op=ast.Add(), right=lanes) if is_call(lanes, "tl.arange"):
             wide = "int64" in text(first)

@@ -18,7 +18,7 @@ CHUNKS = (1024, 2048, 4096)
 
 
 class ChunkRow(Rule[RowTile]):
-    """Any row length with few registers, at the price of reading the row once for each step that needs all of it."""
+    """Chunks need few registers at any row length, but read the row again for each step that needs all of it."""
 
     name = "chunk_row"
     meaning = "go over a row in chunks"

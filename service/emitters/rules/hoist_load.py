@@ -42,7 +42,7 @@ class HoistLoad(Rule[LoopInvariant]):
 
 
 def _shared(loop: ast.For) -> list[ast.stmt]:
-    """Assignments that every turn would repeat; none if there is no load among them."""
+    """Return the assignments that every iteration repeats; none if there is no load among them."""
     written = [name for line in loop.body for name in writes(line)] + list(writes(loop.target))
     shared: list[ast.stmt] = []
     for line in loop.body:

@@ -17,7 +17,7 @@ BUILTINS = ("range", "float", "int", "min", "max")
 
 @dataclass(frozen=True)
 class MovableLine:
-    """A line of a body that could as well be at another place of it."""
+    """Line of a body that may move to another place in it."""
 
     body: list[ast.stmt]
     line: ast.stmt

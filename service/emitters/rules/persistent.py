@@ -15,7 +15,7 @@ PROGRAMS_PER_SM = (1, 2, 4, 8)
 
 
 class MakePersistent(Rule[ProgramMapping]):
-    """Pays the start of a program once, and keeps what all pieces share."""
+    """A persistent program pays its start once, and keeps data that all pieces share."""
 
     name = "persistent"
     meaning = "launch a few programs per multiprocessor that stride over the work"

@@ -53,7 +53,7 @@ class ProgramMapping:
         return self.loop.body if self.loop else self.kernel.function.body
 
     def pieces(self, launch: LaunchSite, axis: int = 0) -> str:
-        """Code, in the host, for the number of pieces along an axis of the grid; empty if it has no such axis."""
+        """Return host code for the number of pieces along an axis of the grid; empty if it has no such axis."""
         if self.count:
             return text(self.kernel.value(launch, self.count))
         extents = grid(launch) or []

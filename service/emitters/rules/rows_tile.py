@@ -131,7 +131,7 @@ def _is_number(line: ast.stmt, known: Known) -> bool:
 
 
 def _widen(function: ast.FunctionDef, definition: ast.Assign, varying: frozenset[str], names: tuple[str, str]) -> None:
-    """Give everything in a kernel one more axis in front, of `names[0]` rows out of `names[1]`."""
+    """Add a leading axis to everything in a kernel: `names[0]` rows out of `names[1]`."""
     rows, end = names
     piece, tile, live = text(definition.targets[0]), unused("rows", function), unused("live", function)
     body = next(body for body in bodies(function) if definition in body)
@@ -163,7 +163,7 @@ def _widen_line(line: ast.stmt, rows: str) -> None:
 
 
 def _mask(line: ast.stmt, varying: frozenset[str], live: str) -> None:
-    """Let loads and stores of a varying place happen only in rows that exist."""
+    """Mask loads and stores of varying places to rows that exist."""
     for call in calls(line, *MASK_POSITIONS):
         position = MASK_POSITIONS[text(call.func)]
         if not _varies(call.args[0], varying):

@@ -13,7 +13,7 @@ LENGTHS = (2, 4, 8)
 
 
 class RunOfPieces(Rule[ProgramMapping]):
-    """Fewer, longer programs whose neighbours in memory are also neighbours in time."""
+    """Programs become fewer and longer, and pieces that are neighbours in memory follow each other in time."""
 
     name = "run_of_pieces"
     meaning = "give each program a run of neighbouring pieces, one after the other"

@@ -57,7 +57,7 @@ class SplitK(Rule[Splittable]):
         return (site for kernel in kernels(module) for site in _splittable(kernel))
 
     def change(self, site: Splittable, rng: random.Random) -> None:
-        """Have each program take every so many steps of the sweep, and add their sums up."""
+        """Have each program take every `PARTS`-th step of the sweep, and add up their sums."""
         kernel, (launch,), parts = site.kernel, site.kernel.launches, rng.choice(PARTS)
         axis = f"tl.program_id({len(grid(launch) or [])})"
         total = text(kernel.argument(launch, site.output))
@@ -72,7 +72,7 @@ class SplitK(Rule[Splittable]):
         self._add_up(site, launch, total, parts)
 
     def _add_up(self, site: Splittable, launch: LaunchSite, total: str, parts: int) -> None:
-        """Let the launch write parts, and launch what adds them up."""
+        """Let the launch write parts, and add a launch that sums them."""
         module, host = site.kernel.module, launch.host
         adding, held = unused("add_parts_kernel", module), unused("parts", host)
         set_grid(launch, [*(text(extent) for extent in grid(launch) or []), str(parts)])

@@ -108,6 +108,6 @@ def _rename_reads(line: ast.stmt, names: dict[str, str]) -> None:
 
 
 def _nested_reductions(line: ast.stmt) -> list[ast.Call]:
-    """Reductions inside a line's expressions, inner ones first."""
+    """Return the reductions inside a line's expressions, inner ones first."""
     own = line.value if isinstance(line, ast.Assign) and is_reduction(line) else None
     return [call for call in reversed(calls(line, *REDUCTIONS)) if call is not own]

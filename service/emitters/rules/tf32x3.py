@@ -23,7 +23,7 @@ class Tf32x3(Rule[ast.FunctionDef]):
     meaning = "multiply float32 on the matrix units, as three products of TF32 parts"
 
     def sites(self, module: ast.Module) -> Iterable[ast.FunctionDef]:
-        """Find kernels with products that say that they are of float32 as it is."""
+        """Find kernels with products that ask for exact float32 by keyword."""
         return (function for function in jit_functions(module).values() if _exact_products(function))
 
     def change(self, site: ast.FunctionDef, rng: random.Random) -> None:
