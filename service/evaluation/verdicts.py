@@ -16,6 +16,7 @@ from archive.records import (
     SearchRecord,
     SearchState,
     TraceOutcome,
+    VariantRecord,
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
@@ -114,7 +115,7 @@ class Verdicts:
     ) -> None:
         """Request all jobs that a traced candidate still needs, except those that `queued` lists already."""
         known = await self.unit_of_work.reports(candidate.id)
-        for case in await self._cases(search, operator, candidate):
+        for case in _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id)):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
                 await self._promote(case, mine[-1], queued)
@@ -232,7 +233,7 @@ class Verdicts:
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
         """Request the measurements that a candidate lacks. Judge it once it has all and no confirm is pending."""
-        cases = await self._cases(search, operator, candidate)
+        cases = _cases(search, operator, candidate, await self.unit_of_work.variants(candidate.id))
         known = {report.job for report in await self.unit_of_work.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
         for name in search.devices if lacking else ():
@@ -256,18 +257,6 @@ class Verdicts:
                 await self._take(case, found, queued)
             elif case.device.measures and await self.reference_seed.pacer(case.search, case.device.name) is None:
                 return  # The first correct variant of the reference seed becomes the pacer: the others wait for it.
-
-    async def _cases(
-        self, search: SearchRecord, operator: Operator, candidate: CandidateRecord
-    ) -> list[EvaluationCase]:
-        """List the cases of a candidate: each variant that has a bundle, on each device."""
-        variants = await self.unit_of_work.variants(candidate.id)
-        return [
-            EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
-            for variant in variants
-            if variant.bundle is not None
-            for name in search.devices
-        ]
 
     async def _conclude(self, search: SearchRecord, candidate: CandidateRecord, reports: Sequence[Report]) -> bool:
         """Judge a candidate by the last report on each of its variants; the best variant counts.
@@ -293,6 +282,18 @@ class Verdicts:
             reason = f"the operator's seed kernel is not correct ({verdict.outcome}): {verdict.reason}"
             await self.fail(search, reason)
         return True
+
+
+def _cases(
+    search: SearchRecord, operator: Operator, candidate: CandidateRecord, variants: Iterable[VariantRecord]
+) -> list[EvaluationCase]:
+    """List the cases of a candidate: each variant that has a bundle, on each device."""
+    return [
+        EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
+        for variant in variants
+        if variant.bundle is not None
+        for name in search.devices
+    ]
 
 
 def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:
