@@ -108,7 +108,7 @@ def model_new(operator: Operator, source: str, note: str) -> str:
         note: What is said of the kernel at the beginning, lines of plain text.
 
     Raises:
-        BadInput: If the operator was not made of a problem, or problem and candidate use one name for two things.
+        InvalidInput: If the operator was not made of a problem, or problem and candidate use one name for two things.
     """
     parts = parts_of_reference(operator)
     if parts is None:

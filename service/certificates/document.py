@@ -140,7 +140,7 @@ def read(text: bytes) -> LoadedCertificate:
     """Read a document as it came; whether it is what its id says is for the caller to compare.
 
     Raises:
-        BadInput: If it is no certificate of this format; names the first field that is wrong.
+        InvalidInput: If it is no certificate of this format; names the first field that is wrong.
     """
     if len(text) > MAX_BYTES:
         raise InvalidInput(f"it has {len(text)} bytes; at most {MAX_BYTES} are read", "CERTIFICATE")

@@ -43,7 +43,7 @@ def names_of(operator: Operator) -> TensorNames:
     """What tensors and numbers are called in host code.
 
     Raises:
-        BadInput: If the operator has names that host code needs.
+        InvalidInput: If the operator has names that host code needs.
     """
     if _is_ours(operator.entry) or _is_ours(operator.backward_entry):
         raise InvalidInput(f"an entry called '{operator.entry}' cannot be exported: host code has that name", "SEARCH")
@@ -78,7 +78,7 @@ def write_module(certificate: Certificate, shapes: Sequence[str]) -> ExportedMod
 
     Raises:
         Unliftable: If the elite cannot be exported; says why.
-        BadInput: If its operator cannot.
+        InvalidInput: If its operator cannot.
     """
     operator = certificate.operator
     if any(item.mutable for item in operator.inputs):

@@ -48,7 +48,7 @@ class ExportedPackage:
         """Write it into a folder, which may not hold anything yet.
 
         Raises:
-            BadInput: If it does, or cannot be written.
+            InvalidInput: If it does, or cannot be written.
         """
         try:
             if folder.exists() and any(folder.iterdir()):
@@ -78,7 +78,7 @@ async def export(
         command: What starts a bench, without its options.
 
     Raises:
-        BadInput: If no elite can be exported, or the searches do not belong together.
+        InvalidInput: If no elite can be exported, or the searches do not belong together.
         ServiceError: If a bench failed.
     """
     refusals: list[str] = []

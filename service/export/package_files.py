@@ -59,7 +59,7 @@ def render(parts: PackageParts) -> dict[str, str]:
         Its files, by path.
 
     Raises:
-        BadInput: If its name is none.
+        InvalidInput: If its name is none.
     """
     if not NAME.fullmatch(parts.name):
         raise InvalidInput(f"'{parts.name}' is no name of a package: lower-case letters, digits and _", "--name")

@@ -22,7 +22,7 @@ def require_judgeable(device: Device, field: str) -> None:
     """Refuse a device that this release cannot judge on, whatever machine it runs on.
 
     Raises:
-        BadInput: With what it can judge on.
+        InvalidInput: With what it can judge on.
     """
     if device.target not in TARGETS:
         raise InvalidInput(f"'{device.target}' is no target we have a sheet of; known: {', '.join(TARGETS)}", field)

@@ -77,7 +77,7 @@ class KernelbenchImporter:
             seeded: Whether TorchInductor is to write a kernel to start from.
 
         Raises:
-            BadInput: If no operator can be made of it; says why.
+            InvalidInput: If no operator can be made of it; says why.
             Unavailable: If a process of ours failed.
         """
         found = await self.inspect(source)
@@ -99,7 +99,7 @@ class KernelbenchImporter:
             published: Whether inputs are to be drawn as the problem draws them.
 
         Raises:
-            BadInput: If it is longer than any problem.
+            InvalidInput: If it is longer than any problem.
             Unavailable: If the process that looks at it failed.
         """
         try:
@@ -154,7 +154,7 @@ async def searchable(name: str, source: str, device: str) -> Operator:
         device: What it is to be judged on.
 
     Raises:
-        BadInput: If no operator can be made of it, TorchInductor writes no kernel for it, or there is no such device.
+        InvalidInput: If no operator can be made of it, TorchInductor writes no kernel for it, or there is no such device.
         Unavailable: If a process of ours failed.
     """
     try:

@@ -39,7 +39,7 @@ def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: 
         device: Name of a model to judge on besides; without tracing one process does that.
 
     Raises:
-        BadInput: If there is nothing to do, or a name cannot be right; names the option.
+        InvalidInput: If there is nothing to do, or a name cannot be right; names the option.
     """
     measuring = tuple(_card(name) for name in cards)
     if len({seat.card for _, seat in measuring}) < len(measuring):

@@ -75,9 +75,9 @@ class Anthropic(Backend):
         """Answer one prompt.
 
         Raises:
-            TransientFailure: As `Caller.post`, or if the answer is not of the protocol.
-            PermanentFailure: As `Caller.post`.
-            Refused: As `Caller.post`, or if the model refused.
+            TransientFailure: As `VendorClient.post`, or if the answer is not of the protocol.
+            PermanentFailure: As `VendorClient.post`.
+            LlmRefused: As `VendorClient.post`, or if the model refused.
         """
         body = await self._caller.post("/v1/messages", self._body(prompt), key)
         try:

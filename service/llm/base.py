@@ -141,7 +141,7 @@ class Backend(ABC):
         Raises:
             TransientFailure: The same call may succeed later.
             PermanentFailure: No call can succeed until a person changes something.
-            Refused: The model would not answer this prompt.
+            LlmRefused: The model would not answer this prompt.
         """
 
     async def close(self) -> None:
@@ -158,10 +158,10 @@ class LlmClient(Protocol):
         A prompt of the same search, ordinal and step that was answered before gets the same answer, and costs nothing.
 
         Raises:
-            BudgetSpent: The budget does not allow it.
+            BudgetExhausted: The budget does not allow it.
             TransientFailure: No answer came, after repetitions where these were sure to cost nothing.
             PermanentFailure: The backend is parked, or no backend is left that is not.
-            Refused: The model would not answer.
+            LlmRefused: The model would not answer.
         """
         ...
 

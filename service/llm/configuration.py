@@ -52,7 +52,7 @@ def load_configuration(folder: Path) -> BackendsConfiguration:
     """Read the file in the data folder; without one only `manual` can be asked.
 
     Raises:
-        BadInput: If something in it cannot be right; names the field. What it holds is never quoted.
+        InvalidInput: If something in it cannot be right; names the field. What it holds is never quoted.
     """
     path = folder / FILE
     try:
@@ -73,7 +73,7 @@ def parse_configuration(document: Mapping[str, Any]) -> BackendsConfiguration:
     """Check what a file says.
 
     Raises:
-        BadInput: If something in it cannot be right; names the field.
+        InvalidInput: If something in it cannot be right; names the field.
     """
     for name in document.keys() - {"backends", "prices"}:
         raise InvalidInput("is not known; there are [backends.<name>] and [prices.<model>]", f"{FILE}: {name}")
@@ -115,7 +115,7 @@ def read_key(options: BackendOptions, folder: Path) -> ApiKey | None:
         folder: Where relative paths of key files start.
 
     Raises:
-        BadInput: If it is not there. Says where it was looked for.
+        InvalidInput: If it is not there. Says where it was looked for.
     """
     if not isinstance(options, HttpOptions):
         return None

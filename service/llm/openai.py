@@ -64,9 +64,9 @@ class Openai(Backend):
         """Answer one prompt.
 
         Raises:
-            TransientFailure: As `Caller.post`, or if the answer is not of the protocol.
-            PermanentFailure: As `Caller.post`.
-            Refused: As `Caller.post`, or if the model or a filter refused.
+            TransientFailure: As `VendorClient.post`, or if the answer is not of the protocol.
+            PermanentFailure: As `VendorClient.post`.
+            LlmRefused: As `VendorClient.post`, or if the model or a filter refused.
         """
         body = await self._caller.post("/chat/completions", self._body(prompt), key)
         try:

@@ -44,7 +44,7 @@ class Replay(Backend):
 
         Raises:
             PermanentFailure: If the recording cannot be read.
-            Refused: If the prompt was not recorded.
+            LlmRefused: If the prompt was not recorded.
         """
         name = digest(prompt)
         found = (await asyncio.to_thread(self._read)).get(name)

@@ -86,7 +86,7 @@ class VendorClient:
         Raises:
             TransientFailure: The vendor is overloaded or out of reach, or its answer was cut or broken.
             PermanentFailure: The vendor does not know us, the model or the request; or this is not its address.
-            Refused: The prompt is too long for the model, or against its rules.
+            LlmRefused: The prompt is too long for the model, or against its rules.
         """
         try:
             async with asyncio.timeout(min(CONNECT_S, self._options.timeout_s)):

@@ -41,7 +41,7 @@ def load_operator(spec: str | Path) -> Operator:
     A name of the catalogue wins over a folder called the same; `./name` is the folder.
 
     Raises:
-        BadInput: If there is no such operator, or its spec cannot be right; names the field and what would be.
+        InvalidInput: If there is no such operator, or its spec cannot be right; names the field and what would be.
     """
     folders = _folders()
     if isinstance(spec, str) and spec in folders:
@@ -114,7 +114,7 @@ def _read(path: Path, subject: str, field: str) -> str:
     """A file's text.
 
     Raises:
-        BadInput: Saying of `subject` what is wrong with it.
+        InvalidInput: Saying of `subject` what is wrong with it.
     """
     try:
         if not path.is_file():

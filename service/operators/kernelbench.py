@@ -60,7 +60,7 @@ def operator_of_problem(name: str, source: str, found: ProblemInspection, seeds:
         seeds: Kernels to start from, if there are any.
 
     Raises:
-        BadInput: If it cannot be judged; says why.
+        InvalidInput: If it cannot be judged; says why.
     """
     if found.reason:
         where = f"line {found.line}: " if found.line else ""

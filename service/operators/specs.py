@@ -72,7 +72,7 @@ def parse_operator(document: Mapping[str, Any]) -> Operator:
     """Read an operator spec in its JSON form: sources inline, benchmark shapes with or without `dims`.
 
     Raises:
-        BadInput: If it cannot be right; names the field and says what would be.
+        InvalidInput: If it cannot be right; names the field and says what would be.
     """
     body = {**document, "shapes": _with_dims(document["shapes"])} if "shapes" in document else document
     try:

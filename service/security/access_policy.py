@@ -41,7 +41,7 @@ def doors_for(host: str, allowed_hosts: Collection[str], requests_per_s: int) ->
     needed on loopback too.
 
     Raises:
-        BadInput: If the address is empty, which a server would take for all there are.
+        InvalidInput: If the address is empty, which a server would take for all there are.
     """
     if not host:
         raise InvalidInput("say an address to listen on, such as 127.0.0.1", "host")

@@ -14,7 +14,7 @@ def certified(certificate: Path, key: Path | None) -> ssl.SSLContext:
         key: File of its private key; None if that is in the same file.
 
     Raises:
-        BadInput: If the files are no certificate with its key.
+        InvalidInput: If the files are no certificate with its key.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:

@@ -171,7 +171,7 @@ async def test_a_budget_is_kept(tmp_path: Any, vendor: Vendor, limits: dict[str,
     async with inquiry(tmp_path, endpoint(vendor.url), **limits) as asked:
         for ordinal in range(calls):
             await asked.ask(ordinal)
-        with pytest.raises(BudgetExhausted, match=r"in all .* spent or reserved"):
+        with pytest.raises(BudgetExhausted, match=r"in total .* spent or reserved"):
             await asked.ask(99)
         assert len(vendor.requests) == calls
         assert len(await asked.states()) == calls, "what was not asked leaves nothing behind"
@@ -214,7 +214,7 @@ async def test_an_unknown_price_stays_unknown(tmp_path: Any, vendor: Vendor) -> 
 
 async def test_a_search_without_terms_may_ask_nobody(asked: Inquiry) -> None:
     other = await stored_search(asked.store)
-    with pytest.raises(PermanentFailure, match="may ask no model"):
+    with pytest.raises(PermanentFailure, match="may not ask models"):
         await asked.asking(PROMPT, purpose(other.id))
 
 
