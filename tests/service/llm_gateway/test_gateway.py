@@ -124,7 +124,7 @@ async def test_what_may_have_been_paid_counts_and_is_not_repeated(asked: Inquiry
 async def test_a_permanent_failure_parks_the_backend(asked: Inquiry, vendor: Vendor) -> None:
     vendor.will(reply(401, {}), GOOD)
     for ordinal in range(3):
-        with pytest.raises(PermanentFailure, match="key is not accepted"):
+        with pytest.raises(PermanentFailure, match="does not accept the key"):
             await asked.ask(ordinal)
     assert len(vendor.requests) == 1
     assert asked.asking.available(("local", "manual")) == ("manual",)
