@@ -105,8 +105,8 @@ async def test_without_card_and_source_nothing_can_be_run(notes: Path) -> None:
         "baselines",
     }
     reasons = {step.name: step.reason for step in done.steps}
-    assert reasons["trace"] == "the certificate carries no source"
-    assert reasons["times"] == "there is no h200 here, and no source for the interpreter"
+    assert reasons["trace"] == "the certificate has no source"
+    assert reasons["times"] == "this machine has no h200, and there is no source for the interpreter"
 
 
 async def test_another_source_is_found_out(notes: Path) -> None:

@@ -82,7 +82,7 @@ def test_texts_of_strangers_stay_texts() -> None:
             ), path
     assert plain(HOSTILE) == "'''".replace("'", "?") + "?? ?x?(http:??x) ?script? ?".replace("??x)", "//x)")
     for name in ("Double", "a-b", "a.b", "", "x'; import os"):
-        with pytest.raises(InvalidInput, match="no name of a package"):
+        with pytest.raises(InvalidInput, match="is not a package name"):
             render(parts(name=name))
 
 
