@@ -1,5 +1,6 @@
 """A certificate repeated: by stand-in benches in every case, by real ones in `tests/journeys/test_certificates.py`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ SEED = records.bundle(1 + len(records.SEED))
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     return tmp_path / "notes"
 
 

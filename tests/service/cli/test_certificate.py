@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +66,7 @@ def judged(tmp_path: Path) -> None:
 @pytest.fixture
 def benches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Benches that answer at once."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     command = (sys.executable, str(ROOT / "tests/service/stand_in_bench.py"), str(tmp_path / "notes"))
     monkeypatch.setattr(cli_certificate, "COMMAND", command)
 
