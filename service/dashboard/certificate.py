@@ -1,4 +1,4 @@
-"""The page of a certificate: what a verdict rests on, to be read, copied and taken away."""
+"""The page of a certificate: the evidence for a verdict."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from workers.protocol import Report, Samples
 
 @dataclass(frozen=True)
 class PairedSamples:
-    """Raw samples of one race, microseconds a call; `beside` is who was timed with the candidate."""
+    """Raw samples of one paired timing, microseconds per call; `beside` names the other side of the pair."""
 
     shape: str
     beside: str
@@ -21,7 +21,7 @@ class PairedSamples:
 
 @dataclass(frozen=True)
 class CertifiedPlan:
-    """A plan in words."""
+    """A launch plan in words."""
 
     shape: str
     lines: tuple[str, ...]
@@ -29,7 +29,7 @@ class CertifiedPlan:
 
 @dataclass(frozen=True)
 class CertificatePage(HtmlPage):
-    """A certificate with its parts in the order in which somebody doubts them."""
+    """A certificate, its parts in the order in which a sceptical reader checks them."""
 
     template = "certificate.html"
     section = "/"
@@ -41,7 +41,7 @@ class CertificatePage(HtmlPage):
 
     @classmethod
     def of(cls, certificate: Certificate) -> "CertificatePage":
-        """The page of one certificate."""
+        """Make the page of a certificate."""
         return cls(
             certificate=certificate,
             kernels=tuple(certificate.bundle.cubins.items()),
@@ -51,19 +51,19 @@ class CertificatePage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """What it certifies, and whose it is."""
+        """Operator and candidate of the certificate."""
         return f"Certificate of {self.certificate.operator.name} candidate {brief(self.certificate.origin.candidate)}"
 
     @property
     def address(self) -> str:
-        """Where the same document is to be had as a file."""
+        """Address of the certificate as a file."""
         origin = self.certificate.origin
         where = f"variant={origin.variant}&device={self.certificate.device.name}"
         return f"/candidates/{origin.candidate}/certificate.json?{where}"
 
 
 def races_of(report: Report) -> tuple[PairedSamples, ...]:
-    """Raw samples of every race in a report."""
+    """Collect the raw samples of every paired timing in a report."""
     raced = []
     for shape in report.shapes:
         for beside, samples in (("pacer", shape.samples), ("incumbent", shape.rival_samples)):

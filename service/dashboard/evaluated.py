@@ -1,4 +1,4 @@
-"""What became of a variant on each device: verdict, times beside others, floors, and the cell it tries for."""
+"""Results of a variant on each device: verdict, times beside other kernels, floors, and its cell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,20 +19,20 @@ from workers.targets import TARGETS
 
 @dataclass(frozen=True)
 class EvaluatedVariant:
-    """What became of a variant on one device.
+    """Results of a variant on one device.
 
     Attributes:
-        device: Where.
-        provenance: Where the times come from.
-        relative_to: What the speedup is relative to.
-        report: The last word on it; None before there is one.
-        others: Earlier reports on it there, oldest first.
-        speedup: Over the baseline; None where it is unknown.
-        times: Shape by shape.
-        cell: The cell it belongs to; None if an axis has no value.
-        holder: Who holds that cell; None if nobody does.
-        card: The card whose figures the floors assume.
-        roofline: All shapes under that card's roofs; None where bytes or operations are not known.
+        device: Name of the device.
+        provenance: Source of the times: measured, predicted or recorded.
+        relative_to: Baseline of the speedup.
+        report: The report that counts; None before there is one.
+        others: The other reports from this device, oldest first.
+        speedup: Speedup over the baseline; None if unknown.
+        times: Times per shape.
+        cell: Cell of the variant; None if an axis has no value.
+        holder: Elite of that cell; None if the cell is empty.
+        card: Card whose figures the floors assume.
+        roofline: All shapes under that card's roofs; None if bytes or operations are unknown.
     """
 
     device: str
@@ -51,13 +51,13 @@ class EvaluatedVariant:
 async def load_judged(
     store: Store, search: SearchRecord, reports: Sequence[Report], stored: BundleRecord | None
 ) -> tuple[EvaluatedVariant, ...]:
-    """What became of a variant on each device of its search.
+    """Load the results of a variant on each device of its search.
 
     Args:
         store: The archive.
-        search: Of its candidate.
-        reports: All on the variant, oldest first.
-        stored: Its bundle.
+        search: Search of the candidate.
+        reports: All reports on the variant, oldest first.
+        stored: Bundle of the variant; None if it did not compile.
     """
     operator = Operator.model_validate_json((await store.operators.get(search.operator)).document)
     return tuple([await _judged(store, search, device, reports, stored, operator) for device in search.devices])
@@ -71,7 +71,7 @@ async def _judged(
     stored: BundleRecord | None,
     operator: Operator,
 ) -> EvaluatedVariant:
-    """What became of the chosen variant on a device, beside those it has to be held against."""
+    """Load the results of a variant on a device, beside the kernels that it is compared with."""
     here = [report for report in reports if report.device.name == device]
     report = next(iter(last_words(here)), None)
     measures = Device.parse(device).measures
@@ -118,7 +118,7 @@ async def _holder(store: Store, search: SearchRecord, device: str, cell: int | N
 
 
 async def seed_times(store: Store, search: SearchRecord, device: str) -> dict[str, float]:
-    """Times of the search's first seed on a device, microseconds by shape."""
+    """Read the times of the search's reference seed on a device, microseconds by shape."""
     seeds = await store.candidates.seeds(search.id)
     reports = last_words(await reports_on(store, seeds[0].id)) if seeds else []
     correct = (each for each in reports if each.device.name == device and each.outcome is Outcome.CORRECT)
@@ -132,7 +132,7 @@ async def _times_of(store: Store, job: str) -> dict[str, float]:
 
 
 def _works(search: SearchRecord, stored: BundleRecord, operator: Operator) -> dict[str, ShapeWork]:
-    """By shape, what any kernel has to do."""
+    """Compute the work that any kernel has to do, by shape."""
     keys = [",".join(f"{name}={size}" for name, size in sorted(shape["dims"].items())) for shape in search.shapes]
     todo = works(search.shapes, search.graphs, [item.dtype for item in operator.inputs])
     return {

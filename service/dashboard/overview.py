@@ -1,4 +1,4 @@
-"""The first page: every search, who works, and a form to start one."""
+"""The first page: all searches, the workers, and the form for a new search."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import provenance, relative_to
 
 SHOWN = 15
-"""Searches on one page."""
+"""Number of searches on one page."""
 SPARK_POINTS = 48
-"""Points of a sparkline at most, or thereabouts; it is a few dozen pixels wide."""
+"""Approximate number of points in a sparkline, which is a few dozen pixels wide."""
 
 
 @dataclass(frozen=True)
 class BestResult:
-    """What a search has found on one device; `low` to `high` are the bounds of its best elite's speedup."""
+    """Best result of a search on one device; `low` and `high` are the bounds of the best elite's speedup."""
 
     device: str
     provenance: str
@@ -35,7 +35,7 @@ class BestResult:
 
 @dataclass(frozen=True)
 class SearchRow:
-    """A search in the list. `spent_usd` is what models cost it, None where it may ask none."""
+    """A search in the list. `spent_usd` is the cost of its LLM calls; None if it uses no LLM."""
 
     search: SearchRecord
     counts: SearchCounts
@@ -44,13 +44,13 @@ class SearchRow:
 
     @property
     def done(self) -> float:
-        """Share of the budget that is used up, 0 to 1."""
+        """Share of the maximum number of evaluations that is used up, 0 to 1."""
         return min(self.counts.candidates / self.search.budget, 1.0)
 
 
 @dataclass(frozen=True)
 class PoolStatus(Fragment):
-    """Who works, and how much waits."""
+    """Numbers of workers, waiting jobs and running searches."""
 
     template = "parts/pulse.html"
     name = "pulse"
@@ -63,7 +63,7 @@ class PoolStatus(Fragment):
 
 @dataclass(frozen=True)
 class SearchList(Fragment):
-    """The list of searches, newest first; `older` leads to the rest."""
+    """The list of searches, newest first; `older` is the address of the next page."""
 
     template = "parts/searches.html"
     name = "searches"
@@ -88,17 +88,17 @@ class Overview(HtmlPage):
 
     @property
     def title(self) -> str:
-        """What is listed."""
+        """Title of the page."""
         return "Searches"
 
     @property
     def stream(self) -> str:
-        """Where its updates come from."""
+        """Address of the live updates."""
         return "/live" + (f"?before={self.before}" if self.before else "")
 
 
 async def load_overview_parts(running: Coordinator, before: str | None) -> tuple[PoolStatus, SearchList]:
-    """The live parts of the first page."""
+    """Load the live parts of the first page."""
     found = await running.store.searches.list(limit=SHOWN + 1, before=before)
     shown = found[:SHOWN]
     entries = await asyncio.gather(*(_entry(running, search) for search in shown))
@@ -117,8 +117,8 @@ async def load_overview_parts(running: Coordinator, before: str | None) -> tuple
 async def _entry(running: Coordinator, search: SearchRecord) -> SearchRow:
     counts = await running.store.candidates.count(search.id)
     finds = tuple([await _find(running, search, device, counts) for device in search.devices])
-    purses = await running.store.spending.of_search(search.id) if search.llm is not None else []
-    return SearchRow(search, counts, finds, purses[0].usd if purses else None)
+    budgets = await running.store.spending.of_search(search.id) if search.llm is not None else []
+    return SearchRow(search, counts, finds, budgets[0].usd if budgets else None)
 
 
 async def _find(running: Coordinator, search: SearchRecord, device: str, counts: SearchCounts) -> BestResult:
@@ -140,7 +140,7 @@ async def _find(running: Coordinator, search: SearchRecord, device: str, counts:
 
 
 def _spark(milestones: Sequence[Milestone], now: ProgressRecord) -> ProgressLine:
-    """Coverage over evaluations, in the size of a word."""
+    """Draw coverage over evaluations as a sparkline."""
     points = [(0.0, 0.0), *((float(each.evaluations), each.elites / now.cells) for each in milestones)]
     present = (float(now.evaluations), now.coverage)
     return course("Coverage", [*points, present] if now.elites else [], share, evaluations)

@@ -1,4 +1,4 @@
-"""How the figures of a search came about: best speedup, coverage and QD score, along evaluations, time or dollars."""
+"""Progress charts of a search: best speedup, coverage and QD score over evaluations, time or dollars."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
 
 @dataclass(frozen=True)
 class ProgressCharts(Fragment):
-    """The courses of a search on one device; `choices` is what they may run along."""
+    """Progress charts of a search on one device; `choices` are the possible horizontal axes."""
 
     template = "parts/courses.html"
     name = "courses"
@@ -30,14 +30,14 @@ class ProgressCharts(Fragment):
 def draw_courses(
     search: SearchRecord, view: MapView, milestones: Sequence[Milestone], now: ProgressRecord, usd: float | None
 ) -> ProgressCharts:
-    """Draw where a search came from to where it is.
+    """Draw the progress of a search up to now.
 
     Args:
-        search: Which.
-        view: On which device, and along what.
-        milestones: Where it stood there earlier, oldest first.
-        now: Where it stands there; the last point of each course.
-        usd: What models have cost it so far, None if it asks none.
+        search: The search.
+        view: View with the device and the horizontal axis.
+        milestones: Earlier progress on that device, oldest first.
+        now: Present progress on that device; the last point of each chart.
+        usd: Cost of its LLM calls so far; None if it uses no LLM.
     """
     choices = tuple(each for each in ALONG.values() if each != "dollars" or usd is not None)
     said = provenance(view.device)
@@ -57,7 +57,8 @@ def draw_courses(
             [(place, each.elites / now.cells) for place, each in zip(places, points, strict=True)],
             formatting.share,
             along,
-            now=f"{formatting.share(now.coverage)} · {formatting.count(now.elites)} of {formatting.count(now.cells)} cells",
+            now=f"{formatting.share(now.coverage)} · {formatting.count(now.elites)} of {formatting.count(now.cells)} "
+            "cells",
         ),
         course(
             "QD score",
@@ -74,7 +75,7 @@ def _until(search: SearchRecord) -> datetime:
 
 
 def _place(search: SearchRecord, along: Along, milestone: Milestone) -> float:
-    """Where a milestone lies on the horizontal axis."""
+    """Return the position of a milestone on the horizontal axis."""
     if along == "time":
         return max((milestone.reached_at - search.created_at).total_seconds(), 0.0)
     return float(milestone.evaluations) if along == "evaluations" else milestone.usd or 0.0

@@ -1,4 +1,4 @@
-"""The page of a search: what it has found, where it looks, and whether to believe it."""
+"""The page of a search: state, map of elites, progress, emitters, outcomes and guidance."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -31,14 +31,14 @@ from service.generation.screening import tell
 from service.generation.screening_report import ScreeningReport, dropped
 
 POINTS = 250
-"""Points of a course, or thereabouts: one a pixel or two."""
+"""Approximate number of points in a chart: one per pixel or two."""
 RECENT = 12
-"""Candidates in the list of what happened last."""
+"""Number of candidates in the list of recent ones."""
 
 
 @dataclass(frozen=True)
 class DeviceTab:
-    """A device of the search, and the best that was found on it."""
+    """A device of the search with its best result."""
 
     device: str
     provenance: str
@@ -51,7 +51,7 @@ class DeviceTab:
 
 @dataclass(frozen=True)
 class SearchStatus(Fragment):
-    """Where the search is."""
+    """State of the search, its best result and its devices."""
 
     template = "parts/standing.html"
     name = "standing"
@@ -67,13 +67,13 @@ class SearchStatus(Fragment):
 
     @property
     def done(self) -> float:
-        """Share of the budget that is used up, 0 to 1."""
+        """Share of the maximum number of evaluations that is used up, 0 to 1."""
         return min(self.counts.candidates / self.search.budget, 1.0)
 
 
 @dataclass(frozen=True)
 class SearchControls(Fragment):
-    """What may be done with the search in its present state."""
+    """Actions that the search's present state allows."""
 
     template = "parts/controls.html"
     name = "controls"
@@ -98,16 +98,16 @@ class MapPart(Fragment):
 
     @property
     def pieces(self) -> tuple[Tile, ...]:
-        """Its squares."""
+        """Tiles of the map."""
         return self.map.squares
 
 
 @dataclass(frozen=True)
 class EmitterRow:
-    """What came of one emitter's proposals.
+    """Results of one emitter's proposals.
 
-    `share` is its part of all proposals so far, `following` that of those to come (None for what proposes no more), and
-    `resting` what it does not try at present, with reasons.
+    `share` is its part of all proposals so far. `following` is its part of the coming ones; None if it has ended.
+    `resting` are its suspended strategies, with reasons.
     """
 
     name: str
@@ -123,7 +123,7 @@ class EmitterRow:
 
 @dataclass(frozen=True)
 class EmitterTable(Fragment):
-    """Where candidates come from."""
+    """Emitters of the search with their results."""
 
     template = "parts/emitters.html"
     name = "emitters"
@@ -136,7 +136,7 @@ class EmitterTable(Fragment):
 
 @dataclass(frozen=True)
 class OutcomeTable(Fragment):
-    """What became of candidates, in numbers and shares."""
+    """Outcomes of candidates as numbers and shares."""
 
     template = "parts/outcomes.html"
     name = "outcomes"
@@ -147,7 +147,7 @@ class OutcomeTable(Fragment):
 
 @dataclass(frozen=True)
 class RecentCandidates(Fragment):
-    """The latest candidates, with their figures on the device that is looked at."""
+    """The latest candidates with their figures on the chosen device."""
 
     template = "parts/recent.html"
     name = "recent"
@@ -160,7 +160,7 @@ class RecentCandidates(Fragment):
 
 @dataclass(frozen=True)
 class GuidancePanel(Fragment):
-    """What people have said to the search: pins and hints. `open` while it listens."""
+    """Pins and hints that people gave the search. `open` while it accepts more."""
 
     template = "parts/directions.html"
     name = "directions"
@@ -174,7 +174,7 @@ class GuidancePanel(Fragment):
 
 @dataclass(frozen=True)
 class SpendingPanel(Fragment):
-    """What models were asked and what that cost; nothing where the search asks none."""
+    """LLM calls of the search and their cost; empty if it uses no LLM."""
 
     template = "parts/spending.html"
     name = "spending"
@@ -185,13 +185,13 @@ class SpendingPanel(Fragment):
 
     @property
     def calls(self) -> int:
-        """Calls of all arms together."""
+        """Number of calls by all backends and strategies."""
         return sum(arm.calls for arm in self.arms)
 
 
 @dataclass(frozen=True)
 class SearchPage(HtmlPage):
-    """A search with all its parts; each of them is replaced while the search goes on."""
+    """A search with its live parts."""
 
     template = "search.html"
     section = "/"
@@ -203,22 +203,22 @@ class SearchPage(HtmlPage):
 
     @property
     def title(self) -> str:
-        """The operator, and which search for it."""
+        """Operator and short id of the search."""
         return f"{self.search.operator_name} {formatting.brief(self.search.id)}"
 
     @property
     def stream(self) -> str:
-        """Where its updates come from."""
+        """Address of the live updates."""
         return f"/searches/{self.search.id}/live{self.view.address()}"
 
 
 async def load_search(running: Coordinator, search: SearchRecord, view: MapView) -> SearchPage:
-    """Read what the page shows, as of now."""
+    """Load the page with its present parts."""
     return SearchPage(search, view, {part.name: part for part in await load_parts(running, search, view)})
 
 
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
-    """Every live part of a search's page."""
+    """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
     counts, unserved, waits_for = await asyncio.gather(
         running.store.candidates.count(search.id), running.served.lacking(search), running.waits_for(search)
@@ -258,15 +258,15 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
 
 
 async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
-    """What models were asked; read only where the search may ask any."""
+    """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    purses, arms = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.arms(search.id))
-    return SpendingPanel(True, tuple(purses), tuple(arms))
+    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.arms(search.id))
+    return SpendingPanel(True, tuple(budgets), tuple(stats))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
-    """What a person may do with a search in a state: the action, and what its button says."""
+    """List the actions that a state allows, each with the text of its button."""
     if state in (SearchState.PREPARING, SearchState.RUNNING):
         return (("pause", "Pause"), ("stop", "Stop for good"))
     if state is SearchState.PAUSED:
@@ -333,6 +333,6 @@ def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, ledge
 
 
 def _shares(progress: ProgressRecord) -> tuple[tuple[str, int, float], ...]:
-    """Outcomes with how often each came and its share, the most frequent first."""
+    """List the outcomes with their number and share, the most frequent first."""
     total = max(progress.evaluations, 1)
     return tuple((outcome, times, times / total) for outcome, times in progress.outcomes.items())

@@ -1,4 +1,4 @@
-"""Routes of searches: the list with its form, one search, and the streams of updates."""
+"""Routes of searches: the list with the form for a new search, one search, and their live updates."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
@@ -27,13 +27,13 @@ Before = Annotated[str | None, Query(pattern=f"^{ID.pattern}$")]
 
 @router.get("/", dependencies=[needs(Scope.READ)])
 async def overview(running: Running, frame: Framed, before: Before = None) -> Response:
-    """Every search, newest first, and the form to start one."""
+    """Show all searches, newest first, and the form for a new one."""
     return respond(await _overview(running, await _form(running), before), frame)
 
 
 @router.post("/searches", dependencies=[needs(Scope.SUBMIT)])
 async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> Response:
-    """Start a search and go to it; or show the form again with what is wrong."""
+    """Start a search and redirect to it, or show the form again with its errors."""
     try:
         search = await running.submit(read_request(await without_problem(sent)), owner=caller.token or "")
     except (InvalidInput, ValidationError) as error:
@@ -44,14 +44,14 @@ async def start(running: Running, frame: Framed, sent: Sent, caller: Caller) -> 
 
 @router.get("/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
 async def overview_live(running: Running, frame: Framed, before: Before = None) -> AsyncIterator[ServerSentEvent]:
-    """Updates of the list."""
+    """Send updates of the list."""
     async for update in stream(running.events, f"/ {before}", lambda: load_overview_parts(running, before), frame):
         yield update
 
 
 @router.get("/searches/{id}", dependencies=[needs(Scope.READ)])
 async def show(search: Named, running: Running, frame: Framed, request: Request) -> Response:
-    """One search."""
+    """Show one search."""
     return respond(await load_search(running, search, MapView.of(search, request.query_params)), frame)
 
 
@@ -59,7 +59,7 @@ async def show(search: Named, running: Running, frame: Framed, request: Request)
 async def search_live(
     search: Named, running: Running, frame: Framed, request: Request
 ) -> AsyncIterator[ServerSentEvent]:
-    """Updates of one search, in the view that the page has."""
+    """Send updates of one search, in the page's view."""
     view = MapView.of(search, request.query_params)
 
     async def load() -> Iterable[Fragment]:

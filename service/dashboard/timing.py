@@ -1,4 +1,4 @@
-"""Times of a kernel beside those of others, shape by shape, and how far they are from what the card allows."""
+"""Times of a kernel beside other kernels' times, per shape, and their distance from the card's floors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from workers.protocol import Report, ShapeResult
 from workers.targets import TARGETS
 
 NEAR_FLOOR = 1.5
-"""Up to this many times the floor, the floor is what limits a kernel; beyond, something else costs more."""
+"""Maximum ratio of time to floor at which the floor is called the limit; above it, other costs prevail."""
 LIMITS: Mapping[Bound, tuple[str, str]] = {
     "memory": ("memory bandwidth", "latency, instructions or bytes moved more than once"),
     "arithmetic": ("arithmetic", "latency, idle matrix units or memory"),
 }
-"""What the higher floor is called, and what costs time beside it."""
+"""Names of the floors, and the costs that come on top of each."""
 
 
 @dataclass(frozen=True)
 class ShapeTimes:
-    """One benchmark shape.
+    """Times at one benchmark shape.
 
     Attributes:
-        shape: Its sizes.
-        bars: The kernel's time and others', all on one scale from zero.
-        pairs: Paired samples behind the kernel's time, 0 where it was not measured.
-        floors: Least times that the card allows.
-        distance: The kernel's time over the higher floor; None if neither is known.
-        share: Share of the peak bandwidth, or of the peak rate, that the kernel comes to.
-        limit: What limits the kernel, in words.
+        shape: Sizes of the shape.
+        bars: Times of the kernel and of others, on one scale from zero.
+        pairs: Number of paired samples behind the kernel's time; 0 if it was not measured.
+        floors: Time floors of the card.
+        distance: Kernel's time over the higher floor; None if neither floor is known.
+        share: Share of the peak bandwidth, or of the peak rate, that the kernel achieves.
+        limit: Limit of the kernel in words.
     """
 
     shape: str
@@ -43,7 +43,7 @@ class ShapeTimes:
 
 @dataclass(frozen=True)
 class BaselineTimes:
-    """Somebody else's times, microseconds by shape."""
+    """Times of another kernel, microseconds by shape."""
 
     label: str
     kind: str
@@ -53,13 +53,13 @@ class BaselineTimes:
 def compare(
     report: Report, works: Mapping[str, ShapeWork], rivals: Sequence[BaselineTimes], provenance: str
 ) -> tuple[ShapeTimes, ...]:
-    """Hold a report's times against others'.
+    """Compare a report's times with those of other kernels.
 
     Args:
-        report: Of the kernel.
-        works: By shape, what has to be done there.
-        rivals: Others that have times for the same shapes.
-        provenance: Where the report's times come from.
+        report: Report on the kernel.
+        works: Work by shape.
+        rivals: Other kernels with times at the same shapes.
+        provenance: Source of the report's times: measured, predicted or recorded.
     """
     target = TARGETS[report.device.target]
     return tuple(
@@ -101,6 +101,6 @@ def _shape(result: ShapeResult, least: TimeFloors, rivals: Sequence[BaselineTime
 
 def _limit(bound: Bound | None, distance: float | None) -> str:
     if bound is None or distance is None:
-        return "neither the bytes that must be moved nor the operations are known"
+        return "the required bytes and operations are unknown"
     name, rest = LIMITS[bound]
     return name if distance <= NEAR_FLOOR else f"more than {name}: {rest}"
