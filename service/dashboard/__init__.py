@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from service.dashboard import candidates, compare, controls, operators, prompts, searches, shapes, tokens, workers
 from service.dashboard.rendering import STATIC_DIR, STATIC_PATH
-from service.dashboard.routing import for_people
+from service.dashboard.routing import with_error_pages
 
 PARTS = (searches, shapes, controls, candidates, compare, operators, workers, prompts, tokens)
 """Modules with pages, each with a `router`."""
@@ -35,7 +35,7 @@ def install_pages(app: FastAPI) -> None:
     for part in PARTS:
         app.include_router(part.router)
     for kind in (HTTPException, Exception):
-        app.add_exception_handler(kind, for_people(app.exception_handlers[kind]))
+        app.add_exception_handler(kind, with_error_pages(app.exception_handlers[kind]))
     app.mount(STATIC_PATH, GZipMiddleware(_ImmutableFiles(directory=STATIC_DIR)))
 
 

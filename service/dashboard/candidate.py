@@ -12,9 +12,9 @@ from archive.records import BundleRecord, CandidateRecord, SearchRecord, Variant
 from archive.store import Store
 from service.analysis.kernels import kernel_file
 from service.dashboard import formatting
-from service.dashboard.evaluated import EvaluatedVariant, load_judged
+from service.dashboard.charts import ENDED
+from service.dashboard.evaluated import EvaluatedVariant, load_results
 from service.dashboard.lineages import CHILDREN, GENERATIONS, LineageDrawing, lay_out
-from service.dashboard.progress_charts import ENDED
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.dashboard.sources import DiffLine, difference, highlighted
 from service.evaluation.promotion import first_benchmark
@@ -124,7 +124,7 @@ async def load_candidate(store: Store, id: str, variant: int | None, against: st
         chosen=chosen,
         places=_places(search, stored) if stored else (),
         plans=_plans(stored) if stored else (),
-        judged=await load_judged(store, search, mine, stored) if mine else (),
+        judged=await load_results(store, search, mine, stored) if mine else (),
         lineage=lay_out([*kin, *children]),
         against=other,
         changes=difference(other.source, candidate.source) if other else None,

@@ -1,4 +1,4 @@
-"""Routes of candidates: one candidate, its parts on demand, and the candidates of a search."""
+"""Routes of candidates: one candidate, its parts on demand, its certificate, and the candidates of a search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,84 @@ from archive.records import CandidateRow, SearchRecord
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import ID, MOST_NUMBER
 from service.certificates.certifier import Certifier
+from service.certificates.document import Certificate
 from service.dashboard.candidate import load_assembly, load_candidate, load_kernel
-from service.dashboard.certificate import CertificatePage
 from service.dashboard.formatting import brief
 from service.dashboard.rendering import HEADERS, HtmlPage, render_fragment, respond
 from service.dashboard.routing import Framed, pages
 from service.security.scopes import Scope
-from workers.protocol import Outcome
+from workers.protocol import Outcome, Report, Samples
+
+
+@dataclass(frozen=True)
+class PairedSamples:
+    """Raw samples of one paired timing, microseconds per call; `beside` names the other side of the pair."""
+
+    shape: str
+    beside: str
+    candidate_us: str
+    other_us: str
+    clocks_mhz: str
+
+
+@dataclass(frozen=True)
+class CertifiedPlan:
+    """A launch plan in words."""
+
+    shape: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CertificatePage(HtmlPage):
+    """A certificate, its parts in the order in which a sceptical reader checks them."""
+
+    template = "certificate.html"
+    section = "/"
+
+    certificate: Certificate
+    kernels: tuple[tuple[str, str], ...]
+    plans: tuple[CertifiedPlan, ...]
+    samples: tuple[PairedSamples, ...]
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> "CertificatePage":
+        """Make the page of a certificate."""
+        return cls(
+            certificate=certificate,
+            kernels=tuple(certificate.bundle.cubins.items()),
+            plans=tuple(CertifiedPlan(shape, lines[1:]) for shape, lines in certificate.words.items()),
+            samples=paired_samples(certificate.verdict),
+        )
+
+    @property
+    def title(self) -> str:
+        """Operator and candidate of the certificate."""
+        return f"Certificate of {self.certificate.operator.name} candidate {brief(self.certificate.origin.candidate)}"
+
+    @property
+    def address(self) -> str:
+        """Address of the certificate as a file."""
+        origin = self.certificate.origin
+        where = f"variant={origin.variant}&device={self.certificate.device.name}"
+        return f"/candidates/{origin.candidate}/certificate.json?{where}"
+
+
+def paired_samples(report: Report) -> tuple[PairedSamples, ...]:
+    """Collect the raw samples of every paired timing in a report."""
+    found = []
+    for shape in report.shapes:
+        for beside, samples in (("pacer", shape.samples), ("incumbent", shape.rival_samples)):
+            if samples is not None:
+                found.append(_samples(shape.shape, beside, samples))
+    return tuple(found)
+
+
+def _samples(shape: str, beside: str, samples: Samples) -> PairedSamples:
+    figures = (samples.candidate_us, samples.other_us, samples.clocks_mhz)
+    mine, its, clocks = (", ".join(f"{figure:g}" for figure in each) for each in figures)
+    return PairedSamples(shape, beside, mine, its, clocks)
+
 
 router = pages()
 

@@ -1,9 +1,14 @@
-"""Charts as geometry. Templates draw them as SVG and add the figures as text."""
+"""Charts as geometry, and the progress charts of a search. Templates draw them as SVG and add the figures as text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from service.dashboard.formatting import UNKNOWN
+from archive.records import Milestone, ProgressRecord, SearchRecord, SearchState
+from service.dashboard import formatting
+from service.dashboard.maps import ALONG, Along, MapView
+from service.dashboard.rendering import Fragment
+from service.evaluation.figure_labels import provenance
 
 WIDTH = 300.0
 HEIGHT = 100.0
@@ -39,7 +44,7 @@ class ProgressLine:
     summary: str
 
 
-def course(
+def progress_line(
     title: str,
     points: Sequence[tuple[float, float]],
     say: Callable[[float], str],
@@ -59,7 +64,7 @@ def course(
         now: Present value as text, if it needs more than `say` gives.
     """
     if not points:
-        return ProgressLine(title, now or UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
+        return ProgressLine(title, now or formatting.UNKNOWN, "", "", "", "", "", "", f"{title}: nothing yet")
     last_x, last = points[-1]
     if all(value == bottom for _, value in points):
         bottom = 0.0  # A line along the edge would be invisible.
@@ -128,3 +133,75 @@ def spacing_for(evaluations: int, points: int) -> int:
 def _scaled(value: float, low: float, high: float) -> float:
     """Scale a value between two ends to 0 to 1."""
     return 0.0 if high <= low else min(max((value - low) / (high - low), 0.0), 1.0)
+
+
+ENDED = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+
+
+@dataclass(frozen=True)
+class ProgressCharts(Fragment):
+    """Progress charts of a search on one device; `choices` are the possible horizontal axes."""
+
+    template = "parts/charts.html"
+    name = "charts"
+
+    charts: tuple[ProgressLine, ...]
+    view: MapView
+    provenance: str
+    choices: tuple[Along, ...]
+
+
+def draw_charts(
+    search: SearchRecord, view: MapView, milestones: Sequence[Milestone], now: ProgressRecord, usd: float | None
+) -> ProgressCharts:
+    """Draw the progress of a search up to now.
+
+    Args:
+        search: The search.
+        view: View with the device and the horizontal axis.
+        milestones: Earlier progress on that device, oldest first.
+        now: Present progress on that device; the last point of each chart.
+        usd: Cost of its LLM calls so far; None if it uses no LLM.
+    """
+    choices = tuple(each for each in ALONG.values() if each != "dollars" or usd is not None)
+    said = provenance(view.device)
+    if now.best is None or view.along not in choices:
+        return ProgressCharts((), view, said, choices)
+    present = Milestone(now.evaluations, now.elites, now.qd_score, now.best, usd, _until(search))
+    points = [*(each for each in milestones if each.evaluations < present.evaluations), present]
+    places = [_place(search, view.along, each) for each in points]
+    along: Callable[[float], str] = {
+        "evaluations": formatting.evaluations, "time": formatting.duration_s, "dollars": formatting.usd
+    }[view.along]  # fmt: skip
+    best = [(place, each.best) for place, each in zip(places, points, strict=True) if each.best is not None]
+    drawn = (
+        progress_line(
+            "Best speedup", best, lambda value: formatting.speedup(value, said), along, bottom=min(best[0][1], 1.0)
+        ),
+        progress_line(
+            "Coverage",
+            [(place, each.elites / now.cells) for place, each in zip(places, points, strict=True)],
+            formatting.share,
+            along,
+            now=f"{formatting.share(now.coverage)} · {formatting.count(now.elites)} of {formatting.count(now.cells)} "
+            "cells",
+        ),
+        progress_line(
+            "QD score",
+            [(place, each.qd_score) for place, each in zip(places, points, strict=True)],
+            lambda value: f"{formatting.MARKS[said]}{formatting.decimal(value)}",
+            along,
+        ),
+    )
+    return ProgressCharts(drawn, view, said, choices)
+
+
+def _until(search: SearchRecord) -> datetime:
+    return search.updated_at if search.state in ENDED else datetime.now(UTC)
+
+
+def _place(search: SearchRecord, along: Along, milestone: Milestone) -> float:
+    """Return the position of a milestone on the horizontal axis."""
+    if along == "time":
+        return max((milestone.reached_at - search.created_at).total_seconds(), 0.0)
+    return float(milestone.evaluations) if along == "evaluations" else milestone.usd or 0.0

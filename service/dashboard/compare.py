@@ -13,7 +13,7 @@ from service.api.dependencies import Running, needs
 from service.api.paging import ID
 from service.coordinator import Coordinator
 from service.dashboard.formatting import brief
-from service.dashboard.maps import ArchiveMap, MapView, draw, load_places
+from service.dashboard.maps import ArchiveMap, MapView, draw, load_cells
 from service.dashboard.rendering import HtmlPage, respond
 from service.dashboard.routing import Framed, pages
 from service.errors import InvalidInput
@@ -80,7 +80,7 @@ async def _both(
 ) -> tuple[ComparedSearch, ComparedSearch]:
     """Load both sides, with one colour scale for both maps."""
     views = [await _view(running, chosen[side], side, request) for side in SIDES]
-    left, right = await asyncio.gather(*(load_places(running.store, search, view) for search, view in views))
+    left, right = await asyncio.gather(*(load_cells(running.store, search, view) for search, view in views))
     now = datetime.now(UTC)
     maps = [
         draw(search, view, mine, now, beside=others, name=name)

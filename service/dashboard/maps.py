@@ -104,7 +104,7 @@ class Tile(Fragment):
         pinned: True if a cell or candidate of the tile is pinned.
     """
 
-    template = "parts/square.html"
+    template = "parts/tile.html"
 
     name: str
     where: str
@@ -127,7 +127,7 @@ class MapRow:
     """Tiles from left to right, and the label of their bin."""
 
     label: str
-    squares: tuple[Tile, ...]
+    tiles: tuple[Tile, ...]
 
 
 @dataclass(frozen=True)
@@ -152,17 +152,17 @@ class ArchiveMap:
     pinned: bool
 
     @property
-    def squares(self) -> tuple[Tile, ...]:
+    def tiles(self) -> tuple[Tile, ...]:
         """All tiles."""
-        return tuple(square for row in self.rows for square in row.squares)
+        return tuple(tile for row in self.rows for tile in row.tiles)
 
     @property
     def older(self) -> bool:
         """True if any tile's elite rests on a report of an older protocol."""
-        return any(square.older for square in self.squares)
+        return any(tile.older for tile in self.tiles)
 
 
-async def load_places(store: Store, search: SearchRecord, view: MapView) -> list[MapCell]:
+async def load_cells(store: Store, search: SearchRecord, view: MapView) -> list[MapCell]:
     """Read the filled tiles of a view from the archive."""
     spans = _spans(search.axes)
     up = spans[view.y] if view.y != view.x else AxisStride(1, 1)
@@ -197,12 +197,12 @@ def draw(
     sliced = dict(view.slices)
     free = [axis for axis in search.axes if axis.descriptor not in (view.x, view.y)]
     depth = prod(axis.bins for axis in free if axis.descriptor not in sliced)
-    squares = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
+    tiles = _TileContext(name, view, looks, depth, _pinned(search.axes, view, pins), {pin.candidate for pin in pins})
     width, height = axes[view.x].bins, (axes[view.y].bins if view.y != view.x else 1)
     rows = tuple(
         MapRow(
             _label(view.y, y) if height > 1 else "",
-            tuple(squares.square(x, y, shown.get((x, y))) for x in range(width)),
+            tuple(tiles.tile(x, y, shown.get((x, y))) for x in range(width)),
         )
         for y in reversed(range(height))
     )
@@ -216,7 +216,7 @@ def draw(
         ),
         depth=depth,
         held=sum(place.held for place in places),
-        pinned=any(each.pinned for row in rows for each in row.squares),
+        pinned=any(each.pinned for row in rows for each in row.tiles),
     )
 
 
@@ -231,7 +231,7 @@ class _TileContext:
     places: Collection[tuple[int, int]]
     candidates: Collection[str | None]
 
-    def square(self, x: int, y: int, found: MapCell | None) -> Tile:
+    def tile(self, x: int, y: int, found: MapCell | None) -> Tile:
         """Make the tile of two bins."""
         mark = found.mark if found else None
         return Tile(

@@ -138,7 +138,7 @@ def read_request(sent: SubmittedForm) -> SearchRequest:
     )
 
 
-async def without_problem(sent: SubmittedForm) -> SubmittedForm:
+async def convert_problem(sent: SubmittedForm) -> SubmittedForm:
     """Replace a pasted KernelBench problem by the spec made from it; return any other form unchanged.
 
     Problems are converted one at a time, because each conversion takes two processes with torch.

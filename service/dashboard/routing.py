@@ -152,7 +152,9 @@ async def error_page(request: Request, error: Exception) -> Response:
     return respond(page, await frame_of(request), status)
 
 
-def for_people(answer: Callable[[Request, Exception], Any]) -> Callable[[Request, Exception], Awaitable[Response]]:
+def with_error_pages(
+    answer: Callable[[Request, Exception], Any],
+) -> Callable[[Request, Exception], Awaitable[Response]]:
     """Wrap an error handler so that browsers get an error page outside page routes, too.
 
     Args:

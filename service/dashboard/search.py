@@ -21,9 +21,8 @@ from archive.records import (
 from archive.store import Store
 from service.coordinator import Coordinator
 from service.dashboard import formatting
-from service.dashboard.charts import spacing_for
-from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_places
-from service.dashboard.progress_charts import draw_courses
+from service.dashboard.charts import draw_charts, spacing_for
+from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, choosing_of, read_ledger, turns_of
@@ -53,8 +52,8 @@ class DeviceTab:
 class SearchStatus(Fragment):
     """State of the search, its best result and its devices."""
 
-    template = "parts/standing.html"
-    name = "standing"
+    template = "parts/status.html"
+    name = "status"
 
     search: SearchRecord
     counts: SearchCounts
@@ -99,7 +98,7 @@ class MapPart(Fragment):
     @property
     def pieces(self) -> tuple[Tile, ...]:
         """Tiles of the map."""
-        return self.map.squares
+        return self.map.tiles
 
 
 @dataclass(frozen=True)
@@ -162,8 +161,8 @@ class RecentCandidates(Fragment):
 class GuidancePanel(Fragment):
     """Pins and hints that people gave the search. `open` while it accepts more."""
 
-    template = "parts/directions.html"
-    name = "directions"
+    template = "parts/guidance.html"
+    name = "guidance"
 
     search: str
     device: str
@@ -224,7 +223,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
         running.store.candidates.count(search.id), running.served.lacking(search), running.waits_for(search)
     )
     places, best, milestones, recent = await asyncio.gather(
-        load_places(running.store, search, view),
+        load_cells(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
         views.sightings(search.id, limit=RECENT),
@@ -239,7 +238,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _standing(search, view, counts, next(iter(best), None), progress, unserved, waits_for),
+        _status(search, view, counts, next(iter(best), None), progress, unserved, waits_for),
         SearchControls(search.id, actions_in(search.state), search.budget),
         MapPart(
             search=search.id,
@@ -248,7 +247,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             provenance=said,
             caption=in_words(view.device),
         ),
-        draw_courses(search, view, milestones, here, spent),
+        draw_charts(search, view, milestones, here, spent),
         _emitters(search, view.device, here, await read_ledger(running.store, search)),
         OutcomeTable(search.id, _shares(here)),
         RecentCandidates(search.id, view.device, said, tuple(recent)),
@@ -274,7 +273,7 @@ def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def _standing(
+def _status(
     search: SearchRecord,
     view: MapView,
     counts: SearchCounts,

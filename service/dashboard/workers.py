@@ -23,8 +23,8 @@ router = pages()
 class WorkerList(Fragment):
     """Workers with a recent heartbeat, and remote workers. `lanes` are numbers of waiting jobs by kind of queue."""
 
-    template = "parts/crew.html"
-    name = "crew"
+    template = "parts/workers.html"
+    name = "workers"
 
     workers: tuple[WorkerStatus, ...]
     hosts: tuple[RemoteWorker, ...]
@@ -41,14 +41,14 @@ class WorkersPage(HtmlPage):
     live = True
     stream = "/workers/live"
 
-    crew: WorkerList
+    workers: WorkerList
     address: str
 
 
 @router.get("/workers", dependencies=[needs(Scope.READ)])
 async def show(running: Running, frame: Framed, request: Request) -> Response:
     """Show all workers."""
-    return respond(WorkersPage(await load_crew(running), str(request.base_url).rstrip("/")), frame)
+    return respond(WorkersPage(await load_workers(running), str(request.base_url).rstrip("/")), frame)
 
 
 @router.get("/workers/live", response_class=EventSourceResponse, dependencies=[needs(Scope.READ)])
@@ -56,7 +56,7 @@ async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent
     """Send updates of the workers."""
 
     async def load() -> tuple[WorkerList]:
-        return (await load_crew(running),)
+        return (await load_workers(running),)
 
     async for update in stream(running.events, "/workers", load, frame):
         yield update
@@ -83,7 +83,7 @@ async def revoke(id: Id, running: Running) -> Response:
     return see_other("/workers")
 
 
-async def load_crew(running: Coordinator) -> WorkerList:
+async def load_workers(running: Coordinator) -> WorkerList:
     """Load the present workers and queue lengths."""
     waiting: Counter[str] = Counter()
     for queue, depth in (await running.queue_depth()).items():
