@@ -45,8 +45,8 @@ $(VENV)/peers/.installed: tests/journeys/peers.txt | $(STAMP)
 	$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/journeys/peers.txt
 	touch $@
 
-# Needs no .venv and no network: torch with CUDA on the host, and what docs/gpu.md has carried there in $(WHEELS).
-gpu-check:       ## On a host with a card: the tests that need it, then its figures (docs/gpu.md)
+# Needs no .venv and no network: torch with CUDA on the host, and what docs/how-to/check-a-gpu-host.md has carried there in $(WHEELS).
+gpu-check:       ## On a host with a card: the tests that need it, then its figures (docs/how-to/check-a-gpu-host.md)
 	test ! -d $(WHEELS) || $(PYTHON) -m pip install --quiet --no-index --no-deps --upgrade --target $(SITE) $(WHEELS)/*.whl
 	status=0; export PYTHONPATH=$(CURDIR):$(abspath $(SITE)); \
 	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(PYTHON) -m pytest -p pytest_timeout -p pytest_asyncio.plugin -m gpu \

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from archive.axis_statistics import BinSpread, GridCounter
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS, Descriptor, coordinates
 from archive.grid import Grid
+from benchmarks.census import Counting, Spread
 from benchmarks.record import RESULTS, write
 from benchmarks.recorded_space import RecordedKernel, RecordedSpace, load
 
@@ -33,9 +33,9 @@ def correct(space: RecordedSpace) -> list[RecordedKernel]:
     return list({kernel.bundle: kernel for kernel in space.kernels if kernel.objective is not None}.values())
 
 
-def spread(kernels: Sequence[RecordedKernel], axes: Sequence[str]) -> BinSpread:
+def spread(kernels: Sequence[RecordedKernel], axes: Sequence[str]) -> Spread:
     """How kernels spread over the cells of these axes."""
-    counting = GridCounter([DESCRIPTORS[name].axis for name in axes])
+    counting = Counting([DESCRIPTORS[name].axis for name in axes])
     for kernel in kernels:
         counting.add(coordinates(kernel.readings))
     return counting.census().cells
@@ -43,7 +43,7 @@ def spread(kernels: Sequence[RecordedKernel], axes: Sequence[str]) -> BinSpread:
 
 def by_descriptor(operator: str, kernels: Sequence[RecordedKernel]) -> list[Row]:
     """A row a descriptor: what it tells, and the other that tells most of the same."""
-    counting = GridCounter([DESCRIPTORS[name].axis for name in DEFAULT_AXES])
+    counting = Counting([DESCRIPTORS[name].axis for name in DEFAULT_AXES])
     for kernel in kernels:
         counting.add(coordinates(kernel.readings))
     census = counting.census()

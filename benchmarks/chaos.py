@@ -222,7 +222,7 @@ async def hand_over_s(scene: ChaosCluster, store: Store, name: str, budget: int 
 
 
 async def _holder(store: Store, search: str) -> str:
-    tenure = await store.tenures.get(search)
+    tenure = await store.search_leases.get(search)
     return "" if tenure is None else tenure.holder
 
 

@@ -151,14 +151,14 @@ class NetworkNamespaces:
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._tag = f"r{os.getpid() % 10_000}n{next(_numbers)}"
-        self._hosts = list(hosts)
+        self._remote_workers = list(hosts)
         self.real = os.geteuid() == 0 and _ip("link", "add", f"{self._tag}b", "type", "bridge")
         subnet = f"10.{77 + os.getpid() % 100}.{next(_numbers) % 250}"
         self.address = f"{subnet}.1" if self.real else "127.0.0.1"
         if self.real:
             _ip("addr", "add", f"{self.address}/24", "dev", f"{self._tag}b")
             _ip("link", "set", f"{self._tag}b", "up")
-            for place, host in enumerate(self._hosts, start=2):
+            for place, host in enumerate(self._remote_workers, start=2):
                 self.real = self._join(host, f"{subnet}.{place}/24") and self.real
 
     def on(self, host: str) -> list[str]:
@@ -176,7 +176,7 @@ class NetworkNamespaces:
     def close(self) -> None:
         """Take everything down."""
         if self.real:
-            for host in self._hosts:
+            for host in self._remote_workers:
                 _ip("netns", "del", f"{self._tag}{host}")
             _ip("link", "del", f"{self._tag}b")
 

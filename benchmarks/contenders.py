@@ -44,7 +44,7 @@ class Contender(ABC):
         """The next kernel to judge; may be one that was judged before."""
 
     @abstractmethod
-    def tell(self, kernel: RecordedKernel) -> None:
+    def screening_report(self, kernel: RecordedKernel) -> None:
         """What came of it: its objective and readings may be looked at from now on."""
 
 
@@ -55,7 +55,7 @@ class BestOfN(Contender):
         """Any kernel."""
         return self.space.draw(self.rng)
 
-    def tell(self, kernel: RecordedKernel) -> None:
+    def screening_report(self, kernel: RecordedKernel) -> None:
         """It learns nothing."""
 
 
@@ -78,7 +78,7 @@ class HillClimbing(Contender):
         self._failures += 1
         return found or self.space.draw(self.rng)
 
-    def tell(self, kernel: RecordedKernel) -> None:
+    def screening_report(self, kernel: RecordedKernel) -> None:
         """Go there if it is better."""
         if (kernel.objective or 0.0) > (self._at.objective or 0.0):
             self._at, self._failures = kernel, 0
@@ -136,7 +136,7 @@ class KernelreefSearch(Contender):
         self._visits[parent.cell or 0] = self._visits.get(parent.cell or 0, 0) + 1
         return kernel
 
-    def tell(self, kernel: RecordedKernel) -> None:
+    def screening_report(self, kernel: RecordedKernel) -> None:
         """Offer it to its cell; account for the move."""
         if kernel.number in self._judged:
             return
@@ -189,17 +189,17 @@ class KernelreefSearch(Contender):
         if not model.is_ready:
             return None
         starts = sorted(self._elites.values(), key=lambda kernel: (-(kernel.objective or 0.0), kernel.number))
-        ways = [way for start in starts[:STARTS] for way in self._ways(start)]
-        hopes = model.hope([known for *_, known in ways])
-        order = sorted(range(len(ways)), key=lambda place: -hopes[place])
+        edits = [edit for start in starts[:STARTS] for edit in self._ways(start)]
+        scores = model.acquisition([known for *_, known in edits])
+        order = sorted(range(len(edits)), key=lambda place: -scores[place])
         for place in order[:TAKEN]:
-            start, goal, _ = ways[place]
+            start, goal, _ = edits[place]
             self._gone.add((start.number, goal))
             move = "tune" if isinstance(goal, int) else "rewrite"
             leads = self.space.rewritings(start, goal) if isinstance(goal, str) else [self.space.kernels[goal]]
             kernel = self.rng.choice(leads)
             if kernel.number not in self._judged:
-                self.screened_out += len(ways) - 1
+                self.screened_out += len(edits) - 1
                 return kernel, move, start, None
         return None
 

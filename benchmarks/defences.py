@@ -32,7 +32,7 @@ from workers.driver import address_of
 from workers.errors import WorkerError
 from workers.gpu_lock import GpuLock
 from workers.memory_layout import SMALL_ZONE_BYTES
-from workers.oracle import compile_checker
+from workers.oracle import compile_oracle
 from workers.oracle.answers import FloatAnswer
 from workers.oracle.card import CudaOracleCard
 from workers.protocol import CardShare, Device, MeasureJob, Operator, Outcome, Shape
@@ -56,7 +56,7 @@ def kernel_times_us(
     index: int, kernels: Mapping[str, SupportKernel], operator: Operator, shape: Shape, arena_bytes: int
 ) -> dict[str, Row]:
     """Microseconds of the defences of one call, and of the two that come once a candidate. Opens the card."""
-    with closing(GpuLock(address_of(index))) as turns, turns.alone():
+    with closing(GpuLock(address_of(index))) as turns, turns.exclusive():
         return _kernel_times_us(CudaOracleCard(index, kernels), operator, shape, arena_bytes)
 
 
@@ -172,7 +172,7 @@ def main() -> None:
     sheet = TARGETS[device.target]
     names = chosen.operators.split(",")
     if "kernels" in chosen.parts and device.measures:
-        compiled = {**compile_support(sheet.name), **compile_checker(sheet.name)}
+        compiled = {**compile_support(sheet.name), **compile_oracle(sheet.name)}
         for name in names:
             shape = Shape(dims=operators()[name].shapes[0].dims)
             arena_bytes = sheet.memory_bytes // ARENA_SHARE

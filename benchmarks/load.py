@@ -33,7 +33,6 @@ from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.records import NewCandidate, NewSearch, SearchState
 from archive.store import Store, migrate
 from benchmarks.cluster import PostgresServer, RedisServer, RestartableProcess, free_port
-from benchmarks.queue import job
 from benchmarks.record import write
 from benchmarks.stub_worker import DEVICE, SEED, TARGET, answer, spec
 from service.evaluation.jobs import trace_key
@@ -44,9 +43,20 @@ from service.operators.shapes import all_shapes
 from service.operators.sources import digest
 from service.scheduler.backpressure import CandidateLimits
 from service.scheduler.evolution import Evolution
-from workers.protocol import Operator
+from workers.protocol import Operator, Shape, TraceJob
 from workers.queue import Dispatcher, Lease, LeaseClient
 
+OPERATOR = Operator.model_validate(
+    {
+        "name": "double",
+        "entry": "double",
+        "reference": "def double(x):\n    return x * 2\n",
+        "inputs": [{"name": "x", "shape": ["N"], "dtype": "float32"}],
+        "outputs": [{"name": "y", "dtype": "float32"}],
+        "shapes": [{"dims": {"N": 64}}],
+        "ranges": {"N": [1, 64]},
+    }
+)
 PARTS = ("ingest", "collect", "pages", "steady")
 KINDS = ("PostgreSQL", "SQLite")
 WORKERS = 1_000
@@ -67,6 +77,14 @@ class WideSearch:
     search: str
     operator: Operator
     shapes: tuple[dict[str, Any], ...]
+
+
+def job(index: int, searches: int, payload_bytes: int) -> TraceJob:
+    """A trace job with a source of a given size."""
+    shape = Shape(dims={"N": 64})
+    source = "#" * payload_bytes
+    search = f"search-{index % searches}"
+    return TraceJob(id=f"job-{index}", search=search, source=source, operator=OPERATOR, shapes=(shape,), target="sm_90")
 
 
 async def prepare(store: Store, name: str, budget: int) -> WideSearch:

@@ -3,9 +3,9 @@
     python -m benchmarks.newcomer --out results
     python -m benchmarks.newcomer --device model:sm_90 --evaluations 2 --out results     # where there is no card
 
-The steps are those of `docs/first_kernel.md`, in an empty folder with an empty home, one after the other, on a card
-that nobody else uses. All stand in `newcomer.json`, with what they said; the first that fails ends the way: without a
-card that is the model, whose layers are too large for a few cores.
+Run the steps of `docs/tutorials/your-own-operator.md` one after the other, in an empty folder with an empty home, on
+a card without other users. `newcomer.json` gets every step with its output. The first failing step ends the run:
+without a card that is the model, whose layers are too large for a few cores.
 """
 
 import argparse

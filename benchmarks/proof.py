@@ -21,7 +21,6 @@ from typing import Any
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
 from benchmarks.contenders import BestOfN, Contender, HillClimbing, KernelreefSearch
-from benchmarks.curves import draw
 from benchmarks.efforts import NEVER, efforts, evaluations_to
 from benchmarks.other_searches import OpenEvolveSearch, PyribsSearch, installed
 from benchmarks.record import RESULTS, write
@@ -58,7 +57,7 @@ def compete(contender: Contender, evaluations: int) -> tuple[list[RecordedKernel
     curve: list[float] = []
     for _ in range(ASKS_AN_EVALUATION * evaluations):
         kernel = contender.ask()
-        contender.tell(kernel)
+        contender.screening_report(kernel)
         if kernel.number not in judged:
             judged[kernel.number] = kernel
             curve.append(max(curve[-1] if curve else 0.0, kernel.objective or 0.0))
@@ -156,20 +155,6 @@ def spaces(folder: Path, axes: Sequence[str]) -> dict[str, RecordedSpace]:
     return {path.name.partition(".")[0]: load(path, grid) for path in paths}
 
 
-def pictures(rows: Sequence[Row], folder: Path) -> None:
-    """A plot an operator: the median best so far of each contender."""
-    for operator in sorted({row["operator"] for row in rows}):
-        curves: dict[str, list[float]] = {}
-        competed = {row["contender"] for row in rows}
-        for name in (name for name in CONTENDERS if name in competed):
-            mine = [row["curve"] for row in rows if (row["operator"], row["contender"]) == (operator, name)]
-            longest = max(map(len, mine), default=0)
-            curves[name] = [_median([curve[min(at, len(curve) - 1)] for curve in mine]) for at in range(longest)]
-        found = next(row for row in rows if row["operator"] == operator)
-        title = f"{operator}: best speedup over the seed, {found['provenance']}, median of {len(mine)} seeds"
-        (folder / f"proof_{operator}.svg").write_text(draw(title, curves))
-
-
 def _mean(values: Iterable[float]) -> float:
     found = list(values)
     return exp(sum(map(log, found)) / len(found))
@@ -215,7 +200,6 @@ def main() -> None:
     budgets = (chosen.evaluations // 2, chosen.evaluations)
     compared = [row for budget in budgets for row in efforts(rows, BASIS, budget)]
     write("proof", rows, chosen.out, summaries=summaries(rows), efforts=compared, spaces=sizes)
-    pictures(rows, chosen.out)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from service.api.audit_middleware import AuditRecorder
 from service.api.auth import AuthMiddleware
 from service.api.concurrency import ReaderLimit
 from service.api.csrf import CsrfGuard
-from service.api.header_timeout import server_options
 from service.api.idempotency import IdempotencyMiddleware
 from service.api.limits import BodyLimit, HeaderLimit
 from service.api.openapi import describe
@@ -143,7 +142,9 @@ async def serve(settings: Settings, host: str, port: int, announce: Callable[[st
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=STOP_S,
-        **server_options(MAX_HEAD_BYTES),
+        http="h11",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        ws="none",
         **tls_files(settings),
     )
     with listen(host, port) as listening:

@@ -5,7 +5,6 @@ machine. With addresses given, the same code stands on PostgreSQL and Redis.
 """
 
 import contextlib
-import functools
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Self
@@ -27,7 +26,6 @@ from service.fleet.devices import require_judgeable
 from service.fleet.missing_workers import waits_for
 from service.fleet.pool import WorkerPool
 from service.fleet.remote_workers import RemoteWorkers, address_for_hosts
-from service.knowledge.background import KnowledgeLearner
 from service.llm_gateway.gateway import LlmGateway
 from service.metrics import METRICS
 from service.open_archive import open_archive
@@ -62,25 +60,24 @@ class Coordinator:
         self.store = store
         self.events = EventBus(observe=METRICS.published)
         self._dispatcher = dispatcher
-        self._pool = pool
+        self.pool = pool
         self._catalogue = load_catalogue()
-        self.asking = LlmGateway(store, settings.data_dir)
+        self.llm_gateway = LlmGateway(store, settings.data_dir)
         self.authentication = Authentication(store)
         self.versions = SingleFlight(store.views.versions)
-        self.served = Capabilities(store, dispatcher)
-        self.waits_for = functools.partial(waits_for, self.served, dispatcher)
+        self.capabilities = Capabilities(store, dispatcher)
         limits = CandidateLimits(settings.in_flight_per_search, settings.in_flight_per_owner, settings.in_flight)
         self._evolution = Evolution(
             store,
             dispatcher,
             self.events,
             limits=limits,
-            holdings=SearchLeases(store, alone=settings.alone),
+            search_leases=SearchLeases(store, alone=settings.alone),
             workers_for=self._require_workers,
-            ask=self.asking,
+            ask=self.llm_gateway,
         )
-        porter = LeaseBroker(dispatcher.redis_url)
-        self.hosts = RemoteWorkers(store, dispatcher, porter, self._evolution.vetting, self.events)
+        broker = LeaseBroker(dispatcher.redis_url)
+        self.remote_workers = RemoteWorkers(store, dispatcher, broker, self._evolution.spot_checks, self.events)
         self._resources = contextlib.AsyncExitStack()
 
     @classmethod
@@ -106,18 +103,15 @@ class Coordinator:
             )
             stack.push_async_callback(pool.close)
             coordinator = cls(settings, store, dispatcher, pool)
-            stack.push_async_callback(coordinator.asking.close)
+            stack.push_async_callback(coordinator.llm_gateway.close)
             await coordinator._go_on()
-            relay = RedisBus(redis_url, coordinator.events)
-            await relay.start()
-            stack.push_async_callback(relay.close)
+            bus = RedisBus(redis_url, coordinator.events)
+            await bus.start()
+            stack.push_async_callback(bus.close)
             coordinator._evolution.start()
             stack.push_async_callback(coordinator._evolution.stop)
-            coordinator.hosts.start()
-            stack.push_async_callback(coordinator.hosts.stop)
-            learning = KnowledgeLearner(store, coordinator.events)
-            learning.start()
-            stack.push_async_callback(learning.stop)
+            coordinator.remote_workers.start()
+            stack.push_async_callback(coordinator.remote_workers.stop)
             coordinator._resources = stack.pop_all()
             return coordinator
 
@@ -134,9 +128,14 @@ class Coordinator:
             dispatcher = Dispatcher(queue, alone=settings.alone)
             stack.push_async_callback(dispatcher.close)
             coordinator = cls(settings, store, dispatcher, WorkerPool(queue, size=0))
-            stack.push_async_callback(coordinator.asking.close)
+            stack.push_async_callback(coordinator.llm_gateway.close)
             coordinator._resources = stack.pop_all()
             return coordinator
+
+    async def waits_for(self, search: SearchRecord) -> list[str]:
+        """Describe the workers that a search waits for, and why those of this machine do not start; empty if none."""
+        missing = await waits_for(self.capabilities, self._dispatcher, search)
+        return [*missing, *self.pool.failing] if missing else []
 
     async def close(self) -> None:
         """Stop everything; open searches go on at the next start."""
@@ -182,7 +181,7 @@ class Coordinator:
                 priority=request.priority,
             )
         )
-        await self._evolution.holdings.take(search.id)  # The next tick takes it up, a tenth of a second from now.
+        await self._evolution.search_leases.take(search.id)  # The next tick takes it up, a tenth of a second from now.
         return search
 
     async def _create(self, new: NewSearch) -> SearchRecord:
@@ -220,7 +219,7 @@ class Coordinator:
             Conflict: If it has ended already.
         """
         search = await self._move(search_id, SearchState.STOPPED, OPEN)
-        await self.asking.answering.withdraw(search_id)
+        await self.llm_gateway.manual.withdraw(search_id)
         with contextlib.suppress(QueueUnavailable):  # Whoever holds the search drops its jobs as well.
             await self._dispatcher.cancel(search_id)
         return search
@@ -269,11 +268,11 @@ class Coordinator:
         if request.llm is None:
             asking = [name for name in request.emitters if EMITTERS[name].asks]
             if asking:
-                raise InvalidInput(f"the emitter '{asking[0]}' asks models; say here which, as in docs/llm.md", "llm")
+                raise InvalidInput(f"the emitter '{asking[0]}' needs a model: docs/how-to/use-a-model-key.md", "llm")
             return None
         for name in request.llm.strategies:
             _known(name, STRATEGIES, "llm.strategies")
-        self.asking.require(request.llm)
+        self.llm_gateway.require(request.llm)
         return request.llm.model_dump(mode="json")
 
     async def _go_on(self) -> None:
@@ -283,12 +282,12 @@ class Coordinator:
         count against the jobs they held, and reports that were handed in stay.
         """
         if self.settings.alone:
-            for mark in await self.store.tenures.marks():
+            for mark in await self.store.search_leases.marks():
                 await self._dispatcher.cancel(mark.id)
 
     async def _require_workers(self, search: SearchRecord) -> None:
         for name in search.devices:
-            await self._pool.require(name)
+            await self.pool.require(name)
 
     async def _find(self, search_id: str) -> SearchRecord:
         try:

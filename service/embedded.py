@@ -10,7 +10,6 @@ import secrets
 import shutil
 import socket
 import ssl
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from redis.exceptions import RedisError
 
 from service.errors import Conflict, InvalidInput, Unavailable
 from service.tasks import end, finish
+from workers.safe_python import PYTHON
 
 START_S = 30.0
 """Seconds until it must answer; reading back a large log takes most of that."""
@@ -178,7 +178,7 @@ class EmbeddedServer:
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
         with open(self._folder / "server.log", "wb", opener=_private) as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", TETHER, str(os.getpid()), str(program), *arguments),
+                *(*PYTHON, "-I", "-S", "-c", TETHER, str(os.getpid()), str(program), *arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -195,7 +195,7 @@ class HintRequest(BaseModel):
 
 
 class OperatorSubmission(RootModel[dict[str, JsonValue]]):
-    """An operator spec in its JSON form, with sources inline. `docs/operators.md` explains each key."""
+    """An operator spec in its JSON form, with sources inline. `docs/reference/operator-spec.md` explains each key."""
 
     model_config = ConfigDict(
         json_schema_extra={

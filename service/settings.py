@@ -1,4 +1,4 @@
-"""Settings: what the environment may say, under the prefix `REEF_`. `docs/settings.md` explains each to a person."""
+"""Settings: environment variables with the prefix `REEF_`. `docs/reference/settings.md` explains each."""
 
 import os
 from pathlib import Path

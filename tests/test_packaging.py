@@ -29,7 +29,7 @@ from service.embedded import server_program
 from service.settings import Settings
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("archive", "workers", "service", "operators", "migrations")
+PACKAGES = ("kernelreef", "archive", "workers", "service", "operators", "migrations")
 SERVICE_ONLY = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "httpx", "typer", "rich", "pydantic_settings", "uuid6")
 """Libraries that come with the extra `service`; a worker has none of them."""
 WORKER_ONLY = ("torch", "triton")

@@ -20,7 +20,7 @@ TIMED = "timed"
 SECRET_BYTES = 16
 """Bytes of each secret that content and red zones are drawn from."""
 
-Stretch = tuple[int, int]
+ByteRange = tuple[int, int]
 """A stretch of the arena, (start, end)."""
 
 
@@ -68,7 +68,7 @@ class RunCase(WireModel):
     content: InputContent
     poison: int = POISON
     """What every byte is that the run is not given."""
-    company: bool = False
+    concurrent_load: bool = False
     """Whether kernels of ours run beside it, so that its programs are scheduled in another order."""
 
 
@@ -110,7 +110,7 @@ class TimingRound(WireModel):
     samples: tuple[TimedSample, ...]
     seed: str
     """The secret of the timed content, hexadecimal."""
-    strangers: tuple[PairSide, ...] = (PairSide.CANDIDATE,)
+    untrusted_sides: tuple[PairSide, ...] = (PairSide.CANDIDATE,)
     """Sides whose plans are not ours: what their samples write is sealed as soon as they are over."""
 
     def cases(self, side: PairSide) -> tuple[RunCase, ...]:
@@ -186,7 +186,7 @@ class PoisonRanges(WireModel):
     """To the runner: overwrite memory that runs had their places in, and have no longer."""
 
     order: Literal["vacate"] = "vacate"
-    stretches: tuple[Stretch, ...]
+    ranges: tuple[ByteRange, ...]
 
 
 class AttachArena(WireModel):
@@ -229,7 +229,7 @@ class ExamineIdle(WireModel):
     """To the checker: memory that no run has a place in must be as the runner left it when it overwrote it."""
 
     order: Literal["examine_idle"] = "examine_idle"
-    stretches: tuple[Stretch, ...]
+    ranges: tuple[ByteRange, ...]
 
 
 class ExamineRound(WireModel):
@@ -238,7 +238,7 @@ class ExamineRound(WireModel):
     order: Literal["examine_round"] = "examine_round"
     plans: dict[PairSide, Plan]
     round: TimingRound
-    seals: tuple[int, ...]
+    checksums: tuple[int, ...]
     """What the runner said of it."""
 
 
@@ -296,7 +296,7 @@ class TimedRound(WireModel):
     """When samples began, from the first one on, by events; in the same order."""
     holds_us: tuple[float, ...]
     """When the card was held no longer before them, from the first one on, by its timer, which kernels of ours read."""
-    seals: tuple[int, ...]
+    checksums: tuple[int, ...]
     """What everything that a sample may write to added up to when it was over (`workers.device_kernels.DeviceKernels.sum_up`), in
     the same order; zero for those of our own pacer."""
     clocks_mhz: tuple[float, ...]

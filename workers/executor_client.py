@@ -16,6 +16,7 @@ from workers.protocol import (
     Job,
     WireModel,
 )
+from workers.safe_python import safe_environment
 
 FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
@@ -31,7 +32,6 @@ INHERITED = (
     "PYTHONHOME",
     "PYTHONUSERBASE",
     "PYTHONNOUSERSITE",
-    "PYTHONSAFEPATH",
     "PYTHONPYCACHEPREFIX",
     "TRITON_CACHE_DIR",
     "CUDA_HOME",
@@ -123,6 +123,6 @@ class ExecutorClient:
         self._process.say(message.model_dump_json().encode())
 
 
-def bench_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def executor_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of whatever traces, compiles or judges: no secret, and nothing that a verdict could depend on."""
-    return {name: environment[name] for name in INHERITED if name in environment}
+    return safe_environment({name: environment[name] for name in INHERITED if name in environment})

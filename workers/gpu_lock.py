@@ -51,11 +51,11 @@ class GpuLock:
         self._mutex = threading.RLock()
         self.waited_s = 0.0
 
-    def among_others(self) -> AbstractContextManager[None]:
+    def shared(self) -> AbstractContextManager[None]:
         """Wait until nobody times, and be one of many until it is left."""
         return self._held(fcntl.LOCK_SH)
 
-    def alone(self, linger_s: float = 0.0) -> AbstractContextManager[None]:
+    def exclusive(self, linger_s: float = 0.0) -> AbstractContextManager[None]:
         """Wait until nobody else uses the card, and keep all others out until it is left.
 
         Args:
@@ -102,11 +102,11 @@ class GpuLock:
         A stretch that nobody waits for counts from now on.
         """
         now = time.monotonic()
-        stretch_s = now - self._since
-        if self._after is None or stretch_s <= STRETCH_S:
+        kept_s = now - self._since
+        if self._after is None or kept_s <= STRETCH_S:
             return 0.0
         if self._is_wanted():
-            return stretch_s
+            return kept_s
         self._since = now
         return 0.0
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
+from workers.safe_python import safe_environment
+
 CHUNK_BYTES = 1 << 18
 """Bytes moved at once: a socket's usual buffer."""
 
@@ -21,7 +23,14 @@ class LineProcess:
         self._link, theirs = socket.socketpair()
         with theirs:
             end = theirs.fileno()
-            self._process = subprocess.Popen(command, stdin=end, stdout=end, stderr=complaints, start_new_session=True)
+            self._process = subprocess.Popen(
+                command,
+                stdin=end,
+                stdout=end,
+                stderr=complaints,
+                env=safe_environment(os.environ),
+                start_new_session=True,
+            )
         self._link.setblocking(False)
         self._outgoing = b""
         self._incoming = b""

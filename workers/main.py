@@ -25,12 +25,13 @@ from typing import NoReturn
 import structlog
 
 from workers.errors import Dismissed, ExecutorDied, QueueUnavailable, Transient, WorkerError
-from workers.executor_client import ExecutorClient, bench_environment
+from workers.executor_client import ExecutorClient, executor_environment
 from workers.joining import ServiceAddress, machine_secret
 from workers.logs import configure, ids_of
 from workers.options import cache_home, card_arguments, parse
 from workers.protocol import Answer, AnyReport, ExecutorFailure, ExecutorReady, TraceJob, bundle_of, patience_s
 from workers.queue import DISMISSED, Lease, LeaseClient, RemoteLeaseClient, WorkerStatus, lost_report
+from workers.safe_python import PYTHON
 from workers.sandbox.syscalls import die_with_parent
 
 WARM_S = 300.0
@@ -41,6 +42,8 @@ FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
 """Pauses before the service is asked again, seconds; each is twice the one before."""
 LOOK_S = 0.2
 """Seconds between two looks at whether to stop."""
+READY = b"+"
+"""Byte that a worker writes to its `--ready-fd`."""
 CARDS_IN_BUS_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """Has CUDA number cards as the driver's tools list them; by itself it puts the fastest first."""
 
@@ -76,6 +79,7 @@ class LeaseLoop:
         pace: LeasePace = LeasePace(),
         *,
         ahead: LeaseClient | None = None,
+        ready_fd: int | None = None,
     ) -> None:
         """Prepare to work.
 
@@ -84,14 +88,16 @@ class LeaseLoop:
             commands: What starts the bench that does each kind of job, `trace` and `measure`; equal ones are one bench.
             pace: How patient to be.
             ahead: Where the next job is leased while one is worked on, for its bench to prepare; None does not.
+            ready_fd: Pipe to write one byte to once all benches are ready; it is closed then.
         """
         self._lessee = lessee
         self._commands = {kind: tuple(command) for kind, command in commands.items()}
         self._pace = pace
-        self._benches: dict[tuple[str, ...], ExecutorClient] = {}
+        self._executors: dict[tuple[str, ...], ExecutorClient] = {}
         self._stop_at: float | None = None
         self._ahead = ahead
         self._next: Lease | None = None
+        self._ready_fd = ready_fd
 
     def stop(self) -> None:
         """Ask it to stop: the running job may finish or goes back. Safe in a signal handler."""
@@ -107,14 +113,15 @@ class LeaseLoop:
         try:
             while self._stop_at is None:
                 self._warm()
+                self._tell_ready()
                 try:
                     self._turn()
                 except Transient as error:
                     log.warning("work failed; trying again", worker=self._lessee.worker, reason=str(error))
                     self._pause()
         finally:
-            for bench in self._benches.values():
-                bench.close()
+            for executor in self._executors.values():
+                executor.close()
             if self._next is not None:
                 self._give_back(self._next)
             with contextlib.suppress(QueueUnavailable):
@@ -124,26 +131,33 @@ class LeaseLoop:
         """Start the benches that do not run, all at once, and wait until they are ready."""
         commands = dict.fromkeys(self._commands.values())
         started = {command: ExecutorClient(command) for command in commands if not self._runs(command)}
-        self._benches.update(started)
-        for command, bench in started.items():
-            ready = self._await_ready(bench)
+        self._executors.update(started)
+        for command, executor in started.items():
+            ready = self._await_ready(executor)
             if ready is not None:
                 kind = "+".join(kind for kind, other in self._commands.items() if other == command)
                 log.info("bench ready", worker=self._lessee.worker, kind=kind, jail=ready.jail)
                 with contextlib.suppress(QueueUnavailable):
                     self._lessee.announce(jail=ready.jail, versions=ready.versions)
 
-    def _runs(self, command: tuple[str, ...]) -> bool:
-        return command in self._benches and self._benches[command].alive
+    def _tell_ready(self) -> None:
+        if self._ready_fd is not None and self._stop_at is None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._ready_fd, READY)
+            os.close(self._ready_fd)
+            self._ready_fd = None
 
-    def _await_ready(self, bench: ExecutorClient) -> ExecutorReady | None:
+    def _runs(self, command: tuple[str, ...]) -> bool:
+        return command in self._executors and self._executors[command].alive
+
+    def _await_ready(self, executor: ExecutorClient) -> ExecutorReady | None:
         give_up = time.monotonic() + WARM_S
         while self._stop_at is None:
-            ready = bench.ready(LOOK_S)
+            ready = executor.ready(LOOK_S)
             if ready is not None:
                 return ready
             if time.monotonic() > give_up:
-                bench.kill()
+                executor.kill()
                 raise ExecutorDied(f"a bench was not ready after {WARM_S:g} s")
         return None
 
@@ -153,40 +167,40 @@ class LeaseLoop:
             lease = self._lessee.lease(self._pace.block_ms)
         if lease is None:
             return
-        bench = self._benches[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
+        executor = self._executors[self._commands["trace" if isinstance(lease.job, TraceJob) else "measure"]]
         log.debug("job taken", worker=self._lessee.worker, **ids_of(lease.job))
         try:
-            self._look_ahead(lease, bench)
-            answer = self._attend(lease, bench)
+            self._look_ahead(lease, executor)
+            answer = self._await_answer(lease, executor)
             report = None if answer is None else self._report(lease, answer)
         except Transient as error:
             if isinstance(error, ExecutorDied):
-                bench.kill()
-            self._give_back(lease, mishap=str(error))
+                executor.kill()
+            self._give_back(lease, last_error=str(error))
             raise
         if report is not None:
             self._hand_in(lease, report)
 
-    def _look_ahead(self, lease: Lease, bench: ExecutorClient) -> None:
+    def _look_ahead(self, lease: Lease, executor: ExecutorClient) -> None:
         """Lease the job after this one, if there is one now, and let the bench prepare it."""
         self._next = None if self._ahead is None else self._ahead.lease(0, busy=lease.job.id)
         if self._next is not None and not isinstance(self._next.job, TraceJob):
-            bench.foresee(bundle_of(self._next.job))
+            executor.foresee(bundle_of(self._next.job))
 
-    def _attend(self, lease: Lease, bench: ExecutorClient) -> Answer | None:
+    def _await_answer(self, lease: Lease, executor: ExecutorClient) -> Answer | None:
         """Keep the lease while a bench works on the job; None if the job was taken from us, or we must stop."""
         beat_s = self._lessee.lease_ms / 1000 / BEATS_PER_LEASE
         next_beat = time.monotonic() + beat_s
         patience = patience_s(lease.job) + self._pace.grace_s
         deadline = time.monotonic() + patience
-        bench.send(lease.job)
-        while (answer := bench.poll(min(LOOK_S, beat_s))) is None:
+        executor.send(lease.job)
+        while (answer := executor.poll(min(LOOK_S, beat_s))) is None:
             now = time.monotonic()
             if now > deadline:
-                bench.kill()
+                executor.kill()
                 raise ExecutorDied(f"no answer within {patience:g} s")
             if self._stop_at is not None and now > self._stop_at:
-                bench.kill()
+                executor.kill()
                 self._give_back(lease)
                 return None
             if now >= next_beat:
@@ -195,16 +209,16 @@ class LeaseLoop:
                     self._next = None
                 if not self._keeps(lease):
                     log.info("job taken back", worker=self._lessee.worker, job=lease.job.id)
-                    self._drop(bench)
+                    self._drop(executor)
                     return None
         return answer
 
-    def _drop(self, bench: ExecutorClient) -> None:
+    def _drop(self, executor: ExecutorClient) -> None:
         """Wait a while for an answer that nobody wants, and end the bench if there is none."""
         until = time.monotonic() + self._pace.drop_s
-        while bench.poll(LOOK_S) is None:
+        while executor.poll(LOOK_S) is None:
             if time.monotonic() > until or self._stop_at is not None:
-                bench.kill()
+                executor.kill()
                 return
 
     def _keeps(self, lease: Lease) -> bool:
@@ -243,9 +257,9 @@ class LeaseLoop:
                 log.warning("report waits for the queue", worker=self._lessee.worker, job=report.job)
                 time.sleep(self._pace.pause_s)
 
-    def _give_back(self, lease: Lease, mishap: str | None = None) -> None:
+    def _give_back(self, lease: Lease, last_error: str | None = None) -> None:
         with contextlib.suppress(QueueUnavailable):
-            self._lessee.release(lease, mishap)
+            self._lessee.release(lease, last_error)
 
     def _pause(self) -> None:
         end = time.monotonic() + self._pace.pause_s
@@ -263,12 +277,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.with_parent is not None:
         _tie_to(options.with_parent)
     if options.command == "survey":
-        environment = {**bench_environment(os.environ), **CARDS_IN_BUS_ORDER}
-        os.execve(sys.executable, [sys.executable, "-m", "workers.survey"], environment)
+        environment = {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER}
+        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.survey"], environment)
     if options.command == "kernelbench":
-        os.execve(sys.executable, [sys.executable, "-m", "workers.kernelbench"], bench_environment(os.environ))
+        os.execve(PYTHON[0], [*PYTHON, "-m", "workers.kernelbench"], executor_environment(os.environ))
     if options.command == "bench":
-        _become_bench(options)
+        _become_executor(options)
     configure(os.environ)
     try:
         _run(options)
@@ -285,16 +299,17 @@ def _run(options: argparse.Namespace) -> None:
     device = options.device
     lessee = _join(options) if options.join is not None else _lessee(options)
     common = ("--worker", lessee.worker, "--with-parent", str(os.getpid()))
-    start = (sys.executable, "-m", "workers", "bench")
-    commands = {kind: (*start, *bench, *common) for kind, bench in _benches(options).items()}
+    start = (*PYTHON, "-m", "workers", "bench")
+    commands = {kind: (*start, *executor, *common) for kind, executor in _executors(options).items()}
     prepares = device is not None and device.measures and not options.trace
-    worker = LeaseLoop(lessee, commands, ahead=lessee if prepares and isinstance(lessee, LeaseClient) else None)
+    ahead = lessee if prepares and isinstance(lessee, LeaseClient) else None
+    worker = LeaseLoop(lessee, commands, ahead=ahead, ready_fd=options.ready_fd)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()
 
 
-def _benches(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+def _executors(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
     """For each kind of job that is done here the bench that does it, with its options."""
     device = options.device
     where = () if device is None else ("--device", device.name, *card_arguments(options))
@@ -333,7 +348,7 @@ def _join(options: argparse.Namespace) -> RemoteLeaseClient:
     return RemoteLeaseClient(credential, lambda: service.standing(credential.worker), status=status)
 
 
-def _become_bench(options: argparse.Namespace) -> NoReturn:
+def _become_executor(options: argparse.Namespace) -> NoReturn:
     """Become the bench, in an environment without the shell's whims: Triton and the driver read it when imported.
 
     Standard output moves to another descriptor, and what is written to it from now on goes to standard error.
@@ -341,12 +356,12 @@ def _become_bench(options: argparse.Namespace) -> NoReturn:
     answers = os.dup(1)
     os.set_inheritable(answers, True)
     os.dup2(2, 1)
-    arguments = [sys.executable, "-m", "workers.executor", options.kind]
+    arguments = [*PYTHON, "-m", "workers.executor", options.kind]
     arguments += ["--worker", options.worker, "--answers", str(answers)]
     if options.device is not None:
         arguments += ["--device", options.device.name]
     arguments += card_arguments(options)
-    os.execve(sys.executable, arguments, {**bench_environment(os.environ), **CARDS_IN_BUS_ORDER})
+    os.execve(PYTHON[0], arguments, {**executor_environment(os.environ), **CARDS_IN_BUS_ORDER})
 
 
 def _tie_to(parent: int) -> None:

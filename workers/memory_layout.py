@@ -9,7 +9,7 @@ from itertools import chain
 from math import lcm, prod
 from random import Random
 
-from workers.commands import RunSlot, Stretch
+from workers.commands import ByteRange, RunSlot
 from workers.protocol import Bundle, Operator, Plan
 
 ALIGNMENT = 256
@@ -79,7 +79,7 @@ def slot_bytes(bundle: Bundle, plan: Plan, zone_bytes: int = ZONE_BYTES) -> int:
     return sum(piece.bytes + piece.alignment + step for piece in needed) + zone_bytes + 2 * ALIGNMENT
 
 
-def written(operator: Operator, slot: RunSlot) -> list[Stretch]:
+def written(operator: Operator, slot: RunSlot) -> list[ByteRange]:
     """Where a run may write: all of its slot but red zones and inputs that may not be changed."""
     fixed = {offset for item, offset in zip(operator.given, slot.buffers, strict=False) if not item.mutable}
     ends = (offset + size for offset, size in slot.zones)
@@ -87,7 +87,7 @@ def written(operator: Operator, slot: RunSlot) -> list[Stretch]:
     return [(start, end) for start, end in gaps if start < end and start not in fixed]
 
 
-def outside(whole: Stretch, other: Stretch) -> tuple[Stretch, ...]:
+def outside(whole: ByteRange, other: ByteRange) -> tuple[ByteRange, ...]:
     """What of a stretch of memory does not lie in another one."""
     parts = (whole[0], min(whole[1], other[0])), (max(whole[0], other[1]), whole[1])
     return tuple((start, end) for start, end in parts if start < end)

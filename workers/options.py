@@ -23,7 +23,7 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
     """
     parser = argparse.ArgumentParser(prog="python -m workers", description=description)
     commands = parser.add_subparsers(dest="command", required=True)
-    run, bench = _add_run(commands), _add_bench(commands)
+    run, executor = _add_run(commands), _add_executor(commands)
     commands.add_parser("survey", help="say what this machine can do").set_defaults(with_parent=None)
     problems = commands.add_parser("kernelbench", help="say what problem files of KernelBench are, one a line")
     problems.set_defaults(with_parent=None)
@@ -33,10 +33,10 @@ def parse(arguments: Sequence[str] | None, description: str) -> argparse.Namespa
         _complete_card(run, options)
     if options.command == "bench":
         if options.kind != "trace" and options.device is None:
-            bench.error(f"{options.kind} needs --device")
+            executor.error(f"{options.kind} needs --device")
         if options.kind == "both" and options.device.measures:
-            bench.error("both is for devices without a card; a card has a bench of its own")
-        _complete_card(bench, options)
+            executor.error("both is for devices without a card; a card has a bench of its own")
+        _complete_card(executor, options)
     return options
 
 
@@ -72,16 +72,17 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--id", help="unique among workers; one that joins gets its own")
     run.add_argument("--join", metavar="URL", help="the service to join; the queue is then what it says")
     run.add_argument("--token", metavar="T", help="what to show it; REEF_TOKEN keeps it off the process list")
+    run.add_argument("--ready-fd", type=int, metavar="FD", help="pipe to write a byte to once jobs can be taken")
     _add_device(run)
     return run
 
 
-def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    bench = commands.add_parser("bench", help="serve one bench: jobs on standard input, reports on standard output")
-    bench.add_argument("kind", choices=("trace", "measure", "both"))
-    bench.add_argument("--worker", default="bench", help="the id that reports carry")
-    _add_device(bench)
-    return bench
+def _add_executor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    executor = commands.add_parser("bench", help="serve one bench: jobs on standard input, reports on standard output")
+    executor.add_argument("kind", choices=("trace", "measure", "both"))
+    executor.add_argument("--worker", default="bench", help="the id that reports carry")
+    _add_device(executor)
+    return executor
 
 
 def _add_device(command: argparse.ArgumentParser) -> None:

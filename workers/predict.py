@@ -3,7 +3,7 @@
 What it is for: telling better plans from worse ones on a machine without a GPU. What it is not: a measurement. Its
 constants were fitted to 252 kernels of all operators of the catalogue (seeds, rewritings, tunings, styles written by
 hand), at two shapes each, judged on an H200 on 2026-11-23, with readings as `workers.assembler` gives them and what the
-interpreter of `model` counts. What they do on other kernels is in docs/results.md. For other targets they are carried
+interpreter of `model` counts. What they do on other kernels is in docs/results/model-device.md. For other targets they are carried
 over unmeasured.
 
 A plan takes the time of its launches, one after the other, a start for each of its steps, and that of the bytes that

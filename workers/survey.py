@@ -19,6 +19,7 @@ from workers import driver, sandbox
 from workers.errors import ToolMissing, WorkerError
 from workers.protocol import device_of_card
 from workers.protocol.survey import CardSurvey, Survey
+from workers.safe_python import PYTHON
 from workers.sanitizer import find_sanitizer
 
 PACKAGES = ("kernelreef", "torch", "triton", "cuda-bindings", "liger-kernel")
@@ -137,7 +138,7 @@ def _try_sharing(number: int) -> str:
         exported = driver.export_memory(pointer).hex()
     except driver.DriverError as error:
         return f"fails: {error}"
-    command = (sys.executable, "-m", "workers.survey", "--read", str(number), exported)
+    command = (*PYTHON, "-m", "workers.survey", "--read", str(number), exported)
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
     except subprocess.TimeoutExpired:

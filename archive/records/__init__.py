@@ -8,17 +8,6 @@ from archive.records.access import AuditRecord, IdempotencyRecord, NewAuditRecor
 from archive.records.attempts import Attempt, CandidateVerdict, OfferOutcome
 from archive.records.cells import EMPTY_CELL, EliteRecord, Offer, Placement, PlacementRecord, SelectableElite
 from archive.records.guidance import HintRecord, MutationReportRecord, NewHint, NewPin, PinRecord
-from archive.records.knowledge import (
-    JOBS_KEPT,
-    MOVE_CHARS,
-    SENTENCE_CHARS,
-    ImportedEntryRecord,
-    KnowledgeEntryRecord,
-    KnowledgeFindingRecord,
-    KnowledgeState,
-    NewKnowledgeEntry,
-    entry_id,
-)
 from archive.records.prompts import (
     BudgetRecord,
     Charge,
@@ -47,7 +36,6 @@ from archive.records.searches import (
     AxisRecord,
     BundleRecord,
     CandidateRecord,
-    CandidateState,
     NewCandidate,
     NewReport,
     NewSearch,
@@ -56,7 +44,6 @@ from archive.records.searches import (
     ProgressRecord,
     SearchCounts,
     SearchRecord,
-    SearchState,
     TraceOutcome,
     TrialRecord,
     VariantRecord,
@@ -71,14 +58,12 @@ from archive.records.views import (
     Relative,
     SearchVersion,
 )
+from kernelreef.states import CandidateState, SearchState
 
 __all__ = [
     "EMPTY_CELL",
-    "JOBS_KEPT",
-    "MOVE_CHARS",
     "PRIORITY",
     "SEED_EMITTER",
-    "SENTENCE_CHARS",
     "Attempt",
     "AuditRecord",
     "AxisRecord",
@@ -99,10 +84,6 @@ __all__ = [
     "ExchangeSummary",
     "HintRecord",
     "IdempotencyRecord",
-    "ImportedEntryRecord",
-    "KnowledgeEntryRecord",
-    "KnowledgeFindingRecord",
-    "KnowledgeState",
     "LlmReply",
     "MapCell",
     "Milestone",
@@ -112,7 +93,6 @@ __all__ = [
     "NewCharge",
     "NewExchange",
     "NewHint",
-    "NewKnowledgeEntry",
     "NewPin",
     "NewRemoteWorker",
     "NewReport",
@@ -146,5 +126,4 @@ __all__ = [
     "TrialRecord",
     "UnverifiedTrace",
     "VariantRecord",
-    "entry_id",
 ]

@@ -20,8 +20,27 @@ class Placement(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-@dataclass(frozen=True)
-class Offer:
+@dataclass(frozen=True, kw_only=True)
+class _Challenge:
+    """Fields that an offer, an elite and an entry in a cell's history share; see `Offer`."""
+
+    search: str
+    device: str
+    axes_version: int
+    cell: int
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer(_Challenge):
     """A challenger for a cell.
 
     Attributes:
@@ -43,44 +62,18 @@ class Offer:
             strictly greater objective.
     """
 
-    search: str
-    device: str
-    axes_version: int
-    cell: int
     coordinates: Mapping[str, Mapping[str, Any]]
-    candidate: str
-    variant: int
-    bundle: str
-    job: str
-    emitter: str
-    objective: float
-    low: float
-    mid: float
-    high: float
     incumbent: str | None = None
 
 
-@dataclass(frozen=True)
-class EliteRecord:
+@dataclass(frozen=True, kw_only=True)
+class EliteRecord(_Challenge):
     """The holder of a cell. `revision` counts its cell's promotions from 1.
 
     `protocol_version` is that of the report which `job` names; None where that is not in the archive.
     """
 
-    search: str
-    device: str
-    axes_version: int
-    cell: int
     coordinates: Mapping[str, Mapping[str, Any]]
-    candidate: str
-    variant: int
-    bundle: str
-    job: str
-    emitter: str
-    objective: float
-    low: float
-    mid: float
-    high: float
     revision: int
     placed_at: datetime
     protocol_version: int | None = None
@@ -97,24 +90,11 @@ class SelectableElite(NamedTuple):
     visits: int
 
 
-@dataclass(frozen=True)
-class PlacementRecord:
+@dataclass(frozen=True, kw_only=True)
+class PlacementRecord(_Challenge):
     """One offer in a cell's history, whatever it came to. `seq` orders them; `revision` is None unless it won."""
 
     seq: int
-    search: str
-    device: str
-    axes_version: int
-    cell: int
-    candidate: str
-    variant: int
-    bundle: str
-    job: str
-    emitter: str
-    objective: float
-    low: float
-    mid: float
-    high: float
     placement: Placement
     revision: int | None
     offered_at: datetime

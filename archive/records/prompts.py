@@ -35,7 +35,25 @@ class ChargeState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewExchange:
+class _Question:
+    """Fields of an exchange that are known before it is asked; see `NewExchange`."""
+
+    id: str
+    search: str
+    ordinal: int
+    step: int
+    digest: str
+    backend: str
+    strategy: str
+    template: str
+    claims: Mapping[str, str]
+    parents: tuple[str, ...]
+    cell: int | None
+    max_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewExchange(_Question):
     """A prompt on its way to a backend.
 
     Attributes:
@@ -56,18 +74,6 @@ class NewExchange:
         state: ASKED, or WAITING where somebody has to claim it.
     """
 
-    id: str
-    search: str
-    ordinal: int
-    step: int
-    digest: str
-    backend: str
-    strategy: str
-    template: str
-    claims: Mapping[str, str]
-    parents: tuple[str, ...]
-    cell: int | None
-    max_tokens: int
     system: str
     user: str
     state: ExchangeState = ExchangeState.ASKED
@@ -88,7 +94,7 @@ class LlmReply:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExchangeSummary:
+class ExchangeSummary(_Question):
     """A stored exchange without its texts. What was asked is as in `NewExchange`.
 
     Attributes:
@@ -109,18 +115,6 @@ class ExchangeSummary:
         concluded_at: When its outcome was known, UTC.
     """
 
-    id: str
-    search: str
-    ordinal: int
-    step: int
-    digest: str
-    backend: str
-    strategy: str
-    template: str
-    claims: Mapping[str, str]
-    parents: tuple[str, ...]
-    cell: int | None
-    max_tokens: int
     state: ExchangeState
     reason: str
     holder: str | None

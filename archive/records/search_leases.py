@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from archive.records.searches import SearchState
+from kernelreef.states import SearchState
 
 
 @dataclass(frozen=True)

@@ -3,33 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
+
+from kernelreef.states import CandidateState, SearchState
 
 SEED_EMITTER = "seed"
 """Stands in place of an emitter's name on the kernels that an operator brings along."""
 
 PRIORITY = 5
 """Share of a search that asks for none: the middle of 1 to 9."""
-
-
-class SearchState(StrEnum):
-    """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
-
-    PREPARING = "preparing"
-    RUNNING = "running"
-    PAUSED = "paused"
-    DONE = "done"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-
-class CandidateState(StrEnum):
-    """Where a candidate is: waiting for its trace, for verdicts on its variants, or judged (final)."""
-
-    QUEUED = "queued"
-    TRACED = "traced"
-    JUDGED = "judged"
 
 
 @dataclass(frozen=True)
@@ -71,8 +53,8 @@ class NewSearch:
     choosing: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class SearchRecord:
+@dataclass(frozen=True, kw_only=True)
+class SearchRecord(NewSearch):
     """One run.
 
     Attributes:
@@ -98,26 +80,11 @@ class SearchRecord:
         choosing: How it chooses what to try, as a JSON object; None for the defaults.
     """
 
-    id: str
-    operator: str
-    operator_name: str
-    devices: tuple[str, ...]
-    emitters: tuple[str, ...]
-    axes: tuple[AxisRecord, ...]
-    axes_version: int
-    budget: int
-    seed: int
-    shapes: tuple[Mapping[str, Any], ...]
     graphs: tuple[Mapping[str, Any], ...]
     state: SearchState
     reason: str
     created_at: datetime
     updated_at: datetime
-    owner: str = ""
-    priority: int = PRIORITY
-    llm: Mapping[str, Any] | None = None
-    stop: Mapping[str, Any] | None = None
-    choosing: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -150,8 +117,8 @@ class NewCandidate:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class CandidateRecord:
+@dataclass(frozen=True, kw_only=True)
+class CandidateRecord(NewCandidate):
     """A stored candidate.
 
     `outcome` is its best variant's once judged; `objectives` are those of its best variant on each device where one is
@@ -159,15 +126,6 @@ class CandidateRecord:
     search. `ordinal` counts proposals from 0; `stages_s` says how long its trace took, by stage.
     """
 
-    id: str
-    search: str
-    ordinal: int
-    emitter: str
-    source: str
-    digest: str
-    trace_key: str
-    parents: tuple[str, ...]
-    note: str
     state: CandidateState
     outcome: str | None
     reason: str

@@ -21,7 +21,6 @@ from archive.store.engine import Database
 from archive.store.exchanges import ExchangeStore
 from archive.store.hints import HintStore
 from archive.store.idempotency import IdempotencyStore
-from archive.store.knowledge import KnowledgeStore
 from archive.store.lineage import LineageStore
 from archive.store.llm_budgets import BudgetStore
 from archive.store.migration import migrate
@@ -57,19 +56,18 @@ class Store:
         self.retraces = RetraceStore(database)
         self.retention = Retention(database)
         self.views = ViewStore(database)
-        self.knowledge = KnowledgeStore(database)
         self.exchanges = ExchangeStore(database)
         self.attempts = AttemptStore(database)
         self.spending = BudgetStore(database)
         self.lineage = LineageStore(database)
-        self.tenures = SearchLeaseStore(database)
+        self.search_leases = SearchLeaseStore(database)
         self.pins = PinStore(database)
         self.hints = HintStore(database)
         self.tokens = TokenStore(database)
         self.sessions = SessionStore(database)
         self.audit = AuditStore(database)
         self.replies = IdempotencyStore(database)
-        self.hosts = RemoteWorkerStore(database)
+        self.remote_workers = RemoteWorkerStore(database)
 
     @classmethod
     async def open(cls, url: str) -> Self:

@@ -57,7 +57,7 @@ class ReportBatch:
         self._lineage = LineageStore(database)
         self._bundles = BundleStore(database)
         self._reports = ReportStore(database)
-        self._hosts = RemoteWorkerStore(database)
+        self._remote_workers = RemoteWorkerStore(database)
         self._retraces = RetraceStore(database)
         self._elites = EliteStore(database)
         self.drop()
@@ -67,7 +67,7 @@ class ReportBatch:
         self._known: dict[str, CandidateRecord] = {}
         self._variants: dict[str, dict[int, VariantRecord]] = {}
         self._documents: dict[str, dict[str, str]] = {}
-        self._doubts: dict[str, UnverifiedTrace] = {}
+        self._unverified_traces: dict[str, UnverifiedTrace] = {}
         self._retraced: dict[str, Retrace | None] = {}
         self._readings: dict[str, Readings] = {}
         self._unkept: set[str] = set()
@@ -103,7 +103,10 @@ class ReportBatch:
             self._known.update(found)
             keys = {candidate.trace_key for candidate in found.values()} - self._retraced.keys()
             self._retraced.update(dict.fromkeys(keys) | await self._retraces.of(keys))
-            self._doubts.update((doubt.candidate, doubt) for doubt in await self._hosts.doubts_of(ids))
+            self._unverified_traces.update(
+                (unverified.candidate, unverified)
+                for unverified in await self._remote_workers.unverified_traces_of(ids)
+            )
             self._documents.update(await self._lineage.reports(ids))
             self._variants.update((id, {}) for id in ids)
             for (candidate, index), variant in (await self._lineage.variants(ids)).items():
@@ -135,10 +138,10 @@ class ReportBatch:
         await self.look_up([candidate], [])
         return self._documents[candidate]
 
-    async def doubted(self, candidate: str) -> UnverifiedTrace | None:
+    async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
         await self.look_up([candidate], [])
-        return self._doubts.get(candidate)
+        return self._unverified_traces.get(candidate)
 
     async def retrace(self, trace_key: str) -> Retrace | None:
         """What a second trace gave, if there was one."""

@@ -1,6 +1,6 @@
 """Bundles, by content: however many variants come to the same plans, they are kept once."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -8,10 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from archive.column_types import now
 from archive.errors import RecordNotFound
-from archive.progress import CORRECT
 from archive.records import BundleRecord
 from archive.store.engine import Database, select_record, upsert
-from archive.tables import bundles, candidates, reports
+from archive.tables import bundles
 
 
 class BundleStore:
@@ -51,22 +50,6 @@ class BundleStore:
         """Keep what a trusted worker found about bundles, in place of what others said. Twice changes nothing."""
         async with self._database.write() as connection:
             await add_bundles(connection, records, sure=True)
-
-    async def readings_of_correct(self, search: str, device: str) -> AsyncIterator[tuple[Mapping[str, Any], ...]]:
-        """Readings, one mapping a plan, of every distinct bundle that was correct on a device in a search.
-
-        Reads as it goes: memory does not grow with the search. The cost does.
-        """
-        found = (
-            select(reports.c.bundle)
-            .join(candidates, candidates.c.id == reports.c.candidate)
-            .where(candidates.c.search == search, candidates.c.outcome == CORRECT)
-            .where(reports.c.device == device, reports.c.outcome == CORRECT)
-        )
-        statement = select(bundles.c.readings).where(bundles.c.identity.in_(found))
-        async with self._database.read(steady=True) as connection, connection.stream(statement) as rows:
-            async for row in rows.scalars():
-                yield row
 
 
 async def add_bundles(connection: AsyncConnection, records: Iterable[BundleRecord], *, sure: bool) -> None:

@@ -202,13 +202,6 @@ class ExchangeStore:
                 came_to.setdefault((backend, strategy), {})[outcome] = count
         return [replace(arm, conclusions=came_to.get(key, {})) for key, arm in found.items()]
 
-    async def of_candidate(self, candidate: str) -> list[Exchange]:
-        """Exchanges that a candidate was made of, in the order they were opened."""
-        statement = select_record(exchanges, Exchange).where(exchanges.c.candidate == candidate)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(statement)).all()
-        return sorted((Exchange(**row._asdict()) for row in rows), key=lambda exchange: exchange.id)
-
     async def _change(self, id: str, allowed: ColumnElement[bool], values: dict[str, Any], what: str) -> Exchange:
         async with self._database.write() as connection:
             changed = (await connection.execute(_one(id).where(allowed).values(values))).rowcount

@@ -153,8 +153,8 @@ async def _move(connection: AsyncConnection, id: str, state: ChargeState, tokens
         "unpriced": int(usd is None) - int(charge.usd is None),
     }
     for backend in (SEARCH, charge.backend):
-        purse = update(purses).where(purses.c.search == charge.search, purses.c.backend == backend)
-        await connection.execute(purse.values({name: purses.c[name] + amount for name, amount in change.items()}))
+        budget = update(purses).where(purses.c.search == charge.search, purses.c.backend == backend)
+        await connection.execute(budget.values({name: purses.c[name] + amount for name, amount in change.items()}))
     if freed:
         return
     if charge.state is ChargeState.RESERVED:

@@ -31,12 +31,12 @@ class RemoteWorkerStore:
         """
         moment = now()
         async with self._database.write() as connection:
-            vouched = select(vouches.c.machine).where(vouches.c.machine == new.machine)
+            trusted_machine = select(vouches.c.machine).where(vouches.c.machine == new.machine)
             host = RemoteWorker(
                 **vars(new),
                 state=RemoteWorkerState.ACTIVE,
                 reason="",
-                trusted=await connection.scalar(vouched) is not None,
+                trusted=await connection.scalar(trusted_machine) is not None,
                 done=0,
                 refused=0,
                 checked=0,
@@ -59,7 +59,7 @@ class RemoteWorkerStore:
             raise RecordNotFound(f"there is no host {id}")
         return RemoteWorker(**row._asdict())
 
-    async def doubts_of(self, candidates: Collection[str]) -> list[UnverifiedTrace]:
+    async def unverified_traces_of(self, candidates: Collection[str]) -> list[UnverifiedTrace]:
         """Which of these candidates' traces are the word of untrusted hosts."""
         statement = select_record(doubts, UnverifiedTrace).where(doubts.c.candidate.in_(candidates))
         async with self._database.read() as connection:
@@ -115,7 +115,7 @@ class RemoteWorkerStore:
             if changed is not None and changed.machine is not None:
                 theirs = update(hosts).where(hosts.c.machine == changed.machine, works)
                 await connection.execute(theirs.values(trusted=trusted))
-                await _vouch(connection, changed.machine, trusted)
+                await _trust_machine(connection, changed.machine, trusted)
         host = await self.get(id)
         if changed is None:
             raise RecordConflict(f"worker {id} is {host.state.value}")
@@ -131,7 +131,7 @@ class RemoteWorkerStore:
             for id, moment in seen.items():
                 await connection.execute(update(hosts).where(hosts.c.id == id).values(seen_at=moment))
 
-    async def doubt(self, candidate: str, host: str) -> None:
+    async def mark_unverified(self, candidate: str, host: str) -> None:
         """Keep in mind that a candidate's trace is an untrusted host's. Asking again changes nothing.
 
         Raises:
@@ -141,7 +141,7 @@ class RemoteWorkerStore:
         async with self._database.write() as connection:
             await connection.execute(upsert(connection, doubts).values(row).on_conflict_do_nothing())
 
-    async def doubted(self, candidate: str) -> UnverifiedTrace | None:
+    async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
         async with self._database.read() as connection:
             row = (
@@ -149,7 +149,7 @@ class RemoteWorkerStore:
             ).first()
         return None if row is None else UnverifiedTrace(**row._asdict())
 
-    async def believe(self, candidate: str) -> None:
+    async def mark_verified(self, candidate: str) -> None:
         """A trusted worker found the same: the doubt is gone. Asking again changes nothing."""
         async with self._database.write() as connection:
             await connection.execute(delete(doubts).where(doubts.c.candidate == candidate))
@@ -159,7 +159,7 @@ def _machine(id: str) -> ScalarSelect[str | None]:
     return select(hosts.c.machine).where(hosts.c.id == id).scalar_subquery()
 
 
-async def _vouch(connection: AsyncConnection, machine: str, trusted: bool) -> None:
+async def _trust_machine(connection: AsyncConnection, machine: str, trusted: bool) -> None:
     if not trusted:
         await connection.execute(delete(vouches).where(vouches.c.machine == machine))
         return

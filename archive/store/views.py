@@ -109,7 +109,7 @@ class ViewStore:
         async with self._database.read() as connection:
             return [Milestone(*row) for row in await connection.execute(statement)]
 
-    async def sightings(
+    async def candidate_rows(
         self,
         search: str,
         *,

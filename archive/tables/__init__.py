@@ -6,7 +6,6 @@ it, and whatever is counted has a counter: no query's cost grows with the number
 
 from archive.tables.access import audit, replies, sessions, tokens
 from archive.tables.guidance import gates, hints, pins
-from archive.tables.knowledge import distillations, findings, knowledge
 from archive.tables.milestones import milestones
 from archive.tables.prompts import RESERVED, arms, charges, conclusions, exchanges, purses
 from archive.tables.remote_workers import doubts, hosts, vouches
@@ -39,15 +38,12 @@ __all__ = [
     "conclusions",
     "coordinators",
     "counters",
-    "distillations",
     "doubts",
     "elites",
     "exchanges",
-    "findings",
     "gates",
     "hints",
     "hosts",
-    "knowledge",
     "metadata",
     "milestones",
     "operators",

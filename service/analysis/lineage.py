@@ -74,8 +74,8 @@ class Lineage:
     @classmethod
     async def open(cls, store: Store, search: SearchRecord) -> Self:
         """Read what a search's gains are relative to."""
-        yardstick = ReferenceSeed(store)
-        lineage = cls(store, search, {name: await yardstick.baseline_us(search, name) for name in search.devices})
+        reference_seed = ReferenceSeed(store)
+        lineage = cls(store, search, {name: await reference_seed.baseline_us(search, name) for name in search.devices})
         for seed in (await store.candidates.seeds(search.id))[:1]:
             lineage._seed = (await lineage.judged([seed.id])).get(seed.id)
         return lineage

@@ -1,4 +1,4 @@
-"""Trajectories: what a search did, step by step, as records to learn from. The schema is in docs/trajectories.md."""
+"""Trajectories: steps of a search, as records to learn from. The schema is in `docs/reference/trajectories.md`."""
 
 from collections.abc import AsyncIterator, Iterator
 from math import log
@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from archive.records import Exchange, SearchRecord
 from archive.store import Store
+from kernelreef.models import Provenance
 from service.analysis.lineage import DeviceResult, JudgedCandidate, Lineage, LineageStep
-from service.evaluation.figure_labels import Provenance, provenance, relative_to
+from service.evaluation.figure_labels import provenance, relative_to
 from workers.protocol import Operator, Outcome, Ratio
 
 SCHEMA_VERSION: Literal[1] = 1

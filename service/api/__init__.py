@@ -1,7 +1,6 @@
-"""REST under `/api/v1`, with health and metrics beside it. One file a resource; `docs/rest.md` lists the routes.
+"""REST under `/api/v1`, health and metrics. One file per resource; `docs/reference/rest.md` lists the routes.
 
-`routing` puts the resources together. This file imports none of them, so that clients can have the `schemas` without
-a web framework and a database.
+`routing` puts the resources together, `builders` fills the models of `kernelreef.models` from the archive's records.
 """
 
 VERSION_PREFIX = "/api/v1"

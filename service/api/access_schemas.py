@@ -1,4 +1,4 @@
-"""Documents of tokens, sessions and the audit log. Like `schemas`, they need no web framework."""
+"""Documents of tokens to make and of sessions. They need no web framework."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from service.api.schemas import Resource
+from kernelreef.models import Resource
 from service.security.scopes import Scope
 
 TokenName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -28,25 +28,6 @@ class TokenRequest(BaseModel):
     expires_at: AwareDatetime | None = None
 
 
-class Token(Resource):
-    """A token without its secret. `created_by` is the token it was made with, null for somebody on the machine."""
-
-    id: str
-    name: str
-    scopes: tuple[str, ...]
-    created_by: str | None
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
-
-
-class IssuedToken(Token):
-    """A token with its text, which is shown this once and can never be found out again."""
-
-    token: str
-
-
 class LoginRequest(BaseModel):
     """A token to begin a session with."""
 
@@ -64,17 +45,3 @@ class OpenSession(Resource):
     scopes: tuple[Scope, ...]
     csrf: str
     expires_at: datetime
-
-
-class AuditEntry(Resource):
-    """Something that was done or refused; `detail` says why it was refused."""
-
-    seq: int
-    at: datetime
-    token: str | None
-    caller: str
-    address: str
-    action: str
-    target: str
-    status: int
-    detail: str

@@ -6,14 +6,15 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 
 from archive.grid import Grid
 from archive.records import SearchRecord
-from service.api import schemas
+from kernelreef import models
+from service.api import builders
 from service.api.dependencies import Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
 from service.errors import InvalidInput
 from service.evaluation.finalists import finalists
-from service.generation.emitter_stats import choosing_of, read_ledger, turns_of
-from service.generation.screening import tell
+from service.generation.emitter_stats import choosing_of, read_stats, turns_of
+from service.generation.screening import screening_report
 from service.security.scopes import Scope
 from workers.protocol import PROTOCOL_VERSION
 
@@ -41,27 +42,27 @@ OnDevice = Annotated[str, Depends(device_of)]
 
 
 @router.head("/archive", response_model=None, include_in_schema=False, dependencies=[needs(Scope.READ)])
-@router.get("/archive", response_model=schemas.Archive, responses={304: NOT_MODIFIED}, dependencies=[needs(Scope.READ)])
+@router.get("/archive", response_model=models.Archive, responses={304: NOT_MODIFIED}, dependencies=[needs(Scope.READ)])
 async def archive(
     search: Named,
     device: OnDevice,
     running: Running,
     response: Response,
     if_none_match: Annotated[str | None, Header(max_length=1024, description="ETags of answers that you have.")] = None,
-) -> schemas.Archive | Response:
+) -> models.Archive | Response:
     """The map: axes with their labels, and every cell that is held. 304 if it is as the `If-None-Match` given."""
     version = await running.store.elites.version(search.id, device, search.axes_version)
     response.headers["ETag"] = f'"{PROTOCOL_VERSION}-{search.axes_version}-{version}"'
     if if_none_match and response.headers["ETag"] in [tag.strip() for tag in if_none_match.split(",")]:
         return Response(status_code=304, headers={"ETag": response.headers["ETag"]})
     elites = await running.store.elites.list(search.id, device, search.axes_version)
-    return schemas.Archive.of(search, device, elites)
+    return builders.archive_of(search, device, elites)
 
 
 @router.get("/elites", dependencies=[needs(Scope.READ)])
 async def elites(
     search: Named, device: OnDevice, running: Running, cursor: Cursor = None, limit: Limit = 50
-) -> Page[schemas.Elite]:
+) -> Page[models.Elite]:
     """The elites, best first, with what examining them as finalists came to."""
     grid = Grid(search.axes)
     after = decode(cursor, (int, float), int)
@@ -77,15 +78,15 @@ async def elites(
         ranked,
         limit,
         lambda elite: (elite.objective, elite.cell),
-        lambda elite: schemas.Elite.of(elite, grid, stamps.get(elite.job)),
+        lambda elite: builders.elite_of(elite, grid, stamps.get(elite.job)),
     )
 
 
 @router.get("/progress", dependencies=[needs(Scope.READ)])
-async def progress(search: Named, running: Running) -> schemas.Progress:
+async def progress(search: Named, running: Running) -> models.Progress:
     """How far the search is, and what came of its candidates."""
-    counts, ledger = await running.store.candidates.count(search.id), await read_ledger(running.store, search)
-    return schemas.Progress(
+    counts, stats = await running.store.candidates.count(search.id), await read_stats(running.store, search)
+    return models.Progress(
         search=search.id,
         state=search.state,
         reason=search.reason,
@@ -94,14 +95,14 @@ async def progress(search: Named, running: Running) -> schemas.Progress:
         candidates=counts.candidates,
         in_flight=counts.in_flight,
         judged=counts.judged,
-        unserved=tuple(await running.served.lacking(search)),
+        unserved=tuple(await running.capabilities.lacking(search)),
         waits_for=tuple(await running.waits_for(search)),
         devices=tuple([await _on(device, search, running) for device in search.devices]),
-        turns=tuple(schemas.EmitterStatus(**vars(turns)) for turns in turns_of(ledger)),
-        screening=tell(search, ledger) if choosing_of(search).screening else None,
+        turns=tuple(models.EmitterStatus(**vars(turns)) for turns in turns_of(stats)),
+        screening=screening_report(search, stats) if choosing_of(search).screening else None,
     )
 
 
-async def _on(device: str, search: SearchRecord, running: Running) -> schemas.DeviceProgress:
+async def _on(device: str, search: SearchRecord, running: Running) -> models.DeviceProgress:
     found = await running.store.elites.progress(search.id, device, Grid(search.axes).cells)
-    return schemas.DeviceProgress.of(device, found)
+    return builders.device_progress_of(device, found)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from service.api.access_schemas import AuditEntry
+from kernelreef.models import AuditEntry
 from service.api.dependencies import Running, needs
 from service.api.paging import ID, Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS

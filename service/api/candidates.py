@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from service.api import schemas
+from kernelreef import models
+from service.api import builders
 from service.api.dependencies import Id, Named, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_number, page
 from service.api.problems import PROBLEMS
@@ -28,24 +29,24 @@ async def find(
     emitter: Annotated[str | None, Query(pattern=EMITTER, description="Only those that it proposed.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> Page[schemas.CandidateSummary]:
+) -> Page[models.CandidateSummary]:
     """Candidates of a search, newest first."""
-    found = await running.store.views.sightings(
+    found = await running.store.views.candidate_rows(
         search.id, limit=limit + 1, before=decode_number(cursor), outcome=outcome, emitter=emitter
     )
-    return page(found, limit, lambda candidate: (candidate.ordinal,), schemas.CandidateSummary.model_validate)
+    return page(found, limit, lambda candidate: (candidate.ordinal,), models.CandidateSummary.model_validate)
 
 
 @router.get("/candidates/{id}", dependencies=[needs(Scope.READ)])
-async def show(id: Id, running: Running) -> schemas.Candidate:
+async def show(id: Id, running: Running) -> models.Candidate:
     """One candidate: source, variants with their plans in words, and every report."""
     store = running.store
     candidate = await store.candidates.get(id)
     variants = []
     for variant in await store.candidates.variants(id):
         stored = await store.bundles.get(variant.bundle) if variant.bundle else None
-        variants.append(schemas.Variant.of(variant, stored))
-    return schemas.Candidate.of(candidate, variants, await store.reports.of_candidate(id))
+        variants.append(builders.variant_of(variant, stored))
+    return builders.candidate_of(candidate, variants, await store.reports.of_candidate(id))
 
 
 @router.get("/candidates/{id}/bundle", dependencies=[needs(Scope.READ)])

@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, status
 
-from service.api import schemas
+from kernelreef import models
+from service.api import builders
 from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
@@ -14,23 +15,23 @@ router = APIRouter(prefix="/searches/{id}", tags=["steering"], responses=PROBLEM
 
 
 @router.patch("", dependencies=[needs(Scope.STEER)])
-async def change(body: SearchChange, search: Named, running: Running) -> schemas.Search:
+async def change(body: SearchChange, search: Named, running: Running) -> models.Search:
     """Change the budget, the priority or the stop rules of a search that has not ended."""
-    return schemas.Search.of(await changes.change(running.store, running.events, search, body))
+    return builders.search_of(await changes.change(running.store, running.events, search, body))
 
 
 @router.get("/pins", dependencies=[needs(Scope.READ)])
-async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[schemas.Pin]:
+async def pins(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[models.Pin]:
     """What is pinned, oldest first."""
     after = decode_id(cursor) or ""
     found = [pin for pin in await running.store.pins.list(search.id) if pin.id > after]
-    return page(found, limit, lambda pin: (pin.id,), schemas.Pin.model_validate)
+    return page(found, limit, lambda pin: (pin.id,), models.Pin.model_validate)
 
 
 @router.post("/pins", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
-async def pin(body: PinRequest, search: Named, running: Running, caller: Caller) -> schemas.Pin:
+async def pin(body: PinRequest, search: Named, running: Running, caller: Caller) -> models.Pin:
     """Prefer a cell's holder, or a candidate, as a parent: half of all picks go to what is pinned."""
-    return schemas.Pin.model_validate(await changes.pin(running.store, search, body, caller.name))
+    return models.Pin.model_validate(await changes.pin(running.store, search, body, caller.name))
 
 
 @router.delete("/pins/{pin}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])
@@ -40,17 +41,17 @@ async def unpin(search: Named, pin: Id, running: Running) -> None:
 
 
 @router.get("/hints", dependencies=[needs(Scope.READ)])
-async def hints(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[schemas.Hint]:
+async def hints(search: Named, running: Running, cursor: Cursor = None, limit: Limit = 50) -> Page[models.Hint]:
     """Hints for the models that write candidates, oldest first."""
     after = decode_id(cursor) or ""
     found = [hint for hint in await running.store.hints.list(search.id) if hint.id > after]
-    return page(found, limit, lambda hint: (hint.id,), schemas.Hint.model_validate)
+    return page(found, limit, lambda hint: (hint.id,), models.Hint.model_validate)
 
 
 @router.post("/hints", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.STEER)])
-async def hint(body: HintRequest, search: Named, running: Running, caller: Caller, new: NewId) -> schemas.Hint:
+async def hint(body: HintRequest, search: Named, running: Running, caller: Caller, new: NewId) -> models.Hint:
     """Tell the models that write candidates something: a person's words among what they are given."""
-    return schemas.Hint.model_validate(await changes.hint(running.store, search, body, caller.name, new))
+    return models.Hint.model_validate(await changes.hint(running.store, search, body, caller.name, new))
 
 
 @router.delete("/hints/{hint}", status_code=status.HTTP_204_NO_CONTENT, dependencies=[needs(Scope.STEER)])

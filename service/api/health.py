@@ -65,8 +65,8 @@ async def _gauges(running: Coordinator) -> CollectorRegistry:
         counts = await running.store.candidates.count(search.id)
         in_flight.inc(counts.in_flight)
         left.inc(max(0, search.budget - counts.candidates))
-        purses = await running.store.spending.of_search(search.id) if search.llm else []
-        usd.inc(sum(purse.usd for purse in purses if not purse.backend))
+        budgets = await running.store.spending.of_search(search.id) if search.llm else []
+        usd.inc(sum(budget.usd for budget in budgets if not budget.backend))
     jobs = Gauge("reef_jobs", "Jobs queued or leased.", ["lane"], registry=registry)
     for stream, depth in (await running.queue_depth()).items():
         # Without the search: a series for each search ever run would never end.

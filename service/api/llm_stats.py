@@ -66,7 +66,7 @@ class LlmStats(BaseModel):
 async def models(search: Named, running: Running) -> LlmStats:
     """What came of asking, by backend and strategy."""
     found = await standings_of(running.store, search)
-    kinds = {status.name: status.kind for status in running.asking.lanes.statuses()}
+    kinds = {status.name: status.kind for status in running.llm_gateway.backends.statuses()}
     rows = (
         LlmStrategyStats.model_validate(row).model_copy(update={"kind": kinds.get(row.backend)}) for row in found.rows
     )

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute
 
 from service.api.auth import OPEN
 from service.api.dependencies import RequireScope
+from service.api.examples import EXAMPLES
 from service.api.problems import Problem
 from service.security.cookies import PLAIN_NAME, SECURE_NAME
 from service.security.scopes import Scope
@@ -45,10 +46,12 @@ def stated(routes: Sequence[BaseRoute]) -> Iterator[RouteRequirements]:
 
 
 def describe(document: dict[str, Any], routes: Sequence[BaseRoute]) -> None:
-    """Add to a document what problems look like, how to say who one is, and the scope that each route needs."""
+    """Add examples, the form of problems, the ways to authenticate, and the scope that each route needs."""
     components = document["components"]
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     components["schemas"].update(problem.pop("$defs"), Problem=problem)
+    for name, example in EXAMPLES.items():
+        components["schemas"][name]["examples"] = [example]
     components["securitySchemes"] = SCHEMES
     for route in stated(routes):
         operation = document["paths"].get(route.path, {}).get(route.method.lower())

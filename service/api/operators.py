@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response, status
 
 from archive.errors import RecordNotFound as Gone
-from service.api import schemas
+from kernelreef import models
+from service.api import builders
 from service.api.dependencies import Running, needs
 from service.api.paging import Cursor, Limit, Page, decode, page
 from service.api.problems import PROBLEMS
@@ -31,7 +32,7 @@ async def find(
     catalogue: Annotated[bool | None, Query(description="Only those of the catalogue, or only the others.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> Page[schemas.OperatorSummary]:
+) -> Page[models.OperatorSummary]:
     """Operators by name. A catalogue name always means the catalogue's."""
     key = decode(cursor, str)
     after = key[0] if key else None
@@ -47,19 +48,19 @@ async def find(
         [operator for _, operator in named],
         limit,
         lambda operator: (operator.name,),
-        lambda operator: schemas.OperatorSummary.of(operator, catalogue=operator.name in own),
+        lambda operator: builders.operator_summary_of(operator, catalogue=operator.name in own),
     )
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, dependencies=[needs(Scope.SUBMIT)])
 async def submit(
     body: OperatorSubmission, request: Request, response: Response, running: Running
-) -> schemas.OperatorSummary:
+) -> models.OperatorSummary:
     """Keep an operator, to be searched for by its name or digest later. The newest of a name is what the name means."""
     operator = parse_operator(body.root)
     await keep_operator(running.store, running.operators(), operator)
     response.headers["Location"] = request.app.url_path_for(SHOW, name=operator.digest)
-    return schemas.OperatorSummary.of(operator, catalogue=operator.name in running.operators())
+    return builders.operator_summary_of(operator, catalogue=operator.name in running.operators())
 
 
 @router.get("/{name}", name=SHOW, dependencies=[needs(Scope.READ)])
@@ -69,11 +70,11 @@ async def show(name: Name, running: Running) -> Operator:
 
 
 @router.get("/{name}/gate", dependencies=[needs(Scope.READ)])
-async def gate(name: Name, running: Running) -> schemas.MutationResult:
+async def gate(name: Name, running: Running) -> builders.GateResult:
     """What came of trying the operator's checks with trivial answers, mutants and right answers, at the last search."""
     operator = await find_operator(running.store, running.operators(), name)
     try:
         record = await running.store.operators.gate(operator.digest)
     except Gone as error:
         raise NotFound(str(error)) from error
-    return schemas.MutationResult.of(operator, record)
+    return builders.gate_result_of(operator, record)

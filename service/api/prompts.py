@@ -44,21 +44,21 @@ async def show(id: Id, running: Running) -> schemas.Prompt:
 async def claim(body: schemas.ClaimRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Promise to answer a prompt that waits, or one whose claim has lapsed."""
     holder = holder_of(caller, body.answerer)
-    return schemas.Prompt.model_validate(await running.asking.answering.claim(id, holder, body.lease_s))
+    return schemas.Prompt.model_validate(await running.llm_gateway.manual.claim(id, holder, body.lease_s))
 
 
 @router.post("/prompts/{id}/renew", dependencies=[needs(Scope.STEER)])
 async def renew(body: schemas.ClaimRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Hold a claimed prompt for longer."""
     holder = holder_of(caller, body.answerer)
-    return schemas.Prompt.model_validate(await running.asking.answering.renew(id, holder, body.lease_s))
+    return schemas.Prompt.model_validate(await running.llm_gateway.manual.renew(id, holder, body.lease_s))
 
 
 @router.post("/prompts/{id}/release", dependencies=[needs(Scope.STEER)])
 async def release(body: schemas.ReleaseRequest, id: Id, running: Running, caller: Caller) -> schemas.Prompt:
     """Leave a claimed prompt to others."""
     holder = holder_of(caller, body.answerer)
-    return schemas.Prompt.model_validate(await running.asking.answering.release(id, holder))
+    return schemas.Prompt.model_validate(await running.llm_gateway.manual.release(id, holder))
 
 
 @router.post("/prompts/{id}/answer", dependencies=[needs(Scope.STEER)])
@@ -74,19 +74,19 @@ async def answer(body: schemas.AnswerRequest, id: Id, running: Running, caller: 
         reason="refused by who claimed it" if body.refused else "",
     )
     holder = holder_of(caller, body.answerer)
-    return schemas.Prompt.model_validate(await running.asking.answering.answer(id, holder, reply))
+    return schemas.Prompt.model_validate(await running.llm_gateway.manual.answer(id, holder, reply))
 
 
 @router.get("/backends", dependencies=[needs(Scope.READ)])
 async def backends(running: Running) -> schemas.BackendList:
     """Language models that can be asked, by name."""
-    return schemas.BackendList.model_validate({"items": running.asking.lanes.statuses()})
+    return schemas.BackendList.model_validate({"items": running.llm_gateway.backends.statuses()})
 
 
 @router.post("/backends/{name}/unpark", dependencies=[needs(Scope.STEER)])
 async def unpark(name: BackendName, running: Running) -> schemas.BackendStatus:
     """Try a parked backend again, with its key read anew."""
-    return schemas.BackendStatus.model_validate(running.asking.lanes.unpark(name))
+    return schemas.BackendStatus.model_validate(running.llm_gateway.backends.unpark(name))
 
 
 @router.get("/searches/{id}/spending", dependencies=[needs(Scope.READ)])

@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response, status
 
 from archive import records
-from service.api import schemas
+from kernelreef import models
+from service.api import builders
 from service.api.dependencies import Caller, Id, Named, NewId, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS
@@ -24,11 +25,11 @@ SHOW = "search"
 @router.post("", status_code=status.HTTP_202_ACCEPTED, dependencies=[needs(Scope.SUBMIT)])
 async def submit(
     body: SearchRequest, request: Request, response: Response, running: Running, id: NewId, caller: Caller
-) -> schemas.Search:
+) -> models.Search:
     """Start a search; it runs on after this answer. Its address is in `Location`."""
     search = await running.submit(body, id, owner=caller.token or "")
     response.headers["Location"] = request.app.url_path_for(SHOW, id=search.id)
-    return schemas.Search.of(search)
+    return builders.search_of(search)
 
 
 @router.get("", dependencies=[needs(Scope.READ)])
@@ -38,33 +39,33 @@ async def find(
     operator: Annotated[str | None, Query(pattern=NAME, description="Only for operators of this name.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> Page[schemas.Search]:
+) -> Page[models.Search]:
     """Searches, newest first."""
     found = await running.store.searches.list(
         limit=limit + 1, before=decode_id(cursor), states=state, operator=operator
     )
-    return page(found, limit, lambda search: (search.id,), schemas.Search.of)
+    return page(found, limit, lambda search: (search.id,), builders.search_of)
 
 
 @router.get("/{id}", name=SHOW, dependencies=[needs(Scope.READ)])
-async def show(search: Named) -> schemas.Search:
+async def show(search: Named) -> models.Search:
     """One search."""
-    return schemas.Search.of(search)
+    return builders.search_of(search)
 
 
 @router.post("/{id}/pause", dependencies=[needs(Scope.STEER)])
-async def pause(id: Id, running: Running) -> schemas.Search:
+async def pause(id: Id, running: Running) -> models.Search:
     """Propose nothing more; what is in flight still counts."""
-    return schemas.Search.of(await running.pause(id))
+    return builders.search_of(await running.pause(id))
 
 
 @router.post("/{id}/resume", dependencies=[needs(Scope.STEER)])
-async def resume(id: Id, running: Running) -> schemas.Search:
+async def resume(id: Id, running: Running) -> models.Search:
     """Let a paused search go on."""
-    return schemas.Search.of(await running.resume(id))
+    return builders.search_of(await running.resume(id))
 
 
 @router.post("/{id}/stop", dependencies=[needs(Scope.STEER)])
-async def stop(id: Id, running: Running) -> schemas.Search:
+async def stop(id: Id, running: Running) -> models.Search:
     """End a search for good; what it found stays."""
-    return schemas.Search.of(await running.stop(id))
+    return builders.search_of(await running.stop(id))

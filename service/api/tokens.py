@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Response, status
 
-from service.api.access_schemas import IssuedToken, Token, TokenRequest
+from kernelreef.models import IssuedToken, Token
+from service.api.access_schemas import TokenRequest
 from service.api.dependencies import Caller, Id, NewId, Running, needs
 from service.api.paging import Cursor, Limit, Page, decode_id, page
 from service.api.problems import PROBLEMS

@@ -1,4 +1,4 @@
-"""Documents of workers and of joining. Like `schemas`, they need no web framework."""
+"""Documents of workers and of joining. They need no web framework."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from archive.records import RemoteWorker
-from service.api.schemas import Resource
+from kernelreef.models import Resource
 from service.fleet.remote_workers import JoinApplication
 from workers.protocol import PROTOCOL_VERSION, Device
 from workers.queue import WorkerStatus

@@ -25,7 +25,7 @@ async def find(running: Running, cursor: Cursor = None, limit: Limit = 50) -> Pa
     """Workers that were seen lately, and hosts that may work or are suspended, by id."""
     after = decode(cursor, str)
     living = {worker.id: worker for worker in await running.workers()}
-    hosts = {host.id: host for host in await running.hosts.list()}
+    hosts = {host.id: host for host in await running.remote_workers.list()}
     ids = sorted(id for id in living.keys() | hosts.keys() if after is None or id > after[0])
     return page(ids, limit, lambda id: (id,), lambda id: Worker.of(living.get(id), hosts.get(id)))
 
@@ -36,7 +36,7 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
     if body.target is None and body.device is None:
         raise InvalidInput("say what it traces for, what it judges on, or both", "target")
     redis_url, ca = running.queue_for_hosts()
-    admission = await running.hosts.join(body.application(), caller.token)
+    admission = await running.remote_workers.join(body.application(), caller.token)
     response.headers["Cache-Control"] = "no-store"
     host = admission.host
     return JoinResponse(
@@ -51,26 +51,26 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
 @router.get("/{id}/standing", dependencies=[needs(Scope.WORKER)])
 async def standing(id: Id, running: Running) -> RemoteWorkerStatus:
     """How a worker stands: what one asks whose credential is refused."""
-    host = await running.hosts.get(id)
+    host = await running.remote_workers.get(id)
     return RemoteWorkerStatus(worker=id, state=host.state.value, reason=host.reason)
 
 
 @router.post("/{id}/drain", dependencies=[needs(Scope.STEER)])
 async def drain(id: Id, running: Running) -> Worker:
     """Have a worker finish its job, take no more and leave."""
-    return await _shown(running, await running.hosts.drain(id))
+    return await _shown(running, await running.remote_workers.drain(id))
 
 
 @router.post("/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
 async def revoke(id: Id, running: Running, body: RevokeRequest | None = None) -> Worker:
     """Shut a worker out for good: its connections end at once, and its jobs go to others."""
-    return await _shown(running, await running.hosts.revoke(id, body.reason if body else ""))
+    return await _shown(running, await running.remote_workers.revoke(id, body.reason if body else ""))
 
 
 @router.post("/{id}/trust", dependencies=[needs(Scope.ADMIN)])
 async def trust(id: Id, running: Running, body: TrustRequest | None = None) -> Worker:
     """Vouch for a worker, or no longer. A trusted one may confirm, and what it says counts without being repeated."""
-    return await _shown(running, await running.hosts.trust(id, body is None or body.trusted))
+    return await _shown(running, await running.remote_workers.trust(id, body is None or body.trusted))
 
 
 async def _shown(running: Running, host: RemoteWorker) -> Worker:

@@ -14,7 +14,7 @@ from archive.grid import Grid
 from archive.records import EliteRecord, SearchRecord
 from archive.store import Store
 from service.analysis.kernels import read_kernel
-from service.api import schemas
+from service.api import builders
 from service.certificates.certifier import Certifier
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from workers.protocol import Bundle, Operator, Readings
@@ -108,7 +108,7 @@ def _folder(elite: EliteRecord) -> str:
 
 
 def _shown(search: SearchRecord, elite: EliteRecord, files: Mapping[str, str]) -> dict[str, Any]:
-    return {**schemas.Elite.of(elite, Grid(search.axes)).model_dump(mode="json"), "files": list(files)}
+    return {**builders.elite_of(elite, Grid(search.axes)).model_dump(mode="json"), "files": list(files)}
 
 
 def _device(search: SearchRecord, device: str, elites: list[dict[str, Any]]) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def _manifest(search: SearchRecord, operator: Operator, devices: list[dict[str, 
     return {
         "format": FORMAT,
         "kernelreef": version("kernelreef"),
-        "search": schemas.Search.of(search).model_dump(mode="json"),
+        "search": builders.search_of(search).model_dump(mode="json"),
         "operator": {"name": operator.name, "digest": operator.digest, "file": "operator.json"},
-        "axes": [schemas.Axis.of(axis).model_dump(mode="json") for axis in search.axes],
+        "axes": [builders.axis_of(axis).model_dump(mode="json") for axis in search.axes],
         "devices": devices,
     }
 

@@ -20,7 +20,7 @@ class Certifier:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._yardstick = ReferenceSeed(store)
+        self._reference_seed = ReferenceSeed(store)
 
     async def of_candidate(
         self, id: str, *, device: str | None = None, variant: int | None = None, with_source: bool = True
@@ -79,8 +79,8 @@ class Certifier:
             verdict=report,
             reports=reports,
             traced_alike=await self._traced_alike(candidate, variants),
-            pacer=await self._yardstick.pacer(search, report.device.name) if measures else None,
-            baseline_us={} if measures else await self._yardstick.baseline_us(search, report.device.name),
+            pacer=await self._reference_seed.pacer(search, report.device.name) if measures else None,
+            baseline_us={} if measures else await self._reference_seed.baseline_us(search, report.device.name),
             elite=elite,
         )
 

@@ -166,13 +166,15 @@ class Verifier:
                 for name in names
             ]
         card = self._cards.get(device.name, 0)
-        async with LocalExecutor("measure", device=device, card=card, data=self._data, command=self._command) as bench:
+        async with LocalExecutor(
+            "measure", device=device, card=card, data=self._data, command=self._command
+        ) as executor:
             job = _measure_job(certificate, device, graphs, seed)
-            fresh = await bench.run(job, Report)
+            fresh = await executor.run(job, Report)
             again = fresh
             if certificate.verdict.seed is not None and device == certificate.device:
-                again = await bench.run(job.model_copy(update={"seed": certificate.verdict.seed}), Report)
-            baselines = await self._baselines(certificate, bench, job, fresh, seed)
+                again = await executor.run(job.model_copy(update={"seed": certificate.verdict.seed}), Report)
+            baselines = await self._baselines(certificate, executor, job, fresh, seed)
         return [
             correctness(certificate, again, on_its_inputs=again is not fresh),
             verdict("fresh inputs", fresh),
@@ -181,7 +183,12 @@ class Verifier:
         ]
 
     async def _baselines(
-        self, certificate: Certificate, bench: LocalExecutor, job: MeasureJob, fresh: Report, seed: TraceReport | None
+        self,
+        certificate: Certificate,
+        executor: LocalExecutor,
+        job: MeasureJob,
+        fresh: Report,
+        seed: TraceReport | None,
     ) -> VerificationStep:
         """Compare what times are relative to: baselines that were timed here, or the seed's times, predicted anew."""
         if job.device != certificate.device or job.device.measures:
@@ -193,7 +200,7 @@ class Verifier:
         for variant in seed.variants:
             if variant.bundle is not None:
                 told = {"bundle": variant.bundle, "source": source, "variant": variant.index}
-                seeds.append(await bench.run(job.model_copy(update=told), Report))
+                seeds.append(await executor.run(job.model_copy(update=told), Report))
         return predicted(certificate, seeds)
 
 

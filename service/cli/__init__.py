@@ -23,13 +23,17 @@ COMMANDS = {
     "submit": CommandLocation(
         "service.cli.watch", "submit", "Start a search for SPEC and leave it to the coordinator."
     ),
-    "watch": CommandLocation("service.cli.watch", "watch", "Look on until a search ends."),
-    "pause": CommandLocation("service.cli.control", "pause", "Propose nothing more for a search for now."),
-    "resume": CommandLocation("service.cli.control", "resume", "Let a paused search go on."),
-    "stop": CommandLocation("service.cli.control", "stop", "End a search for good; what it found stays."),
-    "change": CommandLocation("service.cli.control", "change", "Give a search another budget, priority or stop rules."),
+    "watch": CommandLocation("service.cli.watch", "watch", "Follow a search until it ends."),
+    "pause": CommandLocation("service.cli.control", "pause", "Pause a search; jobs in flight still count."),
+    "resume": CommandLocation("service.cli.control", "resume", "Resume a paused search."),
+    "stop": CommandLocation("service.cli.control", "stop", "End a search for good; its results stay."),
+    "update": CommandLocation(
+        "service.cli.control", "update", "Change a search's number of evaluations, priority or stop rules."
+    ),
     "judge": CommandLocation("service.cli.judge", "judge", "Judge one CANDIDATE against SPEC."),
-    "certificate": CommandLocation("service.cli.certificate", "certificate", "Write down all that a verdict rests on."),
+    "certificate": CommandLocation(
+        "service.cli.certificate", "certificate", "Write a certificate: everything a verdict rests on."
+    ),
     "verify": CommandLocation("service.cli.certificate", "verify", "Repeat a CERTIFICATE on this machine."),
     "best": CommandLocation("service.cli.export", "best", "Show the best elites of a search."),
     "export": CommandLocation(
@@ -37,27 +41,28 @@ COMMANDS = {
         "export",
         "Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps.",
     ),
-    "plan": CommandLocation("service.cli.export", "plan", "Launch plans."),
-    "operators": CommandLocation("service.cli.operators", "operators", "The operator catalogue."),
-    "import": CommandLocation("service.cli.import_", "imports", "Operators out of what others publish."),
+    "plan": CommandLocation("service.cli.export", "plan", "Show launch plans."),
+    "operators": CommandLocation("service.cli.operators", "operators", "Manage the operator catalogue."),
+    "import": CommandLocation("service.cli.import_", "imports", "Import operators (KernelBench)."),
     "kernelbench": CommandLocation(
-        "service.cli.kernelbench", "benchmark", "What searches for problems of KernelBench came to."
+        "service.cli.kernelbench", "benchmark", "Summarise searches for KernelBench problems."
     ),
-    "descriptors": CommandLocation("service.cli.descriptors", "descriptors", "The axes that grids are made of."),
+    "descriptors": CommandLocation(
+        "service.cli.descriptors", "descriptors", "List the descriptors that span the archive's grid."
+    ),
     "serve": CommandLocation("service.cli.serve", "serve", "Run the coordinator with its REST interface."),
     "worker": CommandLocation("service.cli.serve", "worker", "Run workers on this machine until stopped."),
-    "knowledge": CommandLocation("service.cli.knowledge", "knowledge", "What was learned across searches."),
     "prompts": CommandLocation(
-        "service.cli.prompts", "prompts", "What models were asked, and what waits for an answer."
+        "service.cli.prompts", "prompts", "Show prompts to language models; claim and answer manual ones."
     ),
-    "backends": CommandLocation("service.cli.prompts", "backends", "Language models that can be asked."),
+    "backends": CommandLocation("service.cli.prompts", "backends", "Manage the configured language-model backends."),
     "archive": CommandLocation(
-        "service.cli.archive", "archive", "Copy the archive, re-bin searches, and forget what is old."
+        "service.cli.archive", "archive", "Copy the archive, re-bin searches, and delete old data."
     ),
-    "token": CommandLocation("service.cli.token", "tokens", "API tokens: who may come in."),
-    "audit": CommandLocation("service.cli.token", "audit", "What was changed and what was refused."),
+    "token": CommandLocation("service.cli.token", "tokens", "Manage API tokens."),
+    "audit": CommandLocation("service.cli.token", "audit", "Show the audit log: changes and refused requests."),
     "migrate": CommandLocation("service.cli.serve", "migrate_archive", "Bring the archive's schema up to date."),
-    "doctor": CommandLocation("service.cli.serve", "doctor", "Say what works on this machine."),
+    "doctor": CommandLocation("service.cli.serve", "doctor", "Check what works on this machine."),
 }
 """Every command: its module, its name there, and what `reef --help` says. A module is imported when it is called."""
 
@@ -75,7 +80,7 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def reef(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say the version and end.")
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Search for fast, verified Triton kernels."""

@@ -23,7 +23,7 @@ from service.open_archive import open_archive
 from service.settings import Settings
 
 T = TypeVar("T")
-archive = typer.Typer(help="Copy the archive, re-bin searches, and forget what is old.", no_args_is_help=True)
+archive = typer.Typer(help="Copy the archive, re-bin searches, and delete old data.", no_args_is_help=True)
 
 LEAST_DAYS = 30
 """Days that an entry of the audit log stays at least: a month, in which somebody may come to look."""

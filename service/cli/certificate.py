@@ -34,11 +34,12 @@ def certificate(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Write down all that a verdict rests on, as one JSON document."""
+    """Write a certificate: everything a verdict rests on, as one JSON document."""
 
     async def taken() -> Certificate:
         async with reach(url, token) as reef:
-            return await reef.certificate(candidate, device=device, variant=variant, source=source)
+            document = await reef.certificate(candidate, device=device, variant=variant, source=source)
+            return Certificate.model_validate(document)
 
     found = asyncio.run(taken())
     if write is None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kernelreef import AsyncReef
 from service.cli.lazy import imported
-from service.client import AsyncReef
 from service.settings import Settings
 
 Url = Annotated[

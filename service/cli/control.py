@@ -1,4 +1,4 @@
-"""`reef pause`, `resume`, `stop` and `change`: what may be done to a search that runs, here or elsewhere."""
+"""`reef pause`, `resume`, `stop` and `update`: what may be done to a search that runs, here or elsewhere."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from service.api.schemas import Search
+from kernelreef import AsyncReef
+from kernelreef.asynchronous import SearchChanges
+from kernelreef.models import Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import rules_of
-from service.client import AsyncReef
-from service.client.asynchronous import SearchChanges
 from service.errors import InvalidInput
 from service.requests import SearchChange
 
@@ -22,24 +22,24 @@ Id = Annotated[str, typer.Argument(help="Id of the search.")]
 
 
 def pause(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
-    """Propose nothing more for a search for now; what is in flight still counts."""
+    """Pause a search; jobs in flight still count."""
     _act(lambda reef: reef.pause(search), url, token, as_json=as_json)
 
 
 def resume(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
-    """Let a paused search go on."""
+    """Resume a paused search."""
     _act(lambda reef: reef.resume(search), url, token, as_json=as_json)
 
 
 def stop(search: Id, as_json: AsJson = False, url: Url = None, token: Token = None) -> None:
-    """End a search for good; what it found stays."""
+    """End a search for good; its results stay."""
     _act(lambda reef: reef.stop(search), url, token, as_json=as_json)
 
 
-def change(
+def update(
     search: Id,
-    evaluations: Annotated[int | None, typer.Option(help="Candidates to judge in all.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Share of turns beside your other searches, 1 to 9.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Maximum number of evaluations in all.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Priority among your own searches, 1 to 9.")] = None,
     stop: Annotated[
         list[str] | None,
         typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X, in place of what was said."),
@@ -48,13 +48,13 @@ def change(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Give a search another budget, priority or stop rules. `--stop none` takes its rules away."""
+    """Change a search's number of evaluations, priority or stop rules. `--stop none` removes its rules."""
     changes = changes_of(evaluations, priority, stop)
     _act(lambda reef: reef.change(search, **changes), url, token, as_json=as_json)
 
 
 def changes_of(evaluations: int | None, priority: int | None, stop: list[str] | None) -> SearchChanges:
-    """What the options of `change` ask for.
+    """What the options of `update` ask for.
 
     Raises:
         BadInput: If they ask for nothing, or for what cannot be; the option is named.

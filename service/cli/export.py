@@ -1,26 +1,28 @@
 """`reef best`, `reef export` and `reef plan show`: look at what searches have found, and take it away."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kernelreef.models import Candidate, Elite, Search
+from kernelreef.packages import Package
 from service.analysis.trajectories import Which
-from service.api.schemas import Candidate, Elite, Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
+from service.cli.files import begin
 from service.cli.heat_map import elite_table
-from service.cli.knowledge import write_steps
 from service.cli.package import package_document, print_package
 from service.cli.watch import find_search, write_kernel
+from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import best_baselines, in_words
-from service.export.package import ExportedPackage
-from workers.protocol import Readings, Report
+from workers.protocol import Bundle, Readings, Report
 from workers.protocol.words import describe
 
-plan = typer.Typer(help="Launch plans.", no_args_is_help=True)
+plan = typer.Typer(help="Show launch plans.", no_args_is_help=True)
 
 WhichSearch = Annotated[str, typer.Argument(help="Id of a search; the newest if left out.")]
 
@@ -85,7 +87,7 @@ def export(
 ) -> None:
     """Write a search's fastest elites as a package to install, all that it found into a zip file, or its steps."""
 
-    async def exported() -> tuple[Search, Path, ExportedPackage | None]:
+    async def exported() -> tuple[Search, Path, Package | None]:
         async with reach(url, token) as reef:
             found = await find_search(reef, search)
             if trajectories:
@@ -119,7 +121,7 @@ def show(
 
     async def shown() -> None:
         async with reach(url, token) as reef:
-            bundle = await reef.bundle(candidate, variant)
+            bundle = Bundle.model_validate(await reef.bundle(candidate, variant))
             if as_json:
                 emit_json(bundle.model_dump(mode="json"))
                 return
@@ -133,6 +135,44 @@ def show(
             out.print()
 
     asyncio.run(shown())
+
+
+async def write_steps(reef: AsyncReef, search: str, path: Path, which: Which, *, rewards: bool) -> Path:
+    """Write a search's trajectories into a file, which appears when it is complete.
+
+    Args:
+        reef: Where the search is.
+        search: Its id.
+        path: The file; its name ends in `.jsonl` or `.parquet`.
+        which: Which steps.
+        rewards: Whether to fill in rewards.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        BadInput: If the name ends otherwise, or Parquet needs a package that is not there.
+    """
+    part = path.with_name(f"{path.name}.part")
+    address = f"/searches/{search}/trajectories?filter={which}&rewards={str(rewards).lower()}"
+    try:
+        with begin(part, path.name) as file:
+            async with reef.wire.stream(address, {}, None) as answer:
+                async for line in lines_of(answer.aiter_bytes()):
+                    file.write(line)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path.resolve()
+
+
+async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Lines as NDJSON means them: strings may hold what Python takes for the end of a line."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.decode()
 
 
 def _document(search: Search, leader: Elite, candidate: Candidate, path: Path | None) -> dict[str, object]:

@@ -4,7 +4,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from service.api.schemas import Archive, Axis, Elite
+from kernelreef.models import Archive, Axis, Elite
 from service.evaluation.figure_labels import in_words
 
 SHADES = ("#2c115f", "#721f81", "#b73779", "#f1605d", "#feb078", "#fcfdbf")

@@ -1,4 +1,4 @@
-"""`reef import`: operators out of what others publish."""
+"""`reef import`: operators from published problem sets."""
 
 import asyncio
 from pathlib import Path
@@ -16,12 +16,12 @@ from workers.targets import TARGETS
 LONGEST_FILE_BYTES = 2**20
 """Longest file read; problem files take a few kilobytes."""
 
-imports = typer.Typer(help="Operators out of what others publish.", no_args_is_help=True)
+imports = typer.Typer(help="Import operators (KernelBench).", no_args_is_help=True)
 
 
 @imports.callback()
 def group() -> None:
-    """Operators out of what others publish."""
+    """Import operators (KernelBench)."""
 
 
 @imports.command("kernelbench")

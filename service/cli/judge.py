@@ -51,7 +51,7 @@ async def _judge(operator: Operator, source: str, device: Device) -> Judgement:
 async def _judge_there(spec: str, source: str, device: Device, url: str, token: str | None) -> Judgement:
     async with reach(url, token) as reef:
         named = operator_of(spec)
-        operator = named if isinstance(named, Operator) else await reef.operator(named)
+        operator = named if isinstance(named, Operator) else Operator.model_validate(await reef.operator(named))
         return await judge_elsewhere(reef, operator, device, source)
 
 

@@ -9,12 +9,12 @@ import typer
 from rich.table import Table
 
 from archive.records import SearchState
+from kernelreef import AsyncReef
+from kernelreef.models import Search
 from service.analysis.kernelbench import ProblemResult, fast_shares, model_new, speedups_of
-from service.api.schemas import Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.import_ import problem_files
-from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import in_words
 from service.operators.kernelbench import name_of_problem, parts_of_reference
@@ -26,7 +26,7 @@ Search {search}, candidate {candidate}, {figures}.
 Speedup {mid:.2f}x, {low:.2f}x to {high:.2f}x. The host code is the candidate's own.
 Running statistics of batch norms are not kept."""
 
-benchmark = typer.Typer(help="What searches for problems of KernelBench came to.", no_args_is_help=True)
+benchmark = typer.Typer(help="Summarise searches for KernelBench problems.", no_args_is_help=True)
 
 
 @benchmark.callback()
@@ -105,7 +105,8 @@ async def _results(device: str, write: Path | None, url: str | None, token: str 
             if device not in search.devices or search.operator in found:
                 continue
             digest = search.operator_digest
-            operators[digest] = operators.get(digest) or await reef.operator(digest)
+            if digest not in operators:
+                operators[digest] = Operator.model_validate(await reef.operator(digest))
             if parts_of_reference(operators[digest]) is not None:
                 found[search.operator] = await _result(reef, search, operators[digest], device, write)
     return [found[name] for name in sorted(found)]

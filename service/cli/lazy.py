@@ -12,6 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from service.cli.renamed import current_arguments
+
 
 @dataclass(frozen=True)
 class CommandLocation:
@@ -75,5 +77,11 @@ def group_of(table: Mapping[str, CommandLocation]) -> type[TyperGroup]:
             super().__init__(**attributes)  # type: ignore[arg-type]
             for name, place in table.items():
                 self.add_command(LazyCommand(name, place))
+
+        def make_context(
+            self, info_name: str | None, args: list[str], parent: object = None, **extra: object
+        ) -> typer.Context:
+            now = current_arguments(args)
+            return cast(typer.Context, super().make_context(info_name, now, cast(typer.Context, parent), **extra))
 
     return Table

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from kernelreef import AsyncReef
 from service.cli.connection import Token, Url, reach
 from service.cli.console import emit_json, out
 from service.cli.watch import operator_of
-from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.jobs import DRAFT_S
@@ -118,13 +118,13 @@ async def _drafted(operator: Operator, target: str) -> TraceReport:
     job = TraceJob(
         id=HERE, search=HERE, operator=operator, shapes=shapes, target=target, drafts=True, deadline_s=DRAFT_S
     )
-    async with LocalExecutor("trace") as bench:
-        return await bench.run(job, TraceReport)
+    async with LocalExecutor("trace") as executor:
+        return await executor.run(job, TraceReport)
 
 
 async def _listed(url: str | None, token: str | None) -> list[Operator]:
     async with reach(url, token) as reef:
-        return [await reef.operator(summary.name) async for summary in reef.operators()]
+        return [Operator.model_validate(await reef.operator(summary.name)) async for summary in reef.operators()]
 
 
 async def _found(spec: str, url: str | None, token: str | None) -> Operator:
@@ -132,7 +132,7 @@ async def _found(spec: str, url: str | None, token: str | None) -> Operator:
     if isinstance(named, Operator):
         return named
     async with reach(url, token) as reef:
-        return await reef.operator(named)
+        return Operator.model_validate(await reef.operator(named))
 
 
 async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, MutationReport]:
@@ -143,21 +143,21 @@ async def _told(names: Sequence[str], url: str, token: str | None) -> dict[str, 
 
 async def _known(reef: AsyncReef, name: str) -> MutationReport:
     try:
-        return (await reef.gate(name)).gate
+        return MutationReport.model_validate((await reef.gate(name))["gate"])
     except NotFound as error:
         return MutationReport(verdict="untried", reason=error.detail)
 
 
 async def _check(chosen: Sequence[Operator]) -> dict[str, MutationReport]:
     """The gate's verdict on each operator, by name."""
-    async with LocalExecutor("trace") as bench:
-        return {operator.name: await _admission(bench, operator) for operator in chosen}
+    async with LocalExecutor("trace") as executor:
+        return {operator.name: await _admission(executor, operator) for operator in chosen}
 
 
-async def _admission(bench: LocalExecutor, operator: Operator) -> MutationReport:
+async def _admission(executor: LocalExecutor, operator: Operator) -> MutationReport:
     shapes, target = all_shapes(operator, seed=0), next(iter(TARGETS))
     job = TraceJob(id=HERE, search=HERE, operator=operator, shapes=shapes, target=target)
-    report = await bench.run(job, TraceReport)
+    report = await executor.run(job, TraceReport)
     return report.gate or MutationReport(verdict="failed", reason=f"the reference does not export: {report.reason}")
 
 

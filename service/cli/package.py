@@ -5,11 +5,11 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from kernelreef.packages import Package
 from service.cli.console import out
-from service.export.package import ExportedPackage
 
 
-def package_document(package: ExportedPackage) -> dict[str, object]:
+def package_document(package: Package) -> dict[str, object]:
     """A package as JSON: which candidate serves which shape, and what was left out."""
     return {
         "package": package.name,
@@ -19,7 +19,7 @@ def package_document(package: ExportedPackage) -> dict[str, object]:
     }
 
 
-def print_package(package: ExportedPackage, path: Path) -> None:
+def print_package(package: Package, path: Path) -> None:
     """Print the same for people."""
     table = Table("shape", "candidate", "with gradients", box=None, pad_edge=False)
     for shape in {**package.serving, **package.training}:

@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from service.api.schemas import DeviceProgress, Progress, Search
+from kernelreef import Event
+from kernelreef.models import DeviceProgress, Progress, Search
 from service.cli.console import err
-from service.client import Event
 
 RECENT = 6
 """Events shown at a time."""

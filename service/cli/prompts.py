@@ -19,8 +19,8 @@ from service.errors import InvalidInput
 from service.llm.replay import Replay
 from service.llm_gateway.schemas import LEASE_S, BackendList, BackendStatus, Prompt, PromptSummary, Spending
 
-prompts = typer.Typer(help="What models were asked, and what waits for an answer.", no_args_is_help=True)
-backends = typer.Typer(help="Language models that can be asked.", no_args_is_help=True)
+prompts = typer.Typer(help="Show prompts to language models; claim and answer manual ones.", no_args_is_help=True)
+backends = typer.Typer(help="Manage the configured language-model backends.", no_args_is_help=True)
 
 PromptId = Annotated[str, typer.Argument(help="Id of a prompt.")]
 Answerer = Annotated[str | None, typer.Option("--as", help="Who answers, where several use one token.")]
@@ -213,23 +213,23 @@ def configured(as_json: AsJson = False, url: Url = None, token: Token = None) ->
     table = Table("backend", "kind", "model", "USD per million tokens", "state", title="Backends")
     for item in known.items:
         price = f"{item.price.input_usd_per_mtok} in, {item.price.output_usd_per_mtok} out" if item.price else "unknown"
-        state = f"parked: {item.parked}" if item.parked else "answered by hand" if item.waits else "ready"
+        state = f"disabled: {item.parked}" if item.parked else "answered by hand" if item.waits else "ready"
         table.add_row(item.name, item.kind, Text(item.model), price, Text(state))
     out.print(table)
 
 
-@backends.command("unpark")
-def unpark(
+@backends.command("enable")
+def enable(
     name: Annotated[str, typer.Argument(help="Name of a backend.")], url: Url = None, token: Token = None
 ) -> None:
-    """Try a parked backend again, with its key read anew."""
+    """Enable a disabled backend again; its key is read anew."""
 
-    async def unparked() -> BackendStatus:
+    async def enabled() -> BackendStatus:
         async with reach(url, token) as reef:
             return await reef.wire.act(BackendStatus, "POST", f"/backends/{name}/unpark")
 
-    found = asyncio.run(unparked())
-    err.print(Text(f"{found.name} is parked: {found.parked}" if found.parked else f"{found.name} can be asked again"))
+    found = asyncio.run(enabled())
+    err.print(Text(f"{found.name} is disabled: {found.parked}" if found.parked else f"{found.name} can be asked again"))
 
 
 async def _act(id: str, what: str, body: dict[str, object], url: str | None, token: str | None) -> Prompt:

@@ -5,8 +5,7 @@ It stays in that coordinator's archive like any other search; its verdicts are r
 
 from archive.descriptors import coordinates
 from archive.records import SearchState
-from service.api import schemas
-from service.client import AsyncReef
+from kernelreef import AsyncReef, models
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.promotion import gain, times_us
 from service.evaluation.single import Judgement, VariantJudgement
@@ -39,9 +38,7 @@ async def judge_elsewhere(reef: AsyncReef, operator: Operator, device: Device, s
     return _judgement(ended, device, first, last)
 
 
-def _judgement(
-    search: schemas.Search, device: Device, seed: schemas.Candidate, candidate: schemas.Candidate
-) -> Judgement:
+def _judgement(search: models.Search, device: Device, seed: models.Candidate, candidate: models.Candidate) -> Judgement:
     """The verdict on a candidate, held against the seed where times are predicted."""
     shapes = [Shape.model_validate(shape) for shape in search.shapes]
     weights = {shape.key: shape.weight for shape in shapes if shape.role is ShapeRole.BENCHMARK}
@@ -73,7 +70,7 @@ def _judgement(
     return Judgement(device, outcome, candidate.reason, candidate.line, tuple(variants), stages_s)
 
 
-def _reports(candidate: schemas.Candidate) -> list[Report]:
+def _reports(candidate: models.Candidate) -> list[Report]:
     """A candidate's reports, oldest first, so that of each variant the last one counts.
 
     Raises:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from archive.records import PRIORITY, SearchState
-from service.api.schemas import Search
+from kernelreef import AsyncReef
+from kernelreef.models import Search
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import err
 from service.cli.watch import (
@@ -34,7 +35,6 @@ from service.cli.watch import (
     terms_of,
     write_kernel,
 )
-from service.client import AsyncReef
 
 
 def search(

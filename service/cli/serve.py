@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.metadata
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from archive.store import Store, migrate
+from kernelreef.rooms import namesakes, other_owners
 from service.app import serve as run_service
 from service.cli.console import emit_json, err, out
 from service.cli.token import show_token
@@ -17,7 +20,7 @@ from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import LocalExecutor
 from service.fleet.pool import JoinInvitation
 from service.fleet.survey import survey
-from service.fleet.worker_command import plan_staff, run_staff
+from service.fleet.worker_command import plan_workers, run_workers
 from service.settings import Settings
 from workers.protocol import Device
 from workers.protocol.survey import CardSurvey, Survey
@@ -49,10 +52,10 @@ def worker(
     token: Annotated[str | None, typer.Option(help="What to show it; better said by REEF_TOKEN.")] = None,
 ) -> None:
     """Run workers on this machine until stopped: some that trace, some for each card, or one that judges on a model."""
-    staff = plan_staff(trace=trace, target=target, cards=measure or (), device=device)
+    plan = plan_workers(trace=trace, target=target, cards=measure or (), device=device)
     settings = Settings()
     where = _queue_or_invitation(settings, redis, join, token)
-    if not asyncio.run(run_staff(staff, where, settings.measured_dir)):
+    if not asyncio.run(run_workers(plan, where, settings.measured_dir)):
         raise typer.Exit(DISMISSED)
 
 
@@ -82,7 +85,7 @@ def migrate_archive() -> None:
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Say what works on this machine, and what to do about what does not."""
+    """Check what works on this machine, and how to mend what does not."""
     findings = asyncio.run(_examine(Settings()))
     if as_json:
         emit_json(findings)
@@ -96,11 +99,12 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 async def _examine(settings: Settings) -> dict[str, str]:
     findings = {f"package {name}": _version(name) for name in PACKAGES}
+    findings |= _names()
     findings["data folder"] = str(settings.data_dir)
     findings["archive"] = await _archive(settings)
     findings["queue"] = await _queue(settings)
     for kind, device in (("trace", None), ("measure", Device.parse("model:sm_90"))):
-        findings[f"bench {kind}"] = await _bench(kind, device)
+        findings[f"bench {kind}"] = await _executor(kind, device)
     findings["targets"] = ", ".join(TARGETS)
     try:
         found = await survey()
@@ -110,8 +114,19 @@ async def _examine(settings: Settings) -> dict[str, str]:
     for card in found.cards:
         if card.device is not None:
             name = f"bench measure {card.device} on cuda:{card.number}"
-            findings[name] = await _bench("measure", Device.parse(card.device), card.number)
+            findings[name] = await _executor("measure", Device.parse(card.device), card.number)
     return findings
+
+
+def _names() -> dict[str, str]:
+    """Describe what has a name of ours: files and folders that scripts may import instead, and other distributions."""
+    found = [str(path) for path in namesakes((Path.cwd(), *map(Path, sys.path)))]
+    hidden = (
+        f"scripts beside them may import these in place of ours: {', '.join(found)}" if found else "no file hides ours"
+    )
+    owners = [f"{name} is also installed by {', '.join(others)}" for name, others in other_owners().items()]
+    advice = "install Kernelreef into an environment of its own"
+    return {"names": hidden, "top-level packages": f"FAILED: {'; '.join(owners)}; {advice}" if owners else "all ours"}
 
 
 def _seen(found: Survey) -> dict[str, str]:
@@ -162,10 +177,10 @@ async def _queue(settings: Settings) -> str:
         return f"FAILED: {error.detail}"
 
 
-async def _bench(kind: str, device: Device | None, card: int = 0) -> str:
+async def _executor(kind: str, device: Device | None, card: int = 0) -> str:
     try:
-        async with LocalExecutor(kind, device=device, card=card) as bench:
-            return f"ready; jail: {(await bench.ready()).jail}"
+        async with LocalExecutor(kind, device=device, card=card) as executor:
+            return f"ready; jail: {(await executor.ready()).jail}"
     except ServiceError as error:
         return f"FAILED: {error.detail}"
 

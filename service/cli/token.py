@@ -1,4 +1,4 @@
-"""`reef token` and `reef audit`: who may come in, and what was done.
+"""`reef token` and `reef audit`: API tokens and the audit log.
 
 Without `--url` they work on this machine's archive, whether a service runs or not. That is how the first token is made,
 and how somebody who may administer the machine gets back in when every token is lost.
@@ -12,8 +12,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from service.api.access_schemas import AuditEntry, IssuedToken
-from service.api.access_schemas import Token as Listed
+from kernelreef.models import AuditEntry, IssuedToken
+from kernelreef.models import Token as Listed
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.security.authentication import utc_now
@@ -24,7 +24,7 @@ DAYS = 90
 DEFAULT_SCOPES = [Scope.READ, Scope.SUBMIT, Scope.STEER]
 """What somebody who works with searches needs."""
 
-tokens = typer.Typer(help="API tokens: who may come in.", no_args_is_help=True)
+tokens = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
 
 
 @tokens.command("create")
@@ -78,7 +78,7 @@ def audit(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """What was changed and what was refused, newest first."""
+    """Show the audit log: changes and refused requests, newest first."""
     found = asyncio.run(_audit(of, limit, url, token))
     if as_json:
         emit_json([entry.model_dump(mode="json") for entry in found])

@@ -10,15 +10,15 @@ import typer
 from pydantic import JsonValue, ValidationError
 
 from archive.records import PRIORITY, SearchState
-from service.api.schemas import Archive, Elite, Progress, Search
+from kernelreef import AsyncReef
+from kernelreef.asynchronous import SearchOptions
+from kernelreef.models import Archive, Elite, Progress, Search
+from kernelreef.streams import FINAL
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, err, out
 from service.cli.heat_map import elite_table, heat_map
 from service.cli.import_ import operator_of_file
 from service.cli.progress import ProgressView
-from service.client import AsyncReef
-from service.client.asynchronous import SearchOptions
-from service.client.streams import FINAL
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
 from service.generation.screening_report import dropped
@@ -44,21 +44,21 @@ Devices = Annotated[
     list[str] | None,
     typer.Option("--device", help="h200, model:<target> or recorded:<class>; may be given repeatedly."),
 ]
-Evaluations = Annotated[int, typer.Option(help="Candidates to judge.")]
+Evaluations = Annotated[int, typer.Option(help="Maximum number of evaluations.")]
 Emitters = Annotated[str, typer.Option(help="Comma-separated.")]
-Seed = Annotated[int, typer.Option(help="Drives proposals, never input values.")]
-Priority = Annotated[int, typer.Option(help="Share of turns beside your other searches, 1 to 9.")]
-Llm = Annotated[str, typer.Option(help="Backends that the emitter llm may ask, comma-separated.")]
-LlmStrategies = Annotated[str, typer.Option(help="What may be tried with them, comma-separated; all if left out.")]
-LlmCalls = Annotated[int | None, typer.Option(help="Most calls of models.")]
-LlmTokens = Annotated[int | None, typer.Option(help="Most tokens, of prompts and answers together.")]
-LlmUsd = Annotated[float | None, typer.Option(help="Most US dollars spent on models.")]
+Seed = Annotated[int, typer.Option(help="Seed of the proposals; input values do not depend on it.")]
+Priority = Annotated[int, typer.Option(help="Priority among your own searches, 1 to 9.")]
+Llm = Annotated[str, typer.Option(help="LLM backends for the emitter llm, comma-separated.")]
+LlmStrategies = Annotated[str, typer.Option(help="LLM strategies, comma-separated; all by default.")]
+LlmCalls = Annotated[int | None, typer.Option(help="Maximum number of LLM calls.")]
+LlmTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens, prompts and answers together.")]
+LlmUsd = Annotated[float | None, typer.Option(help="Maximum spending on LLM calls, in US dollars.")]
 Stop = Annotated[
     list[str] | None,
     typer.Option(help="End earlier: seconds=N, judging_s=N, plateau=N or speedup=X; may be given repeatedly."),
 ]
-Bandit = Annotated[bool, typer.Option(help="Give emitters turns by what they brought; without, all get as many.")]
-Screening = Annotated[bool, typer.Option(help="Have a model of what was judged choose among all ways on.")]
+Bandit = Annotated[bool, typer.Option(help="Allocate proposals to emitters by their results; otherwise evenly.")]
+Screening = Annotated[bool, typer.Option(help="Rank possible edits with a surrogate model of the results so far.")]
 
 
 def submit(
@@ -99,7 +99,7 @@ def watch(
     url: Url = None,
     token: Token = None,
 ) -> None:
-    """Look on until a search ends. Without a coordinator elsewhere, this command goes on with it meanwhile."""
+    """Follow a search until it ends. Without a running coordinator, this command runs the search itself."""
     raise typer.Exit(asyncio.run(_watch(search, url, token, as_json=as_json)))
 
 

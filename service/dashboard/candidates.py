@@ -127,7 +127,7 @@ async def find(
     before: Annotated[int | None, Query(ge=0, lt=MOST_NUMBER)] = None,
 ) -> Response:
     """List the candidates of a search, optionally with one outcome only."""
-    found = await running.store.views.sightings(search.id, limit=SHOWN + 1, before=before, outcome=outcome)
+    found = await running.store.views.candidate_rows(search.id, limit=SHOWN + 1, before=before, outcome=outcome)
     page = CandidateList(
         search=search,
         candidates=tuple(found[:SHOWN]),

@@ -100,14 +100,14 @@ async def show(id: Id, running: Running, frame: Framed, caller: Caller) -> Respo
 @router.post("/prompts/{id}/claim", dependencies=[needs(Scope.STEER)])
 async def claim(id: Id, running: Running, caller: Caller) -> Response:
     """Claim a prompt, so that no other person does the same work."""
-    await running.asking.answering.claim(id, caller.name, LEASE_S)
+    await running.llm_gateway.manual.claim(id, caller.name, LEASE_S)
     return see_other(f"/prompts/{id}")
 
 
 @router.post("/prompts/{id}/release", dependencies=[needs(Scope.STEER)])
 async def release(id: Id, running: Running, caller: Caller) -> Response:
     """Release a claimed prompt."""
-    await running.asking.answering.release(id, caller.name)
+    await running.llm_gateway.manual.release(id, caller.name)
     return see_other(f"/prompts/{id}")
 
 
@@ -118,5 +118,5 @@ async def answer(id: Id, running: Running, caller: Caller, sent: Sent) -> Respon
     if not text.strip() or len(text) > MOST_CHARS:
         raise InvalidInput(f"write an answer of 1 to {MOST_CHARS} characters", "text")
     reply = LlmReply(text=text, model=BY_HAND, input_tokens=0, output_tokens=0, cost_usd=0.0)
-    await running.asking.answering.answer(id, caller.name, reply)
+    await running.llm_gateway.manual.answer(id, caller.name, reply)
     return see_other(f"/prompts/{id}")

@@ -1,7 +1,7 @@
 """The page of a search: state, map of elites, progress, emitters, outcomes and guidance."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,15 +19,16 @@ from archive.records import (
     StrategyStatsRecord,
 )
 from archive.store import Store
+from kernelreef.models import ScreeningReport
 from service.coordinator import Coordinator
 from service.dashboard import formatting
 from service.dashboard.charts import draw_charts, spacing_for
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
-from service.generation.emitter_stats import EmitterStats, choosing_of, read_ledger, turns_of
-from service.generation.screening import tell
-from service.generation.screening_report import ScreeningReport, dropped
+from service.generation.emitter_stats import EmitterStats, choosing_of, read_stats, turns_of
+from service.generation.screening import screening_report
+from service.generation.screening_report import dropped
 
 POINTS = 250
 """Approximate number of points in a chart: one per pixel or two."""
@@ -45,7 +46,6 @@ class DeviceTab:
     coverage: float
     address: str
     chosen: bool
-    served: bool
 
 
 @dataclass(frozen=True)
@@ -219,14 +219,12 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, unserved, waits_for = await asyncio.gather(
-        running.store.candidates.count(search.id), running.served.lacking(search), running.waits_for(search)
-    )
+    counts, waits_for = await asyncio.gather(running.store.candidates.count(search.id), running.waits_for(search))
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
         views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
-        views.sightings(search.id, limit=RECENT),
+        views.candidate_rows(search.id, limit=RECENT),
     )
     found = await asyncio.gather(
         *(running.store.elites.progress(search.id, device, cells) for device in search.devices)
@@ -238,7 +236,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, unserved, waits_for),
+        _status(search, view, counts, next(iter(best), None), progress, waits_for),
         SearchControls(search.id, actions_in(search.state), search.budget),
         MapPart(
             search=search.id,
@@ -248,7 +246,7 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
             caption=in_words(view.device),
         ),
         draw_charts(search, view, milestones, here, spent),
-        _emitters(search, view.device, here, await read_ledger(running.store, search)),
+        _emitters(search, view.device, here, await read_stats(running.store, search)),
         OutcomeTable(search.id, _shares(here)),
         RecentCandidates(search.id, view.device, said, tuple(recent)),
         GuidancePanel(search.id, view.device, tuple(pins), tuple(hints), bool(actions_in(search.state))),
@@ -279,7 +277,6 @@ def _status(
     counts: SearchCounts,
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
-    unserved: Collection[str],
     waits_for: Sequence[str],
 ) -> SearchStatus:
     tabs = tuple(
@@ -290,7 +287,6 @@ def _status(
             coverage=found.coverage,
             address=view.address(device=device),
             chosen=device == view.device,
-            served=device not in unserved,
         )
         for device, found in progress.items()
     )
@@ -306,8 +302,8 @@ def _status(
     )
 
 
-def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, ledger: EmitterStats) -> EmitterTable:
-    coming = {item.emitter: item for item in turns_of(ledger)}
+def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats: EmitterStats) -> EmitterTable:
+    coming = {item.emitter: item for item in turns_of(stats)}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -327,7 +323,7 @@ def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, ledge
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)
     )
-    screened = tell(search, ledger) if choosing_of(search).screening else None
+    screened = screening_report(search, stats) if choosing_of(search).screening else None
     return EmitterTable(rows, device, screened, dropped(progress.emitters))
 
 

@@ -65,21 +65,21 @@ async def live(running: Running, frame: Framed) -> AsyncIterator[ServerSentEvent
 @router.post("/workers/{id}/drain", dependencies=[needs(Scope.STEER)])
 async def drain(id: Id, running: Running) -> Response:
     """Drain a remote worker: it finishes its job, takes no more and leaves."""
-    await running.hosts.drain(id)
+    await running.remote_workers.drain(id)
     return see_other("/workers")
 
 
 @router.post("/workers/{id}/trust", dependencies=[needs(Scope.ADMIN)])
 async def trust(id: Id, running: Running, sent: Sent) -> Response:
     """Trust a remote worker, or stop trusting it."""
-    await running.hosts.trust(id, sent.text("trusted") == "yes")
+    await running.remote_workers.trust(id, sent.text("trusted") == "yes")
     return see_other("/workers")
 
 
 @router.post("/workers/{id}/revoke", dependencies=[needs(Scope.ADMIN)])
 async def revoke(id: Id, running: Running) -> Response:
     """Revoke a remote worker's access for good."""
-    await running.hosts.revoke(id)
+    await running.remote_workers.revoke(id)
     return see_other("/workers")
 
 
@@ -90,6 +90,6 @@ async def load_workers(running: Coordinator) -> WorkerList:
         waiting[queue.rpartition(":")[0].removeprefix("reef:jobs:")] += depth
     return WorkerList(
         workers=tuple(sorted(await running.workers(), key=lambda worker: worker.id)),
-        hosts=tuple(await running.hosts.list()),
+        hosts=tuple(await running.remote_workers.list()),
         lanes=tuple(sorted(waiting.items())),
     )

@@ -118,21 +118,6 @@ class StrategyRecord:
     gain: float = 0.0
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """What earlier searches learned, in a sentence.
-
-    Attributes:
-        claim: The key under which a prompt that carries it says so.
-        text: The sentence.
-        job: Id of the job whose report it rests on; empty if nobody tried it yet.
-    """
-
-    claim: str
-    text: str
-    job: str = ""
-
-
 class BoundLlmClient(Protocol):
     """How an emitter asks: as `service.llm.base.LlmClient` does."""
 
@@ -170,7 +155,7 @@ class LlmContext:
         ordinal: Number of the proposal.
         device: Whose figures the parents have.
         ask: Asks; the answer is paid and kept by whoever serves it.
-        desk: Looks up and tries.
+        tools: Looks up and tries.
         backends: Who may be asked.
         strategies: What may be tried.
         records: What came of it so far.
@@ -181,7 +166,6 @@ class LlmContext:
         neighbours: Who holds the cells beside it, or beside the chosen parent's.
         broken: A candidate that failed and may be repaired.
         failures: What failed lately, newest first.
-        lessons: What earlier searches learned.
         hints: What people said about this search.
     """
 
@@ -189,7 +173,7 @@ class LlmContext:
     ordinal: int
     device: str
     ask: BoundLlmClient
-    desk: EmitterTools
+    tools: EmitterTools
     backends: tuple[str, ...]
     strategies: tuple[str, ...]
     records: tuple[StrategyRecord, ...] = ()
@@ -200,7 +184,6 @@ class LlmContext:
     neighbours: tuple[Parent, ...] = ()
     broken: Parent | None = None
     failures: tuple[Parent, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
     hints: tuple[str, ...] = ()
 
 
@@ -214,7 +197,7 @@ class ProposalContext:
         parents: At least `arity` of them, the chosen one first; fewer where the archive holds fewer.
         trials: Recent trials of this emitter in this search, newest first.
         rng: The only source of chance; seeded from the search's seed and the proposal's ordinal.
-        talk: For emitters that ask models.
+        llm: For emitters that ask models.
         draft: For emitters that plant: what a worker drafted from the operator's reference; empty where it could not.
     """
 
@@ -223,7 +206,7 @@ class ProposalContext:
     parents: tuple[Parent, ...]
     trials: tuple[EmitterTrial, ...]
     rng: random.Random
-    talk: LlmContext | None = None
+    llm: LlmContext | None = None
     draft: str = ""
 
 
@@ -285,28 +268,28 @@ class Emitter(ABC):
         name: What specs call it; also its key in the table.
         arity: How many parents it needs.
         asks: Whether it asks models: then it gets a talk, and proposes as slowly as these answer.
-        plants: Whether it proposes once, before the search runs, from a worker's draft.
+        proposes_draft: Whether it proposes once, before the search runs, from a worker's draft.
     """
 
     name: ClassVar[str]
     arity: ClassVar[int] = 1
     asks: ClassVar[bool] = False
-    plants: ClassVar[bool] = False
+    proposes_draft: ClassVar[bool] = False
 
     def resting(self, trials: Sequence[EmitterTrial]) -> Mapping[str, str]:
         """What it does not try at present, each with the reason, in view of its recent trials; most try everything."""
         return {}
 
-    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
+    def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """What it could make of the first parent, as far as it can tell without writing it; most cannot."""
         return ()
 
-    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
+    def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
         """Go one of those ways; None if that leads nowhere after all."""
         return None
 
     @abstractmethod
-    async def propose(self, brief: ProposalContext) -> Proposal | NoProposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | NoProposal | None:
         """Propose one candidate, or None if nothing can be made of these parents.
 
         Raises:

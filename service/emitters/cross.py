@@ -30,14 +30,14 @@ class Cross(Emitter):
     name: ClassVar[str] = "cross"
     arity: ClassVar[int] = 2
 
-    async def propose(self, brief: ProposalContext) -> Proposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | None:
         """Cross the chosen parent with the other, or None if they are one, or have nothing to exchange."""
-        known = {digest(parent.source) for parent in brief.parents}
+        known = {digest(parent.source) for parent in context.parents}
         if len(known) < 2:
             return None
-        for move, first, second in _moves(brief):
+        for move, first, second in _moves(context):
             try:
-                made = move(first, second, brief)
+                made = move(first, second, context)
             except (SyntaxError, RecursionError):
                 continue
             if made is not None and digest(made[0]) not in known:
@@ -46,19 +46,19 @@ class Cross(Emitter):
         return None
 
 
-def _moves(brief: ProposalContext) -> Iterator[tuple[Move, Parent, Parent]]:
+def _moves(context: ProposalContext) -> Iterator[tuple[Move, Parent, Parent]]:
     """Every move in both directions, in a random order."""
-    one, other = brief.parents[:2]
+    one, other = context.parents[:2]
     pairs = [(move, *pair) for move in (join, exchange) for pair in ((one, other), (other, one))]
-    return iter(brief.rng.sample(pairs, len(pairs)))
+    return iter(context.rng.sample(pairs, len(pairs)))
 
 
-def exchange(first: Parent, second: Parent, brief: ProposalContext) -> tuple[str, str] | None:
+def exchange(first: Parent, second: Parent, context: ProposalContext) -> tuple[str, str] | None:
     """The first with some of the numbers of the second, where both have a parameter of one name."""
-    own, theirs = read(first.source, brief.target), read(second.source, brief.target)
-    values = _drawn(own, {item.name: item.value for item in theirs if item.value is not None}, brief.rng)
+    own, theirs = read(first.source, context.target), read(second.source, context.target)
+    values = _drawn(own, {item.name: item.value for item in theirs if item.value is not None}, context.rng)
     note = describe(own, values)
-    return (write(first.source, brief.target, values), note) if note else None
+    return (write(first.source, context.target, values), note) if note else None
 
 
 def _drawn(own: Sequence[TunableParameter], theirs: Mapping[str, int], rng: random.Random) -> dict[str, int]:

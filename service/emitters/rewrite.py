@@ -39,14 +39,14 @@ class Rewrite(Emitter):
                 found[name] = f"{len(outcomes)} of {len(outcomes)} trials ended in {', '.join(sorted(set(outcomes)))}"
         return found
 
-    async def propose(self, brief: ProposalContext) -> Proposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | None:
         """Rewrite the chosen parent, or None if no rule applies to it."""
-        parent, rng = brief.parents[0], brief.rng
-        accounts, seen = rule_accounts(brief.trials), [digest(parent.source)]
-        rules = [name for name in RULES if name not in self.resting(brief.trials)]
+        parent, rng = context.parents[0], context.rng
+        accounts, seen = rule_accounts(context.trials), [digest(parent.source)]
+        rules = [name for name in RULES if name not in self.resting(context.trials)]
         source, applied = parent.source, []
         for _ in range(1 + (rng.random() < SECOND_RULE)):
-            if step := _step(source, _fresh_first(ranked(accounts, rules, rng), brief), rng, seen):
+            if step := _step(source, _fresh_first(ranked(accounts, rules, rng), context), rng, seen):
                 source = step[1]
                 applied.append(step[0])
                 seen.append(digest(source))
@@ -54,15 +54,15 @@ class Rewrite(Emitter):
             return None
         return Proposal(source, (parent.candidate,) if parent.candidate else (), JOINT.join(applied))
 
-    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
+    def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """One rule each, of those that apply and do not rest."""
-        source, resting = brief.parents[0].source, self.resting(brief.trials)
+        source, resting = context.parents[0].source, self.resting(context.trials)
         return [Edit(name, (name,)) for name, rule in RULES.items() if name not in resting and rule.applies(source)]
 
-    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
+    def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
         """The parent after that rule, or None if it does not apply."""
-        parent = brief.parents[0]
-        step = _step(parent.source, way.rules, brief.rng, [digest(parent.source)])
+        parent = context.parents[0]
+        step = _step(parent.source, edit.rules, context.rng, [digest(parent.source)])
         return Proposal(step[1], (parent.candidate,) if parent.candidate else (), step[0]) if step else None
 
 
@@ -76,10 +76,10 @@ def rule_accounts(trials: Sequence[EmitterTrial]) -> dict[str, ArmStats]:
     return found
 
 
-def _fresh_first(order: Sequence[str], brief: ProposalContext) -> list[str]:
+def _fresh_first(order: Sequence[str], context: ProposalContext) -> list[str]:
     """Rules in an order, those that were tried on this very parent last."""
-    parent = brief.parents[0].candidate
-    tried = {name for trial in brief.trials if parent in trial.parents for name in trial.note.split(JOINT)}
+    parent = context.parents[0].candidate
+    tried = {name for trial in context.trials if parent in trial.parents for name in trial.note.split(JOINT)}
     return sorted(order, key=lambda name: name in tried)
 
 

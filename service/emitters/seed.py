@@ -13,8 +13,8 @@ class Seed(Emitter):
 
     name: ClassVar[str] = "seed"
     arity: ClassVar[int] = 0
-    plants: ClassVar[bool] = True
+    proposes_draft: ClassVar[bool] = True
 
-    async def propose(self, brief: ProposalContext) -> Proposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | None:
         """Propose the draft, or None if there is none."""
-        return Proposal(brief.draft, (), NOTE) if brief.draft else None
+        return Proposal(context.draft, (), NOTE) if context.draft else None

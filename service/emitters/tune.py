@@ -32,28 +32,28 @@ class Tune(Emitter):
 
     name: ClassVar[str] = "tune"
 
-    async def propose(self, brief: ProposalContext) -> Proposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | None:
         """Change one or more parameters of the chosen parent, or None if it has none or all near it was tried."""
-        parent = brief.parents[0]
-        found = read(parent.source, brief.target)
-        tried = {trial.note for trial in brief.trials if not trial.parents or parent.candidate in trial.parents}
-        for values in _moves(found, brief):
+        parent = context.parents[0]
+        found = read(parent.source, context.target)
+        tried = {trial.note for trial in context.trials if not trial.parents or parent.candidate in trial.parents}
+        for values in _moves(found, context):
             note = describe(found, values)
             if note and note not in tried:
-                return _proposal(parent, brief.target, values, note)
+                return _proposal(parent, context.target, values, note)
         return None
 
-    def ways(self, brief: ProposalContext) -> Sequence[Edit]:
+    def edits(self, context: ProposalContext) -> Sequence[Edit]:
         """Every other value of one parameter, and every two single steps."""
-        found = read(brief.parents[0].source, brief.target)
+        found = read(context.parents[0].source, context.target)
         single = [{item.name: value} for item in found for value in item.ladder if value != item.value]
         steps = [[(item.name, value) for value in item.neighbours] for item in found]
         double = [dict(pair) for one, two in combinations(steps, 2) for pair in product(one, two)]
         return [Edit(describe(found, values), (), values) for values in (*single, *double)]
 
-    def take(self, brief: ProposalContext, way: Edit) -> Proposal | None:
+    def apply(self, context: ProposalContext, edit: Edit) -> Proposal | None:
         """The parent with these values."""
-        return _proposal(brief.parents[0], brief.target, way.values, way.note)
+        return _proposal(context.parents[0], context.target, edit.values, edit.note)
 
 
 def _proposal(parent: Parent, target: str, values: Values, note: str) -> Proposal:
@@ -92,13 +92,13 @@ def describe(found: Sequence[TunableParameter], values: Values) -> str:
     return "; ".join(f"{item.name} {'none' if item.value is None else item.value} -> {new}" for item, new in changes)
 
 
-def _moves(found: Sequence[TunableParameter], brief: ProposalContext) -> Iterator[Values]:
+def _moves(found: Sequence[TunableParameter], context: ProposalContext) -> Iterator[Values]:
     """Changes to try in turn: drawn ones first, then every single step."""
     if not found:
         return
-    rng = brief.rng
+    rng = context.rng
     for _ in range(ATTEMPTS):
-        if len(brief.trials) < DRAWS or rng.random() < WIDE_SHARE:
+        if len(context.trials) < DRAWS or rng.random() < WIDE_SHARE:
             yield {item.name: rng.choice(item.ladder) for item in _some(found, 3, rng)}
         else:
             yield {item.name: rng.choice(item.neighbours) for item in _some(found, 2, rng) if item.neighbours}

@@ -7,7 +7,7 @@ from archive.store import ReportKey, Store
 from service.evaluation.jobs import AGAIN, EvaluationCase, confirm_job, incumbent_of, measure_job
 from service.evaluation.pending import Pending
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import addressed, doubtful
+from service.evaluation.reports import addressed, is_unverified
 from service.evaluation.unit_of_work import UnitOfWork
 from workers.protocol import PROTOCOL_VERSION, ConfirmJob, MeasureJob, Report
 
@@ -18,10 +18,10 @@ Work = tuple[str, str, str, str | None]
 class JobAssignments:
     """Sends jobs on bundles, unless their reports are to be had without."""
 
-    def __init__(self, store: Store, ledger: UnitOfWork, yardstick: ReferenceSeed) -> None:
+    def __init__(self, store: Store, unit_of_work: UnitOfWork, reference_seed: ReferenceSeed) -> None:
         self._store = store
-        self._ledger = ledger
-        self._yardstick = yardstick
+        self._unit_of_work = unit_of_work
+        self._reference_seed = reference_seed
         self._waiting: Pending[Work, EvaluationCase] = Pending()
 
     async def obtain(self, case: EvaluationCase, incumbent: str | None, queued: Collection[str]) -> Report | None:
@@ -40,7 +40,9 @@ class JobAssignments:
         if found is not None:
             return addressed(found, case, incumbent)
         if self._waiting.join(work, case) and case.job(incumbent) not in queued:
-            self._ledger.send(await self._job(case, incumbent), reserved=case.is_yardstick or incumbent == AGAIN)
+            self._unit_of_work.send(
+                await self._job(case, incumbent), reserved=case.is_reference_seed or incumbent == AGAIN
+            )
         return None
 
     def claim(self, report: Report, asked: EvaluationCase) -> list[EvaluationCase]:
@@ -59,20 +61,20 @@ class JobAssignments:
     async def _find(self, case: EvaluationCase, incumbent: str | None) -> Report | None:
         about = ReportKey(case.search.operator, case.bundle, case.device.name, PROTOCOL_VERSION)
         if incumbent is None or incumbent == AGAIN:
-            known = await self._ledger.measures(about)
-            sure = next((report for report in known if not doubtful(report)), None)
-            return sure if sure or case.is_yardstick or incumbent == AGAIN else next(iter(known), None)
-        await self._ledger.commit()
+            known = await self._unit_of_work.measures(about)
+            sure = next((report for report in known if not is_unverified(report)), None)
+            return sure if sure or case.is_reference_seed or incumbent == AGAIN else next(iter(known), None)
+        await self._unit_of_work.commit()
         confirms = await self._store.reports.confirms(about)
         reports = (Report.model_validate_json(document) for document in confirms)
         return next((report for report in reports if incumbent_of(report) == incumbent), None)
 
     async def _job(self, case: EvaluationCase, incumbent: str | None) -> MeasureJob | ConfirmJob:
-        bundle = await self._ledger.bundle(case.bundle)
-        pacer = await self._yardstick.pacer(case.search, case.device.name) if case.device.measures else None
+        bundle = await self._unit_of_work.bundle(case.bundle)
+        pacer = await self._reference_seed.pacer(case.search, case.device.name) if case.device.measures else None
         if incumbent is None or incumbent == AGAIN:
             return measure_job(case, bundle, pacer, incumbent)
-        rival = None if incumbent == EMPTY_CELL else await self._ledger.bundle(incumbent)
+        rival = None if incumbent == EMPTY_CELL else await self._unit_of_work.bundle(incumbent)
         return confirm_job(case, bundle, rival, pacer)
 
 

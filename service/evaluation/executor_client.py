@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ from workers.protocol import (
     TraceReport,
     patience_s,
 )
+from workers.safe_python import PYTHON, safe_environment
 
 WARM_S = 300.0
 """Seconds that a bench may take to import its libraries and build its jail; cold disks are slow."""
@@ -33,7 +33,7 @@ FAREWELL_S = 2.0
 """Seconds that an idle bench gets to end by itself."""
 MAX_LINE_BYTES = 1 << 30
 """Longest answer read: sixteen variants of 128 plans, with room."""
-COMMAND = (sys.executable, "-m", "workers", "bench")
+COMMAND = (*PYTHON, "-m", "workers", "bench")
 
 Kind = TypeVar("Kind", TraceReport, Report)
 
@@ -73,6 +73,7 @@ class LocalExecutor:
         """Start the process."""
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
+            env=safe_environment(os.environ),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=MAX_LINE_BYTES,

@@ -1,36 +1,29 @@
 """What the figures of a device are, in words that cannot be mistaken."""
 
 from collections.abc import Mapping
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Report
-
-Provenance = Literal["measured", "predicted", "recorded"]
+from kernelreef.models import FinalistResult, Provenance
+from workers.protocol import PROTOCOL_VERSION, Device, Outcome, Readings, Report
+from workers.targets import Target
 
 _PROVENANCE: Mapping[str, Provenance] = {"cuda": "measured", "model": "predicted", "recorded": "recorded"}
-Standing = Literal["passed", "failed", "not possible"]
+
+LAUNCH_US = 2.5
+"""Microseconds that one kernel of a graph costs by itself, as the prediction's fit has it (docs/measuring.md)."""
+BOUND_SHARE = 0.5
+"""Share of a kernel's time that one cause has to explain before the kernel counts as bound by it."""
+MATRIX_UNITS = ("mma", "wgmma")
 
 
-class FinalistResult(BaseModel):
-    """What examining a holder came to: its standing, and in words what was found or could not be looked at."""
-
-    model_config = ConfigDict(frozen=True)
-
-    standing: Standing
-    reason: str
-
-    @classmethod
-    def of(cls, report: Report) -> "FinalistResult":
-        """The stamp that a final report is."""
-        if report.outcome is Outcome.WORKER_LOST:
-            return cls(standing="not possible", reason=report.reason)
-        if report.outcome is not Outcome.CORRECT:
-            return cls(standing="failed", reason=f"{report.outcome}: {report.reason}")
-        passed = any(check.verdict == "passed" for check in report.checks)
-        missing = [f"no {check.name}: {check.detail}" for check in report.checks if check.verdict == "skipped"]
-        return cls(standing="passed" if passed else "not possible", reason="; ".join(missing))
+def stamp_of(report: Report) -> FinalistResult:
+    """Return the stamp that a final report is."""
+    if report.outcome is Outcome.WORKER_LOST:
+        return FinalistResult(standing="not possible", reason=report.reason)
+    if report.outcome is not Outcome.CORRECT:
+        return FinalistResult(standing="failed", reason=f"{report.outcome}: {report.reason}")
+    passed = any(check.verdict == "passed" for check in report.checks)
+    missing = [f"no {check.name}: {check.detail}" for check in report.checks if check.verdict == "skipped"]
+    return FinalistResult(standing="passed" if passed else "not possible", reason="; ".join(missing))
 
 
 def provenance(device: str) -> Provenance:
@@ -65,3 +58,24 @@ def best_baselines(report: Report) -> dict[str, str]:
         for result in report.shapes
         if result.baselines_us
     }
+
+
+def bottleneck(readings: Readings, target: Target, time_us: float) -> str:
+    """Bottleneck of a kernel at one shape: `memory`, `compute` or `latency`.
+
+    Memory if the bytes it has to move take half of its time at the peak bandwidth. Latency if its launches alone take
+    half of it, or if it has fewer programs than the device has processors. Compute otherwise: the matrix units or the
+    instructions are what is left. A kernel on matrix units is never bound by latency for having few programs.
+
+    Args:
+        readings: Of the shape's plan.
+        target: What it was compiled for.
+        time_us: Its time there, microseconds.
+    """
+    memory_us = (readings.bytes_required or 0) / target.dram_bytes_per_s * 1e6
+    if memory_us >= BOUND_SHARE * time_us:
+        return "memory"
+    idle = readings.programs_per_sm < 1 and readings.tensor_core not in MATRIX_UNITS
+    if idle or readings.launches * LAUNCH_US >= BOUND_SHARE * time_us:
+        return "latency"
+    return "compute"

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 
 from archive.records import CandidateRecord, EliteRecord, SearchRecord
 from archive.store import ReportKey, Store
-from service.evaluation.figure_labels import FinalistResult
+from kernelreef.models import FinalistResult
+from service.evaluation.figure_labels import stamp_of
 from service.evaluation.jobs import (
     FINAL,
     FINAL_TRACE,
@@ -65,7 +66,7 @@ async def finalists(store: Store, elites: Iterable[EliteRecord]) -> dict[str, Fi
     stamps: dict[tuple[str, int, str], FinalistResult] = {}
     for document in await store.reports.finals_on({elite.candidate for elite in holders}):
         report = Report.model_validate_json(document)
-        stamps[report.candidate, report.variant, report.device.name] = FinalistResult.of(report)
+        stamps[report.candidate, report.variant, report.device.name] = stamp_of(report)
     keys = {elite.job: (elite.candidate, elite.variant, elite.device) for elite in holders}
     return {job: stamps[key] for job, key in keys.items() if key in stamps}
 
@@ -149,7 +150,7 @@ class Finalists:
         """Keep what an examination came to; who failed loses the cell."""
         await self._store.reports.save(record(case, report))
         self._waiting.get(case.search.id, set()).discard(final_id(case))
-        stamp = FinalistResult.of(report)
+        stamp = stamp_of(report)
         if stamp.standing != "failed":
             return
         for cell in await self._store.elites.withdraw(case.search.id, case.device.name, case.bundle, report.job):

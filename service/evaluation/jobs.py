@@ -65,9 +65,9 @@ class EvaluationCase(JobSubject):
         return super().same(other) and isinstance(other, EvaluationCase) and self.variant == other.variant
 
     @property
-    def is_yardstick(self) -> bool:
+    def is_reference_seed(self) -> bool:
         """Whether all others are held against it, so that only trusted workers may judge it."""
-        return is_yardstick(self.candidate)
+        return is_reference_seed(self.candidate)
 
     def job(self, incumbent: str | None = None) -> str:
         """Id of the job that measures it, `AGAIN` or for the first time, or that confirms it against an incumbent."""
@@ -77,7 +77,7 @@ class EvaluationCase(JobSubject):
         return confirm_id(self.candidate.id, self.variant, self.device.name, incumbent)
 
 
-def is_yardstick(candidate: CandidateRecord) -> bool:
+def is_reference_seed(candidate: CandidateRecord) -> bool:
     """Whether a candidate is its search's first seed."""
     return candidate.emitter == SEED_EMITTER and candidate.ordinal == 0
 

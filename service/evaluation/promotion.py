@@ -17,7 +17,7 @@ from archive.grid import Grid
 from archive.records import EMPTY_CELL, EliteRecord, Offer, Placement, SearchRecord
 from archive.store import Store
 from service.evaluation.jobs import EvaluationCase, incumbent_of
-from service.evaluation.reports import doubtful
+from service.evaluation.reports import is_unverified
 from service.evaluation.unit_of_work import UnitOfWork
 from workers.protocol import PRACTICAL_MARGIN, Outcome, Ratio, Report, Shape, ShapeRole, Trust
 
@@ -68,7 +68,7 @@ def outdoes(confirm: Report) -> bool:
     An empty cell takes whoever is still correct. An incumbent has to be beaten by more than the practical margin. Only
     the word of a trusted worker counts here, whoever measured the challenger before.
     """
-    if _known(confirm) is None or doubtful(confirm):
+    if _known(confirm) is None or is_unverified(confirm):
         return False
     if incumbent_of(confirm) == EMPTY_CELL:
         return True
@@ -101,24 +101,26 @@ class GridPosition:
 class Promotion:
     """Offers correct variants to their cells and announces what was placed."""
 
-    def __init__(self, store: Store, ledger: UnitOfWork) -> None:
+    def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
         self._store = store
-        self._ledger = ledger
+        self._unit_of_work = unit_of_work
 
     async def place(self, case: EvaluationCase) -> GridPosition | None:
         """Where a case belongs; None if an axis has no value."""
-        readings = (await self._ledger.readings(case.bundle))[first_benchmark(case.search)]
+        readings = (await self._unit_of_work.readings(case.bundle))[first_benchmark(case.search)]
         where = coordinates(readings)
         cell = Grid(case.search.axes).index(where)
         return None if cell is None else GridPosition(cell, where)
 
     def consider(self, case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio) -> None:
         """Offer a correct variant on a device that does not measure. Idempotent by the report's job."""
-        self._ledger.offer(_offer(case, place, report, speedup, None))
+        self._unit_of_work.offer(_offer(case, place, report, speedup, None))
 
     async def would_win(self, case: EvaluationCase, place: GridPosition, speedup: Ratio) -> bool:
         """Whether a variant on a device that does not measure would win its cell, if this speedup were true."""
-        known = await self._ledger.objective(case.search.id, case.device.name, case.search.axes_version, place.cell)
+        known = await self._unit_of_work.objective(
+            case.search.id, case.device.name, case.search.axes_version, place.cell
+        )
         return known is None or speedup.low > known
 
     async def contest(self, case: EvaluationCase, measured: Report, confirms: Sequence[Report]) -> str | None:
@@ -149,7 +151,7 @@ class Promotion:
         return None if loses or incumbent in met else incumbent
 
     async def _holder(self, case: EvaluationCase, place: GridPosition) -> EliteRecord | None:
-        await self._ledger.commit()
+        await self._unit_of_work.commit()
         try:
             search = case.search
             return await self._store.elites.get(search.id, case.device.name, search.axes_version, place.cell)
@@ -162,7 +164,7 @@ class Promotion:
         if confirm.speedup is None or (holder is not None and holder.job == confirm.job):
             return False
         offer = _offer(case, place, confirm, confirm.speedup, incumbent_of(confirm))
-        return await self._ledger.decide(offer) is Placement.STALE
+        return await self._unit_of_work.decide(offer) is Placement.STALE
 
 
 def _offer(case: EvaluationCase, place: GridPosition, report: Report, speedup: Ratio, incumbent: str | None) -> Offer:

@@ -14,7 +14,7 @@ async def reports_on(store: Store, candidate: str) -> list[Report]:
     return [report for report in reports if report.kind != FINAL]
 
 
-def doubtful(report: Report) -> bool:
+def is_unverified(report: Report) -> bool:
     """Whether a report is the word of an untrusted host, or of one that could guarantee as little."""
     return report.trust in (Trust.C, Trust.D)
 

@@ -35,9 +35,9 @@ class RetraceRefused:
 class Retraces:
     """Orders repeats, and says what came of them."""
 
-    def __init__(self, store: Store, ledger: UnitOfWork) -> None:
+    def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
         self._store = store
-        self._ledger = ledger
+        self._unit_of_work = unit_of_work
         self._waiting: Pending[str, JobSubject] = Pending()
 
     async def look(self, case: EvaluationCase, queued: Collection[str]) -> RetraceRefused | bool:
@@ -52,7 +52,7 @@ class Retraces:
         if self._waiting.join(case.candidate.trace_key, asked):
             job = retrace_job(case.search, case.operator, case.candidate)
             if job.id not in queued:
-                self._ledger.send(job, reserved=True)
+                self._unit_of_work.send(job, reserved=True)
         return False
 
     def claim(self, candidate: CandidateRecord) -> list[JobSubject]:
@@ -76,18 +76,18 @@ class Retraces:
         exhausted = _exhausted(outcome, reason, await self._told(candidate), variants)
         if exhausted is not None:
             return exhausted
-        await self._ledger.keep_retrace(candidate.trace_key, candidate.id, [each.bundle for each in variants])
+        await self._unit_of_work.keep_retrace(candidate.trace_key, candidate.id, [each.bundle for each in variants])
         refused = await self._known(candidate)
         if isinstance(refused, RetraceRefused):
             return refused
-        if await self._ledger.doubted(candidate.id) is not None:
-            await self._ledger.commit()
+        if await self._unit_of_work.unverified_trace(candidate.id) is not None:
+            await self._unit_of_work.commit()
             await self._store.bundles.replace(
                 BundleRecord(variant.bundle, variant.document, variant.readings or ())
                 for variant in variants
                 if variant.bundle and variant.document
             )
-            await self._store.hosts.believe(candidate.id)
+            await self._store.remote_workers.mark_verified(candidate.id)
         return None
 
     def awaits(self, candidate: str) -> bool:
@@ -100,25 +100,25 @@ class Retraces:
 
     async def _known(self, candidate: CandidateRecord) -> "RetraceRefused | bool | None":
         """True if the repeat was equal, `RetraceRefused` if it was not; None as long as there is none."""
-        repeat = await self._ledger.retrace(candidate.trace_key)
+        repeat = await self._unit_of_work.retrace(candidate.trace_key)
         if repeat is None:
             return await self._unrepeatable(candidate)
         if _agree(await self._told(candidate), repeat.bundles):
             return True
-        if await self._ledger.doubted(candidate.id) is None:
+        if await self._unit_of_work.unverified_trace(candidate.id) is None:
             return RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
         return RetraceRefused(Outcome.WORKER_LOST, MISTRACED)
 
     async def _unrepeatable(self, candidate: CandidateRecord) -> RetraceRefused | None:
         """A candidate that has its verdict is not traced again: its repeat ended for want of something."""
-        now = await self._ledger.candidate(candidate.id)
+        now = await self._unit_of_work.candidate(candidate.id)
         if now.state is not CandidateState.JUDGED:
             return None
         return RetraceRefused(Outcome(now.outcome or Outcome.WORKER_LOST), now.reason)
 
     async def _told(self, candidate: CandidateRecord) -> list[VariantRecord]:
         """Its variants as they were first traced, by index."""
-        return await self._ledger.variants(candidate.id)
+        return await self._unit_of_work.variants(candidate.id)
 
 
 def _agree(told: Sequence[VariantRecord], repeated: Sequence[str | None]) -> bool:

@@ -104,8 +104,8 @@ class Judge:
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> "Judge":
-        benches = ("trace", "measure") if self._device.measures else ("both",)
-        opened = [await self._resources.enter_async_context(self._bench(kind)) for kind in benches]
+        executors = ("trace", "measure") if self._device.measures else ("both",)
+        opened = [await self._resources.enter_async_context(self._executor(kind)) for kind in executors]
         self._tracer, self._measurer = opened[0], opened[-1]
         return self
 
@@ -157,7 +157,7 @@ class Judge:
         self._baseline_us = times_us(report)
         self._pacer = bundle.reduced() if self._device.measures else None
 
-    def _bench(self, kind: str) -> LocalExecutor:
+    def _executor(self, kind: str) -> LocalExecutor:
         device = None if kind == "trace" else self._device
         return LocalExecutor(kind, device=device, card=self._card, data=self._data, command=self._command)
 

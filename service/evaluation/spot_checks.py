@@ -20,7 +20,7 @@ from archive.store import Store
 from service.evaluation.comparison import TrustedResult
 from service.evaluation.jobs import EvaluationCase, incumbent_of, is_final, measure_job, retrace_id, trace_job
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import doubtful, reports_on
+from service.evaluation.reports import is_unverified, reports_on
 from service.events import EventBus, WorkerChanged
 from workers.protocol import (
     AnyReport,
@@ -36,7 +36,7 @@ from workers.protocol import (
 )
 from workers.queue import Delivery, JobQueue, is_host
 
-PLANTED_SHARE = 1 / 16
+SPOT_CHECK_SHARE = 1 / 16
 """Share of an untrusted host's jobs whose answer is known: a lie in one of four jobs is found out three times within
 some 200 jobs, minutes of a host's work, and honest hosts spend six percent on it."""
 ANSWERS_KEPT = 256
@@ -77,8 +77,8 @@ class SpotChecks:
     def __init__(self, store: Store, events: EventBus) -> None:
         self._store = store
         self._events = events
-        self._yardstick = ReferenceSeed(store)
-        self._hosts: dict[str, RemoteWorker] = {}
+        self._reference_seed = ReferenceSeed(store)
+        self._remote_workers: dict[str, RemoteWorker] = {}
         self._answers: dict[bool, deque[_TrustedJob]] = {right: deque(maxlen=ANSWERS_KEPT) for right in (True, False)}
         self._tallies: dict[str, Counter[str]] = {}
         self._recall_at = 0.0
@@ -86,7 +86,7 @@ class SpotChecks:
 
     def know(self, hosts: Sequence[RemoteWorker]) -> None:
         """Learn how the hosts stand that may work now."""
-        self._hosts = {host.id: host for host in hosts}
+        self._remote_workers = {host.id: host for host in hosts}
 
     def take_tallies(self) -> dict[str, RemoteWorkerCounts]:
         """What is to be added to the counts of hosts since this was asked the last time."""
@@ -97,25 +97,25 @@ class SpotChecks:
         """Add to a host's counts; the names are those of `RemoteWorkerCounts`."""
         self._tallies.setdefault(host, Counter()).update(counts)
 
-    async def vet(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    async def check(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """The reports that may be applied, as far as they may count.
 
         Raises:
             Unavailable: If the database does not answer.
         """
-        vetted = []
+        checked = []
         for delivery in deliveries:
             if not is_host(delivery.report.worker):
-                if self._hosts:
+                if self._remote_workers:
                     await self._learn(delivery.report)
-                vetted.append(delivery)
+                checked.append(delivery)
             elif (allowed := await self._admit(delivery)) is not None:
-                vetted.append(allowed)
-        return vetted
+                checked.append(allowed)
+        return checked
 
     async def choose(self, host: RemoteWorker) -> tuple[TraceJob | MeasureJob, str] | None:
         """Now and then, for an untrusted host, a job whose answer is known, and what is known of it (JSON)."""
-        if host.trusted or self._random.random() >= PLANTED_SHARE:
+        if host.trusted or self._random.random() >= SPOT_CHECK_SHARE:
             return None
         try:
             kinds = self._kinds(host) or await self._recall(host)
@@ -138,7 +138,7 @@ class SpotChecks:
         if time.monotonic() < self._recall_at:
             return []
         self._recall_at = time.monotonic() + RECALL_S
-        for mark in (await self._store.tenures.marks())[:RECALLED]:
+        for mark in (await self._store.search_leases.marks())[:RECALLED]:
             for seed in (await self._store.candidates.seeds(mark.id))[:1]:
                 for answered in await self._said_of(seed):
                     self._answers[answered.known.correct].append(answered)
@@ -146,7 +146,7 @@ class SpotChecks:
 
     async def _said_of(self, seed: CandidateRecord) -> list[_TrustedJob]:
         """What was found out about a first seed, which only trusted workers trace and judge."""
-        reports = [report for report in await reports_on(self._store, seed.id) if not doubtful(report)]
+        reports = [report for report in await reports_on(self._store, seed.id) if not is_unverified(report)]
         said = ((report, TrustedResult.of(report)) for report in reports)
         found = [answered for report, known in said if known and (answered := _TrustedJob.of(report, known))]
         if found:
@@ -164,7 +164,7 @@ class SpotChecks:
     async def _admit(self, delivery: Delivery) -> Delivery | None:
         """A host's report as it may count; None if it must not be applied."""
         report = delivery.report
-        host = self._hosts.get(report.worker) or await self._find(report.worker)
+        host = self._remote_workers.get(report.worker) or await self._find(report.worker)
         if host is None:
             return None
         self.count(host.id, done=1)
@@ -175,19 +175,19 @@ class SpotChecks:
             await self._learn(report)
             return delivery
         if isinstance(report, TraceReport):
-            return delivery if await self._doubt(report, host.id) else None
+            return delivery if await self._mark_unverified(report, host.id) else None
         if report.kind != "measure" or incumbent_of(report) is not None:
             self.count(host.id, refused=1)
             return None
-        return Delivery(report.model_copy(update=_unvouched(report)), delivery.receipt)
+        return Delivery(report.model_copy(update=_untrusted(report)), delivery.receipt)
 
-    async def _doubt(self, report: TraceReport, host: str) -> bool:
+    async def _mark_unverified(self, report: TraceReport, host: str) -> bool:
         """Keep in mind that a trace is an untrusted host's; False if it must not be applied at all."""
         if report.candidate is None or report.job == retrace_id(report.candidate) or is_final(report.job):
             self.count(host, refused=1)
             return False
         try:
-            await self._store.hosts.doubt(report.candidate, host)
+            await self._store.remote_workers.mark_unverified(report.candidate, host)
         except RecordConflict:
             return False
         return True
@@ -208,19 +208,19 @@ class SpotChecks:
     async def _check_retrace(self, report: TraceReport, known: TrustedResult) -> None:
         if report.candidate is None or report.job != retrace_id(report.candidate):
             return
-        doubt = await self._store.hosts.doubted(report.candidate)
-        if doubt is not None:
+        unverified = await self._store.remote_workers.unverified_trace(report.candidate)
+        if unverified is not None:
             variants = await self._store.candidates.variants(report.candidate)
             told = known.model_copy(
-                update={"worker": doubt.host, "bundles": tuple(variant.bundle or "" for variant in variants)}
+                update={"worker": unverified.host, "bundles": tuple(variant.bundle or "" for variant in variants)}
             )
-            self._note(doubt.host, told.differs(known), report.job)
+            self._note(unverified.host, told.differs(known), report.job)
 
     async def _check_repeat(self, report: Report, known: TrustedResult) -> None:
         """Hold a confirm, or a measurement repeated, against the host's word that led to it."""
         for told in await reports_on(self._store, report.candidate):
             of_it = (told.variant, told.device) == (report.variant, report.device) and incumbent_of(told) is None
-            if of_it and doubtful(told) and is_host(told.worker) and (said := TrustedResult.of(told)) is not None:
+            if of_it and is_unverified(told) and is_host(told.worker) and (said := TrustedResult.of(told)) is not None:
                 self._note(told.worker, said.differs(known), report.job)
 
     def _compare(self, host: str, report: AnyReport, known: TrustedResult) -> None:
@@ -236,7 +236,7 @@ class SpotChecks:
 
     async def _find(self, worker: str) -> RemoteWorker | None:
         try:
-            host = await self._store.hosts.get(worker)
+            host = await self._store.remote_workers.get(worker)
         except RecordNotFound:
             return None
         return host if host.state.works else None
@@ -251,10 +251,12 @@ class SpotChecks:
         case = EvaluationCase(search, operator, candidate, answered.variant, answered.bundle, answered.device)
         bundle = Bundle.model_validate_json((await self._store.bundles.get(answered.bundle)).document)
         measures = answered.device.measures
-        return measure_job(case, bundle, await self._yardstick.pacer(search, case.device.name) if measures else None)
+        return measure_job(
+            case, bundle, await self._reference_seed.pacer(search, case.device.name) if measures else None
+        )
 
 
-def _unvouched(report: Report) -> dict[str, object]:
+def _untrusted(report: Report) -> dict[str, object]:
     """What a report's label becomes where nobody vouches for its host, whatever that says of itself."""
     if report.grounds is None:
         return {"trust": Trust.D if report.trust is Trust.D else Trust.C}

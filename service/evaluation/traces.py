@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from archive.records import CandidateRecord, NewVariant, TraceOutcome, VariantRecord
 from archive.store import Store
-from service.evaluation.jobs import JobSubject, is_yardstick, trace_job
+from service.evaluation.jobs import JobSubject, is_reference_seed, trace_job
 from service.evaluation.pending import Pending
 from service.evaluation.unit_of_work import UnitOfWork
 
@@ -12,18 +12,18 @@ from service.evaluation.unit_of_work import UnitOfWork
 class TraceRequests:
     """Has candidates traced."""
 
-    def __init__(self, store: Store, ledger: UnitOfWork) -> None:
+    def __init__(self, store: Store, unit_of_work: UnitOfWork) -> None:
         self._store = store
-        self._ledger = ledger
+        self._unit_of_work = unit_of_work
         self._waiting: Pending[str, JobSubject] = Pending()
 
     async def obtain(self, asked: JobSubject) -> TraceOutcome | None:
         """The trace of an equal candidate out of the archive; or None, and then the candidate waits for its own."""
         earlier = await self._store.candidates.find_traced(asked.candidate.trace_key)
-        if earlier is None or await self._store.hosts.doubted(earlier.id):
+        if earlier is None or await self._store.remote_workers.unverified_trace(earlier.id):
             if self._waiting.join(asked.candidate.trace_key, asked):
                 job = trace_job(asked.search, asked.operator, asked.candidate)
-                self._ledger.send(job, reserved=is_yardstick(asked.candidate))
+                self._unit_of_work.send(job, reserved=is_reference_seed(asked.candidate))
             return None
         variants = await self._store.candidates.variants(earlier.id)
         return TraceOutcome(

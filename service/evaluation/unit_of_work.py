@@ -76,9 +76,9 @@ class UnitOfWork:
         """A candidate's variants by index; none before its trace."""
         return await self._batch.variants(candidate)
 
-    async def doubted(self, candidate: str) -> UnverifiedTrace | None:
+    async def unverified_trace(self, candidate: str) -> UnverifiedTrace | None:
         """Whose word a candidate's trace is, if it is an untrusted host's."""
-        return await self._batch.doubted(candidate)
+        return await self._batch.unverified_trace(candidate)
 
     async def retrace(self, trace_key: str) -> Retrace | None:
         """What a second trace gave, if there was one."""

@@ -19,10 +19,10 @@ from archive.records import (
 )
 from archive.store import Store
 from service.evaluation.assignments import JobAssignments
-from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_yardstick, retrace_id
+from service.evaluation.jobs import AGAIN, EvaluationCase, JobSubject, incumbent_of, is_reference_seed, retrace_id
 from service.evaluation.promotion import Promotion, benchmark_weights, gain, outdoes
 from service.evaluation.reference_seed import ReferenceSeed
-from service.evaluation.reports import addressed, doubtful, is_about_source, last_words
+from service.evaluation.reports import addressed, is_about_source, is_unverified, last_words
 from service.evaluation.retraces import RetraceRefused, Retraces
 from service.evaluation.traces import TraceRequests
 from service.evaluation.unit_of_work import UnitOfWork
@@ -40,19 +40,19 @@ class Verdicts:
     """Applies reports and orders the judging of what was traced.
 
     Attributes:
-        ledger: Where what follows is written down; whoever applies reports or orders jobs commits it.
-        yardstick: What candidates are held against.
+        unit_of_work: Where what follows is written down; whoever applies reports or orders jobs commits it.
+        reference_seed: What candidates are held against.
     """
 
     def __init__(self, store: Store, dispatcher: Dispatcher, events: EventBus) -> None:
         self._store = store
         self._events = events
-        self.ledger = UnitOfWork(store, dispatcher, events)
-        self._promotion = Promotion(store, self.ledger)
-        self.yardstick = ReferenceSeed(store)
-        self._assignments = JobAssignments(store, self.ledger, self.yardstick)
-        self._traces = TraceRequests(store, self.ledger)
-        self._retraces = Retraces(store, self.ledger)
+        self.unit_of_work = UnitOfWork(store, dispatcher, events)
+        self._promotion = Promotion(store, self.unit_of_work)
+        self.reference_seed = ReferenceSeed(store)
+        self._assignments = JobAssignments(store, self.unit_of_work, self.reference_seed)
+        self._traces = TraceRequests(store, self.unit_of_work)
+        self._retraces = Retraces(store, self.unit_of_work)
 
     async def trace(self, search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> None:
         """Have a candidate traced, or take an equal one's trace out of the archive."""
@@ -75,11 +75,11 @@ class Verdicts:
 
     async def apply_trace(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Store a candidate's variants and order their judging."""
-        candidate = await self.ledger.candidate(report.candidate or "")
+        candidate = await self.unit_of_work.candidate(report.candidate or "")
         if report.job == retrace_id(candidate.id):
             await self._settle_retrace(search, operator, candidate, report)
             return
-        bundles = self.ledger.identities(report)
+        bundles = self.unit_of_work.identities(report)
         variants = tuple(_record(variant, bundles.get(variant.index)) for variant in report.variants)
         traced = TraceOutcome(
             outcome=None if report.outcome is Outcome.CORRECT else report.outcome.value,
@@ -87,25 +87,25 @@ class Verdicts:
             line=report.line,
             stages_s=report.stages_s,
             variants=variants,
-            sure=await self.ledger.doubted(candidate.id) is None,
+            sure=await self.unit_of_work.unverified_trace(candidate.id) is None,
         )
         found = [(bundles[variant.index], variant.bundle) for variant in report.variants if variant.bundle]
         others = self._traces.claim(candidate)
         await self._settle_trace(search, operator, candidate, traced, found)
         if others:
-            await self.ledger.commit()  # They look for it in the archive.
+            await self.unit_of_work.commit()  # They look for it in the archive.
         for other in others:
             await self.trace(other.search, other.operator, other.candidate)
 
     async def apply_report(self, search: SearchRecord, operator: Operator, report: Report) -> None:
         """Give a verdict to every variant that waits for it."""
-        candidate = await self.ledger.candidate(report.candidate)
+        candidate = await self.unit_of_work.candidate(report.candidate)
         asked = EvaluationCase(search, operator, candidate, report.variant, report.bundle, report.device)
         for case in self._assignments.claim(report, asked):
             # What others are held against takes a trusted worker's word: it is asked for when the case is gone on with.
             # Where the source stood in the way, everybody else needs a job of their own.
             theirs = is_about_source(report) and not case.same(asked)
-            if not theirs and not (case.is_yardstick and doubtful(report)):
+            if not theirs and not (case.is_reference_seed and is_unverified(report)):
                 await self._take(case, addressed(report, case, incumbent_of(report)), ())
             await self._advance(case.search, case.operator, case.candidate, ())
 
@@ -113,7 +113,7 @@ class Verdicts:
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
         """Have everything judged that a traced candidate still needs; jobs among `queued` are on their way already."""
-        known = await self.ledger.reports(candidate.id)
+        known = await self.unit_of_work.reports(candidate.id)
         for case in await self._cases(search, operator, candidate):
             mine = [report for report in known if (report.variant, report.device) == (case.variant, case.device)]
             if mine:
@@ -141,7 +141,7 @@ class Verdicts:
         traced: TraceOutcome,
         bundles: Iterable[tuple[str, Bundle]],
     ) -> None:
-        await self.ledger.save_trace(candidate.id, traced, bundles)
+        await self.unit_of_work.save_trace(candidate.id, traced, bundles)
         if any(variant.bundle for variant in traced.variants):
             await self.order_verdicts(search, operator, candidate, set())
             return
@@ -154,9 +154,9 @@ class Verdicts:
 
     async def _take(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
         """Keep a report, and let its variant try for its cell."""
-        await self.ledger.save_report(case, report)
-        if case.is_yardstick:
-            await self.ledger.commit()  # The others are held against it, and look for it in the archive.
+        await self.unit_of_work.save_report(case, report)
+        if case.is_reference_seed:
+            await self.unit_of_work.commit()  # The others are held against it, and look for it in the archive.
         await self._promote(case, report, queued)
 
     async def _promote(self, case: EvaluationCase, report: Report, queued: Collection[str]) -> None:
@@ -167,7 +167,7 @@ class Verdicts:
         if case.device.measures:
             await self._contest(case, queued)
             return
-        baseline_us = await self.yardstick.baseline_us(case.search, case.device.name)
+        baseline_us = await self.reference_seed.baseline_us(case.search, case.device.name)
         speedup = gain(report, baseline_us, benchmark_weights(case.search))
         place = None if speedup is None else await self._promotion.place(case)
         if speedup is None or place is None:
@@ -175,12 +175,12 @@ class Verdicts:
         if await self._promotion.would_win(case, place, speedup):
             if await self._may_win(case, queued) is not True:
                 return
-            if doubtful(report):
+            if is_unverified(report):
                 found = await self._assignments.obtain(case, AGAIN, queued)
                 if found is not None:
                     await self._take(case, found, queued)
                 return
-        elif doubtful(report) or await self.ledger.doubted(case.candidate.id) is not None:
+        elif is_unverified(report) or await self.unit_of_work.unverified_trace(case.candidate.id) is not None:
             return
         self._promotion.consider(case, place, report, speedup)
 
@@ -202,7 +202,7 @@ class Verdicts:
     ) -> None:
         """Go on with a candidate whose trace was repeated, if that found the same; let go of it if not."""
         others = self._retraces.claim(candidate)
-        bundles = self.ledger.identities(report)
+        bundles = self.unit_of_work.identities(report)
         variants = [_record(variant, bundles.get(variant.index)) for variant in report.variants]
         refused = await self._retraces.settle(candidate, report.outcome, report.reason, variants)
         if refused is None:
@@ -215,7 +215,7 @@ class Verdicts:
     async def _contest(self, case: EvaluationCase, queued: Collection[str]) -> None:
         """Let a variant try for its cell where that takes a confirm, or several if the cell's holder keeps changing."""
         while True:
-            reports = await self.ledger.reports(case.candidate.id)
+            reports = await self.unit_of_work.reports(case.candidate.id)
             mine = [report for report in reports if (report.variant, report.device) == (case.variant, case.device)]
             if any(outdoes(confirm) for confirm in mine[1:]) and not await self._may_win(case, queued):
                 return
@@ -226,18 +226,18 @@ class Verdicts:
             found = await self._assignments.obtain(case, incumbent, queued)
             if found is None:
                 return
-            await self.ledger.save_report(case, found)
+            await self.unit_of_work.save_report(case, found)
 
     async def _advance(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord, queued: Collection[str]
     ) -> None:
         """Order the measurements that a candidate lacks. Judge it once it has all, and no confirm is on its way."""
         cases = await self._cases(search, operator, candidate)
-        known = {report.job for report in await self.ledger.reports(candidate.id)}
+        known = {report.job for report in await self.unit_of_work.reports(candidate.id)}
         lacking = [case for case in cases if case.job() not in known]
         for name in search.devices if lacking else ():
             await self._measure([case for case in lacking if case.device.name == name], queued)
-        reports = await self.ledger.reports(candidate.id)
+        reports = await self.unit_of_work.reports(candidate.id)
         measured = {case.job() for case in cases} <= {report.job for report in reports}
         awaited = self._retraces.awaits(candidate.id) or self._assignments.awaits(candidate.id)
         if cases and measured and not awaited and await self._conclude(search, candidate, last_words(reports)):
@@ -248,20 +248,20 @@ class Verdicts:
     async def _measure(self, cases: Sequence[EvaluationCase], queued: Collection[str]) -> None:
         """Have one candidate's variants judged on one device; where that measures, all wait for the first seed."""
         for case in cases:
-            paced = case.is_yardstick or not case.device.measures
-            if not paced and not await self.yardstick.paces(case.search, case.device.name):
+            paced = case.is_reference_seed or not case.device.measures
+            if not paced and not await self.reference_seed.paces(case.search, case.device.name):
                 return
             found = await self._assignments.obtain(case, None, queued)
             if found is not None:
                 await self._take(case, found, queued)
-            elif case.device.measures and await self.yardstick.pacer(case.search, case.device.name) is None:
+            elif case.device.measures and await self.reference_seed.pacer(case.search, case.device.name) is None:
                 return  # The first correct variant of the first seed becomes the pacer: the others wait for it.
 
     async def _cases(
         self, search: SearchRecord, operator: Operator, candidate: CandidateRecord
     ) -> list[EvaluationCase]:
         """What a candidate is judged by: each of its variants that has a bundle, on each device."""
-        variants = await self.ledger.variants(candidate.id)
+        variants = await self.unit_of_work.variants(candidate.id)
         return [
             EvaluationCase(search, operator, candidate, variant.index, variant.bundle, Device.parse(name))
             for variant in variants
@@ -276,7 +276,7 @@ class Verdicts:
             Whether this gives the search its yardstick, for which others may wait.
         """
         best = min(reports, key=lambda report: report.outcome is not Outcome.CORRECT)
-        objectives = await _objectives(self.yardstick, search, reports)
+        objectives = await _objectives(self.reference_seed, search, reports)
         own = objectives.get(search.devices[0])  # So that it means the same for all candidates of a search.
         verdict = CandidateVerdict(candidate.id, best.outcome.value, best.reason, best.line, own, objectives)
         stands = await self._judge(search, candidate, verdict) and best.outcome is Outcome.CORRECT
@@ -286,8 +286,8 @@ class Verdicts:
 
     async def _judge(self, search: SearchRecord, candidate: CandidateRecord, verdict: CandidateVerdict) -> bool:
         """Give a candidate its verdict; for the yardstick of its search, whether it had none."""
-        self.ledger.judge(search.id, candidate, verdict)
-        if not is_yardstick(candidate) or candidate.id not in await self.ledger.commit():
+        self.unit_of_work.judge(search.id, candidate, verdict)
+        if not is_reference_seed(candidate) or candidate.id not in await self.unit_of_work.commit():
             return False
         if verdict.outcome != Outcome.CORRECT:
             told = f"({verdict.outcome}): {verdict.reason}"
@@ -304,13 +304,15 @@ def _unpaced(search: SearchRecord, reports: Sequence[Report]) -> str:
     return ""
 
 
-async def _objectives(yardstick: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]) -> dict[str, float]:
+async def _objectives(
+    reference_seed: ReferenceSeed, search: SearchRecord, reports: Sequence[Report]
+) -> dict[str, float]:
     """On each device on which a variant is correct, the objective of the best one there: devices never mix."""
     weights = benchmark_weights(search)
     best: dict[str, float] = {}
     for report in reports:
         device = report.device.name
-        found = gain(report, await yardstick.baseline_us(search, device), weights)
+        found = gain(report, await reference_seed.baseline_us(search, device), weights)
         if report.outcome is Outcome.CORRECT and found is not None:
             best[device] = max(found.low, best.get(device, found.low))
     return best

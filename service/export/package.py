@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from kernelreef.packages import Package
 from service.certificates.document import Certificate
 from service.errors import InvalidInput
 from service.evaluation.executor_client import COMMAND, LocalExecutor
@@ -26,49 +26,13 @@ class ExportSource:
     certificate: Callable[[ExportCandidate], Awaitable[Certificate]]
 
 
-@dataclass(frozen=True)
-class ExportedPackage:
-    """An exported package, not yet written.
-
-    Attributes:
-        name: What to import.
-        files: Its files by path.
-        serving: By shape, which candidate serves it.
-        training: By shape, which one serves it where gradients are wanted.
-        refusals: Why other elites were left out.
-    """
-
-    name: str
-    files: Mapping[str, str]
-    serving: Mapping[str, str]
-    training: Mapping[str, str]
-    refusals: tuple[str, ...]
-
-    def write(self, folder: Path) -> Path:
-        """Write it into a folder, which may not hold anything yet.
-
-        Raises:
-            BadInput: If it does, or cannot be written.
-        """
-        try:
-            if folder.exists() and any(folder.iterdir()):
-                raise InvalidInput(f"{folder} is not empty", "--out")
-            for path, text in self.files.items():
-                file = folder / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise InvalidInput(f"{folder}: {error.strerror}", "--out") from error
-        return folder.resolve()
-
-
 async def export(
     forward: ExportSource,
     backward: ExportSource | None = None,
     *,
     name: str | None = None,
     command: Sequence[str] = COMMAND,
-) -> ExportedPackage:
+) -> Package:
     """Write a package of the elites that are fastest at some shape.
 
     Args:
@@ -93,7 +57,7 @@ async def export(
     trained = named if training is serving else _named("training", training)
     package = name or f"{operator.name}_kernels"
     files = render(PackageParts(package, {**named, **trained}, tuple(named), tuple(trained), tuple(refusals)))
-    return ExportedPackage(package, files, _by_shape(serving), _by_shape(training), tuple(refusals))
+    return Package(package, files, _by_shape(serving), _by_shape(training), tuple(refusals))
 
 
 async def _portfolio(offer: ExportSource, tracer: LocalExecutor, refusals: list[str]) -> Sequence[ExportedModule]:

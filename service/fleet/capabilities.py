@@ -28,7 +28,7 @@ class Capabilities:
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._looks = SingleFlight[None, frozenset[str]](self._look)
+        self._single_flight = SingleFlight[None, frozenset[str]](self._look)
         self._devices: frozenset[str] = frozenset()
         self._lanes = ServedQueues()
         self._until = 0.0
@@ -40,7 +40,7 @@ class Capabilities:
             QueueUnavailable: If Redis does not answer.
         """
         if time.monotonic() >= self._until:
-            await self._looks.find(None)
+            await self._single_flight.find(None)
         return self._devices
 
     async def lacking(self, search: SearchRecord) -> list[str]:
@@ -72,7 +72,9 @@ class Capabilities:
     async def _served(self, workers: Sequence[WorkerStatus]) -> ServedQueues:
         hosts = {}
         if any(is_host(worker.id) for worker in workers):
-            hosts = {host.id: host.trusted for host in await self._store.hosts.list((RemoteWorkerState.ACTIVE,))}
+            hosts = {
+                host.id: host.trusted for host in await self._store.remote_workers.list((RemoteWorkerState.ACTIVE,))
+            }
         trusted: set[JobQueue] = set()
         others: set[JobQueue] = set()
         for worker in workers:

@@ -1,7 +1,7 @@
 """Problem files of KernelBench become operators: this machine's workers look at them in jails and draft seeds."""
 
 import asyncio
-import sys
+import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from service.operators.kernelbench import operator_of_problem
 from service.operators.shapes import all_shapes
 from workers.protocol import Device, Operator, TraceJob, TraceReport
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
+from workers.safe_python import PYTHON, safe_environment
 from workers.targets import TARGETS
 
-COMMAND = (sys.executable, "-m", "workers", "kernelbench")
+COMMAND = (*PYTHON, "-m", "workers", "kernelbench")
 ANSWER_S = 180.0
 """Seconds for one answer: libraries are imported from cold disks for the first, and a jail is ended after a minute."""
 FAREWELL_S = 5.0
@@ -60,7 +61,7 @@ class KernelbenchImporter:
         self._command = command
         self._resources = AsyncExitStack()
         self._inspector: asyncio.subprocess.Process | None = None
-        self._bench: LocalExecutor | None = None
+        self._executor: LocalExecutor | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,14 +126,18 @@ class KernelbenchImporter:
 
     async def _start(self) -> asyncio.subprocess.Process:
         self._inspector = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**22
+            *self._command,
+            env=safe_environment(os.environ),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=2**22,
         )
         self._resources.push_async_callback(_end, self._inspector)
         return self._inspector
 
     async def _draft(self, operator: Operator) -> TraceReport:
-        if self._bench is None:
-            self._bench = await self._resources.enter_async_context(LocalExecutor("trace"))
+        if self._executor is None:
+            self._executor = await self._resources.enter_async_context(LocalExecutor("trace"))
         job = TraceJob(
             id=HERE,
             search=HERE,
@@ -142,7 +147,7 @@ class KernelbenchImporter:
             drafts=True,
             deadline_s=DRAFT_S,
         )
-        return await self._bench.run(job, TraceReport)
+        return await self._executor.run(job, TraceReport)
 
 
 async def searchable(name: str, source: str, device: str) -> Operator:

@@ -29,14 +29,14 @@ class MissingWorkers:
     stuck: bool = False
 
 
-async def vacancies(served: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> MissingWorkers:
+async def find_missing(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> MissingWorkers:
     """Which jobs of a search nobody is there to do at the moment.
 
     Raises:
         ArchiveError: If the database does not answer.
         QueueUnavailable: If Redis does not answer.
     """
-    lanes, target = await served.lanes(), traced_at(search)
+    lanes, target = await capabilities.lanes(), traced_at(search)
     if all(lanes.trusted.issuperset(lanes_of(target, device)) for device in search.devices):
         return MissingWorkers()  # Whatever it has, somebody does it; the queue need not be asked.
     waiting = await dispatcher.vitals.lanes_of(search.id)
@@ -45,7 +45,7 @@ async def vacancies(served: Capabilities, dispatcher: Dispatcher, search: Search
     return MissingWorkers(_in_words(vacant, places), stuck=bool(vacant) and len(vacant) == len(waiting))
 
 
-async def waits_for(served: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> list[str]:
+async def waits_for(capabilities: Capabilities, dispatcher: Dispatcher, search: SearchRecord) -> list[str]:
     """Whom a search waits for, in words, and who judges on a device of it where nobody does; empty while all goes on.
 
     Raises:
@@ -54,8 +54,8 @@ async def waits_for(served: Capabilities, dispatcher: Dispatcher, search: Search
     """
     if search.state not in (SearchState.PREPARING, SearchState.RUNNING):
         return []
-    judges = {_wanted(JobQueue(device, "measure"), trusted=False) for device in await served.lacking(search)}
-    return sorted({*(await vacancies(served, dispatcher, search)).missing, *judges})
+    judges = {_wanted(JobQueue(device, "measure"), trusted=False) for device in await capabilities.lacking(search)}
+    return sorted({*(await find_missing(capabilities, dispatcher, search)).missing, *judges})
 
 
 def _in_words(lanes: Iterable[JobQueue], places: set[str]) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,12 @@ from typing import IO
 import structlog
 
 from service.fleet.devices import find_card
+from service.fleet.starts import Starts
 from workers.protocol import CardShare, Device
 from workers.queue import DISMISSED
+from workers.safe_python import PYTHON, safe_environment
 
-COMMAND = (sys.executable, "-m", "workers", "run")
+COMMAND = (*PYTHON, "-m", "workers", "run")
 STOP_S = 15.0
 """Seconds a worker gets to finish or give back its job: a little more than it gives itself."""
 FIRST_PAUSE_S = 0.5
@@ -25,6 +27,10 @@ LAST_PAUSE_S = 30.0
 """Pause before a crashed worker is started again; it doubles from the first to the last."""
 STABLE_S = 60.0
 """A worker that ran for this long crashed anew: pauses begin again at the first."""
+TAIL_BYTES, LAST_LINE_CHARS = 4096, 400
+"""Bytes of the workers' log that are read for a worker's last line, and characters of it that are shown."""
+RAISED = re.compile(r"[A-Za-z_.]*(Error|Exception|Missing|Exit)\b: ")
+"""Beginning of the last line of a traceback."""
 
 log = structlog.get_logger(__name__)
 
@@ -81,6 +87,18 @@ class WorkerPool:
         self._tasks: dict[tuple[str, ...], list[asyncio.Task[None]]] = {}
         self._processes: set[asyncio.subprocess.Process] = set()
         self._sought: set[Device] = set()
+        self._starts: dict[tuple[str, ...], Starts] = {}
+        self._failing = asyncio.Event()
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Why workers do not start: for each kind of which none is ready, how the last one ended."""
+        return tuple(starts.reason for starts in self._starts.values() if starts.failing)
+
+    async def wait_failing(self) -> str:
+        """Wait until some kind of worker does not start, however often it is tried; returns why."""
+        await self._failing.wait()
+        return "; ".join(self.failing)
 
     @property
     def pids(self) -> set[int]:
@@ -117,6 +135,7 @@ class WorkerPool:
     def keep(self, options: tuple[str, ...], count: int) -> None:
         """Keep so many workers with these options of `python -m workers run`. Asking again changes nothing."""
         if options not in self._tasks:
+            self._starts[options] = Starts(count)
             self._tasks[options] = [asyncio.create_task(self._keep(options)) for _ in range(count)]
 
     async def dismissed(self) -> None:
@@ -131,32 +150,68 @@ class WorkerPool:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep(self, need: Sequence[str]) -> None:
+    async def _keep(self, need: tuple[str, ...]) -> None:
         """Keep one worker running until cancelled."""
-        pause_s = self._first_pause_s
+        pause_s, starts = self._first_pause_s, self._starts[need]
         while True:
             began = time.monotonic()
-            process = await self._start(need)
+            start, ready_fd = starts.begin()
             try:
-                status = await process.wait()
+                status = await self._run(need, ready_fd)
+                starts.end(start, self._ending(need, status))
             finally:
-                await self._stop(process)
+                starts.close(start)
             if status == DISMISSED:
-                log.warning("worker ended: the service does not want it", pid=process.pid)
+                log.warning("worker ended: the service does not want it")
                 return
             pause_s = self._first_pause_s if time.monotonic() - began > STABLE_S else min(2 * pause_s, LAST_PAUSE_S)
-            log.warning("worker ended; starting it again", pid=process.pid, status=status, pause_s=pause_s)
+            log.warning("worker ended; starting it again", reason=starts.reason, pause_s=pause_s)
+            if starts.failing:
+                self._failing.set()
             await asyncio.sleep(pause_s)
 
-    async def _start(self, need: Sequence[str]) -> asyncio.subprocess.Process:
+    async def _run(self, need: Sequence[str], ready_fd: int) -> int:
+        """Run one worker to its end, or until cancelled; returns its exit status."""
+        try:
+            process = await self._start(need, ready_fd)
+        finally:
+            os.close(ready_fd)
+        try:
+            return await process.wait()
+        finally:
+            await self._stop(process)
+
+    def _ending(self, need: Sequence[str], status: int) -> str:
+        """How a worker ended, with the last exception in the log, or else its last line."""
+        kind = "trace" if "--trace" in need else "measure"
+        ended = f"the {kind} worker exited with status {status}"
+        if self._output is None:
+            return ended
+        with self._output.open("rb") as file:
+            file.seek(max(0, self._output.stat().st_size - TAIL_BYTES))
+            lines = file.read().decode(errors="replace").split("\n")
+        said = [line.strip() for line in reversed(lines) if line.strip()] or ["it said nothing"]
+        last = next(filter(RAISED.match, said), said[0])
+        return f"{ended}; see {self._output}: {last[:LAST_LINE_CHARS]}"
+
+    async def _start(self, need: Sequence[str], ready_fd: int) -> asyncio.subprocess.Process:
         with self._errors() as errors:
             process = await asyncio.create_subprocess_exec(
-                *(*self._command, *need, *self._options, "--with-parent", str(os.getpid())),
-                env={**os.environ, **self._secret},
+                *(
+                    *self._command,
+                    *need,
+                    *self._options,
+                    "--with-parent",
+                    str(os.getpid()),
+                    "--ready-fd",
+                    str(ready_fd),
+                ),
+                env={**safe_environment(os.environ), **self._secret},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
+                pass_fds=(ready_fd,),
             )
         self._processes.add(process)
         return process

@@ -87,12 +87,12 @@ class RemoteWorkers:
     """Lets hosts in and out, and serves those that are in."""
 
     def __init__(
-        self, store: Store, dispatcher: Dispatcher, porter: LeaseBroker, vetting: SpotChecks, events: EventBus
+        self, store: Store, dispatcher: Dispatcher, broker: LeaseBroker, spot_checks: SpotChecks, events: EventBus
     ) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._porter = porter
-        self._vetting = vetting
+        self._broker = broker
+        self._spot_checks = spot_checks
         self._events = events
         self._working: dict[str, RemoteWorker] = {}
         self._refresh_at = 0.0
@@ -107,7 +107,7 @@ class RemoteWorkers:
         """Stop serving; hosts keep what they hold."""
         if self._task is not None:
             await end([self._task])
-        await self._porter.close()
+        await self._broker.close()
 
     async def join(self, application: JoinApplication, token: str | None) -> JoinGrant:
         """Let a worker in, under a new id and with a password of its own.
@@ -122,7 +122,7 @@ class RemoteWorkers:
         """
         version = _agree(application.protocol_versions)
         password = secrets.token_urlsafe(32)
-        host = await self._store.hosts.add(
+        host = await self._store.remote_workers.add(
             NewRemoteWorker(
                 id=str(uuid7()),
                 name=application.name,
@@ -137,14 +137,14 @@ class RemoteWorkers:
                 machine=None if application.machine is None else _digest(application.machine),
             )
         )
-        await self._porter.admit(host.id, host.password_digest)
+        await self._broker.admit(host.id, host.password_digest)
         self._refresh_at = 0.0
         self._tell(host, "joined")
         return JoinGrant(host, password)
 
     async def list(self) -> list[RemoteWorker]:
         """Hosts that work or are suspended, by id."""
-        return await self._store.hosts.list(STAYING)
+        return await self._store.remote_workers.list(STAYING)
 
     async def get(self, id: str) -> RemoteWorker:
         """One host, in whatever state.
@@ -153,7 +153,7 @@ class RemoteWorkers:
             NotFound: If no worker of this id has joined.
         """
         try:
-            return await self._store.hosts.get(id)
+            return await self._store.remote_workers.get(id)
         except RecordNotFound as error:
             raise _unknown(id) from error
 
@@ -175,7 +175,7 @@ class RemoteWorkers:
             QueueUnavailable: If Redis does not answer; it is shut out as soon as Redis does.
         """
         host = await self._move(id, RemoteWorkerState.REVOKED, reason, STAYING)
-        await self._porter.dismiss(id)
+        await self._broker.dismiss(id)
         return host
 
     async def trust(self, id: str, trusted: bool) -> RemoteWorker:
@@ -186,7 +186,7 @@ class RemoteWorkers:
             Conflict: If it may not work.
         """
         try:
-            host = await self._store.hosts.trust(id, trusted)
+            host = await self._store.remote_workers.trust(id, trusted)
         except RecordNotFound as error:
             raise _unknown(id) from error
         except RecordConflict as error:
@@ -207,7 +207,7 @@ class RemoteWorkers:
             self._refresh_at = now + REFRESH_S
             await self._refresh()
         seats = [_seat(host) for host in self._working.values()]
-        for seat, ask in await self._porter.asks(seats):
+        for seat, ask in await self._broker.asks(seats):
             await self._answer(seat, ask)
         if now >= self._keep_at:
             self._keep_at = now + KEEP_S
@@ -224,32 +224,32 @@ class RemoteWorkers:
 
     async def _answer(self, seat: BrokerWorker, ask: LeaseRequest) -> None:
         if ask.wants and not ask.returned and not seat.draining:
-            chosen = await self._vetting.choose(self._working[seat.worker])
-            if chosen is not None and await self._porter.plant(seat, ask, *chosen):
+            chosen = await self._spot_checks.choose(self._working[seat.worker])
+            if chosen is not None and await self._broker.insert_spot_check(seat, ask, *chosen):
                 return
-        await self._porter.answer(seat, ask)
+        await self._broker.answer(seat, ask)
 
     async def _refresh(self) -> None:
         """Have Redis let in exactly the hosts that work. A user that is there was in the archive before."""
-        users = await self._porter.users()
-        self._working = {host.id: host for host in await self._store.hosts.list(WORKING)}
-        self._vetting.know(list(self._working.values()))
+        users = await self._broker.users()
+        self._working = {host.id: host for host in await self._store.remote_workers.list(WORKING)}
+        self._spot_checks.know(list(self._working.values()))
         for id in users - self._working.keys():
-            await self._porter.dismiss(id)
+            await self._broker.dismiss(id)
         for id in self._working.keys() - users:
-            await self._porter.admit(id, self._working[id].password_digest)
+            await self._broker.admit(id, self._working[id].password_digest)
 
     async def _keep(self, seats: Sequence[BrokerWorker]) -> None:
-        alive, flooding = await self._porter.keep(seats)
+        alive, flooding = await self._broker.keep(seats)
         moment = datetime.now(UTC)
         for id, count in self._dispatcher.refused().items():
-            self._vetting.count(id, refused=count)
-        await self._store.hosts.tally(self._vetting.take_tallies(), dict.fromkeys(alive, moment))
+            self._spot_checks.count(id, refused=count)
+        await self._store.remote_workers.tally(self._spot_checks.take_tallies(), dict.fromkeys(alive, moment))
         for id in flooding:
             await self._shut_out(
                 id, RemoteWorkerState.SUSPENDED, "it handed in far more reports than it was given jobs"
             )
-        staying = await self._store.hosts.list(STAYING)
+        staying = await self._store.remote_workers.list(STAYING)
         revoked = await self._revoked(staying)
         for host in staying:
             silent = moment - host.seen_at
@@ -273,13 +273,13 @@ class RemoteWorkers:
 
     async def _shut_out(self, id: str, state: RemoteWorkerState, reason: str) -> None:
         await self._move(id, state, reason, WORKING)
-        await self._porter.dismiss(id)
+        await self._broker.dismiss(id)
 
     async def _move(
         self, id: str, state: RemoteWorkerState, reason: str, only_from: tuple[RemoteWorkerState, ...]
     ) -> RemoteWorker:
         try:
-            host = await self._store.hosts.set_state(id, state, reason=reason, only_from=only_from)
+            host = await self._store.remote_workers.set_state(id, state, reason=reason, only_from=only_from)
         except RecordNotFound as error:
             raise _unknown(id) from error
         except RecordConflict as error:

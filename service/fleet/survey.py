@@ -1,15 +1,16 @@
 """Asking this machine's workers what it can do: its jail, its tools, its cards."""
 
 import asyncio
-import sys
+import os
 from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from service.errors import Unavailable
 from workers.protocol.survey import Survey
+from workers.safe_python import PYTHON, safe_environment
 
-COMMAND = (sys.executable, "-m", "workers", "survey")
+COMMAND = (*PYTHON, "-m", "workers", "survey")
 SURVEY_S = 300.0
 """Seconds for it: libraries are imported from cold disks, and cards opened for the first time."""
 
@@ -21,7 +22,11 @@ async def survey(command: Sequence[str] = COMMAND) -> Survey:
         Unavailable: If it did not say.
     """
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command,
+        env=safe_environment(os.environ),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
         said, complaints = await asyncio.wait_for(process.communicate(), SURVEY_S)

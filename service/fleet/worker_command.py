@@ -29,7 +29,7 @@ class WorkerCommand:
     cards: tuple[tuple[Device, CardShare], ...]
 
 
-def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: str | None) -> WorkerCommand:
+def plan_workers(*, trace: int, target: str | None, cards: Sequence[str], device: str | None) -> WorkerCommand:
     """Work out which processes are wanted.
 
     Args:
@@ -54,13 +54,13 @@ def plan_staff(*, trace: int, target: str | None, cards: Sequence[str], device: 
     return WorkerCommand(tracing, trace or int(model is not None), measuring)
 
 
-async def run_staff(
-    staff: WorkerCommand, queue: str | JoinInvitation, data: Path, *, command: Sequence[str] = COMMAND
+async def run_workers(
+    plan: WorkerCommand, queue: str | JoinInvitation, data: Path, *, command: Sequence[str] = COMMAND
 ) -> bool:
     """Keep the workers running until SIGINT or SIGTERM; they then finish or give back their jobs.
 
     Args:
-        staff: Which workers.
+        plan: Which workers.
         queue: Where the queue is, or how to join.
         data: Folder for what measuring leaves.
         command: What starts a worker, without its options.
@@ -71,11 +71,11 @@ async def run_staff(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    pool = WorkerPool(queue, size=staff.tracers, data=data, command=command)
+    pool = WorkerPool(queue, size=plan.tracers, data=data, command=command)
     try:
-        if staff.tracers:
-            pool.keep(staff.tracing, staff.tracers)
-        for device, seat in staff.cards:
+        if plan.tracers:
+            pool.keep(plan.tracing, plan.tracers)
+        for device, seat in plan.cards:
             pool.keep_measuring(device, seat)
         asked = asyncio.create_task(stop.wait())
         unwanted = asyncio.create_task(pool.dismissed())

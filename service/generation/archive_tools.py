@@ -43,27 +43,27 @@ class ArchiveTools:
         search: SearchRecord,
         operator: Operator,
         device: str,
-        clerk: CandidateSubmission,
+        submission: CandidateSubmission,
     ) -> None:
         self._store = store
         self._proposer = proposer
-        self._briefs = ContextBuilder(store)
+        self._contexts = ContextBuilder(store)
         self._search = search
         self._operator = operator
         self._device = device
-        self._clerk = clerk
+        self._submission = submission
 
     async def elites(self) -> list[Parent]:
         """The best kernels on the device, the best first."""
         search = self._search
         found = await self._store.elites.list(search.id, self._device, search.axes_version)
         best = sorted(found, key=lambda elite: (-elite.objective, elite.cell))[:ELITES]
-        return [await self._briefs.holder(search, elite) for elite in best]
+        return [await self._contexts.holder(search, elite) for elite in best]
 
     async def find(self, ordinal: int) -> Parent | None:
         """The candidate of an ordinal, None if the search has none."""
         found = await self._store.attempts.proposed(self._search.id, ordinal)
-        return None if found is None else await self._briefs.candidate(self._search, self._device, found)
+        return None if found is None else await self._contexts.candidate(self._search, self._device, found)
 
     async def judge(self, source: str, parents: Sequence[str], note: str) -> Parent | None:
         """Have a source judged; an equal one's verdict is taken. None if the search may judge no more."""
@@ -74,12 +74,12 @@ class ArchiveTools:
             if counts.candidates >= search.budget:
                 return None
             proposal = Proposal(source, tuple(parents), note)
-            emitter, ordinal = self._clerk.emitter, self._clerk.allot()
+            emitter, ordinal = self._submission.emitter, self._submission.allot()
             candidate = await self._proposer.keep(search, self._operator, ordinal, emitter, proposal)
             if candidate is None:
                 return await self.judge(source, parents, note)
-            self._clerk.hand_in(candidate)
+            self._submission.hand_in(candidate)
         while candidate.state is not CandidateState.JUDGED:
             await asyncio.sleep(POLL_S)
             candidate = await self._store.candidates.get(candidate.id)
-        return await self._briefs.candidate(search, self._device, candidate)
+        return await self._contexts.candidate(search, self._device, candidate)

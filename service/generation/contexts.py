@@ -11,14 +11,13 @@ from archive.policies import CellContext
 from archive.records import Attempt, CandidateRecord, EliteRecord, Exchange, ExchangeSummary, SearchRecord
 from archive.selection import preferred, select
 from archive.store import Store
-from service.emitters.base import EmitterTools, Lesson, LlmContext, Parent, ProposalContext, ShapeTiming
+from service.emitters.base import EmitterTools, LlmContext, Parent, ProposalContext, ShapeTiming
 from service.emitters.llm.strategies import REPAIR, STRATEGIES
+from service.evaluation.figure_labels import bottleneck
 from service.evaluation.jobs import target_of, trace_id
 from service.evaluation.promotion import benchmark_weights, first_benchmark
 from service.evaluation.reports import last_words, reports_on
 from service.generation.proposals import chance
-from service.knowledge.distillation import advice
-from service.knowledge.traits import bottleneck
 from service.llm.base import LlmAnswer, LlmClient, LlmPrompt, Purpose
 from service.llm_gateway.strategy_stats import records, standings
 from workers.protocol import Operator, Outcome, Readings, Report, Shape
@@ -67,19 +66,19 @@ class ContextBuilder:
         ordinal: int,
         begun: Sequence[Exchange],
         ask: LlmClient,
-        desk: EmitterTools,
+        tools: EmitterTools,
     ) -> ProposalContext:
         """What is known for one proposal; for one that was begun earlier, what it was begun with."""
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
         rng.choice(search.emitters)
         terms = search.llm or {}
-        talk = LlmContext(
+        llm = LlmContext(
             search=search.id,
             ordinal=ordinal,
             device=device,
             ask=ResumedLlmClient(ask, begun),
-            desk=desk,
+            tools=tools,
             backends=ask.available(tuple(terms.get("backends") or ())),
             strategies=tuple(terms.get("strategies") or STRATEGIES),
         )
@@ -88,11 +87,11 @@ class ContextBuilder:
             parents = await self._again(search, device, begun[0])
             cell = begun[0].cell
             place = "" if cell is None else in_words(search, cell)
-            talk = replace(talk, begun=(begun[0].backend, begun[0].strategy), cell=cell, place=place)
+            llm = replace(llm, begun=(begun[0].backend, begun[0].strategy), cell=cell, place=place)
         else:
-            parents, talk = await self._fresh(search, operator, talk, rng)
+            parents, llm = await self._fresh(search, operator, llm, rng)
         parents = parents or [Parent(candidate="", source=operator.seeds[0])]
-        return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, talk)
+        return ProposalContext(operator.model_dump(mode="json"), target_of(search), tuple(parents), (), rng, llm)
 
     async def holder(self, search: SearchRecord, elite: EliteRecord) -> Parent:
         """The holder of a cell."""
@@ -115,11 +114,11 @@ class ContextBuilder:
         return [await self.candidate(search, device, known[id]) for id in begun.parents if id in known]
 
     async def _fresh(
-        self, search: SearchRecord, operator: Operator, talk: LlmContext, rng: random.Random
+        self, search: SearchRecord, operator: Operator, llm: LlmContext, rng: random.Random
     ) -> tuple[list[Parent], LlmContext]:
-        elites = await self._store.elites.list(search.id, talk.device, search.axes_version)
-        visits = await self._store.elites.visits(search.id, talk.device, search.axes_version)
-        pinned = preferred(elites, await self._store.pins.list(search.id, talk.device))
+        elites = await self._store.elites.list(search.id, llm.device, search.axes_version)
+        visits = await self._store.elites.visits(search.id, llm.device, search.axes_version)
+        pinned = preferred(elites, await self._store.pins.list(search.id, llm.device))
         around = CellContext(visits)
         first = select(elites, rng, around, pinned)
         others = [elite for elite in elites if first is None or elite != first.parent]
@@ -134,19 +133,16 @@ class ContextBuilder:
         asked = await self._store.attempts.asked(search.id)
         failed = [item for item in reversed(attempts) if item.outcome not in (None, Outcome.CORRECT)]
         broken = next((item for item in failed if _is_repairable(item, attempts, asked)), None)
-        chosen = parents[0] if parents else None
-        told = await advice(self._store, search, operator, chosen, talk.device)
         landings = await self._store.attempts.landings(search.id, EMITTER)
         arms = await self._store.exchanges.arms(search.id)
         return parents, replace(
-            talk,
+            llm,
             records=records(standings(arms, asked, attempts, landings)),
             cell=cell,
             place="" if cell is None else in_words(search, cell),
             neighbours=tuple([await self.holder(search, elite) for elite in beside]),
-            broken=None if broken is None else await self._attempt(search, talk.device, broken),
-            failures=tuple([await self._attempt(search, talk.device, item) for item in failed[:FAILURES]]),
-            lessons=tuple(Lesson(item.claim, item.text, item.job) for item in told),
+            broken=None if broken is None else await self._attempt(search, llm.device, broken),
+            failures=tuple([await self._attempt(search, llm.device, item) for item in failed[:FAILURES]]),
             hints=tuple(hint.text for hint in await self._store.hints.list(search.id)),
         )
 

@@ -17,9 +17,9 @@ from workers.queue import Dispatcher
 log = structlog.get_logger(__name__)
 
 
-def planter(search: SearchRecord) -> str | None:
+def draft_emitter(search: SearchRecord) -> str | None:
     """The emitter of a search that plants a draft, if it has one."""
-    return next((name for name in search.emitters if EMITTERS[name].plants), None)
+    return next((name for name in search.emitters if EMITTERS[name].proposes_draft), None)
 
 
 class DraftSeeds:
@@ -34,7 +34,7 @@ class DraftSeeds:
 
     def is_due(self, search: SearchRecord, operator: Operator, counts: SearchCounts) -> bool:
         """Whether a search waits for its draft."""
-        return planter(search) is not None and counts.proposals == len(operator.seeds)
+        return draft_emitter(search) is not None and counts.proposals == len(operator.seeds)
 
     async def order(self, search: SearchRecord, operator: Operator) -> None:
         """Have a draft made, unless one is on its way."""
@@ -49,11 +49,11 @@ class DraftSeeds:
 
     async def apply(self, search: SearchRecord, operator: Operator, report: TraceReport) -> None:
         """Plant a draft, or count that there is none. A second report about it changes nothing."""
-        name, ordinal = planter(search), len(operator.seeds)
+        name, ordinal = draft_emitter(search), len(operator.seeds)
         counts = await self._store.candidates.count(search.id)
         if name is None or not self.is_due(search, operator, counts):
             return
-        brief = ProposalContext(
+        context = ProposalContext(
             operator=operator.model_dump(mode="json"),
             target=target_of(search),
             parents=(),
@@ -61,7 +61,7 @@ class DraftSeeds:
             rng=chance(search, ordinal),
             draft=report.draft,
         )
-        proposal = await EMITTERS[name].propose(brief)
+        proposal = await EMITTERS[name].propose(context)
         if not isinstance(proposal, Proposal):
             log.info("no draft", search=search.id, operator=operator.name, reason=report.reason)
             await self._store.attempts.pass_over(search.id, ordinal, name)

@@ -53,9 +53,9 @@ class EmitterShare:
     resting: Mapping[str, str]
 
 
-def turns_of(ledger: EmitterStats) -> tuple[EmitterShare, ...]:
+def turns_of(stats: EmitterStats) -> tuple[EmitterShare, ...]:
     """How a search's turns are shared out now, in the order of its emitters."""
-    found = shares(ledger.accounts, list(ledger.accounts))
+    found = shares(stats.accounts, list(stats.accounts))
     return tuple(
         EmitterShare(
             emitter=name,
@@ -64,9 +64,9 @@ def turns_of(ledger: EmitterStats) -> tuple[EmitterShare, ...]:
             promotions=account.promotions,
             gain=account.gain,
             cost=account.cost,
-            resting=EMITTERS[name].resting(ledger.trials[name]),
+            resting=EMITTERS[name].resting(stats.trials[name]),
         )
-        for name, account in ledger.accounts.items()
+        for name, account in stats.accounts.items()
     )
 
 
@@ -77,10 +77,10 @@ def choosing_of(search: SearchRecord) -> Selection:
 
 def active(search: SearchRecord) -> list[str]:
     """Emitters that propose while a search runs; names of none, from another version, are left out."""
-    return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].plants]
+    return [name for name in search.emitters if name in EMITTERS and not EMITTERS[name].proposes_draft]
 
 
-async def read_ledger(store: Store, search: SearchRecord) -> EmitterStats:
+async def read_stats(store: Store, search: SearchRecord) -> EmitterStats:
     """The accounts of a search as the archive has them now."""
     accounts, trials = dict[str, ArmStats](), dict[str, tuple[EmitterTrial, ...]]()
     for name in active(search):

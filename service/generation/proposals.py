@@ -66,49 +66,55 @@ class Proposer:
         self._had: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._leads: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
-    async def plant(self, search: SearchRecord, operator: Operator, ordinals: Iterable[int]) -> list[CandidateRecord]:
+    async def add_seeds(
+        self, search: SearchRecord, operator: Operator, ordinals: Iterable[int]
+    ) -> list[CandidateRecord]:
         """Store the operator's seed kernels of these ordinals as the search's first candidates. Idempotent."""
-        planted = []
+        added_seeds = []
         for ordinal in ordinals:
             proposal = Proposal(source=operator.seeds[ordinal], parents=(), note=f"seed {ordinal}")
             candidate = await self.keep(search, operator, ordinal, SEED_EMITTER, proposal)
-            planted += [candidate] if candidate else []
-        return planted
+            added_seeds += [candidate] if candidate else []
+        return added_seeds
 
     def look(self, search: SearchRecord) -> SearchSnapshot:
         """See what a search has come to, to make a few proposals."""
         return SearchSnapshot(self._store, search, self._parents)
 
-    async def propose(self, sight: SearchSnapshot, operator: Operator, ordinal: int) -> PendingProposal | None:
+    async def propose(self, snapshot: SearchSnapshot, operator: Operator, ordinal: int) -> PendingProposal | None:
         """Make proposal number `ordinal` with the emitters that ask nobody; None if none of them has any."""
-        search, ledger = sight.search, await sight.ledger()
+        search, stats = snapshot.search, await snapshot.stats()
         rng = chance(search, ordinal)
         device = rng.choice(search.devices)
-        elites, around, pinned = await sight.elites(device), await sight.around(device), await sight.pinned(device)
-        quick = [name for name in ledger.accounts if not EMITTERS[name].asks]
+        elites, around, pinned = (
+            await snapshot.elites(device),
+            await snapshot.around(device),
+            await snapshot.pinned(device),
+        )
+        quick = [name for name in stats.accounts if not EMITTERS[name].asks]
         if choosing_of(search).screening and not is_blind(search, ordinal):
             preferred = pinned if pinned and rng.random() < PINNED_SHARE else elites
             best = sorted(preferred, key=lambda elite: (-elite.objective, elite.cell))[:STARTS]
-            starts = {elite.candidate: await sight.parent(elite) for elite in reversed(best)}
-            if proposed := await self._screened(sight, operator, ordinal, list(starts.values())):
+            starts = {elite.candidate: await snapshot.parent(elite) for elite in reversed(best)}
+            if proposed := await self._screened(snapshot, operator, ordinal, list(starts.values())):
                 return proposed
         left = list[str]()
         for _ in range(ATTEMPTS if quick else 0):
-            left = left or bandit.ranked(ledger.accounts, quick, rng)
+            left = left or bandit.ranked(stats.accounts, quick, rng)
             name = left.pop(0)
             emitter = EMITTERS[name]
             choices = [select(elites, rng, around, pinned) for _ in range(emitter.arity)]
-            chosen = [await sight.parent(choice.parent) for choice in choices if choice is not None]
-            proposal = await emitter.propose(_brief(search, operator, ledger.trials[name], chosen, rng))
+            chosen = [await snapshot.parent(choice.parent) for choice in choices if choice is not None]
+            proposal = await emitter.propose(_context(search, operator, stats.trials[name], chosen, rng))
             if isinstance(proposal, Proposal):
-                sight.count_children(proposal.parents)
+                snapshot.count_children(proposal.parents)
                 return PendingProposal(ordinal, name, proposal)
         return None
 
-    async def turn(self, sight: SearchSnapshot, ordinal: int) -> str:
+    async def turn(self, snapshot: SearchSnapshot, ordinal: int) -> str:
         """The emitter that is first in line for a proposal, those that ask models among them."""
-        search, ledger = sight.search, await sight.ledger()
-        return bandit.draw(ledger.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
+        search, stats = snapshot.search, await snapshot.stats()
+        return bandit.draw(stats.accounts, active(search), random.Random(f"{search.seed}:{ordinal}:turn"))
 
     async def keep(
         self, search: SearchRecord, operator: Operator, ordinal: int, emitter: str, proposal: Proposal
@@ -137,49 +143,49 @@ class Proposer:
         return (search.id, digest(proposed.proposal.source)) in self._had
 
     async def _screened(
-        self, sight: SearchSnapshot, operator: Operator, ordinal: int, starts: Sequence[Parent]
+        self, snapshot: SearchSnapshot, operator: Operator, ordinal: int, starts: Sequence[Parent]
     ) -> PendingProposal | None:
         """The best way on from these elites that leads to a text that the search has not had; None if none is known."""
-        search, ledger = sight.search, await sight.ledger()
+        search, stats = snapshot.search, await snapshot.stats()
         rng = chance(search, ordinal)
-        briefs = {
-            (name, start.candidate): _brief(search, operator, ledger.trials[name], [start], rng)
+        contexts = {
+            (name, start.candidate): _context(search, operator, stats.trials[name], [start], rng)
             for start in starts
-            for name in ledger.accounts
+            for name in stats.accounts
         }
         offered = [
-            RankedEdit(name, brief.parents[0], way)
-            for (name, _), brief in briefs.items()
-            for way in await asyncio.to_thread(EMITTERS[name].ways, brief)
+            RankedEdit(name, context.parents[0], edit)
+            for (name, _), context in contexts.items()
+            for edit in await asyncio.to_thread(EMITTERS[name].edits, context)
         ]
         ranked = await self._screening.rank(search, target_of(search), offered)
-        for name, parent, way in ranked[:TAKEN]:
-            brief = briefs[name, parent.candidate]
-            if proposal := await self._take(sight, EMITTERS[name], brief, way):
-                sight.count_children(proposal.parents)
+        for name, parent, edit in ranked[:TAKEN]:
+            context = contexts[name, parent.candidate]
+            if proposal := await self._apply(snapshot, EMITTERS[name], context, edit):
+                snapshot.count_children(proposal.parents)
                 return PendingProposal(
-                    ordinal, name, proposal, tuple(each.emitter for each in ranked if each.way is not way)
+                    ordinal, name, proposal, tuple(each.emitter for each in ranked if each.edit is not edit)
                 )
         return None
 
-    async def _take(
-        self, sight: SearchSnapshot, emitter: Emitter, brief: ProposalContext, way: Edit
+    async def _apply(
+        self, snapshot: SearchSnapshot, emitter: Emitter, context: ProposalContext, edit: Edit
     ) -> Proposal | None:
         """What a way leads to, if that is new. It always leads to the same, so it is remembered where that was had."""
-        search, start = sight.search, brief.parents[0]
-        key = (search.id, start.candidate, way.note)
+        search, start = snapshot.search, context.parents[0]
+        key = (search.id, start.candidate, edit.note)
         if key in self._leads and (search.id, self._leads[key]) in self._had:
             return None
-        fixed = replace(brief, rng=random.Random(f"{search.seed}:{digest(start.source)}:{way.note}"))
-        proposal = await asyncio.to_thread(emitter.take, fixed, way)
+        fixed = replace(context, rng=random.Random(f"{search.seed}:{digest(start.source)}:{edit.note}"))
+        proposal = await asyncio.to_thread(emitter.apply, fixed, edit)
         lead = digest(proposal.source) if proposal else NOWHERE
         self._leads[key] = lead
         if lead == NOWHERE or await self._store.candidates.had(search.id, [lead]):
             self._had[search.id, lead] = None
             return None
-        if lead in sight.made:
+        if lead in snapshot.made:
             return None
-        sight.made.add(lead)
+        snapshot.made.add(lead)
         return proposal
 
 
@@ -198,7 +204,7 @@ def _record(search: SearchRecord, operator: Operator, made: PendingProposal) -> 
     )
 
 
-def _brief(
+def _context(
     search: SearchRecord,
     operator: Operator,
     trials: tuple[EmitterTrial, ...],

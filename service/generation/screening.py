@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from archive.records import CandidateRecord, CandidateState, SearchRecord
 from archive.store import Store
+from kernelreef.models import ScreeningReport
 from service.emitters.base import Edit, Parent
 from service.emitters.cross import DEVICE, Cross
 from service.emitters.rewrite import JOINT, Rewrite
 from service.emitters.tune import Tune, read
 from service.generation.emitter_stats import EmitterStats
-from service.generation.screening_report import ScreeningReport
+from service.generation.screening_report import screened_of
 from service.generation.surrogate import FEWEST, Features, Surrogate, features
 
 TAKEN = 64
@@ -41,7 +42,7 @@ class RankedEdit(NamedTuple):
 
     emitter: str
     parent: Parent
-    way: Edit
+    edit: Edit
 
 
 class _CandidateFeatures(NamedTuple):
@@ -75,11 +76,11 @@ class Screening:
         judged = [known[id] for id in latest if id in known]
         model = Surrogate([(features(each.parameters, sorted(each.trail)), each.objective) for each in judged])
         gone = {each.step for each in judged}
-        left = [each for each in offered if (each.parent.candidate, each.way.note) not in gone]
+        left = [each for each in offered if (each.parent.candidate, each.edit.note) not in gone]
         if not model.is_ready:
             return []
-        hopes = model.hope([_features(each.way, known.get(each.parent.candidate)) for each in left])
-        return [left[place] for place in sorted(range(len(left)), key=lambda place: -hopes[place])]
+        scores = model.acquisition([_features(each.edit, known.get(each.parent.candidate)) for each in left])
+        return [left[place] for place in sorted(range(len(left)), key=lambda place: -scores[place])]
 
     async def _look_up(self, target: str, ids: set[str]) -> dict[str, _CandidateFeatures]:
         """Candidates by id; those that are not remembered are read, with all that they came of."""
@@ -130,10 +131,10 @@ def is_blind(search: SearchRecord, ordinal: int) -> bool:
     return ordinal < FEWEST or random.Random(f"{search.seed}:{ordinal}:unseen").random() < BLIND_SHARE
 
 
-def tell(search: SearchRecord, ledger: EmitterStats) -> ScreeningReport:
+def screening_report(search: SearchRecord, stats: EmitterStats) -> ScreeningReport:
     """What screening brought among the proposals that accounts remember."""
-    trials = (trial for found in ledger.trials.values() for trial in found)
-    return ScreeningReport.of((is_blind(search, trial.ordinal), trial.gain is not None) for trial in trials)
+    trials = (trial for found in stats.trials.values() for trial in found)
+    return screened_of((is_blind(search, trial.ordinal), trial.gain is not None) for trial in trials)
 
 
 async def _parameters(source: str, target: str) -> Mapping[str, int]:
@@ -142,7 +143,7 @@ async def _parameters(source: str, target: str) -> Mapping[str, int]:
     return {item.name: item.value for item in found if item.value is not None}
 
 
-def _features(way: Edit, start: _CandidateFeatures | None) -> Features:
+def _features(edit: Edit, start: _CandidateFeatures | None) -> Features:
     """What is known of where a way leads."""
     parameters, trail = (start.parameters, start.trail) if start else ({}, frozenset[str]())
-    return features({**parameters, **way.values}, sorted(trail.union(way.rules)))
+    return features({**parameters, **edit.values}, sorted(trail.union(edit.rules)))

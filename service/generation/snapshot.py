@@ -13,7 +13,7 @@ from archive.records import SearchRecord, SelectableElite
 from archive.selection import preferred
 from archive.store import Store
 from service.emitters.base import Parent
-from service.generation.emitter_stats import EmitterStats, read_ledger
+from service.generation.emitter_stats import EmitterStats, read_stats
 from service.generation.parents import ParentCache
 
 
@@ -30,16 +30,16 @@ class SearchSnapshot:
         self._parents = parents
         self.search = search
         self.made: set[str] = set()
-        self._ledger: EmitterStats | None = None
+        self._stats: EmitterStats | None = None
         self._elites: dict[str, list[SelectableElite]] = {}
         self._pinned: dict[str, list[SelectableElite]] = {}
         self._children: Counter[str] = Counter()
 
-    async def ledger(self) -> EmitterStats:
+    async def stats(self) -> EmitterStats:
         """The accounts of its emitters."""
-        if self._ledger is None:
-            self._ledger = await read_ledger(self._store, self.search)
-        return self._ledger
+        if self._stats is None:
+            self._stats = await read_stats(self._store, self.search)
+        return self._stats
 
     async def elites(self, device: str) -> Sequence[SelectableElite]:
         """Who holds its cells on a device."""

@@ -102,7 +102,7 @@ class CandidateSupply:
         self._store = store
         self._proposer = proposer
         self._verdicts = verdicts
-        self._briefs = ContextBuilder(store)
+        self._contexts = ContextBuilder(store)
         self._ask = ask
         self._talks: dict[str, _Conversations] = {}
 
@@ -174,9 +174,9 @@ class CandidateSupply:
         """Propose for a while, until there is no room; whether the emitters that ask nobody had nothing to propose."""
         while room.free > 0 and talks.templates:
             await self._vary(search, operator, talks, room)
-        sight, left = self._proposer.look(search), MADE_AT_ONCE
+        snapshot, left = self._proposer.look(search), MADE_AT_ONCE
         while room.free > 0 and left > 0 and _is_fresh(search, talks):
-            made, dry = await self._make(sight, operator, talks, room, left)
+            made, dry = await self._make(snapshot, operator, talks, room, left)
             for candidate in await self._proposer.keep_all(search, operator, made):
                 if candidate is not None:
                     room.free, room.added = room.free - 1, room.added + 1
@@ -187,7 +187,7 @@ class CandidateSupply:
         return False
 
     async def _make(
-        self, sight: SearchSnapshot, operator: Operator, talks: _Conversations, room: _Slots, most: int
+        self, snapshot: SearchSnapshot, operator: Operator, talks: _Conversations, room: _Slots, most: int
     ) -> tuple[list[PendingProposal], bool]:
         """Proposals for the places there are, and whether there were no more; conversations take places at once.
 
@@ -195,30 +195,30 @@ class CandidateSupply:
         """
         made: list[PendingProposal] = []
         fresh: set[str] = set()
-        while room.free > len(fresh) and len(made) < most and _is_fresh(sight.search, talks):
+        while room.free > len(fresh) and len(made) < most and _is_fresh(snapshot.search, talks):
             await asyncio.sleep(0)  # The event loop serves pages as well.
-            name = await self._turn(sight, talks, room)
+            name = await self._turn(snapshot, talks, room)
             if name is not None:
-                self._start(sight.search, operator, talks, talks.allot(), name)
+                self._start(snapshot.search, operator, talks, talks.allot(), name)
                 room.free -= 1
                 continue
-            proposed = None if room.only else await self._proposer.propose(sight, operator, talks.allot())
+            proposed = None if room.only else await self._proposer.propose(snapshot, operator, talks.allot())
             if proposed is None:
                 return made, not room.only
             made.append(proposed)
-            if not self._proposer.is_known(sight.search, proposed):
+            if not self._proposer.is_known(snapshot.search, proposed):
                 fresh.add(digest(proposed.proposal.source))
         return made, False
 
-    async def _turn(self, sight: SearchSnapshot, talks: _Conversations, room: _Slots) -> str | None:
+    async def _turn(self, snapshot: SearchSnapshot, talks: _Conversations, room: _Slots) -> str | None:
         """The emitter that asks a model now; None where it is nobody's turn who does."""
         if (
-            not any(EMITTERS[name].asks for name in active(sight.search))
+            not any(EMITTERS[name].asks for name in active(snapshot.search))
             or talks.silent
             or len(talks.tasks) >= room.talks
         ):
             return None
-        name = await self._proposer.turn(sight, talks.following)
+        name = await self._proposer.turn(snapshot, talks.following)
         return name if EMITTERS[name].asks else None
 
     async def _ending(
@@ -262,10 +262,10 @@ class CandidateSupply:
             raise PermanentFailure("no backend is configured")
         begun = await self._store.attempts.begun(search.id, ordinal)
         device = device_of(search, ordinal)
-        clerk = CandidateSubmission(name, talks.allot, talks.drafts.append)
-        desk = ArchiveTools(self._store, self._proposer, search, operator, device, clerk)
-        brief = await self._briefs.write(search, operator, ordinal, begun, self._ask, desk)
-        said = await EMITTERS[name].propose(brief)
+        submission = CandidateSubmission(name, talks.allot, talks.drafts.append)
+        tools = ArchiveTools(self._store, self._proposer, search, operator, device, submission)
+        context = await self._contexts.write(search, operator, ordinal, begun, self._ask, tools)
+        said = await EMITTERS[name].propose(context)
         if said is None:
             raise PermanentFailure("no backend of the search takes calls, or none of its strategies is possible")
         return said

@@ -52,12 +52,12 @@ class Surrogate:
         names = sorted({name for known, _ in judged for name in known})
         self._names = {name: place for place, name in enumerate(names)}
         self._points = self._vectors([known for known, _ in judged])
-        values = _standing([objective or 0.0 for _, objective in judged])
+        values = _standardised([objective or 0.0 for _, objective in judged])
         apart = _squared(self._points, self._points)
         fits = [_fit(apart, values, length, noise) for length in LENGTHS for noise in NOISES]
         _, self._length, self._inverse, self._weights = max(fits, key=lambda fit: fit[0])
 
-    def hope(self, offered: Sequence[Features]) -> list[float]:
+    def acquisition(self, offered: Sequence[Features]) -> list[float]:
         """What each may be worth: its expected standing among all judged, and more where little is known.
 
         Args:
@@ -83,7 +83,7 @@ class Surrogate:
         return rows
 
 
-def _standing(values: Sequence[float]) -> Array:
+def _standardised(values: Sequence[float]) -> Array:
     """Ranks as normal quantiles; equal values share one. The variance is 1."""
     ordered = np.sort(values)
     middle = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(values))

@@ -1,4 +1,4 @@
-"""`backends.toml`: which models may be asked, under which names, limits and prices. `docs/llm.md` explains it.
+"""`backends.toml`: names, limits and prices of models. `docs/how-to/use-a-model-key.md` explains it.
 
 [backends.local]
 kind = "openai"

@@ -159,7 +159,7 @@ class BackendPool:
         """
         self._folder = folder
         self._wait_for = wait_for
-        self._lanes: dict[str, BackendLimiter] = {}
+        self._limiters: dict[str, BackendLimiter] = {}
         self._retired: list[Backend] = []
         self._stamp = self._look()
         self._use(load_configuration(folder))
@@ -178,7 +178,7 @@ class BackendPool:
     def get(self, name: str) -> BackendLimiter | None:
         """The lane of a name, None if the file has none."""
         self.refresh()
-        return self._lanes.get(name)
+        return self._limiters.get(name)
 
     def choose(self, names: Sequence[str]) -> BackendLimiter:
         """Of some backends the least busy that takes calls.
@@ -187,17 +187,20 @@ class BackendPool:
             PermanentFailure: If none does; says why.
         """
         self.refresh()
-        known = [self._lanes[name] for name in names if name in self._lanes]
-        usable = [lane for lane in known if lane.parked is None]
+        known = [self._limiters[name] for name in names if name in self._limiters]
+        usable = [limiter for limiter in known if limiter.parked is None]
         if not usable:
-            reasons = "; ".join(f"{lane.name}: {lane.parked}" for lane in known) or "none of its backends is configured"
+            reasons = (
+                "; ".join(f"{limiter.name}: {limiter.parked}" for limiter in known)
+                or "none of its backends is configured"
+            )
             raise PermanentFailure(f"no backend can be asked: {reasons}")
-        return min(usable, key=lambda lane: (lane.rests_s > 0, lane.load / lane.options.max_concurrency))
+        return min(usable, key=lambda limiter: (limiter.rests_s > 0, limiter.load / limiter.options.max_concurrency))
 
     def statuses(self) -> list[BackendSnapshot]:
         """What may be shown of every backend, by name."""
         self.refresh()
-        return [lane.status for _, lane in sorted(self._lanes.items())]
+        return [limiter.status for _, limiter in sorted(self._limiters.items())]
 
     def unpark(self, name: str) -> BackendSnapshot:
         """Try a parked backend again, with its key read anew.
@@ -205,18 +208,18 @@ class BackendPool:
         Raises:
             NotFound: If there is no such backend.
         """
-        lane = self.get(name)
-        if lane is None:
+        limiter = self.get(name)
+        if limiter is None:
             raise NotFound(f"there is no backend '{name}'")
-        if lane.parked is not None:
-            self._retire(lane)
-            self._lanes[name] = self._make(name, lane.options, lane.price)
-        return self._lanes[name].status
+        if limiter.parked is not None:
+            self._retire(limiter)
+            self._limiters[name] = self._make(name, limiter.options, limiter.price)
+        return self._limiters[name].status
 
     async def close(self) -> None:
         """Let go of every connection."""
-        for lane in self._lanes.values():
-            self._retire(lane)
+        for limiter in self._limiters.values():
+            self._retire(limiter)
         for backend in self._retired:
             await backend.close()
 
@@ -229,15 +232,15 @@ class BackendPool:
         return found.st_mtime_ns, found.st_size
 
     def _use(self, configuration: BackendsConfiguration) -> None:
-        lanes: dict[str, BackendLimiter] = {}
+        limiters: dict[str, BackendLimiter] = {}
         for name, options in configuration.backends.items():
-            price, earlier = configuration.price_of(name), self._lanes.get(name)
+            price, earlier = configuration.price_of(name), self._limiters.get(name)
             same = earlier is not None and (earlier.options, earlier.price) == (options, price)
-            lanes[name] = earlier if earlier and same else self._make(name, options, price)
-        for name, lane in self._lanes.items():
-            if lanes.get(name) is not lane:
-                self._retire(lane)
-        self._lanes = lanes
+            limiters[name] = earlier if earlier and same else self._make(name, options, price)
+        for name, limiter in self._limiters.items():
+            if limiters.get(name) is not limiter:
+                self._retire(limiter)
+        self._limiters = limiters
 
     def _make(self, name: str, options: BackendOptions, price: PriceOptions | None) -> BackendLimiter:
         """A lane; one whose key or certificates are missing is parked, so that the others can be used."""
@@ -245,14 +248,16 @@ class BackendPool:
             surroundings = BackendContext(self._folder, read_key(options, self._folder), price, self._wait_for)
             return BackendLimiter(name, options, price, BACKENDS[options.kind].make(options, surroundings))
         except (InvalidInput, OSError) as error:
-            lane = BackendLimiter(name, options, price, None)
-            lane.park(error.detail if isinstance(error, InvalidInput) else f"ca_file cannot be read: {error.strerror}")
-            return lane
+            limiter = BackendLimiter(name, options, price, None)
+            limiter.park(
+                error.detail if isinstance(error, InvalidInput) else f"ca_file cannot be read: {error.strerror}"
+            )
+            return limiter
 
-    def _retire(self, lane: BackendLimiter) -> None:
+    def _retire(self, limiter: BackendLimiter) -> None:
         """Keep what may still be under way until the end."""
-        if lane.backend is not None:
-            self._retired.append(lane.backend)
+        if limiter.backend is not None:
+            self._retired.append(limiter.backend)
 
 
 def _limiter(per_minute: float | None) -> AsyncLimiter | None:

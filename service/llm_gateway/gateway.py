@@ -66,8 +66,8 @@ class LlmGateway:
     """The `Ask` of one coordinator.
 
     Attributes:
-        answering: Prompts that wait for somebody to answer them by hand.
-        lanes: The backends.
+        manual: Prompts that wait for somebody to answer them by hand.
+        backends: The backends.
     """
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -76,8 +76,8 @@ class LlmGateway:
         Raises:
             BadInput: If something in it cannot be right; names the field.
         """
-        self.answering = ManualPrompts(store)
-        self.lanes = BackendPool(folder, self.answering.wait_for)
+        self.manual = ManualPrompts(store)
+        self.backends = BackendPool(folder, self.manual.wait_for)
         self._store = store
         self._running: dict[str, asyncio.Task[LlmAnswer]] = {}
         self._sent: set[str] = set()
@@ -99,7 +99,7 @@ class LlmGateway:
         Raises:
             BadInput: If a backend is unknown, or dollars are to be counted where prices are not known.
         """
-        known = {status.name: status for status in self.lanes.statuses()}
+        known = {status.name: status for status in self.backends.statuses()}
         for name in terms.backends:
             if name not in known:
                 raise InvalidInput(f"'{name}' is not one of: {', '.join(known)}", "llm.backends")
@@ -109,7 +109,7 @@ class LlmGateway:
 
     def available(self, backends: Sequence[str]) -> tuple[str, ...]:
         """Those of some backends that take calls now."""
-        usable = {status.name for status in self.lanes.statuses() if status.parked is None}
+        usable = {status.name for status in self.backends.statuses() if status.parked is None}
         return tuple(name for name in backends if name in usable)
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class LlmGateway:
         if under_way:
             await asyncio.wait(under_way, timeout=STOP_S)
         await end(under_way)
-        await self.lanes.close()
+        await self.backends.close()
 
     async def _open(
         self, prompt: LlmPrompt, purpose: Purpose, backend: str | None
@@ -134,12 +134,12 @@ class LlmGateway:
         if found is not None and found.id in self._running:
             return found, self._running[found.id]
         terms = await self._terms(purpose.search)
-        lane = self._lane(terms, found.backend if found is not None and found.state in QUEUED else backend)
+        limiter = self._limiter_of(terms, found.backend if found is not None and found.state in QUEUED else backend)
         if found is None or found.state is ExchangeState.FAILED:
-            await self._require_room(lane, terms, purpose.search, _need(lane, prompt))
-        exchange = await self._store.exchanges.open(_new_exchange(lane, prompt, purpose, key[3]))
+            await self._require_room(limiter, terms, purpose.search, _need(limiter, prompt))
+        exchange = await self._store.exchanges.open(_new_exchange(limiter, prompt, purpose, key[3]))
         if exchange.id not in self._running:
-            task = asyncio.create_task(self._carry(lane, exchange, prompt, terms), name=f"exchange {exchange.id}")
+            task = asyncio.create_task(self._carry(limiter, exchange, prompt, terms), name=f"exchange {exchange.id}")
             self._running[exchange.id] = task
             task.add_done_callback(lambda done: self._ended(exchange.id, done))
         return exchange, self._running[exchange.id]
@@ -150,14 +150,14 @@ class LlmGateway:
             raise PermanentFailure("this search may ask no model; it was started without `llm`")
         return LlmSettings.model_validate(stored)
 
-    def _lane(self, terms: LlmSettings, wanted: str | None) -> BackendLimiter:
+    def _limiter_of(self, terms: LlmSettings, wanted: str | None) -> BackendLimiter:
         if wanted is None:
-            return self.lanes.choose(terms.backends)
-        lane = self.lanes.get(wanted) if wanted in terms.backends else None
-        if lane is None:
+            return self.backends.choose(terms.backends)
+        limiter = self.backends.get(wanted) if wanted in terms.backends else None
+        if limiter is None:
             raise PermanentFailure(f"backend '{wanted}' is not one of this search's, or not configured any more")
-        lane.require_open()
-        return lane
+        limiter.require_open()
+        return limiter
 
     async def _join(self, id: str, task: "asyncio.Task[LlmAnswer]") -> LlmAnswer:
         try:
@@ -177,42 +177,44 @@ class LlmGateway:
             log.error("asking failed", exchange=id, exc_info=failure)
 
     async def _carry(
-        self, lane: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
+        self, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
     ) -> LlmAnswer:
         """Call until there is an answer, or no hope of one."""
-        need = _need(lane, prompt)
+        need = _need(limiter, prompt)
         attempt = 0
         while True:
             attempt += 1
             try:
-                async with lane.place(need.tokens or 0) as backend:
-                    completion = await self._call(lane, backend, exchange, prompt, terms)
-                return LlmAnswer(exchange.id, lane.name, completion)
+                async with limiter.place(need.tokens or 0) as backend:
+                    completion = await self._call(limiter, backend, exchange, prompt, terms)
+                return LlmAnswer(exchange.id, limiter.name, completion)
             except TransientFailure as failure:
-                wait_s = None if lane.waits else _wait_s(failure, attempt)
+                wait_s = None if limiter.waits else _wait_s(failure, attempt)
                 if failure.retry_after_s is not None:
-                    lane.rest(failure.retry_after_s)
+                    limiter.rest(failure.retry_after_s)
                 if wait_s is None:
                     await self._give_up(exchange, failure)
                     raise
-                log.info("asking again", exchange=exchange.id, backend=lane.name, wait_s=wait_s, reason=failure.detail)
+                log.info(
+                    "asking again", exchange=exchange.id, backend=limiter.name, wait_s=wait_s, reason=failure.detail
+                )
                 await asyncio.sleep(wait_s)
             except BackendError as failure:
                 await self._give_up(exchange, failure)
                 raise
 
     async def _call(
-        self, lane: BackendLimiter, backend: Backend, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
+        self, limiter: BackendLimiter, backend: Backend, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
     ) -> Completion:
         """One call with its charge: whatever happens, the charge is settled, given back or counted.
 
         A prompt that waits for somebody names its charge, so that it has one, whoever asks, and when it was answered.
         """
-        sent, accounted = False, lane.waits  # what waits for somebody goes on waiting if we end: nothing is paid
-        id = exchange.id if lane.waits else str(uuid7())
+        sent, accounted = False, limiter.waits  # what waits for somebody goes on waiting if we end: nothing is paid
+        id = exchange.id if limiter.waits else str(uuid7())
         try:
-            await self._reserve(id, lane, exchange, prompt, terms)
-            if not lane.waits:
+            await self._reserve(id, limiter, exchange, prompt, terms)
+            if not limiter.waits:
                 sent = True
                 self._sent.add(exchange.id)
             completion = await backend.complete(prompt, exchange.id)
@@ -225,7 +227,7 @@ class LlmGateway:
             raise
         except (TransientFailure, PermanentFailure) as failure:
             if isinstance(failure, PermanentFailure):
-                lane.park(failure.detail)
+                limiter.park(failure.detail)
             sent, accounted = failure.paid, False
             raise
         finally:
@@ -251,35 +253,37 @@ class LlmGateway:
         await self._store.exchanges.fail(exchange.id, failure.detail)
 
     async def _reserve(
-        self, id: str, lane: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
+        self, id: str, limiter: BackendLimiter, exchange: Exchange, prompt: LlmPrompt, terms: LlmSettings
     ) -> None:
         """Set aside what a call may cost.
 
         Raises:
             BudgetSpent: If that is more than is left.
         """
-        need = _need(lane, prompt)
+        need = _need(limiter, prompt)
         new = NewCharge(
             id=id,
             exchange=exchange.id,
             search=exchange.search,
-            backend=lane.name,
+            backend=limiter.name,
             strategy=exchange.strategy,
             tokens=need.tokens or 0,
             usd=need.usd,
         )
-        if await self._store.spending.reserve(new, _limits(terms), lane.limits) is None:
-            await self._require_room(lane, terms, exchange.search, need)
+        if await self._store.spending.reserve(new, _limits(terms), limiter.limits) is None:
+            await self._require_room(limiter, terms, exchange.search, need)
             raise BudgetExhausted("the search has no budget left for this call")
 
-    async def _require_room(self, lane: BackendLimiter, terms: LlmSettings, search: str, need: SpendingLimits) -> None:
+    async def _require_room(
+        self, limiter: BackendLimiter, terms: LlmSettings, search: str, need: SpendingLimits
+    ) -> None:
         """Say before anything is stored that a call would be refused anyway.
 
         Raises:
             BudgetSpent: Names what is spent.
         """
-        spent = {purse.backend: purse for purse in await self._store.spending.of_search(search)}
-        for backend, limits in (("", _limits(terms)), (lane.name, lane.limits)):
+        spent = {budget.backend: budget for budget in await self._store.spending.of_search(search)}
+        for backend, limits in (("", _limits(terms)), (limiter.name, limiter.limits)):
             lacking = _lacking(spent.get(backend), limits, need)
             if lacking:
                 raise BudgetExhausted(f"{f'at {backend!r}' if backend else 'in all'} {lacking}")
@@ -314,18 +318,18 @@ def _limits(terms: LlmSettings) -> SpendingLimits:
     return SpendingLimits(terms.calls, terms.tokens, terms.usd)
 
 
-def _need(lane: BackendLimiter, prompt: LlmPrompt) -> SpendingLimits:
+def _need(limiter: BackendLimiter, prompt: LlmPrompt) -> SpendingLimits:
     """The most that one call can take: its tokens counted as bytes, its answer as long as it may be."""
     input_tokens = most_tokens(prompt.system, prompt.user)
-    usd = None if lane.price is None else lane.price.of(input_tokens, prompt.max_tokens)
+    usd = None if limiter.price is None else limiter.price.of(input_tokens, prompt.max_tokens)
     return SpendingLimits(calls=1, tokens=input_tokens + prompt.max_tokens, usd=usd)
 
 
-def _lacking(purse: BudgetRecord | None, limits: SpendingLimits, need: SpendingLimits) -> str:
+def _lacking(budget: BudgetRecord | None, limits: SpendingLimits, need: SpendingLimits) -> str:
     """What a call needs and a purse has not, in words; empty if it has everything."""
     for name in ("calls", "tokens", "usd"):
         limit, wanted = getattr(limits, name), getattr(need, name)
-        spent = getattr(purse, name) if purse else 0
+        spent = getattr(budget, name) if budget else 0
         if limit is None:
             continue
         if wanted is None:
@@ -343,15 +347,15 @@ def _wait_s(failure: TransientFailure, attempt: int) -> float | None:
     return (failure.retry_after_s or 0.0) + jitter_s
 
 
-def _new_exchange(lane: BackendLimiter, prompt: LlmPrompt, purpose: Purpose, key: str) -> NewExchange:
+def _new_exchange(limiter: BackendLimiter, prompt: LlmPrompt, purpose: Purpose, key: str) -> NewExchange:
     return NewExchange(
         id=str(uuid7()),
         digest=key,
-        backend=lane.name,
+        backend=limiter.name,
         system=prompt.system,
         user=prompt.user,
         max_tokens=prompt.max_tokens,
-        state=ExchangeState.WAITING if lane.waits else ExchangeState.ASKED,
+        state=ExchangeState.WAITING if limiter.waits else ExchangeState.ASKED,
         **vars(purpose),
     )
 

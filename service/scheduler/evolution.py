@@ -61,8 +61,8 @@ class Evolution:
     Attributes:
         verdicts: What reports mean.
         finals: Who holds a cell when a search would end.
-        holdings: Which searches these are.
-        vetting: What reports of hosts count for.
+        search_leases: Which searches these are.
+        spot_checks: What reports of hosts count for.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Evolution:
         events: EventBus,
         *,
         limits: CandidateLimits,
-        holdings: SearchLeases | None = None,
+        search_leases: SearchLeases | None = None,
         workers_for: Callable[[SearchRecord], Awaitable[None]] | None = None,
         ask: LlmClient | None = None,
     ) -> None:
@@ -83,7 +83,7 @@ class Evolution:
             dispatcher: The queue.
             events: Where to say what happened.
             limits: Most candidates on their way.
-            holdings: Which searches to run; without it, this is the only coordinator there is.
+            search_leases: Which searches to run; without it, this is the only coordinator there is.
             workers_for: Sees to local workers for a search that is taken up.
             ask: How emitters ask models; without it, those that would propose nothing.
         """
@@ -91,18 +91,18 @@ class Evolution:
         self._store = store
         self._dispatcher = dispatcher
         self._events = events
-        self.holdings = holdings or SearchLeases(store, alone=True)
+        self.search_leases = search_leases or SearchLeases(store, alone=True)
         self.verdicts = Verdicts(store, dispatcher, events)
         self.finals = Finalists(store, dispatcher, events)
-        self._roster = SearchCache(store)
-        self._flow = InFlightLimits(dispatcher, limits)
-        self._patience = StalledSearches(store, dispatcher)
-        self.vetting = SpotChecks(store, events)
-        self._proposer = Proposer(store, self.holdings.holder)
+        self._cache = SearchCache(store)
+        self._limits_in_flight = InFlightLimits(dispatcher, limits)
+        self._stalled = StalledSearches(store, dispatcher)
+        self.spot_checks = SpotChecks(store, events)
+        self._proposer = Proposer(store, self.search_leases.holder)
         self._proposing = CandidateSupply(store, self._proposer, self.verdicts, ask)
         self._drafts = DraftSeeds(store, dispatcher, self._proposer, self.verdicts)
-        self._intake = Ingestion(
-            dispatcher, self.verdicts, self.finals, self._drafts, self.vetting, self._roster, self.holdings
+        self._ingestion = Ingestion(
+            dispatcher, self.verdicts, self.finals, self._drafts, self.spot_checks, self._cache, self.search_leases
         )
         self._heard: dict[str, float] = {}
         self._arrived: frozenset[str] = frozenset()
@@ -114,7 +114,7 @@ class Evolution:
 
     def start(self) -> None:
         """Run in the background until `stop`."""
-        self.holdings.start()
+        self.search_leases.start()
         self._task = asyncio.create_task(self.run(), name="evolution")
 
     async def stop(self) -> None:
@@ -126,7 +126,7 @@ class Evolution:
         await asyncio.wait([self._task], timeout=STOP_S)
         await end([self._task])
         await self._proposing.close()
-        await self.holdings.stop()
+        await self.search_leases.stop()
 
     async def run(self) -> None:
         """Tick until asked to stop. A tick that fails is logged and tried again."""
@@ -143,19 +143,19 @@ class Evolution:
 
     async def tick(self) -> None:
         """Apply what has come back, then fill free places."""
-        await self.holdings.refresh()
+        await self.search_leases.refresh()
         # What is paid for is heard here.
         quiet = [search for search in self._heard if not self._proposing.waiting(search)]
-        await self.holdings.share(self._roster.by_load(quiet))
-        mail = await self._intake.collect()
-        self._arrived, held = frozenset(report.job for report in mail.reports), self.holdings.held
-        await self._roster.look()
+        await self.search_leases.share(self._cache.by_load(quiet))
+        inbox = await self._ingestion.collect()
+        self._arrived, held = frozenset(report.job for report in inbox.reports), self.search_leases.held
+        await self._cache.look()
         await self._take_up(held)
-        if mail.reports:
-            heard, doubtful = await self._intake.apply(mail)
+        if inbox.reports:
+            heard, doubtful = await self._ingestion.apply(inbox)
             self._heard.update(dict.fromkeys(heard & self._heard.keys(), time.monotonic()))
             self._heard.update(dict.fromkeys(doubtful & self._heard.keys(), 0.0))
-            await self._roster.look()
+            await self._cache.look()
         self._arrived = frozenset()
         await self._sweep_quiet()
         await self._supply_all()
@@ -166,11 +166,11 @@ class Evolution:
         Args:
             held: What was held before the last look, so that what is not open there has ended.
         """
-        marks = self._roster.marks
+        marks = self._cache.marks
         until = time.monotonic() + SWEPT_S
         for search in held - self._heard.keys():
             if search in marks and time.monotonic() < until:
-                await self.sweep(await self._roster.get(search))
+                await self.sweep(await self._cache.get(search))
         await self._let_go(held - marks.keys())
         for search in self._heard.keys() - (held & marks.keys()):
             del self._heard[search]
@@ -183,18 +183,18 @@ class Evolution:
         """Drop what is left in the queue of searches that have ended."""
         for search in ended:
             await self._dispatcher.cancel(search)
-        await self.holdings.release(ended)
+        await self.search_leases.release(ended)
 
     async def _supply_all(self) -> None:
         """Fill free places, but not for long; searches take turns, as many as their priority says."""
-        marks, until = self._roster.marks, time.monotonic() + SUPPLY_S
-        await self._flow.look(marks.values())
-        mine = await self._roster.those(self._heard, ACTIVE)
+        marks, until = self._cache.marks, time.monotonic() + SUPPLY_S
+        await self._limits_in_flight.look(marks.values())
+        mine = await self._cache.those(self._heard, ACTIVE)
         await self._proposing.retain({search.id for search in mine if search.state is SearchState.RUNNING})
-        for search, reason in await self._patience.spent(mine):
+        for search, reason in await self._stalled.spent(mine):
             await self._enter(search, SearchState.STOPPED, reason)
         for search in mine:
-            self._flow.add(search, self._proposing.waiting(search.id))
+            self._limits_in_flight.add(search, self._proposing.waiting(search.id))
             self._dispatcher.share(search.id, search.owner, search.priority)
         self._turns = {search.id: self._turns.get(search.id, self._turn) for search in mine}
         for search in sorted(mine, key=lambda search: self._turns[search.id]):
@@ -204,17 +204,17 @@ class Evolution:
             self._turns[search.id] += 1 / search.priority
             try:
                 await self._supply(search, marks[search.id].in_flight)
-                await self.verdicts.ledger.commit()
+                await self.verdicts.unit_of_work.commit()
             except ArchiveConflict as error:
                 log.info("search changed meanwhile", search=search.id, detail=str(error))
 
     async def _supply(self, search: SearchRecord, in_flight: int) -> None:
-        operator = await self._roster.operator(search)
+        operator = await self._cache.operator(search)
         if search.state is SearchState.PREPARING:
             await self._prepare(search, operator)
             return
         in_flight += await self._proposing.settle(search, operator)
-        free = self._flow.free(search, in_flight + self._proposing.waiting(search.id))
+        free = self._limits_in_flight.free(search, in_flight + self._proposing.waiting(search.id))
         if free > 0 or in_flight == 0:
             await self._propose(search, operator, min(free, PROPOSED_AT_ONCE))
 
@@ -225,11 +225,13 @@ class Evolution:
         counts = await self._store.candidates.count(search.id)
         if counts.proposals < len(operator.seeds):
             try:
-                planted = await self._proposer.plant(search, operator, range(counts.proposals, len(operator.seeds)))
+                added_seeds = await self._proposer.add_seeds(
+                    search, operator, range(counts.proposals, len(operator.seeds))
+                )
             except InvalidInput as error:
                 await self.verdicts.fail(search, error.detail)
                 return
-            for candidate in planted:
+            for candidate in added_seeds:
                 await self.verdicts.trace(search, operator, candidate)
         elif self._drafts.is_due(search, operator, counts):
             await self._drafts.order(search, operator)
@@ -238,7 +240,7 @@ class Evolution:
 
     async def _propose(self, search: SearchRecord, operator: Operator, free: int) -> None:
         supplied = await self._proposing.supply(search, operator, free)
-        self._flow.add(search, supplied.added)
+        self._limits_in_flight.add(search, supplied.added)
         if supplied.state is SearchState.DONE and not await self.finals.complete(search, operator):
             return  # Nobody is proposed any more; what there is holds its cells once it has been examined.
         if supplied.state is not None:
@@ -246,7 +248,7 @@ class Evolution:
 
     async def _enter(self, search: SearchRecord, state: SearchState, reason: str = "") -> None:
         """Move on, unless a person paused or stopped the search in the meantime, or it is another's."""
-        holder = self.holdings.holder
+        holder = self.search_leases.holder
         try:
             await self._store.searches.set_state(
                 search.id, state, reason=reason, only_from=(search.state,), holder=holder
@@ -266,26 +268,26 @@ class Evolution:
         quiet_since = time.monotonic() - IDLE_BEFORE_SWEEP_S
         until = time.monotonic() + SWEPT_S
         for id in [id for id, heard in self._heard.items() if heard < quiet_since]:
-            mark = self._roster.marks.get(id)
+            mark = self._cache.marks.get(id)
             if time.monotonic() > until:
                 return
             waits = mark is not None and (mark.in_flight or mark.state is SearchState.PREPARING)
             if mark is not None and (waits or self.finals.awaits(id)):
-                await self.sweep(await self._roster.get(id))
+                await self.sweep(await self._cache.get(id))
 
     def _doubt(self) -> None:
         """Have every search swept at the next tick: the queue, or we ourselves, may have lost what was in flight."""
-        self.verdicts.ledger.drop()
+        self.verdicts.unit_of_work.drop()
         self._heard = dict.fromkeys(self._heard, 0.0)
 
     async def sweep(self, search: SearchRecord) -> None:
         """Send again whatever should be on its way and is not, if the search is ours or can be had."""
-        if not await self.holdings.take(search.id):
+        if not await self.search_leases.take(search.id):
             return
         self._heard[search.id] = time.monotonic()
         if self._workers_for is not None:
             await self._workers_for(search)
-        operator = await self._roster.operator(search)
+        operator = await self._cache.operator(search)
         self._dispatcher.share(search.id, search.owner, search.priority)
         queued = await self._dispatcher.outstanding(search.id) | self._arrived
         self.verdicts.forget(search.id)
@@ -298,4 +300,4 @@ class Evolution:
                 await self.verdicts.order_verdicts(search, operator, candidate, queued)
             elif trace_id(candidate.id) not in queued:
                 await self.verdicts.trace(search, operator, candidate)
-        await self.verdicts.ledger.commit()
+        await self.verdicts.unit_of_work.commit()

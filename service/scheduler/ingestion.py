@@ -76,18 +76,18 @@ class Ingestion:
         verdicts: Verdicts,
         finals: Finalists,
         drafts: DraftSeeds,
-        vetting: SpotChecks,
-        roster: SearchCache,
-        holdings: SearchLeases,
+        spot_checks: SpotChecks,
+        cache: SearchCache,
+        search_leases: SearchLeases,
     ) -> None:
         self._dispatcher = dispatcher
-        self._vetting = vetting
+        self._spot_checks = spot_checks
         self._verdicts = verdicts
         self._finals = finals
         self._drafts = drafts
-        self._roster = roster
-        self._holdings = holdings
-        self._refusals = PoisonReports()
+        self._cache = cache
+        self._search_leases = search_leases
+        self._poison_reports = PoisonReports()
 
     async def collect(self) -> Inbox:
         """Take reports, waiting a little if there are none. Those of hosts come as they may count, or not at all.
@@ -96,14 +96,14 @@ class Ingestion:
             Unavailable: If the database does not answer.
             QueueUnavailable: If Redis does not answer.
         """
-        handed = [] if self._holdings.alone else await self._dispatcher.handover.given(self._holdings.held)
+        handed = [] if self._search_leases.alone else await self._dispatcher.forwarding.given(self._search_leases.held)
         collected = await self._dispatcher.collect(count=COLLECT, block_ms=0 if handed else BLOCK_MS)
-        vetted = await self._vetting.vet(collected)
-        kept = {delivery.receipt for delivery in vetted}
+        checked = await self._spot_checks.check(collected)
+        kept = {delivery.receipt for delivery in checked}
         await self._dispatcher.acknowledge([delivery.receipt for delivery in collected if delivery.receipt not in kept])
-        return Inbox(vetted, handed)
+        return Inbox(checked, handed)
 
-    async def apply(self, mail: Inbox) -> tuple[set[str], set[str]]:
+    async def apply(self, inbox: Inbox) -> tuple[set[str], set[str]]:
         """Apply what is about searches that run here or have ended. What is about open searches of others is handed on.
 
         Returns:
@@ -114,21 +114,21 @@ class Ingestion:
             QueueUnavailable: If Redis does not answer; likewise.
         """
         doubtful: set[str] = set()
-        self._refusals.retain(self._roster.marks)
-        for handed in _chunks(mail.handed):
+        self._poison_reports.retain(self._cache.marks)
+        for handed in _chunks(inbox.handed):
             doubtful |= await self._apply_all([each.report for each in handed])
-            await self._dispatcher.handover.settle(handed)
-        for chunk in _chunks(mail.collected):
-            away = self._roster.marks.keys() - self._holdings.held
+            await self._dispatcher.forwarding.settle(handed)
+        for chunk in _chunks(inbox.collected):
+            away = self._cache.marks.keys() - self._search_leases.held
             others = [delivery for delivery in chunk if not delivery.known and delivery.report.search in away]
             ours = [delivery for delivery in chunk if delivery.known or delivery.report.search not in away]
             doubtful |= await self._apply_all([delivery.report for delivery in ours if not delivery.unread])
             doubtful |= await self._refuse_all([(each.report, each.unread) for each in ours if each.unread])
             await self._dispatcher.acknowledge([delivery.receipt for delivery in ours])
             if others:
-                await self._dispatcher.handover.give([delivery.report for delivery in others])
+                await self._dispatcher.forwarding.give([delivery.report for delivery in others])
                 await self._dispatcher.acknowledge([delivery.receipt for delivery in others])
-        return {report.search for report in mail.reports} - doubtful, doubtful
+        return {report.search for report in inbox.reports} - doubtful, doubtful
 
     async def _apply_all(self, reports: Sequence[AnyReport]) -> set[str]:
         """Apply reports and commit what they lead to; the searches of which a sweep has to look what is in flight."""
@@ -154,12 +154,12 @@ class Ingestion:
         The search that cannot go on without it, or that takes not even that, fails and says so.
         """
         log.error("report cannot be applied", job=report.job, search=report.search, reason=reason)
-        if report.search not in self._roster.marks:
+        if report.search not in self._cache.marks:
             return  # It has ended, and waits for nothing.
-        instead = self._refusals.count(report, reason)
+        instead = self._poison_reports.count(report, reason)
         if instead is not None and await self._try_alone(instead):
             told = f"it cannot go on without the job {report.job}: {instead.reason}"
-            await self._verdicts.fail(await self._roster.get(report.search), told)
+            await self._verdicts.fail(await self._cache.get(report.search), told)
 
     async def _try_alone(self, report: AnyReport) -> list[tuple[AnyReport, str]]:
         """Apply one report in a transaction of its own; what was refused."""
@@ -170,10 +170,10 @@ class Ingestion:
         """Apply reports within one transaction."""
         tried = _BatchOutcome()
         try:
-            await self._verdicts.ledger.expect(reports)
+            await self._verdicts.unit_of_work.expect(reports)
             for report in reports:
                 await self._take(report, tried)
-            await self._verdicts.ledger.commit()
+            await self._verdicts.unit_of_work.commit()
         except DatabaseUnavailable:
             raise
         except (ArchiveError, ValueError) as error:
@@ -181,7 +181,7 @@ class Ingestion:
             log.error("reports cannot be applied", jobs=jobs[:4], of=len(jobs), reason=_said(error))
             return _BatchOutcome(broken=_said(error))
         for report in tried.applied:
-            self._refusals.settle(report)
+            self._poison_reports.settle(report)
             METRICS.reported(report)
             about = {"job": report.job, "search": report.search, "candidate": report.candidate}
             log.debug("report applied", worker=report.worker, outcome=report.outcome.value, **about)
@@ -204,8 +204,8 @@ class Ingestion:
             tried.applied.append(report)
 
     async def _apply(self, report: AnyReport) -> None:
-        search = await self._roster.get(report.search)
-        operator = await self._roster.operator(search)
+        search = await self._cache.get(report.search)
+        operator = await self._cache.operator(search)
         if is_final(report.job):
             await self._finals.apply(search, operator, report)
         elif not isinstance(report, TraceReport):
@@ -224,5 +224,5 @@ def _said(error: Exception) -> str:
     return said[:REFUSAL_CHARS] or type(error).__name__
 
 
-def _chunks(mail: Sequence[Each]) -> list[Sequence[Each]]:
-    return [mail[start : start + APPLIED_AT_ONCE] for start in range(0, len(mail), APPLIED_AT_ONCE)]
+def _chunks(inbox: Sequence[Each]) -> list[Sequence[Each]]:
+    return [inbox[start : start + APPLIED_AT_ONCE] for start in range(0, len(inbox), APPLIED_AT_ONCE)]

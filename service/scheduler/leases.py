@@ -43,7 +43,7 @@ class SearchLeases:
     def __init__(self, store: Store, *, alone: bool, term_s: float = TERM_S) -> None:
         self.holder = str(uuid7())
         self.alone = alone
-        self._tenures = store.tenures
+        self._leases = store.search_leases
         self._term_s = term_s
         self._held: frozenset[str] = frozenset()
         self._share = ALL
@@ -67,7 +67,7 @@ class SearchLeases:
             await end([self._task])
         try:
             await self.release(self._held)
-            await self._tenures.leave(self.holder)
+            await self._leases.leave(self.holder)
         except ArchiveError as error:
             log.warning("tenures not released; they lapse", reason=str(error))
 
@@ -86,7 +86,7 @@ class SearchLeases:
         async with self._turn:
             if search not in self.held:
                 began = time.monotonic()
-                taken = await self._tenures.take(self.holder, self._term_s, most=1, search=search, by_force=self.alone)
+                taken = await self._leases.take(self.holder, self._term_s, most=1, search=search, by_force=self.alone)
                 self._until = self._until if self.held else began + self._term_s - MARGIN_S
                 self._held |= {tenure.search for tenure in taken}
             return search in self.held
@@ -104,15 +104,15 @@ class SearchLeases:
         """Let go of searches."""
         async with self._turn:
             if searches:
-                await self._tenures.release(self.holder, tuple(searches))
+                await self._leases.release(self.holder, tuple(searches))
                 self._held -= frozenset(searches)
 
     async def _renew(self) -> None:
         began = time.monotonic()
-        self._share = ALL if self.alone else await self._tenures.attend(self.holder, self._term_s)
-        kept = await self._tenures.renew(self.holder, self._term_s) if self._held else []
+        self._share = ALL if self.alone else await self._leases.attend(self.holder, self._term_s)
+        kept = await self._leases.renew(self.holder, self._term_s) if self._held else []
         most = ALL if self.alone else max(0, min(self._share - len(kept), TAKEN_AT_ONCE))
-        taken = await self._tenures.take(self.holder, self._term_s, most=most, by_force=self.alone)
+        taken = await self._leases.take(self.holder, self._term_s, most=most, by_force=self.alone)
         held = frozenset(tenure.search for tenure in (*kept, *taken))
         for tenure in taken:
             log.info("search taken", search=tenure.search, fence=tenure.fence)

@@ -23,7 +23,7 @@ class SearchCache:
 
     async def look(self) -> None:
         """See which searches are open, and which have changed."""
-        self._marks = {mark.id: mark for mark in await self._store.tenures.marks()}
+        self._marks = {mark.id: mark for mark in await self._store.search_leases.marks()}
         self._known = {id: search for id, search in self._known.items() if self._is_fresh(search)}
         used = {search.operator for search in self._known.values()}
         self._operators = {digest: operator for digest, operator in self._operators.items() if digest in used}

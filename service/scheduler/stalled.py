@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from archive.records import SearchRecord
 from archive.store import Store
 from service.fleet.capabilities import Capabilities
-from service.fleet.missing_workers import vacancies
+from service.fleet.missing_workers import find_missing
 from service.generation.stop_rules import stop_reason
 from workers.queue import Dispatcher
 
@@ -26,7 +26,7 @@ class StalledSearches:
     def __init__(self, store: Store, dispatcher: Dispatcher) -> None:
         self._store = store
         self._dispatcher = dispatcher
-        self._served = Capabilities(store, dispatcher)
+        self._capabilities = Capabilities(store, dispatcher)
         self._since: dict[str, float] = {}
         self._look_at = 0.0
 
@@ -45,7 +45,10 @@ class StalledSearches:
             return []
         self._look_at, since, spent = now + LOOK_S, {}, []
         for search in searches:
-            if search.stop is None or not (found := await vacancies(self._served, self._dispatcher, search)).stuck:
+            if (
+                search.stop is None
+                or not (found := await find_missing(self._capabilities, self._dispatcher, search)).stuck
+            ):
                 continue
             since[search.id] = self._since.get(search.id, now)
             met = await stop_reason(self._store, search) if now - since[search.id] >= PATIENCE_S else ""

@@ -50,7 +50,6 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "exchanges.answer": lambda store, search, candidate: _answer(store, search),
     "exchanges.conclude": lambda store, search, candidate: _conclude(store, search, candidate),
     "exchanges.arms": lambda store, search, candidate: store.exchanges.arms(search),
-    "exchanges.of_candidate": lambda store, search, candidate: store.exchanges.of_candidate(candidate),
     "exchanges.list": lambda store, search, candidate: store.exchanges.list(beyond="x"),
     "exchanges.list of one state": lambda store, search, candidate: store.exchanges.list(
         state=ExchangeState.WAITING, oldest_first=True, beyond="x"

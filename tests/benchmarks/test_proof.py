@@ -7,7 +7,6 @@ import pytest
 from archive.descriptors import DEFAULT_AXES, DESCRIPTORS
 from archive.grid import Grid
 from benchmarks.contenders import HillClimbing, KernelreefSearch, embed
-from benchmarks.curves import draw
 from benchmarks.efforts import evaluations_to
 from benchmarks.proof import (
     BASIS,
@@ -119,11 +118,6 @@ def test_summaries_hold_everybody_against_best_of_n(space):
     found = {row["contender"]: row for row in summaries(rows)}
     assert found[BASIS]["runs"] == 3 and found[BASIS]["runs_that_reached_basis"] >= 2
     assert found["hill climbing"]["median_best"] == sorted(row["best"] for row in rows[3:])[1]
-
-
-def test_curves_are_drawn_for_everybody():
-    picture = draw("a < b", {"one": [1.0, 2.0], "two": [1.5], "none": []})
-    assert picture.count("<polyline") == 2 and "a &lt; b" in picture
 
 
 def test_a_space_without_its_seed_says_so(space, tmp_path):

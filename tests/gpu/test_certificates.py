@@ -33,7 +33,7 @@ def reef(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
 
 
 def sealed(certificate: dict[str, Any]) -> str:
-    """A certificate with the id that docs/certificates.md says it has."""
+    """A certificate with the id that docs/how-to/certificates.md says it has."""
     body = {name: value for name, value in certificate.items() if name != "id"}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return json.dumps({**body, "id": hashlib.sha256(text.encode()).hexdigest()})

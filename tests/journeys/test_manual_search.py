@@ -7,7 +7,6 @@ import re
 import runpy
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -90,18 +89,7 @@ def drive(data: Path) -> tuple[list[Trajectory], float]:
             Trajectory.model_validate_json(line) for line in read(url, f"/searches/{search}/trajectories").splitlines()
         ]
         assert shown(url, f"/prompts?search={search}&state=waiting")["items"] == []
-        assert _learned(data, search)
         return steps, progress["devices"][0]["best"]
-
-
-def _learned(data: Path, search: str) -> bool:
-    """Whether the search was read for lessons; that happens soon after its end."""
-    for _ in range(100):
-        with contextlib.closing(sqlite3.connect(f"file:{data / 'reef.db'}?mode=ro", uri=True)) as archive:
-            if archive.execute("SELECT 1 FROM distillations WHERE search = ?", (search,)).fetchone():
-                return True
-        time.sleep(0.1)
-    return False
 
 
 def told(step: Trajectory) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Migrations and tables are the same schema, on both databases, and the way back works."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def test_down_and_up_again(config: Config, url: str) -> None:
 def test_there_is_one_line_of_revisions(config: Config) -> None:
     scripts = ScriptDirectory.from_config(config)
     assert len(scripts.get_heads()) == 1
-    assert scripts.get_base() == "0001"
+    assert scripts.get_base() == "0015"
 
 
 def test_a_difference_would_be_found(config: Config, url: str) -> None:
@@ -67,36 +66,6 @@ def test_a_difference_would_be_found(config: Config, url: str) -> None:
         command.check(config)
 
 
-def test_objectives_and_parents_of_earlier_candidates_are_carried_over(config: Config, url: str) -> None:
-    """Of a search on two devices nobody knows whose its candidates' objectives were."""
-    command.upgrade(config, before(config, "0013"))
-    engine = create_engine(make_url(url), poolclass=NullPool)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO operators VALUES ('o', 'x', '{}', '2026-01-01')")
-        for search, devices in (("one", '["model:sm_90"]'), ("two", '["h200","model:sm_90"]')):
-            connection.exec_driver_sql(
-                "INSERT INTO searches (id, operator, operator_name, devices, emitters, axes, axes_version, budget, "
-                "seed, shapes, graphs, state, reason, created_at, updated_at) "
-                f"VALUES ('{search}', 'o', 'x', '{devices}', '[]', '[]', 1, 9, 0, '[]', '[]', 'done', '', "
-                "'2026-01-01', '2026-01-01')"
-            )
-            for ordinal, (parents, objective) in enumerate((("[]", "1.25"), (f'["{search}0"]', "NULL"))):
-                connection.exec_driver_sql(
-                    "INSERT INTO candidates (id, search, ordinal, emitter, source, digest, trace_key, parents, "
-                    "children, note, state, reason, objective, stages_s, created_at) "
-                    f"VALUES ('{search}{ordinal}', '{search}', {ordinal}, 'tune', '', '{ordinal}', 'k', '{parents}', "
-                    f"0, '', 'judged', '', {objective}, '{{}}', '2026-01-01')"
-                )
-    command.upgrade(config, "head")
-    with engine.begin() as connection:
-        rows = connection.exec_driver_sql("SELECT id, objective, objectives FROM candidates ORDER BY id").all()
-        assert [(id, objective, json.loads(objectives)) for id, objective, objectives in rows] == [
-            ("one0", 1.25, {"model:sm_90": 1.25}), ("one1", None, {}), ("two0", None, {}), ("two1", None, {}),
-        ]  # fmt: skip
-        found = connection.exec_driver_sql("SELECT parent, child FROM parentages ORDER BY child").all()
-        assert [tuple(row) for row in found] == [("one0", "one1"), ("two0", "two1")]
-
-
 def test_what_each_revision_held_is_still_there_after_all_later_ones(config: Config, url: str) -> None:
     """Every table gets a row as soon as it is there; nothing is lost on the way up, and the way down goes over it."""
     filled: set[str] = set()
@@ -104,12 +73,8 @@ def test_what_each_revision_held_is_still_there_after_all_later_ones(config: Con
         command.upgrade(config, script.revision)
         filled |= fill_empty_tables(url)
         assert {name for name, rows in rows_by_table(url).items() if not rows} == set(), script.revision
-    assert filled >= set(metadata.tables) - {"parentages"}
+    assert filled >= set(metadata.tables)
     command.check(config)
     for _ in range(len(list(ScriptDirectory.from_config(config).walk_revisions()))):
         command.downgrade(config, "-1")
     assert table_names(url) == set()
-
-
-def before(config: Config, revision: str) -> str:
-    return str(ScriptDirectory.from_config(config).get_revision(revision).down_revision)

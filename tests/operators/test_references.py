@@ -168,7 +168,7 @@ def test_reference_returns_the_declared_dtypes(name):
 
 
 def test_the_page_shows_how_argmax_states_its_rule():
-    page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "operator-spec.md").read_text()
     section = page.partition("## Integer and boolean results")[2].partition("\n## ")[0]
     shown = section.partition("```python\n")[2].partition("```")[0]
     assert shown and OPERATORS["argmax"].reference.endswith(shown)

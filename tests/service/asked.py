@@ -39,7 +39,7 @@ class Asked:
     """A workbench, and whoever answers."""
 
     bench: Workbench
-    asking: LlmGateway
+    llm_gateway: LlmGateway
     folder: Path
 
     @classmethod
@@ -47,15 +47,15 @@ class Asked:
         """Open an archive in `folder`; opening again is a restart."""
         (folder / "backends.toml").write_text(BACKENDS)
         bench = await Workbench.open(folder, redis_url, in_flight=in_flight)
-        asking = LlmGateway(bench.store, folder)
+        llm_gateway = LlmGateway(bench.store, folder)
         limits = CandidateLimits(per_search=in_flight, per_owner=100, in_all=100)
-        bench.evolution = Evolution(bench.store, bench.dispatcher, bench.events, limits=limits, ask=asking)
-        return cls(bench, asking, folder)
+        bench.evolution = Evolution(bench.store, bench.dispatcher, bench.events, limits=limits, ask=llm_gateway)
+        return cls(bench, llm_gateway, folder)
 
     async def close(self) -> None:
         """A clean end."""
         await self.bench.evolution.stop()
-        await self.asking.close()
+        await self.llm_gateway.close()
         await self.bench.close()
 
     async def begin(
@@ -82,7 +82,7 @@ class Asked:
         """Answer all prompts that wait; how many there were."""
         found = await self.waiting(search)
         for exchange in found:
-            await self.asking.answering.answer(exchange.id, "tester", LlmReply(say(exchange), "person", 0, 0, None))
+            await self.llm_gateway.manual.answer(exchange.id, "tester", LlmReply(say(exchange), "person", 0, 0, None))
         return len(found)
 
     async def step(self, search: SearchRecord) -> SearchRecord:

@@ -38,7 +38,7 @@ class Guest:
     """
 
     bench: Workbench
-    hosts: RemoteWorkers
+    remote_workers: RemoteWorkers
     id: str
     lessee: RemoteLeaseClient
     answers: Answers
@@ -48,28 +48,28 @@ class Guest:
 
     @classmethod
     async def join(cls, bench: Workbench, device: str | None, *, target: str | None = "sm_90") -> "Guest":
-        hosts = RemoteWorkers(
-            bench.store, bench.dispatcher, LeaseBroker(bench.redis_url), bench.evolution.vetting, bench.events
+        remote_workers = RemoteWorkers(
+            bench.store, bench.dispatcher, LeaseBroker(bench.redis_url), bench.evolution.spot_checks, bench.events
         )
-        admission = await hosts.join(application(device=device, target=target), None)
+        admission = await remote_workers.join(application(device=device, target=target), None)
         address = f"redis://{bench.redis_url.rpartition('@')[2]}"
         credential = QueueCredential(admission.host.id, address, admission.password)
         status = WorkerStatus(id=admission.host.id, target=target, device=device, seen=datetime.now(UTC))
         lessee = RemoteLeaseClient(credential, lambda: "revoked", status=status)
-        JOINED.append(cls(bench, hosts, admission.host.id, lessee, bench.answers))
+        JOINED.append(cls(bench, remote_workers, admission.host.id, lessee, bench.answers))
         return JOINED[-1]
 
     async def leave(self) -> None:
         """Let go of every connection."""
         with contextlib.suppress(QueueUnavailable):
             self.lessee.depart()
-        await self.hosts.stop()
+        await self.remote_workers.stop()
 
     async def lease(self) -> Lease | None:
         """Ask for a job, with somebody there who answers."""
         asking = asyncio.create_task(asyncio.to_thread(self.lessee.lease, 150))
         while not asking.done():
-            await self.hosts.serve()
+            await self.remote_workers.serve()
             await asyncio.sleep(0.02)
         return await asking
 
@@ -93,9 +93,9 @@ class Guest:
 
     async def record(self) -> RemoteWorker:
         """How it stands, with all that was counted."""
-        self.hosts._keep_at = 0.0
-        await self.hosts.serve()
-        return await self.bench.store.hosts.get(self.id)
+        self.remote_workers._keep_at = 0.0
+        await self.remote_workers.serve()
+        return await self.bench.store.remote_workers.get(self.id)
 
     def trusted_work(self) -> None:
         """Have the trusted worker do what only it may do, and leave the rest to hosts."""

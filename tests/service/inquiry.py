@@ -24,13 +24,15 @@ class Inquiry:
     """One running `LlmGateway` with a search of its own."""
 
     store: Store
-    asking: LlmGateway
+    llm_gateway: LlmGateway
     search: SearchRecord
     folder: Path
 
     async def ask(self, ordinal: int = 0, backend: str | None = None, **changes: Any) -> LlmAnswer:
         """Ask for one proposal of the search."""
-        return await self.asking(changes.pop("prompt", PROMPT), purpose(self.search.id, ordinal, **changes), backend)
+        return await self.llm_gateway(
+            changes.pop("prompt", PROMPT), purpose(self.search.id, ordinal, **changes), backend
+        )
 
     async def spent(self, backend: str = "") -> tuple[int, int, float]:
         """Calls, tokens and dollars of the search, reservations included."""
@@ -80,11 +82,11 @@ async def inquiry(folder: Path, text: str = "", **terms: Any) -> AsyncIterator[I
     async with opened(folder) as store:
         asked = LlmSettings(**{"backends": ("local",), **terms}).model_dump(mode="json")
         search = await stored_search(store, llm=asked)
-        asking = LlmGateway(store, folder)
+        llm_gateway = LlmGateway(store, folder)
         try:
-            yield Inquiry(store, asking, search, folder)
+            yield Inquiry(store, llm_gateway, search, folder)
         finally:
-            await asking.close()
+            await llm_gateway.close()
 
 
 async def until(condition: Any, timeout_s: float = 10.0) -> None:

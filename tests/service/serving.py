@@ -14,13 +14,18 @@ import httpx
 REEF = (sys.executable, "-c", "from service.cli import main; main()")
 
 
+def free_port() -> int:
+    """Return a port that nothing listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Served:
     """A service over a data folder. Use as a context; it must end cleanly when it is asked to."""
 
     def __init__(self, data: Path, *, workers: int = 0) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self._data = data
         self._workers = workers
         self._log = data / "serve.log"

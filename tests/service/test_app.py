@@ -29,7 +29,6 @@ from starlette.types import Message
 
 from archive.errors import DatabaseUnavailable
 from archive.store import Store, migrate
-from service.api.header_timeout import server_options
 from service.api.openapi import RouteRequirements, stated
 from service.api.paging import encode
 from service.app import MAX_HEAD_BYTES, create_app, listen, require_admin, serve, settle_memory, tls_files
@@ -129,11 +128,11 @@ async def status_of(app: FastAPI, route: RouteRequirements, token: str | None) -
         if message["type"] == "http.response.start" and not started.done():
             started.set_result(message["status"])
 
-    answering = asyncio.ensure_future(app(scope, receive, send))
-    await asyncio.wait({answering, started}, return_when=asyncio.FIRST_COMPLETED)
-    answering.cancel()
+    manual = asyncio.ensure_future(app(scope, receive, send))
+    await asyncio.wait({manual, started}, return_when=asyncio.FIRST_COMPLETED)
+    manual.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await answering
+        await manual
     return started.result()
 
 
@@ -456,7 +455,7 @@ async def test_bodies_that_drip_are_ended_and_hold_up_nobody(tmp_path: Path, mon
     monkeypatch.setattr("service.app.BODY_S", 2.0)
     app = create_app(Settings(data_dir=tmp_path, local_workers=0))
     async with app.router.lifespan_context(app):
-        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, **server_options(MAX_HEAD_BYTES)))
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None))
         with listen("127.0.0.1", 0) as listening:
             serving, where = asyncio.create_task(server.serve([listening])), listening.getsockname()
             dripping = [await asyncio.open_connection(*where) for _ in range(100)]

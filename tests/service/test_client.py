@@ -1,40 +1,19 @@
-"""The client as a user gets it: light, and as its page says."""
+"""The old name of the client works for one release, and says which the new one is."""
 
-import re
-import subprocess
+import importlib
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.service.serving import Served
-
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
-PARTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+import kernelreef
 
 
-def test_it_needs_neither_torch_nor_a_database_nor_a_framework() -> None:
-    heavy = {"alembic", "fastapi", "redis", "service.coordinator", "sqlalchemy", "torch", "typer"}
-    code = f"import sys, service.client; print(sorted({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-@pytest.mark.timeout(300)
-def test_the_page_s_examples_run(tmp_path: Path) -> None:
-    assert len(PARTS) == 5
-    with Served(tmp_path / "data", workers=1) as service:
-        text = "\n".join(part.replace("http://127.0.0.1:8700", service.url) for part in PARTS)
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", text],
-            env={"REEF_URL": service.url, "PYTHONPATH": str(PAGE.parents[1])},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-    assert done.returncode == 0, done.stderr
-    said = done.stdout
-    assert "preparing" in said and "the search is" in said and "done" in said
-    assert "rmsnorm_" in said and "correct" in said
-    assert "nothing brings it back" in said
-    assert (tmp_path / "found.zip").stat().st_size > 1000
+def test_the_old_name_is_an_alias() -> None:
+    sys.modules.pop("service.client", None)
+    with pytest.warns(DeprecationWarning, match="from kernelreef import Reef"):
+        old = importlib.import_module("service.client")
+    assert {name: getattr(old, name) for name in old.__all__} == {
+        name: getattr(kernelreef, name) for name in kernelreef.__all__
+    }
+    with pytest.raises(AttributeError, match="no attribute 'Answer'"):
+        _ = kernelreef.Answer

@@ -87,16 +87,16 @@ async def test_a_search_on_a_card_says_that_nobody_serves_it(
 ) -> None:
     monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
     search = await coordinator.submit(SearchRequest(operator="softmax", devices=("h200", "model:sm_90")))
-    assert await coordinator.served.lacking(search) == ["h200", "model:sm_90"]
+    assert await coordinator.capabilities.lacking(search) == ["h200", "model:sm_90"]
     assert await queued(coordinator) == 1
     judges = [f"a worker that judges on {device}" for device in ("h200", "model:sm_90")]
     assert await coordinator.waits_for(search) == [*judges, "a worker that traces for sm_90"]
     worker = LeaseClient(redis_url, "w", device="h200")
     worker.announce()
-    assert await coordinator.served.lacking(search) == ["model:sm_90"]
+    assert await coordinator.capabilities.lacking(search) == ["model:sm_90"]
     assert await coordinator.waits_for(search) == [judges[1], "a worker that traces for sm_90"]
     worker.depart()
-    assert await coordinator.served.lacking(search) == ["h200", "model:sm_90"]
+    assert await coordinator.capabilities.lacking(search) == ["h200", "model:sm_90"]
 
 
 async def test_a_search_that_was_paused_before_its_seeds_were_judged_goes_on_with_them(

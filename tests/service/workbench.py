@@ -176,8 +176,8 @@ class Workbench:
         store = await Store.open(archive_in(folder))
         dispatcher, events = Dispatcher(redis_url, alone=alone), EventBus()
         limits = CandidateLimits(per_search=in_flight, per_owner=100, in_all=100)
-        holdings = SearchLeases(store, alone=alone)
-        evolution = Evolution(store, dispatcher, events, limits=limits, holdings=holdings)
+        search_leases = SearchLeases(store, alone=alone)
+        evolution = Evolution(store, dispatcher, events, limits=limits, search_leases=search_leases)
         return cls(store, dispatcher, events, evolution, redis_url)
 
     async def close(self) -> None:

@@ -41,7 +41,7 @@ ORDERS = (
     PrepareRound(round=ROUND),
     TimeRound(),
     Reset(),
-    PoisonRanges(stretches=((0, 256), (512, 1024))),
+    PoisonRanges(ranges=((0, 256), (512, 1024))),
     AttachArena(handle="ab", arena_bytes=1024),
     ClaimArena(arena_bytes=1024),
     DropCache(),
@@ -51,7 +51,7 @@ REPLIES = (
     TimedRound(
         samples_us=(1.5, 2.5),
         wall_us=9.0,
-        seals=(-(2**63), 2**63 - 1),
+        checksums=(-(2**63), 2**63 - 1),
         starts_us=(0.0, 5.0),
         holds_us=(0.0, 5.5),
         clocks_mhz=(1980.0, 0.0),

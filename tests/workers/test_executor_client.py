@@ -8,8 +8,9 @@ import pytest
 
 from tests.workers.queue.samples import trace_job
 from workers.errors import ExecutorDied, ToolMissing
-from workers.executor_client import ExecutorClient, bench_environment
+from workers.executor_client import ExecutorClient, executor_environment
 from workers.protocol import ExecutorFailure, ExecutorReady, Outcome, TraceReport
+from workers.safe_python import SAFE
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 LONG_S = 60.0
@@ -112,7 +113,7 @@ def test_a_busy_bench_can_be_killed(launch: Launch) -> None:
     assert not bench.alive
 
 
-NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "CUDA_VISIBLE_DEVICES": "1"}
+NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "CUDA_VISIBLE_DEVICES": "1", **SAFE}
 
 
 @pytest.mark.parametrize(
@@ -135,4 +136,4 @@ NEEDED = {"PATH": "/bin", "PYTHONPATH": "/code", "TRITON_CACHE_DIR": "/cache", "
     ],
 )
 def test_a_bench_inherits_what_it_needs_but_no_secret_and_nothing_that_sways_a_verdict(name: str) -> None:
-    assert bench_environment({**NEEDED, name: "1"}) == NEEDED
+    assert executor_environment({**NEEDED, name: "1"}) == NEEDED

@@ -70,12 +70,12 @@ def other(tmp_path: Path) -> Iterator[Callable[..., Other]]:
 
 
 def test_many_are_among_others_at_once(other: Callable[..., Other]) -> None:
-    assert [each.says() for each in (other("among_others"), other("among_others"))] == ["has it", "has it"]
+    assert [each.says() for each in (other("shared"), other("shared"))] == ["has it", "has it"]
 
 
-@pytest.mark.parametrize("waiting", ["alone", "among_others"])
+@pytest.mark.parametrize("waiting", ["exclusive", "shared"])
 def test_nobody_else_has_a_turn_while_one_is_alone(other: Callable[..., Other], waiting: str) -> None:
-    first = other("alone")
+    first = other("exclusive")
     assert first.says() == "has it"
     second = other(waiting)
     assert second.says(SOON_S) is None
@@ -84,9 +84,9 @@ def test_nobody_else_has_a_turn_while_one_is_alone(other: Callable[..., Other], 
 
 
 def test_whoever_wants_to_be_alone_waits_for_all_others(other: Callable[..., Other]) -> None:
-    many = [other("among_others"), other("among_others")]
+    many = [other("shared"), other("shared")]
     assert [each.says() for each in many] == ["has it", "has it"]
-    single = other("alone")
+    single = other("exclusive")
     many[0].leave()
     assert single.says(SOON_S) is None
     many[1].leave()
@@ -94,11 +94,11 @@ def test_whoever_wants_to_be_alone_waits_for_all_others(other: Callable[..., Oth
 
 
 def test_who_comes_later_does_not_get_past_who_waits_to_be_alone(other: Callable[..., Other]) -> None:
-    first = other("among_others")
+    first = other("shared")
     assert first.says() == "has it"
-    single = other("alone")
+    single = other("exclusive")
     assert single.says(SOON_S) is None
-    late = other("among_others")
+    late = other("shared")
     assert late.says(SOON_S) is None
     first.leave()
     assert single.says() == "has it" and late.says(SOON_S) is None
@@ -107,47 +107,47 @@ def test_who_comes_later_does_not_get_past_who_waits_to_be_alone(other: Callable
 
 
 def test_who_dies_lets_go(other: Callable[..., Other]) -> None:
-    first, second = other("alone"), other("alone")
+    first, second = other("exclusive"), other("exclusive")
     assert first.says() == "has it" and second.says(SOON_S) is None
     first.die()
     assert second.says() == "has it"
 
 
 def test_cards_have_turns_of_their_own(other: Callable[..., Other]) -> None:
-    assert other("alone").says() == "has it"
-    assert other("alone", "0000:1C:00.0").says() == "has it"
+    assert other("exclusive").says() == "has it"
+    assert other("exclusive", "0000:1C:00.0").says() == "has it"
 
 
 def test_a_turn_ends_with_whatever_goes_wrong_in_it(tmp_path: Path, other: Callable[..., Other]) -> None:
     turns = GpuLock(CARD, tmp_path)
-    with pytest.raises(KeyError), turns.alone():
+    with pytest.raises(KeyError), turns.exclusive():
         raise KeyError
-    assert other("alone").says() == "has it"
+    assert other("exclusive").says() == "has it"
     turns.close()
     turns.close()
 
 
 def test_a_turn_within_a_turn_takes_its_place_until_it_is_left(tmp_path: Path, other: Callable[..., Other]) -> None:
     turns = GpuLock(CARD, tmp_path)
-    with turns.among_others():
+    with turns.shared():
         with turns.away():
-            single = other("alone")
+            single = other("exclusive")
             assert single.says() == "has it"
             single.leave()
-        waiting = other("alone")
+        waiting = other("exclusive")
         assert waiting.says(SOON_S) is None
-        with turns.among_others():
+        with turns.shared():
             assert waiting.says(SOON_S) is None
         # Who waits holds the gate: first comes its turn, then this one.
         with ThreadPoolExecutor(1) as pool:
             passed_by = pool.submit(lambda: (waiting.says(), waiting.leave()))
-            with turns.alone():
+            with turns.exclusive():
                 assert passed_by.result(WAIT_S) == ("has it", None)
-                late = other("among_others")
+                late = other("shared")
                 assert late.says(SOON_S) is None
     assert late.says() == "has it"
     late.leave()
-    assert other("alone").says() == "has it"
+    assert other("exclusive").says() == "has it"
     turns.close()
 
 
@@ -166,39 +166,39 @@ def test_turns_alone_that_follow_each_other_are_one_stretch(
 ) -> None:
     monkeypatch.setattr("workers.gpu_lock.STRETCH_S", WAIT_S)
     with closing(GpuLock(CARD, tmp_path)) as mine:
-        with mine.alone(linger_s=WAIT_S):
+        with mine.exclusive(linger_s=WAIT_S):
             pass
-        someone = other("alone")
+        someone = other("exclusive")
         assert someone.says(SOON_S) is None
-        with mine.alone():
+        with mine.exclusive():
             assert mine.waited_s < SOON_S
         assert someone.says() == "has it"
 
 
 def test_a_turn_lingers_no_longer_than_it_was_to(tmp_path: Path, other: Callable[..., Other]) -> None:
-    with closing(GpuLock(CARD, tmp_path)) as mine, mine.among_others():
-        with mine.alone(linger_s=SOON_S):
-            someone = other("among_others")
+    with closing(GpuLock(CARD, tmp_path)) as mine, mine.shared():
+        with mine.exclusive(linger_s=SOON_S):
+            someone = other("shared")
         assert someone.says() == "has it"
 
 
-@pytest.mark.parametrize("then", ["among_others", "away"])
+@pytest.mark.parametrize("then", ["shared", "away"])
 def test_whatever_else_is_wanted_ends_it_at_once(then: str, tmp_path: Path, other: Callable[..., Other]) -> None:
     with closing(GpuLock(CARD, tmp_path)) as mine:
-        with mine.alone(linger_s=WAIT_S):
-            someone = other("among_others")
+        with mine.exclusive(linger_s=WAIT_S):
+            someone = other("shared")
         with getattr(mine, then)():
             assert someone.says() == "has it"
 
 
 def test_a_turn_that_is_left_takes_what_lingers_with_it(tmp_path: Path, other: Callable[..., Other]) -> None:
     with closing(GpuLock(CARD, tmp_path)) as mine:
-        with mine.among_others(), mine.alone(linger_s=SOON_S):
-            someone = other("alone")
+        with mine.shared(), mine.exclusive(linger_s=SOON_S):
+            someone = other("exclusive")
         assert someone.says() == "has it"
         time.sleep(2 * SOON_S)
         someone.leave()
-        assert other("alone").says() == "has it"
+        assert other("exclusive").says() == "has it"
 
 
 def test_others_get_their_turn_when_a_stretch_was_long(
@@ -206,11 +206,11 @@ def test_others_get_their_turn_when_a_stretch_was_long(
 ) -> None:
     monkeypatch.setattr("workers.gpu_lock.STRETCH_S", 0.0)
     with closing(GpuLock(CARD, tmp_path)) as mine:
-        with mine.alone(linger_s=WAIT_S):
-            someone = other("alone")
+        with mine.exclusive(linger_s=WAIT_S):
+            someone = other("exclusive")
         assert someone.says(SOON_S) is None
         with ThreadPoolExecutor(1) as pool:
-            again = pool.submit(lambda: mine.alone().__enter__())
+            again = pool.submit(lambda: mine.exclusive().__enter__())
             assert someone.says() == "has it"
             someone.leave()
             again.result(WAIT_S)
@@ -221,15 +221,15 @@ def test_others_have_turn_after_turn_for_as_long_as_a_stretch_kept_them_out(tmp_
 
     def three_turns(turns: GpuLock) -> None:
         for _ in range(3):
-            with turns.alone():
+            with turns.exclusive():
                 pass
 
-    with closing(GpuLock(CARD, tmp_path)) as mine, closing(GpuLock(CARD, tmp_path)) as its, mine.among_others():
+    with closing(GpuLock(CARD, tmp_path)) as mine, closing(GpuLock(CARD, tmp_path)) as its, mine.shared():
         with ThreadPoolExecutor(2) as pool:
-            with mine.alone(linger_s=WAIT_S):
+            with mine.exclusive(linger_s=WAIT_S):
                 someone = pool.submit(three_turns, its)
                 time.sleep(8 * SOON_S)
-            again = pool.submit(lambda: mine.alone().__enter__())
+            again = pool.submit(lambda: mine.exclusive().__enter__())
             someone.result(4 * SOON_S)
             again.result(WAIT_S)
         assert mine.waited_s > 8 * SOON_S
@@ -239,20 +239,20 @@ def test_a_stretch_that_nobody_waits_for_goes_on(tmp_path: Path, monkeypatch) ->
     monkeypatch.setattr("workers.gpu_lock.STRETCH_S", 0.0)
     with closing(GpuLock(CARD, tmp_path)) as mine:
         for _ in range(3):
-            with mine.alone(linger_s=WAIT_S):
+            with mine.exclusive(linger_s=WAIT_S):
                 time.sleep(SOON_S)
         assert mine.waited_s < SOON_S
 
 
 def test_seconds_of_waiting_are_counted(tmp_path: Path, other: Callable[..., Other]) -> None:
     with closing(GpuLock(CARD, tmp_path)) as mine:
-        with mine.among_others():
+        with mine.shared():
             assert mine.waited_s < SOON_S
-        someone = other("alone")
+        someone = other("exclusive")
         assert someone.says() == "has it"
         with ThreadPoolExecutor(1) as pool:
             leaving = pool.submit(lambda: (time.sleep(SOON_S), someone.leave()))
-            with mine.alone():
+            with mine.exclusive():
                 assert SOON_S / 2 < mine.waited_s < WAIT_S
             leaving.result()
 

@@ -22,7 +22,7 @@ WITHOUT_A_DRAFT = {
     **dict.fromkeys(("ternary_matmul", "w4a16_matmul"), "SymInt"),
     **dict.fromkeys((name for name in catalogue_names() if load_operator(name).backward), "gradients"),
 }
-"""Operators of the catalogue that have no draft, each with what the reason names (docs/emitters.md)."""
+"""Operators of the catalogue that have no draft, each with what the reason names (docs/reference/emitters.md)."""
 
 
 def drafted(of: Operator, target: str = "sm_90") -> WrittenSeed:

@@ -293,4 +293,4 @@ def test_runs_do_not_disturb_each_other():
 
 def test_probe_names_layers_in_order():
     layers = sandbox.probe().split("+")
-    assert layers == [layer for layer in sandbox.walls.LAYERS if layer in layers] or layers == ["none"]
+    assert layers == [layer for layer in sandbox.isolation.LAYERS if layer in layers] or layers == ["none"]

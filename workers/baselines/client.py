@@ -1,7 +1,6 @@
 """The bench's side: baselines out of the cache, or from a process that measures them. No CUDA here, and no torch."""
 
 import os
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,8 +17,9 @@ from workers.baselines.messages import Baseline, BaselineReply, BaselineRequest
 from workers.errors import Transient
 from workers.line_process import LineProcess
 from workers.protocol import Bundle, Device, Graph, Operator, Plan
+from workers.safe_python import PYTHON
 
-COMMAND = (sys.executable, "-m", "workers.baselines")
+COMMAND = (*PYTHON, "-m", "workers.baselines")
 """The process; it takes `--card`, a request a line on standard input, and says a reply a line on standard output."""
 START_S = 120.0
 """Seconds for it to start: importing torch and opening the card takes 6 s on an H200 host that is warm."""

@@ -20,19 +20,19 @@ LINGER_S = 0.25
 others are at work, and a contender's kernels are timed some hundred times."""
 
 
-def compiled(module: torch.fx.GraphModule, mode: str, turns: GpuLock) -> Callable[..., Any]:
+def compiled(module: torch.fx.GraphModule, mode: str, gpu_lock: GpuLock) -> Callable[..., Any]:
     """A module that is compiled when it is called first, for static shapes.
 
     Args:
         module: What to compile.
         mode: Of torch.compile, by its name.
-        turns: On the card; whoever calls the module is among others.
+        gpu_lock: On the card; whoever calls the module is among others.
     """
     options = list_mode_options(mode, dynamic=False)
 
     def inductor(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> object:
         _finish()
-        with turns.away():
+        with gpu_lock.away():
             # Importing it takes seconds.
             return import_module("torch._inductor.compile_fx").compile_fx(graph, inputs, config_patches=options)
 
@@ -40,18 +40,18 @@ def compiled(module: torch.fx.GraphModule, mode: str, turns: GpuLock) -> Callabl
 
 
 @contextmanager
-def tuning_alone(turns: GpuLock) -> Iterator[None]:
+def exclusive_tuning(gpu_lock: GpuLock) -> Iterator[None]:
     """Have kernels that TorchInductor times be alone on the card, whichever compilation they belong to."""
     benchmarker: Any = benchmarking.benchmarker
     benchmark_gpu = benchmarker.benchmark_gpu
 
-    def alone(*args: object, **options: object) -> object:
+    def exclusive(*args: object, **options: object) -> object:
         _finish()
-        with turns.alone(LINGER_S):
+        with gpu_lock.exclusive(LINGER_S):
             return benchmark_gpu(*args, **options)
 
     # Kernels are timed at their first launch, too, in a call that TorchDynamo looks into.
-    benchmarker.benchmark_gpu = torch.compiler.disable(alone)  # type: ignore[no-untyped-call]
+    benchmarker.benchmark_gpu = torch.compiler.disable(exclusive)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:

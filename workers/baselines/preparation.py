@@ -54,7 +54,7 @@ class ContenderPreparation:
     def __init__(self, operator: Operator, inputs: Tensors, turns: GpuLock) -> None:
         self.spent_s: dict[str, float] = {}
         self._operator = operator
-        self._turns = turns
+        self._gpu_lock = turns
         self._inputs = inputs
         self._pristine = [tensor.clone() for tensor in inputs]
         self._summands = most_summands(inputs)
@@ -80,7 +80,7 @@ class ContenderPreparation:
             begun = time.perf_counter()
             try:
                 # A turn that was waited for in vain is given back when nothing interrupts any more.
-                with self._turns.among_others(), at_most(READY_S, lambda: self._turns.waited_s):
+                with self._gpu_lock.shared(), at_most(READY_S, lambda: self._gpu_lock.waited_s):
                     function = make()
                     self.compare(function)
             except Disagrees as error:

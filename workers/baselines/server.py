@@ -16,7 +16,7 @@ from workers.baselines.client import liger_version
 from workers.baselines.contenders import contenders_of
 from workers.baselines.figures import summarise
 from workers.baselines.head_to_head import HeadToHead, Interlude
-from workers.baselines.inductor import tuning_alone
+from workers.baselines.inductor import exclusive_tuning
 from workers.baselines.input_sets import InputSet, count_sets, lay_out
 from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest
 from workers.baselines.module import Function
@@ -42,14 +42,14 @@ def answer(request: BaselineRequest, card: int) -> BaselineReply:
     baselines = []
     demand_precision(request.operator.precision)
     _compiled(request.pacer.target)  # It takes seconds of the host alone.
-    with closing(GpuLock(driver.address_of(card))) as turns, tuning_alone(turns):
-        with turns.among_others():
+    with closing(GpuLock(driver.address_of(card))) as gpu_lock, exclusive_tuning(gpu_lock):
+        with gpu_lock.shared():
             opened = driver.open_card(card)
             torch.cuda.set_device(card)
             support, kernels = _support(request.pacer.target), LoadedKernels(request.pacer, code)
         for graph, plan in zip(request.graphs, request.pacer.plans, strict=True):
-            with turns.among_others():
-                with closing(_Comparison(request, graph, plan, kernels, support, turns)) as comparison:
+            with gpu_lock.shared():
+                with closing(_Comparison(request, graph, plan, kernels, support, gpu_lock)) as comparison:
                     baselines.append(comparison.baseline())
                 torch.compiler.reset()
                 gc.collect()
@@ -88,12 +88,12 @@ class _Comparison:
         plan: Plan,
         kernels: LoadedKernels,
         support: DeviceKernels,
-        turns: GpuLock,
+        gpu_lock: GpuLock,
     ) -> None:
         self._request = request
         self._graph = graph
         self._plan = plan
-        self._turns = turns
+        self._gpu_lock = gpu_lock
         card = driver.current_card()
         self._device = torch.device("cuda", card.index)
         self._interlude = Interlude(support, card.l2_bytes, self._device)
@@ -110,20 +110,20 @@ class _Comparison:
 
     def baseline(self) -> Baseline:
         """Check everything, then time it."""
-        waited_s = self._turns.waited_s
-        makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._turns)
+        waited_s = self._gpu_lock.waited_s
+        makers, left_out = contenders_of(self._request.operator, self._graph, self._device, self._gpu_lock)
         with torch.cuda.stream(self._stream):
-            rehearsal = ContenderPreparation(self._request.operator, self._sets[0].inputs, self._turns)
+            rehearsal = ContenderPreparation(self._request.operator, self._sets[0].inputs, self._gpu_lock)
             admitted, refused = rehearsal.admit(makers)
             rehearsal.compare(self._pacer_outputs)
-        contest = HeadToHead(self._interlude, self._stream, len(self._sets))
+        head_to_head = HeadToHead(self._interlude, self._stream, len(self._sets))
         torch.cuda.synchronize()
-        with self._turns.alone():
-            contest.enter(PACER, self._replay)
-            failed = self._enter(contest, admitted)
+        with self._gpu_lock.exclusive():
+            head_to_head.enter(PACER, self._replay)
+            failed = self._enter(head_to_head, admitted)
             begun = time.perf_counter()
-            times = contest.run()
-        spent = {"contest": time.perf_counter() - begun, "waited": self._turns.waited_s - waited_s}
+            times = head_to_head.run()
+        spent = {"contest": time.perf_counter() - begun, "waited": self._gpu_lock.waited_s - waited_s}
         found = summarise(self._plan.shape.key, times, left_out | refused | failed)
         return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})
 
@@ -131,11 +131,11 @@ class _Comparison:
         """Give the sets' memory back."""
         self._arena.close()
 
-    def _enter(self, contest: HeadToHead, admitted: Mapping[str, Function]) -> dict[str, str]:
+    def _enter(self, head_to_head: HeadToHead, admitted: Mapping[str, Function]) -> dict[str, str]:
         failed = {}
         for name, function in admitted.items():
             try:
-                contest.enter(name, partial(_call, function, self._sets))
+                head_to_head.enter(name, partial(_call, function, self._sets))
             except FAILURES as error:
                 failed[name] = explain(error)
         return failed

@@ -90,7 +90,7 @@ def zone_seed(seed: str) -> int:
     return _hashed(bytes.fromhex(seed), "zones")
 
 
-def seal_key(seed: str) -> int:
+def checksum_key(seed: str) -> int:
     """The odd number that seals follow from; `seed` is a round's secret, hexadecimal."""
     return _hashed(bytes.fromhex(seed), "seals") >> 1 | 1
 

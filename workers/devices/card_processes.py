@@ -35,7 +35,7 @@ from workers.device_kernels import compile_support
 from workers.devices.ending import JudgementEnded, timed
 from workers.errors import Transient
 from workers.gpu_lock import FOLDER, GpuLock
-from workers.oracle import Oracle, compile_checker
+from workers.oracle import Oracle, compile_oracle
 from workers.oracle import open_card as open_to_look
 from workers.oracle import serve as serve_checker
 from workers.protocol import CardShare, Outcome, Stage
@@ -76,18 +76,18 @@ class CardProcesses:
     Attributes:
         opened: What the runner at work said of the card.
         memory_bytes: This crew's part of the card's memory.
-        turns: On the card, with whoever else uses it.
+        gpu_lock: On the card, with whoever else uses it.
         spent_s: Seconds that were waited for turns and answers, by kind of order.
     """
 
     def __init__(
-        self, run: Serve, hire_checker: Callable[[], ChildConnection], memory_bytes: int, sharers: int = 1
+        self, run: Serve, start_oracle: Callable[[], ChildConnection], memory_bytes: int, sharers: int = 1
     ) -> None:
         """Start a runner, a spare and a checker; `at` does so on a card.
 
         Args:
             run: What a runner does.
-            hire_checker: Starts a checker, or calls one that others have started.
+            start_oracle: Starts a checker, or calls one that others have started.
             memory_bytes: Of a card of this kind, or what there is if that is less.
             sharers: How many crews share the card.
 
@@ -97,16 +97,16 @@ class CardProcesses:
         self.spent_s: dict[str, float] = {}
         self._sharers = sharers
         self._jobs = 0
-        self._hire_runner, self._hire_checker = functools.partial(ForkedChild, run), hire_checker
+        self._hire_runner, self._start_oracle = functools.partial(ForkedChild, run), start_oracle
         # The checker first: to call one may fail, and nobody else is there to be ended then.
-        self._checker, self._runner, self._spare = self._hire_checker(), self._hire_runner(), self._hire_runner()
+        self._oracle, self._runner, self._spare = self._start_oracle(), self._hire_runner(), self._hire_runner()
         with ExitStack() as stack:
             stack.callback(self._end_children)
-            _greeting(self._checker)
+            _greeting(self._oracle)
             self.opened = _greeting(self._runner)
             self.memory_bytes = min(memory_bytes, self.opened.memory_bytes) // sharers
-            self.turns = GpuLock(self.opened.address)
-            stack.callback(self.turns.close)
+            self.gpu_lock = GpuLock(self.opened.address)
+            stack.callback(self.gpu_lock.close)
             self._claim(self._usual_bytes)
             stack.pop_all()
 
@@ -125,15 +125,15 @@ class CardProcesses:
         kernels = compile_support(target.name)
         begin = functools.partial(open_card, seat.card, kernels)
         run = functools.partial(serve_runner, begin=begin)
-        kernels = kernels | compile_checker(target.name)
-        checker = Oracle(functools.partial(open_to_look, seat.card, kernels), seat.sharers, checks)
+        kernels = kernels | compile_oracle(target.name)
+        oracle = Oracle(functools.partial(open_to_look, seat.card, kernels), seat.sharers, checks)
 
-        def hire_checker() -> ChildConnection:
+        def start_oracle() -> ChildConnection:
             if seat.sharers > 1:
-                return SharedConnection(_folder_of(seat, checks), checker.receive)
-            return ForkedChild(functools.partial(serve_checker, checker=checker))
+                return SharedConnection(_folder_of(seat, checks), oracle.receive)
+            return ForkedChild(functools.partial(serve_checker, oracle=oracle))
 
-        return cls(run, hire_checker, target.memory_bytes, seat.sharers)
+        return cls(run, start_oracle, target.memory_bytes, seat.sharers)
 
     @property
     def arena_bytes(self) -> int:
@@ -160,28 +160,30 @@ class CardProcesses:
             self.make_room()
         fits = self.arena_bytes >= needed_bytes and not needed_bytes <= self._usual_bytes < self.arena_bytes
         if not fits or self._jobs >= JOBS_A_RUNNER:
-            with self.turns.among_others():
+            with self.gpu_lock.shared():
                 self._runner.kill()
             self._replace_runner(max(needed_bytes, self._usual_bytes))
         self._jobs += 1
 
-    def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> CommandDone | TimedRound:
+    def replay(
+        self, order: Order, timeout_s: float, stage: Stage, *, exclusive: bool = False
+    ) -> CommandDone | TimedRound:
         """Have the runner carry out an order that may start a candidate's kernels.
 
         Args:
             order: What to do.
             timeout_s: Seconds of the card after which the candidate counts as hanging.
             stage: Where the candidate is.
-            alone: Whether nobody else may use the card meanwhile; so it is in any case while a round is timed.
+            exclusive: Whether nobody else may use the card meanwhile; so it is in any case while a round is timed.
 
         Raises:
             Ended: If the candidate cost us the runner, or does not fit the card.
             CardFailed: If the runner failed by itself.
         """
-        alone = alone or isinstance(order, TimeRound)
-        patience_s = timeout_s if alone else timeout_s * self._sharers
+        exclusive = exclusive or isinstance(order, TimeRound)
+        patience_s = timeout_s if exclusive else timeout_s * self._sharers
         try:
-            with timed(self.spent_s, order.order), self.turns.alone() if alone else self.turns.among_others():
+            with timed(self.spent_s, order.order), self.gpu_lock.exclusive() if exclusive else self.gpu_lock.shared():
                 reply = self._asked(order, patience_s)
         except ChildSilent:
             self._replace_runner()
@@ -201,7 +203,7 @@ class CardProcesses:
         try:
             return self._seen(order)
         except CardFailed:
-            self._replace_checker()
+            self._replace_oracle()
             raise
 
     def make_room(self) -> None:
@@ -215,7 +217,7 @@ class CardProcesses:
     def close(self) -> None:
         """End all of them. Idempotent."""
         self._end_children()
-        self.turns.close()
+        self.gpu_lock.close()
 
     def _seen(self, order: Order) -> ExaminedRuns:
         """What the checker answers.
@@ -224,8 +226,8 @@ class CardProcesses:
             CardFailed: If it is lost, or says something else.
         """
         try:
-            with timed(self.spent_s, order.order), self.turns.among_others():
-                reply = self._checker.ask(order, LOOK_S)
+            with timed(self.spent_s, order.order), self.gpu_lock.shared():
+                reply = self._oracle.ask(order, LOOK_S)
         except (ChildDied, ChildSilent) as error:
             raise CardFailed(f"the checker is lost: {error}") from error
         if not isinstance(reply, ExaminedRuns):
@@ -275,7 +277,7 @@ class CardProcesses:
             CardFailed: If it cannot.
         """
         try:
-            with self.turns.among_others():
+            with self.gpu_lock.shared():
                 reply = self._runner.ask(ClaimArena(arena_bytes=arena_bytes), OPEN_S)
         except (ChildDied, ChildSilent) as error:
             raise CardFailed(f"a runner is lost: {error}") from error
@@ -284,14 +286,14 @@ class CardProcesses:
         self.opened = reply
         self.look(self._attention)
 
-    def _replace_checker(self) -> None:
-        self._checker.kill()
-        self._checker = self._hire_checker()
-        _greeting(self._checker)
+    def _replace_oracle(self) -> None:
+        self._oracle.kill()
+        self._oracle = self._start_oracle()
+        _greeting(self._oracle)
         self._seen(self._attention)
 
     def _end_children(self) -> None:
-        for child in (self._runner, self._spare, self._checker):
+        for child in (self._runner, self._spare, self._oracle):
             child.close()
 
     @property

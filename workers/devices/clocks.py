@@ -41,7 +41,7 @@ def check_clocks(order: TimingRound, timed: TimedRound) -> float:
     if longest_us > timed.wall_us:
         raise CardFailed(f"the card says {longest_us:.0f} us of a round that took {timed.wall_us:.0f} us in all")
     counts = punctual(timed)
-    starts_us, holds_us = (_stretch(begun_us, counts) for begun_us in (timed.starts_us, timed.holds_us))
+    starts_us, holds_us = (_span_us(begun_us, counts) for begun_us in (timed.starts_us, timed.holds_us))
     if abs(starts_us - holds_us) > CLOCKS_WITHIN * holds_us + CLOCKS_US:
         raise CardFailed(f"events say {starts_us:.0f} us of what took {holds_us:.0f} us by the card's timer")
     count = len(order.samples)
@@ -53,7 +53,7 @@ def counts_of(timed: TimedRound) -> set[int]:
     return {len(each) for each in (timed.samples_us, timed.clocks_mhz, timed.starts_us, timed.holds_us)}
 
 
-def _stretch(begun_us: Sequence[float], counts: Sequence[bool]) -> float:
+def _span_us(begun_us: Sequence[float], counts: Sequence[bool]) -> float:
     """From the first sample that counts to the last one; from first to last where most do not: then clocks differ."""
     counted = list(compress(begun_us, counts)) if 2 * sum(counts) >= len(counts) else begun_us
     return counted[-1] - counted[0]

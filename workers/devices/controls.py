@@ -39,20 +39,20 @@ class TimingControls:
     """The controls of one operator on one card.
 
     Attributes:
-        crew: The processes that use the card.
+        processes: The processes that use the card.
         operator: The contract.
         graphs: The reference at every shape.
         pacer: What controls are made from.
         codes: Machine code of its kernels, by digest.
-        pace: The pacer's at its first shape that is timed.
+        call_time: The pacer's at its first shape that is timed.
     """
 
-    crew: CardProcesses
+    processes: CardProcesses
     operator: Operator
     graphs: Sequence[Graph]
     pacer: Bundle
     codes: Mapping[str, MachineCode]
-    pace: CallTime
+    call_time: CallTime
 
     def run(self) -> dict[str, float]:
         """Judge them all; what was measured, by the control's name.
@@ -65,8 +65,8 @@ class TimingControls:
             CardFailed: If one comes out otherwise than it must.
         """
         plan = self.pacer.benchmarks[0]
-        race = self._accepted(plan, EQUAL_PAIRS)
-        found = {"equal": exp(race.slowdown.mean), "host": race.host_factor}
+        timing = self._accepted(plan, EQUAL_PAIRS)
+        found = {"equal": exp(timing.slowdown.mean), "host": timing.host_factor}
         if abs(found["equal"] - 1) > EQUAL_WITHIN:
             raise CardFailed(f"a control failed: a plan takes {found['equal']:.3f} times as long as itself")
         if found["host"] > HOST_FACTOR:
@@ -79,23 +79,23 @@ class TimingControls:
 
     def _accepted(self, plan: Plan, pairs: int) -> PairedTimes:
         try:
-            return self._race(plan, pairs)
+            return self._time(plan, pairs)
         except JudgementEnded as ended:
             raise CardFailed(f"a control failed: a correct plan is refused, {ended}") from ended
 
     def _refusal(self, plan: Plan) -> float:
         try:
-            self._race(plan, PAIRS)
+            self._time(plan, PAIRS)
         except JudgementEnded:
             return 1.0
         raise CardFailed("a control failed: a plan that leaves out its last launch was not refused")
 
-    def _race(self, plan: Plan, pairs: int) -> PairedTimes:
+    def _time(self, plan: Plan, pairs: int) -> PairedTimes:
         """A plan beside the pacer."""
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {PairSide.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), PairSide.PACER: pacer}
-        trial = VariantTrial(self.crew, self.operator, self.graphs, bundles, self.codes)
-        return PairedTimer(trial, dict.fromkeys(PairSide, 0), self.pace).race(pairs)
+        trial = VariantTrial(self.processes, self.operator, self.graphs, bundles, self.codes)
+        return PairedTimer(trial, dict.fromkeys(PairSide, 0), self.call_time).time(pairs)
 
 
 @dataclass

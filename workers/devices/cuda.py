@@ -71,21 +71,21 @@ class CudaDevice(DeviceBench):
         self._batches = ControlBatches()
         self._assemblers = Assemblers()
         self._versions = {name: version(name) for name in ("torch", "triton", "kernelreef")}
-        self._crew = CardProcesses.at(seat, self._target, checks)
+        self._processes = CardProcesses.at(seat, self._target, checks)
         self._baseline_process = BaselineProcess(seat.card)
-        self._setting = MeasurementContext(self._crew, self._assemblers, self._target, self._baselines)
-        if device_of_card(self._crew.opened.card) != device:
-            self._crew.close()
-            raise ToolMissing(f"card {seat.card} is '{self._crew.opened.card}', which is no {device.name}")
+        self._setting = MeasurementContext(self._processes, self._assemblers, self._target, self._baselines)
+        if device_of_card(self._processes.opened.card) != device:
+            self._processes.close()
+            raise ToolMissing(f"card {seat.card} is '{self._processes.opened.card}', which is no {device.name}")
 
     @property
     def spent_s(self) -> dict[str, float]:
         """Seconds that were waited for the crew so far, by kind of order; of those for a turn by `turns`."""
-        return {**self._crew.spent_s, "turns": self._crew.turns.waited_s}
+        return {**self._processes.spent_s, "turns": self._processes.gpu_lock.waited_s}
 
     def versions(self) -> dict[str, str]:
         """Versions of everything that influences a figure."""
-        return {**self._versions, **self._crew.opened.versions}
+        return {**self._versions, **self._processes.opened.versions}
 
     def measure(self, job: MeasureJob) -> Report:
         """Check the variant and time it against the pacer.
@@ -158,7 +158,7 @@ class CudaDevice(DeviceBench):
 
     def close(self) -> None:
         """End the crew, the assemblers and the process that measures baselines."""
-        self._crew.close()
+        self._processes.close()
         self._baseline_process.close()
         self._assemblers.close()
 
@@ -204,5 +204,5 @@ class CudaDevice(DeviceBench):
         return measure_baselines(operator, graphs, pacer, self.device, self._ask, self.folder, self.versions())
 
     def _ask(self, request: BaselineRequest) -> BaselineReply:
-        self._crew.make_room()
+        self._processes.make_room()
         return self._baseline_process.ask(request)

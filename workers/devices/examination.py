@@ -89,9 +89,9 @@ class Examination:
         if not plans:
             self.checks[RANDOM_SHAPES] = skipped(RANDOM_SHAPES, "the operator has no ranges to draw shapes from")
             return
-        self.setting.crew.provide(room_for(job.bundle.restricted([plan for _, plan, _ in plans]), runs=1))
+        self.setting.processes.provide(room_for(job.bundle.restricted([plan for _, plan, _ in plans]), runs=1))
         trial = VariantTrial(
-            self.setting.crew, job.operator, job.graphs, {PairSide.CANDIDATE: job.bundle}, codes, fresh=True
+            self.setting.processes, job.operator, job.graphs, {PairSide.CANDIDATE: job.bundle}, codes, fresh=True
         )
         try:
             for index, _, draws in plans:
@@ -132,17 +132,19 @@ class Examination:
             Ended: If it is not right, or the arena too small for it.
             CardFailed: If the card failed; `CardMemoryShort` if it has too little memory.
         """
-        job, crew = self.job, self.setting.crew
+        job, processes = self.job, self.setting.processes
         bundle = job.bundle.restricted([plan])
         (graph,) = (graph for graph in job.graphs if graph.shape.key == plan.shape.key)
         if any(prod(shape) > FAR for shape in graph.output_shapes):
             return skipped(FAR_INDICES, f"at {plan.shape.key} {UNSEEN}")
         needed = room_for(bundle, runs=1) + judging_bytes(job.operator, graph)
-        if needed > crew.memory_bytes:
-            beside = f"with a reference in float64 it takes {needed / 1e9:.0f} GB, and {crew.memory_bytes / 1e9:.0f}"
+        if needed > processes.memory_bytes:
+            beside = (
+                f"with a reference in float64 it takes {needed / 1e9:.0f} GB, and {processes.memory_bytes / 1e9:.0f}"
+            )
             return skipped(FAR_INDICES, f"{plan.shape.key} does not fit the card: {beside} are there")
-        crew.provide(room_for(bundle, runs=1))
-        trial = VariantTrial(crew, job.operator, (graph,), {PairSide.CANDIDATE: bundle}, codes, fresh=True)
+        processes.provide(room_for(bundle, runs=1))
+        trial = VariantTrial(processes, job.operator, (graph,), {PairSide.CANDIDATE: bundle}, codes, fresh=True)
         trial.run([CheckedRuns(0, "normal", 1)])
         trial.check_idle()
         return CheckResult(name=FAR_INDICES, verdict="passed", detail=f"{plan.shape.key}, one draw")
@@ -151,7 +153,7 @@ class Examination:
         if self.sanitizer is None:
             result = skipped(tool, ABSENT)
         else:
-            with self.setting.crew.turns.among_others():
+            with self.setting.processes.gpu_lock.shared():
                 result = self.sanitizer.run(tool, rehearsal)
         self.checks[tool] = result
         if result.verdict == "failed":

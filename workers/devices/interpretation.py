@@ -72,7 +72,7 @@ def interpret(
         plans=tuple(case.plan for case in cases),
         draws=tuple(len(case.draws) for case in cases),
         sampled=tuple(sampled),
-        lot=_lot(job),
+        sample_seed=_sample_seed(job),
         launched=launched,
         kernels=job.bundle.restricted(launched).kernels,
     )
@@ -92,14 +92,14 @@ def interpret(
     return Interpretation(reply, results)
 
 
-def _lot(job: MeasureJob | FinalJob) -> str:
+def _sample_seed(job: MeasureJob | FinalJob) -> str:
     """What decides about samples: nobody writes a kernel that knows its own hash, and it stays the same."""
     return job.bundle.identity
 
 
 def _tiles(job: MeasureJob | FinalJob, sampled: Sequence[Plan]) -> list[tuple[torch.Tensor, ...]]:
     """What the inputs of each sampled plan repeat."""
-    return [draw_tiles(job.operator, plan.shape, TILE_BYTES, _lot(job).encode()) for plan in sampled]
+    return [draw_tiles(job.operator, plan.shape, TILE_BYTES, _sample_seed(job).encode()) for plan in sampled]
 
 
 def _fits(reply: InterpretReply, sampled: Sequence[Plan]) -> bool:

@@ -54,18 +54,18 @@ class MeasurementContext:
     """What measurements on a card have in common.
 
     Attributes:
-        crew: The processes that use the card.
+        processes: The processes that use the card.
         assemblers: The processes that assemble kernels.
         target: Sheet of the card.
         baselines: Figures of the baselines for a pacer, by shape key; may take minutes the first time.
-        paces: Those of pacers at shapes, by the pacer's identity and the shape's key.
+        call_times: Those of pacers at shapes, by the pacer's identity and the shape's key.
     """
 
-    crew: CardProcesses
+    processes: CardProcesses
     assemblers: Assemblers
     target: Target
     baselines: Callable[[Operator, tuple[Graph, ...], Bundle], dict[str, Baseline]]
-    paces: defaultdict[tuple[str, str], CallTime] = field(default_factory=lambda: defaultdict(CallTime))
+    call_times: defaultdict[tuple[str, str], CallTime] = field(default_factory=lambda: defaultdict(CallTime))
 
 
 @dataclass
@@ -116,24 +116,24 @@ class Measurement:
             pacer = self.pacer or self.bundle.reduced()
             if self.pacer is not None:
                 self._assemble_judged(self.pacer)
-        self.setting.crew.provide(room_for(self.bundle, pacer, *filter(None, (incumbent,))))
+        self.setting.processes.provide(room_for(self.bundle, pacer, *filter(None, (incumbent,))))
         if self.controls is None:
             with timed(self.stages_s, "controls"):
                 self.controls = self._control(pacer)
-        races = self._races(pacer, pairs)
+        timings = self._timings(pacer, pairs)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer) if self.related else {}
-        shapes = tuple(_shape(race, baselines.get(race.shape), readings[race.shape]) for race in races)
-        found: dict[str, object] = {"shapes": shapes, "speedup": joint_speedup(races, baselines, self._weights())}
+        shapes = tuple(_shape(timing, baselines.get(timing.shape), readings[timing.shape]) for timing in timings)
+        found: dict[str, object] = {"shapes": shapes, "speedup": joint_speedup(timings, baselines, self._weights())}
         if incumbent is not None:
             self._assemble_judged(incumbent)
-            rivals = self._races(incumbent.reduced(), RIVAL_PAIRS, contest=True)
-            for race in rivals:
-                check_cycles(race)
+            rivals = self._timings(incumbent.reduced(), RIVAL_PAIRS, head_to_head=True)
+            for timing in rivals:
+                check_cycles(timing)
             found["rival"] = _ratio(
-                weighted([inverse(race.slowdown) for race in rivals], self._weights()), LOOK_CONFIDENCE
+                weighted([inverse(timing.slowdown) for timing in rivals], self._weights()), LOOK_CONFIDENCE
             )
-            of_rivals = {race.shape: _samples(race) for race in rivals}
+            of_rivals = {timing.shape: _samples(timing) for timing in rivals}
             found["shapes"] = tuple(
                 shape.model_copy(update={"rival_samples": of_rivals[shape.shape]}) for shape in shapes
             )
@@ -160,36 +160,38 @@ class Measurement:
         except JudgementEnded as ended:
             raise CardFailed(f"a kernel to compare with cannot be assembled here: {ended}") from ended
 
-    def _races(self, against: Bundle, pairs: int, *, contest: bool = False) -> list[PairedTimes]:
+    def _timings(self, against: Bundle, pairs: int, *, head_to_head: bool = False) -> list[PairedTimes]:
         """Check the candidate and race it against another bundle, at every benchmark shape.
 
         Args:
             against: The pacer, or the incumbent.
             pairs: Most paired samples a shape.
-            contest: Whether it is the incumbent: the candidate is checked, and to know who is faster suffices.
+            head_to_head: Whether it is the incumbent: the candidate is checked, and to know who is faster suffices.
         """
         with timed(self.stages_s, "load"):
             bundles = {PairSide.CANDIDATE: self.bundle, PairSide.PACER: against}
-            crew = self.setting.crew
-            trial = VariantTrial(crew, self.operator, self.graphs, bundles, self._codes, fresh=self.fresh)
+            processes = self.setting.processes
+            trial = VariantTrial(processes, self.operator, self.graphs, bundles, self._codes, fresh=self.fresh)
         try:
-            if not contest:
+            if not head_to_head:
                 with timed(self.stages_s, "check"):
                     trial.check(self.scrutiny)
             with timed(self.stages_s, "time"):
-                suffices = PairedTimes.is_decided if contest else PairedTimes.is_hopeless
-                racing = partial(self._race, trial, against.identity, pairs=pairs, suffices=suffices, stranger=contest)
-                races = [racing(index, plan) for index, plan in benchmarks(self.bundle)]
+                suffices = PairedTimes.is_decided if head_to_head else PairedTimes.is_hopeless
+                time_shape = partial(
+                    self._time, trial, against.identity, pairs=pairs, suffices=suffices, untrusted=head_to_head
+                )
+                timings = [time_shape(index, plan) for index, plan in benchmarks(self.bundle)]
                 trial.check_idle()
-                return races
+                return timings
         finally:
             self.checks = trial.checks or self.checks
 
     def _control(self, pacer: Bundle) -> dict[str, float]:
-        pace = self.setting.paces[pacer.identity, pacer.benchmarks[0].shape.key]
-        return TimingControls(self.setting.crew, self.operator, self.graphs, pacer, self._codes, pace).run()
+        call_time = self.setting.call_times[pacer.identity, pacer.benchmarks[0].shape.key]
+        return TimingControls(self.setting.processes, self.operator, self.graphs, pacer, self._codes, call_time).run()
 
-    def _race(
+    def _time(
         self,
         trial: VariantTrial,
         pacer: str,
@@ -198,42 +200,44 @@ class Measurement:
         *,
         pairs: int,
         suffices: Callable[[PairedTimes], bool],
-        stranger: bool,
+        untrusted: bool,
     ) -> PairedTimes:
         key = plan.shape.key
         other = next(at for at, plan in benchmarks(trial.bundles[PairSide.PACER]) if plan.shape.key == key)
         plans = {PairSide.CANDIDATE: index, PairSide.PACER: other}
-        race = PairedTimer(trial, plans, self.setting.paces[pacer, key], stranger=stranger).race(pairs, suffices)
+        timing = PairedTimer(trial, plans, self.setting.call_times[pacer, key], untrusted=untrusted).time(
+            pairs, suffices
+        )
         graph = next(graph for graph in self.graphs if graph.shape.key == key)
-        reject_below_floor(race, median(race.candidate_us), floor_us(self.operator, graph, self.setting.target))
-        return race
+        reject_below_floor(timing, median(timing.candidate_us), floor_us(self.operator, graph, self.setting.target))
+        return timing
 
     def _weights(self) -> list[float]:
         return [plan.shape.weight for _, plan in benchmarks(self.bundle)]
 
 
-def _shape(race: PairedTimes, baseline: Baseline | None, readings: Readings) -> ShapeResult:
-    low, mid, high = race.slowdown.bounds()
-    pacer_us = median(race.pacer_us) if baseline is None else baseline.pacer_us
+def _shape(timing: PairedTimes, baseline: Baseline | None, readings: Readings) -> ShapeResult:
+    low, mid, high = timing.slowdown.bounds()
+    pacer_us = median(timing.pacer_us) if baseline is None else baseline.pacer_us
     return ShapeResult(
-        shape=race.shape,
+        shape=timing.shape,
         readings=readings,
         pacer_us=pacer_us,
         baselines_us={} if baseline is None else baseline.baselines_us,
         mid_us=pacer_us * mid,
         low_us=pacer_us * low,
         high_us=pacer_us * high,
-        pairs=len(race.candidate_us),
-        samples=_samples(race),
+        pairs=len(timing.candidate_us),
+        samples=_samples(timing),
     )
 
 
-def _samples(race: PairedTimes) -> Samples:
+def _samples(timing: PairedTimes) -> Samples:
     candidate_us, other_us = (
-        tuple(round(time_us, SAMPLE_DIGITS) for time_us in times) for times in (race.candidate_us, race.pacer_us)
+        tuple(round(time_us, SAMPLE_DIGITS) for time_us in times) for times in (timing.candidate_us, timing.pacer_us)
     )
-    clocks_mhz = tuple(round(clock, CLOCK_DIGITS) for clock in (*race.candidate_mhz, *race.pacer_mhz))
-    return Samples(candidate_us=candidate_us, other_us=other_us, calls=race.calls, clocks_mhz=clocks_mhz)
+    clocks_mhz = tuple(round(clock, CLOCK_DIGITS) for clock in (*timing.candidate_mhz, *timing.pacer_mhz))
+    return Samples(candidate_us=candidate_us, other_us=other_us, calls=timing.calls, clocks_mhz=clocks_mhz)
 
 
 def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -> AssembledBundle:
@@ -254,22 +258,22 @@ def assemble_again(bundle: Bundle, operator: Operator, assemblers: Assemblers) -
 
 
 def joint_speedup(
-    races: Sequence[PairedTimes], baselines: Mapping[str, Baseline], weights: Sequence[float]
+    timings: Sequence[PairedTimes], baselines: Mapping[str, Baseline], weights: Sequence[float]
 ) -> Ratio | None:
     """Best baseline over candidate: the weighted geometric mean over shapes, bounded jointly; None without baselines.
 
     Args:
-        races: One a benchmark shape.
+        timings: One a benchmark shape.
         baselines: By shape key.
         weights: Of the shapes, in the order of the races.
     """
     parts = []
-    for race in races:
-        baseline = baselines.get(race.shape)
+    for timing in timings:
+        baseline = baselines.get(timing.shape)
         best = None if baseline is None else baseline.best()
         if best is None:
             return None
-        gain = inverse(race.slowdown)
+        gain = inverse(timing.slowdown)
         error = hypot(gain.error, best.half_width / _NORMAL)
         parts.append(Estimate(gain.mean + log(best.over_pacer), error, gain.freedom))
     return _ratio(weighted(parts, weights))

@@ -108,16 +108,16 @@ class ModelDevice(DeviceBench):
             BadMessage: If the job is for another target or carries no source.
             JailFailed: If the jail cannot be set up.
         """
-        ledger, stages_s = CheckResults(self.checks), dict[str, float]()
+        check_results, stages_s = CheckResults(self.checks), dict[str, float]()
         report = self._report(job)
         found: dict[str, object] = {}
         seed = job.seed or secrets.token_hex(SEED_BYTES)
         try:
-            traffic = _judge(job, bytes.fromhex(seed), ledger, stages_s)
+            traffic = _judge(job, bytes.fromhex(seed), check_results, stages_s)
             found["shapes"] = self._predict(job, traffic, stages_s)
         except JudgementEnded as ended:
             found = dict(ended.found)
-        found |= {"checks": ledger.results(), "stages_s": stages_s, "seed": seed}
+        found |= {"checks": check_results.results(), "stages_s": stages_s, "seed": seed}
         return report.model_copy(update=found)
 
     def examine(self, job: FinalJob) -> Report:
@@ -191,7 +191,7 @@ def _versions(target: str) -> dict[str, str]:
     return versions
 
 
-def _judge(job: MeasureJob, seed: bytes, ledger: CheckResults, stages_s: dict[str, float]) -> KnownTraffic:
+def _judge(job: MeasureJob, seed: bytes, check_results: CheckResults, stages_s: dict[str, float]) -> KnownTraffic:
     """Execute and check.
 
     Raises:
@@ -204,7 +204,7 @@ def _judge(job: MeasureJob, seed: bytes, ledger: CheckResults, stages_s: dict[st
     if len(cases) == 1:
         cases = [*cases, *cases]  # of two plans one finds its buffers near each other
     plans = [plan for plan in job.bundle.benchmarks if sum(b.bytes for b in plan.buffers) <= SAMPLED_BYTES]
-    reply = _execute(job, cases, plans, seed, ledger, stages_s)
+    reply = _execute(job, cases, plans, seed, check_results, stages_s)
     sampled = {plan.shape.key: traffic for plan, traffic in zip(plans, reply.sampled, strict=True) if traffic}
     last = cases[-1]
     done = ExecutedTraffic(reply.finished[-1], contract_bytes(job.operator, last.graph), last.graph)
@@ -234,7 +234,7 @@ def _execute(
     cases: Sequence[SelectedRun],
     plans: Sequence[Plan],
     seed: bytes,
-    ledger: CheckResults,
+    check_results: CheckResults,
     stages_s: dict[str, float],
 ) -> InterpretReply:
     """Execute cases on secret inputs, hold them against the checks, and sample the traffic of larger plans.
@@ -251,7 +251,7 @@ def _execute(
     with timed(stages_s, "check"):
         for case, inputs, results in zip(cases, drawn, interpretation.results, strict=False):
             for name, given, result in zip(case.draws, inputs, results, strict=True):
-                _examine(job.operator, case, name, given, result, ledger)
+                _examine(job.operator, case, name, given, result, check_results)
     reply = interpretation.reply
     if reply.outcome is not None:
         where = cases[len(reply.finished)].plan.shape.key
@@ -265,7 +265,7 @@ def _examine(
     name: str,
     inputs: tuple[torch.Tensor, ...],
     result: InterpretedResult,
-    ledger: CheckResults,
+    check_results: CheckResults,
 ) -> None:
     """Hold one draw against the checks.
 
@@ -281,6 +281,6 @@ def _examine(
         outputs=result.outputs,
         reference=Expectation(operator, case.graph, inputs, name),
     )
-    outcome = ledger.examine(evidence)
-    if outcome is not None and ledger.failure is not None:
-        raise JudgementEnded(Stage.CHECK, outcome, ledger.failure.reason)
+    outcome = check_results.examine(evidence)
+    if outcome is not None and check_results.failure is not None:
+        raise JudgementEnded(Stage.CHECK, outcome, check_results.failure.reason)

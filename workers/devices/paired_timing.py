@@ -150,15 +150,15 @@ class PairedTimer:
     Args:
         trial: Holds both bundles.
         plans: Position of the shape's plan in each side's bundle.
-        pace: The pacer's, found out before the race if nobody knows it yet.
-        stranger: Whether the pacer is somebody's candidate, as the holder of a cell is.
+        call_time: The pacer's, found out before the race if nobody knows it yet.
+        untrusted: Whether the pacer is somebody's candidate, as the holder of a cell is.
     """
 
     def __init__(
-        self, trial: VariantTrial, plans: dict[PairSide, int], pace: CallTime, *, stranger: bool = False
+        self, trial: VariantTrial, plans: dict[PairSide, int], call_time: CallTime, *, untrusted: bool = False
     ) -> None:
-        self._pace = pace
-        self._strangers = tuple(PairSide) if stranger else (PairSide.CANDIDATE,)
+        self._call_time = call_time
+        self._untrusted_sides = tuple(PairSide) if untrusted else (PairSide.CANDIDATE,)
         self._trial = trial
         self._plans = plans
         self._seed = trial.seed(self._plan(PairSide.CANDIDATE).shape.key)
@@ -166,7 +166,7 @@ class PairedTimer:
         self._host_factor = inf
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in PairSide}
 
-    def race(self, pairs: int, suffices: Callable[[PairedTimes], bool] = PairedTimes.is_hopeless) -> PairedTimes:
+    def time(self, pairs: int, suffices: Callable[[PairedTimes], bool] = PairedTimes.is_hopeless) -> PairedTimes:
         """Time until there are `pairs` pairs, or what came out at a look suffices.
 
         Raises:
@@ -187,33 +187,33 @@ class PairedTimer:
                 if unsteady > MOST_UNSTEADY:
                     moved = f"the card's clock moved by more than {STEADY_WITHIN:.0%}"
                     raise CardFailed(f"within {unsteady} pairs {moved}, or the card had to wait for the host")
-            race = race_of(shape, steady[WARM_PAIRS:], calls, self._host_factor)
-            if suffices(race):
+            timing = timing_of(shape, steady[WARM_PAIRS:], calls, self._host_factor)
+            if suffices(timing):
                 break
-        return race
+        return timing
 
     def _plan(self, side: PairSide) -> Plan:
         return self._trial.bundles[side].plans[self._plans[side]]
 
     def _calls(self) -> int:
         """Calls a sample, from how long single ones take."""
-        if self._pace.single_us is None:
+        if self._call_time.single_us is None:
             pairs = self._pairs_that_fit(2, 1)
-            self._pace.single_us = min(pair.pacer_us for pair in self._round(pairs, 1, self._lay_out(pairs, 1)))
-        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self._pace.single_us)))
+            self._call_time.single_us = min(pair.pacer_us for pair in self._round(pairs, 1, self._lay_out(pairs, 1)))
+        calls = min(MAX_CALLS, max(1, ceil(SAMPLE_US / self._call_time.single_us)))
         while calls > 1 and not self._fits(1, calls):
             calls -= 1
         return calls
 
     def _fits(self, pairs: int, calls: int) -> bool:
         needed = sum(self._slots_of(side, pairs, calls) * room for side, room in self._room.items())
-        return needed <= self._trial.crew.arena_bytes - 2**20
+        return needed <= self._trial.processes.arena_bytes - 2**20
 
     def _slots_of(self, side: PairSide, pairs: int, calls: int) -> int:
         """Slots of a side in a round."""
-        if side not in self._strangers:
+        if side not in self._untrusted_sides:
             return pairs * calls
-        return (pairs + feints_of(pairs, calls)) * slots_of(calls)
+        return (pairs + truncated_of(pairs, calls)) * slots_of(calls)
 
     def _pairs_that_fit(self, wanted: int, calls: int) -> int:
         while wanted > 1 and not self._fits(wanted, calls):
@@ -238,16 +238,18 @@ class PairedTimer:
 
     def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
         used = {side: places[: self._slots_of(side, pairs, calls)] for side, places in slots.items()}
-        samples = pair_up(pairs, calls, self._next_stream, self._trial.random, self._strangers)
+        samples = pair_up(pairs, calls, self._next_stream, self._trial.random, self._untrusted_sides)
         self._next_stream += len(used[PairSide.CANDIDATE])
-        order = TimingRound(plans=self._plans, slots=used, samples=samples, seed=self._seed, strangers=self._strangers)
-        self._trial.crew.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
-        reply = self._trial.crew.replay(TimeRound(), ROUND_S, Stage.TIME)
+        order = TimingRound(
+            plans=self._plans, slots=used, samples=samples, seed=self._seed, untrusted_sides=self._untrusted_sides
+        )
+        self._trial.processes.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
+        reply = self._trial.processes.replay(TimeRound(), ROUND_S, Stage.TIME)
         if not isinstance(reply, TimedRound) or counts_of(reply) != {len(samples)}:
             raise Transient("the runner did not time what it was asked to")
         plans = {side: self._plan(side) for side in PairSide}
         self._host_factor = min(self._host_factor, check_clocks(order, reply))
-        examined = self._trial.crew.look(ExamineRound(plans=plans, round=order, seals=reply.seals))
+        examined = self._trial.processes.look(ExamineRound(plans=plans, round=order, checksums=reply.checksums))
         self._trial.settle(examined, Stage.TIME)
         if examined.pacer:
             self._blame(order, examined.pacer)
@@ -270,16 +272,16 @@ class PairedTimer:
             CardFailed: If they are not.
         """
         cases = order.cases(PairSide.PACER)
-        crew, plans = self._trial.crew, {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
+        processes, plans = self._trial.processes, {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
         self._trial.execute(ExecuteRuns(side=PairSide.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
-        alone = crew.look(ExamineRuns(plans=plans, cases=cases, zones=order.seed))
+        alone = processes.look(ExamineRuns(plans=plans, cases=cases, zones=order.seed))
         if alone.outcome is not None:
             raise CardFailed(f"the pacer is wrong by itself: {alone.reason}")
         reason = f"it writes to memory that is not its own: a kernel that runs beside it goes wrong, {wrong}"
         raise JudgementEnded(Stage.TIME, Outcome.OUT_OF_BOUNDS, reason)
 
 
-def race_of(shape: str, pairs: Sequence[SamplePair], calls: int, host_factor: float) -> PairedTimes:
+def timing_of(shape: str, pairs: Sequence[SamplePair], calls: int, host_factor: float) -> PairedTimes:
     """What pairs come to."""
     return PairedTimes(
         shape,
@@ -302,13 +304,17 @@ def slots_of(calls: int) -> int:
     return calls + (ceil(calls / CALLS_A_DECOY) if calls > 1 else 0)
 
 
-def feints_of(pairs: int, calls: int) -> int:
+def truncated_of(pairs: int, calls: int) -> int:
     """Samples of a stranger in a round that end before all of their calls: a lone call cannot."""
     return ceil(pairs / PAIRS_A_FEINT) if calls > 1 else 0
 
 
 def pair_up(
-    pairs: int, calls: int, first_stream: int, random: Random, strangers: Sequence[PairSide] = (PairSide.CANDIDATE,)
+    pairs: int,
+    calls: int,
+    first_stream: int,
+    random: Random,
+    untrusted_sides: Sequence[PairSide] = (PairSide.CANDIDATE,),
 ) -> tuple[TimedSample, ...]:
     """Samples of a round: pair after pair, who goes first by lot, and feints of strangers somewhere between them.
 
@@ -322,23 +328,25 @@ def pair_up(
         calls: In each sample.
         first_stream: First stream that the candidate has not been given.
         random: Seeded with a secret.
-        strangers: Sides whose plans are not ours.
+        untrusted_sides: Sides whose plans are not ours.
     """
-    series = {side: iter(_series(side, pairs, calls, first_stream, random, side in strangers)) for side in PairSide}
+    series = {
+        side: iter(_series(side, pairs, calls, first_stream, random, side in untrusted_sides)) for side in PairSide
+    }
     turns = [[next(series[side]) for side in random.sample(list(PairSide), 2)] for _ in range(pairs)]
-    for feint in (sample for side in strangers for sample in series[side]):
-        turns.insert(random.randrange(len(turns) + 1), [feint])
+    for truncated in (sample for side in untrusted_sides for sample in series[side]):
+        turns.insert(random.randrange(len(turns) + 1), [truncated])
     return tuple(chain.from_iterable(turns))
 
 
 def _series(
-    side: PairSide, pairs: int, calls: int, first_stream: int, random: Random, is_stranger: bool
+    side: PairSide, pairs: int, calls: int, first_stream: int, random: Random, is_untrusted: bool
 ) -> Iterator[TimedSample]:
     """A side's samples of a round: those of its pairs, then its feints."""
-    own = slots_of(calls) if is_stranger else calls
-    for number in range(pairs + (feints_of(pairs, calls) if is_stranger else 0)):
+    own = slots_of(calls) if is_untrusted else calls
+    for number in range(pairs + (truncated_of(pairs, calls) if is_untrusted else 0)):
         places = range(number * own, (number + 1) * own)
-        if not is_stranger:
+        if not is_untrusted:
             again = random.sample(range(max(PACER_STREAMS, calls)), calls)
             yield TimedSample(side=side, slots=tuple(places), streams=tuple(PACER_STREAM + stream for stream in again))
             continue
@@ -349,21 +357,21 @@ def _series(
         yield TimedSample(side=side, slots=tuple(mine[:called]), decoys=tuple(mine[called:]), streams=streams)
 
 
-def check_cycles(race: PairedTimes) -> None:
+def check_cycles(timing: PairedTimes) -> None:
     """See that who is faster for sure in time is faster in cycles, too (evaluation protocol 3.3, step 8).
 
     Raises:
         CardFailed: If it is not: the card ran faster for one side than for the other.
     """
-    in_time, in_cycles = race.slowdown, race.slowdown_in_cycles
+    in_time, in_cycles = timing.slowdown, timing.slowdown_in_cycles
     if in_time.bounds(LOOK_CONFIDENCE)[2] < 1 / (1 + PRACTICAL_MARGIN) and in_cycles.mean >= 0:
         raise CardFailed(
-            f"at {race.shape} it takes {exp(in_time.mean):.4f} of the time and {exp(in_cycles.mean):.4f} of the "
+            f"at {timing.shape} it takes {exp(in_time.mean):.4f} of the time and {exp(in_cycles.mean):.4f} of the "
             "cycles: the card's clock was not the same for both"
         )
 
 
-def reject_below_floor(race: PairedTimes, time_us: float, floor_us: float) -> None:
+def reject_below_floor(timing: PairedTimes, time_us: float, floor_us: float) -> None:
     """Refuse a time that the card's memory, or its matrix units, cannot deliver.
 
     Raises:
@@ -371,7 +379,7 @@ def reject_below_floor(race: PairedTimes, time_us: float, floor_us: float) -> No
     """
     if time_us < FLOOR_SHARE * floor_us:
         reason = (
-            f"{time_us:.2f} us at {race.shape} is less than the {floor_us:.2f} us that reading its inputs once, or "
+            f"{time_us:.2f} us at {timing.shape} is less than the {floor_us:.2f} us that reading its inputs once, or "
             "multiplying what has to be, takes at the card's peak: it cannot have done the work"
         )
         raise JudgementEnded(Stage.TIME, Outcome.BELOW_FLOOR, reason)

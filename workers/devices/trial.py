@@ -17,6 +17,7 @@ from workers.assembler import MachineCode
 from workers.commands import (
     POISON,
     SECRET_BYTES,
+    ByteRange,
     ExaminedRuns,
     ExamineIdle,
     ExamineRuns,
@@ -29,7 +30,6 @@ from workers.commands import (
     RunCase,
     RunSlot,
     SetOperator,
-    Stretch,
 )
 from workers.devices.card_processes import CardProcesses
 from workers.devices.ending import JudgementEnded
@@ -44,11 +44,11 @@ ones take 10 ms. Of buffers, from which it is run apart from smaller ones."""
 LARGE_DRAWS = ("normal", "heavy", "shifted")
 REPEATED = "normal"
 """The draw on which two runs are compared."""
-Lots: TypeAlias = tuple[int, ...]
-ZONES: Lots = (SMALL_ZONE_BYTES, ZONE_BYTES)
+Choices: TypeAlias = tuple[int, ...]
+ZONES: Choices = (SMALL_ZONE_BYTES, ZONE_BYTES)
 """Least bytes of red zones: those of timed slots, and wide ones. A kernel knows how far apart its buffers are. Were
 zones always wide where it is checked, it could leave out of timed calls what only the draws of checked runs need."""
-POISONS: Lots = (POISON, 0x00, 0x3F)
+POISONS: Choices = (POISON, 0x00, 0x3F)
 """What runs find in memory that they are not given, byte by byte: NaN and minus one, as timed runs do, zeros, or
 positive numbers near one. A kernel that takes NaN in its output for the sign to write it would leave what it finds in
 use, and does so under the others. Which draw has which is drawn, so that none is known by it; plans that run thrice
@@ -91,7 +91,7 @@ class VariantTrial:
 
     def __init__(
         self,
-        crew: CardProcesses,
+        processes: CardProcesses,
         operator: Operator,
         graphs: Sequence[Graph],
         bundles: dict[PairSide, Bundle],
@@ -107,24 +107,24 @@ class VariantTrial:
             Ended: If a plan does not fit the card.
             CardFailed: If the card or its processes failed.
         """
-        self.crew = crew
+        self.processes = processes
         self.operator = operator
         self.bundles = bundles
         self.random = SystemRandom()
         self.checks: tuple[CheckResult, ...] = ()
-        self._held: Stretch = NOWHERE
-        self._lots: dict[tuple[int, Lots], list[int]] = {}
+        self._held: ByteRange = NOWHERE
+        self._choices: dict[tuple[int, Choices], list[int]] = {}
         self._contract_bytes = {graph.shape.key: contract_bytes(operator, graph) for graph in graphs}
         self._uninterrupted = {
             side: any(codes[digest].mix.open_barriers for digest in bundle.kernels) for side, bundle in bundles.items()
         }
-        kept = crew.look(SetOperator(operator=operator, graphs=tuple(graphs))).secret
+        kept = processes.look(SetOperator(operator=operator, graphs=tuple(graphs))).secret
         self._secret = "" if fresh else f"{kept} {operator.digest}"
-        crew.replay(Reset(), EXECUTE_S, Stage.CHECK)
+        processes.replay(Reset(), EXECUTE_S, Stage.CHECK)
         for side, bundle in bundles.items():
             code = {digest: b64encode(codes[digest].code).decode() for digest in bundle.kernels}
             order = LoadBundle(side=side, operator=operator, bundle=bundle, machine_code=code)
-            crew.replay(order, EXECUTE_S, Stage.CHECK)
+            processes.replay(order, EXECUTE_S, Stage.CHECK)
 
     def seed(self, shape: str) -> str:
         """A secret of content at a shape, by its key, hexadecimal."""
@@ -177,7 +177,7 @@ class VariantTrial:
         Raises:
             Ended: If the candidate fails.
         """
-        self.crew.replay(order, timeout_s, stage, alone=self._uninterrupted[order.side])
+        self.processes.replay(order, timeout_s, stage, exclusive=self._uninterrupted[order.side])
 
     def take(self, start: int, end: int, stage: Stage) -> None:
         """Give up the memory where runs had their places, for another stretch.
@@ -197,7 +197,7 @@ class VariantTrial:
         self._held = taken
         if former != NOWHERE:
             self._look_at(outside(taken, former), stage)
-            self.crew.replay(PoisonRanges(stretches=outside(former, taken)), EXECUTE_S, stage)
+            self.processes.replay(PoisonRanges(ranges=outside(former, taken)), EXECUTE_S, stage)
 
     def check_idle(self) -> None:
         """Have all memory looked at that no run has a place in.
@@ -205,7 +205,7 @@ class VariantTrial:
         Raises:
             Ended: If something was written there.
         """
-        self._look_at(outside((0, self.crew.arena_bytes), self._held), Stage.TIME)
+        self._look_at(outside((0, self.processes.arena_bytes), self._held), Stage.TIME)
 
     def slots(self, side: PairSide, plan: Plan, count: int, start: int, **options: int) -> tuple[RunSlot, ...]:
         """Places for runs of a side's plan from a byte of the arena on.
@@ -213,7 +213,7 @@ class VariantTrial:
         Raises:
             Ended: If the arena is too small for them.
         """
-        limit = self.crew.arena_bytes
+        limit = self.processes.arena_bytes
         try:
             slots = place(self.bundles[side], plan, count, self.random, start=start, limit=limit, **options)
         except ArenaFull as error:
@@ -234,8 +234,8 @@ class VariantTrial:
         if examined.outcome is not None:
             raise JudgementEnded(stage, examined.outcome, examined.reason)
 
-    def _look_at(self, stretches: tuple[Stretch, ...], stage: Stage) -> None:
-        self.settle(self.crew.look(ExamineIdle(stretches=stretches)), stage)
+    def _look_at(self, ranges: tuple[ByteRange, ...], stage: Stage) -> None:
+        self.settle(self.processes.look(ExamineIdle(ranges=ranges)), stage)
 
     def _batches(self, runs: Iterable[CheckedRuns]) -> Iterator[list[CheckedRuns]]:
         bundle = self.bundles[PairSide.CANDIDATE]
@@ -248,7 +248,7 @@ class VariantTrial:
                 yield batch
                 batch = []
             if not batch:
-                left, large = self.crew.arena_bytes - START_STEPS * ALIGNMENT, is_large(plan)
+                left, large = self.processes.arena_bytes - START_STEPS * ALIGNMENT, is_large(plan)
             batch.append(each)
             left -= needed
         if batch:
@@ -264,16 +264,16 @@ class VariantTrial:
             if runs.count > 1:
                 repeats.append((len(cases), len(cases) + 1))
             content = InputContent(draw=runs.draw, seed=self.seed(plan.shape.key))
-            in_company = self.random.randrange(runs.count) if runs.count > 1 else None
+            with_load = self.random.randrange(runs.count) if runs.count > 1 else None
             for number in range(runs.count):
-                (slot,) = self.slots(PairSide.CANDIDATE, plan, 1, end, zone_bytes=self._lot(runs.plan, ZONES))
+                (slot,) = self.slots(PairSide.CANDIDATE, plan, 1, end, zone_bytes=self._choose(runs.plan, ZONES))
                 cases.append(
                     RunCase(
                         plan=runs.plan,
                         slot=slot,
                         content=content,
-                        poison=self._lot(runs.plan, POISONS),
-                        company=number == in_company,
+                        poison=self._choose(runs.plan, POISONS),
+                        concurrent_load=number == with_load,
                     )
                 )
                 end = slot.end
@@ -284,13 +284,13 @@ class VariantTrial:
         self.execute(order, EXECUTE_S * max(1, slow), Stage.CHECK)
         used = {runs.plan: plans[runs.plan] for runs in batch}
         look = ExamineRuns(plans=used, cases=tuple(cases), zones=zones, repeats=tuple(repeats))
-        self.settle(self.crew.look(look), Stage.CHECK)
+        self.settle(self.processes.look(look), Stage.CHECK)
 
-    def _lot(self, plan: int, lots: Lots) -> int:
+    def _choose(self, plan: int, choices: Choices) -> int:
         """A number for the next run of a plan, by lot: all of them before one comes again."""
-        left = self._lots.setdefault((plan, lots), [])
+        left = self._choices.setdefault((plan, choices), [])
         if not left:
-            left += self.random.sample(lots, len(lots))
+            left += self.random.sample(choices, len(choices))
         return left.pop()
 
     def _first_benchmark(self) -> int:

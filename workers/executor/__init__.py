@@ -54,7 +54,7 @@ Open = Callable[[argparse.Namespace, ExitStack], OpenedExecutor]
 """Gets a bench warm, as its options say."""
 
 
-def main(kind: str, open_bench: Open) -> int:
+def main(kind: str, open_executor: Open) -> int:
     """Serve one bench until standard input ends; returns the exit status."""
     options = _parse(kind)
     channel = os.fdopen(options.answers, "wb")
@@ -66,25 +66,25 @@ def main(kind: str, open_bench: Open) -> int:
 
     with ExitStack() as resources:
         try:
-            bench = open_bench(options, resources)
+            executor = open_executor(options, resources)
         except WorkerError as error:
             say(_failure(error))
             return 1
-        say(bench.ready)
-        serve(bench, sys.stdin.buffer, say)
+        say(executor.ready)
+        serve(executor, sys.stdin.buffer, say)
     return 0
 
 
-def serve(bench: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireModel], None]) -> None:
+def serve(executor: OpenedExecutor, lines: Iterable[bytes], say: Callable[[WireModel], None]) -> None:
     """Answer every job with a report, or with a failure of ours."""
     for line in lines:
         try:
             message = _read(line)
             if isinstance(message, ExecutorForesight):
-                bench.foresee(message.bundle)
+                executor.foresee(message.bundle)
             else:
                 log.debug("job begun", kind=message.kind, **ids_of(message))
-                say(bench.work(message))
+                say(executor.work(message))
         except WorkerError as error:
             say(_failure(error))
 

@@ -32,4 +32,4 @@ def _end(status: int) -> NoReturn:
 
 if __name__ == "__main__":
     kind = sys.argv.pop(1)
-    _end(main(kind, _imported(kind).open_bench))
+    _end(main(kind, _imported(kind).open_executor))

@@ -11,13 +11,13 @@ from workers.executor import OpenedExecutor, measure, trace
 from workers.protocol import AnyReport, ExecutorReady, Job, TraceJob
 
 
-def open_bench(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
+def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
     """Open both.
 
     Raises:
         ToolMissing: If this machine lacks what the device needs.
     """
-    tracer, measurer = trace.open_bench(options, resources), measure.open_bench(options, resources)
+    tracer, measurer = trace.open_executor(options, resources), measure.open_executor(options, resources)
 
     def work(job: Job) -> AnyReport:
         return (tracer if isinstance(job, TraceJob) else measurer).work(job)

@@ -12,7 +12,7 @@ from workers.executor import OpenedExecutor
 from workers.protocol import AnyReport, ExecutorReady, FinalJob, Job, MeasureJob, TraceJob
 
 
-def open_bench(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
+def open_executor(options: argparse.Namespace, resources: ExitStack) -> OpenedExecutor:
     """Open the device, and close it in the end.
 
     Raises:

@@ -17,7 +17,7 @@ TRACED_WITH = ("torch", "triton")
 """Packages whose version decides what a trace yields."""
 
 
-def open_bench(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
+def open_executor(options: argparse.Namespace, _: ExitStack) -> OpenedExecutor:
     """Import and compile what every trace needs; with a recorded device, what was recorded is asked for sources."""
     os.nice(NICENESS)
     # Nothing that traces has business with a card, and no jail lets it near one.

@@ -122,7 +122,7 @@ class MemoryAccess:
         lanes: What runs now.
         grid: Programs along the three axes of the launch.
         widest: Most elements a lane has loaded or stored at once.
-        lot: Draws turns that stand for a loop where only the traffic matters; None where all are taken.
+        loop_sample: Draws turns that stand for a loop where only the traffic matters; None where all are taken.
         patience: Turns of `while` that the lanes may take yet.
         bulk: Whether the target has units of its own that move descriptors' blocks.
         widest_bytes: Most that machine code of the kernel loads or stores at once.
@@ -136,7 +136,7 @@ class MemoryAccess:
 
     def __init__(self) -> None:
         self.widest = 1
-        self.lot: LoopSample | None = None
+        self.loop_sample: LoopSample | None = None
         self.patience = inf
         self.bulk = False
         self.widest_bytes = WIDEST_BYTES

@@ -99,7 +99,7 @@ def execute(request: bytes) -> bytes:
             finished.append(_read(memory.meter))
             results += _results(plan, memory, draws)
         sampled = tuple(
-            _sample(plan, candidate, parts[number * inputs : (number + 1) * inputs], order.lot)
+            _sample(plan, candidate, parts[number * inputs : (number + 1) * inputs], order.sample_seed)
             for number, plan in enumerate(() if fault else order.sampled)
         )
     reply = InterpretReply(finished=tuple(finished), sampled=sampled)
@@ -173,7 +173,7 @@ def _run_plan(plan: Plan, candidate: _Candidate, memory: DeviceMemory, draws: in
 
 
 def _sample(
-    plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], lot: str
+    plan: Plan, candidate: _Candidate, tiles: Sequence[memoryview], sample_seed: str
 ) -> tuple[MeteredTraffic, ...] | None:
     """What each launch of a plan does, from a few programs; None if programs may wait for each other.
 
@@ -181,12 +181,12 @@ def _sample(
         plan: The plan.
         candidate: What runs.
         tiles: What each input repeats.
-        lot: Decides which programs.
+        sample_seed: Decides which programs.
     """
     builder, functions = candidate.language.builder, candidate.functions
     if any(may_wait(functions, launch) for launch in plan.launches):
         return None
-    order = _draw_order([memoryview(lot.encode())])
+    order = _draw_order([memoryview(sample_seed.encode())])
     builder.chance = UndefinedValues(order, 1)
     try:
         drawn = {b.id: np.frombuffer(tiles[b.input], np.uint8) for b in plan.buffers if b.input is not None}
@@ -203,7 +203,7 @@ def _sample(
                 case Launch():
                     memory.meter = TrafficMeter()
                     candidate.prepare(step)
-                    sample_launch(builder, functions, step, memory, f"{lot} {plan.shape.key} {len(found)}")
+                    sample_launch(builder, functions, step, memory, f"{sample_seed} {plan.shape.key} {len(found)}")
                     found.append(_read(memory.meter))
     except (InterpreterFault, MemoryError, *KERNEL_ERRORS):
         return None

@@ -217,12 +217,12 @@ def _range(semantic: TritonSemantic, *bounds: object, **hints: object) -> Iterat
     loop = _RANGE(*bounds, **hints)
     turns, dtype = _turns(semantic, [core._unwrap_if_constexpr(each) for each in (loop.start, loop.end, loop.step)])
     builder: Builder = semantic.builder
-    if builder.lot is None:
+    if builder.loop_sample is None:
         for index in turns:
             yield tl.tensor(constant(index, dtype), dtype)
         return
     before = builder.memory.meter.weight
-    for number, share in builder.lot.turns(len(turns)):
+    for number, share in builder.loop_sample.turns(len(turns)):
         builder.memory.meter.weight = before * share
         yield tl.tensor(constant(turns[number], dtype), dtype)
     builder.memory.meter.weight = before

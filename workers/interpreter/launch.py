@@ -121,7 +121,7 @@ def sample_launch(builder: Builder, functions: Functions, launch: Launch, memory
         else:
             _sample(partial(_run_drawn, builder, functions, launch, memory), programs, memory, seed)
     finally:
-        builder.lot = None
+        builder.loop_sample = None
     memory.settle(in_part=not is_whole)
 
 
@@ -154,7 +154,7 @@ def _run_drawn(
     for programs, share in drawn:
         before, memory.meter.weight = memory.meter.done, share
         memory.forget()
-        builder.lot = LoopSample(f"{seed} {programs}", turns)
+        builder.loop_sample = LoopSample(f"{seed} {programs}", turns)
         _run(builder, functions, launch, memory, LaneGroup(np.arange(1), _places(launch, np.array(programs))))
         per_program = len(programs) * share
         done = zip(memory.meter.done, before, strict=True)
@@ -266,8 +266,8 @@ def _run_group(builder: Builder, kernel: Callable[[], object], lanes: LaneGroup,
     while remaining:
         builder.lanes, builder.patience = remaining.pop(), patience
         builder.chance.begin()
-        if builder.lot is not None:
-            builder.lot.again()
+        if builder.loop_sample is not None:
+            builder.loop_sample.again()
         try:
             kernel()
         except Divergence as divergence:

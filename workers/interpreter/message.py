@@ -33,7 +33,7 @@ class InterpretRequest(WireModel):
         plans: Plans of one variant, executed in this order until one fails.
         draws: Copies of the inputs, by plan.
         sampled: Plans that are too large to execute; a few programs tell how many bytes they move.
-        lot: Decides which programs and turns do.
+        sample_seed: Decides which programs and turns do.
         launched: Plans whose kernels must be those that the source gives when it is compiled again.
         kernels: What these launch, by digest.
     """
@@ -44,7 +44,7 @@ class InterpretRequest(WireModel):
     plans: tuple[Plan, ...]
     draws: tuple[int, ...]
     sampled: tuple[Plan, ...] = ()
-    lot: str = ""
+    sample_seed: str = ""
     launched: tuple[Plan, ...] = ()
     kernels: dict[Digest, Kernel] = {}
 

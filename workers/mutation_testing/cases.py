@@ -58,7 +58,7 @@ class MutationCase:
 
     def judge(self, outputs: Tensors) -> CaseVerdict | None:
         """Hold an answer against the table of checks, as a candidate's are; None if it passes."""
-        ledger = CheckResults(CHECKS)
+        check_results = CheckResults(CHECKS)
         evidence = CheckEvidence(
             operator=self.operator,
             shape=self.graph.shape,
@@ -68,10 +68,10 @@ class MutationCase:
             outputs=outputs,
             reference=self.reference,
         )
-        if ledger.examine(evidence) is None:
+        if check_results.examine(evidence) is None:
             return None
-        check = next(item.name for item in ledger.results() if item.verdict == "failed")
-        return CaseVerdict(check, ledger.failure.reason if ledger.failure else "")
+        check = next(item.name for item in check_results.results() if item.verdict == "failed")
+        return CaseVerdict(check, check_results.failure.reason if check_results.failure else "")
 
 
 def telling_graphs(operator: Operator, graphs: Sequence[Graph]) -> list[Graph]:

@@ -15,7 +15,7 @@ It runs no candidate's code, and the runner never knows what is right.
     compilation   their machine code, made without a card
 """
 
-from workers.oracle.compilation import compile_checker
+from workers.oracle.compilation import compile_oracle
 from workers.oracle.server import Oracle, open_card, serve
 
-__all__ = ["Oracle", "compile_checker", "open_card", "serve"]
+__all__ = ["Oracle", "compile_oracle", "open_card", "serve"]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import torch
 
-from workers.commands import InputContent, RunSlot, Stretch
+from workers.commands import ByteRange, InputContent, RunSlot
 from workers.oracle.answers import FloatAnswer
 from workers.protocol import Graph, Operator, Plan, Shape, View
 
@@ -24,7 +24,7 @@ class OracleCard(Protocol):
     def device(self) -> torch.device:
         """Where tensors are."""
 
-    def attend(self, handle: str, arena_bytes: int) -> None:
+    def attach(self, handle: str, arena_bytes: int) -> None:
         """Look into another arena from now on, or into none if the handle is empty."""
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
@@ -56,13 +56,13 @@ class OracleCard(Protocol):
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
 
-    def is_poisoned(self, stretches: Sequence[Stretch]) -> bool:
+    def is_poisoned(self, ranges: Sequence[ByteRange]) -> bool:
         """Whether every byte of stretches of the arena is 0xFF; they begin at multiples of 16 bytes."""
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         """By pair of equally large contiguous tensors, (pairs,) int32: zero if they are equal bit for bit."""
 
-    def strains(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
+    def margins(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
         """How near float outputs of one dtype and shape are to the bounds of an answer each, (2, outputs) float32.
 
         As `workers.oracle.kernels.sift` says: of errors, and of what they have in common.

@@ -9,7 +9,7 @@ import torch
 
 from workers import driver
 from workers.checks.error_ratio import FRACTION
-from workers.commands import POISON, Stretch
+from workers.commands import POISON, ByteRange
 from workers.device_kernels import (
     SUPPORT,
     ContentJob,
@@ -22,7 +22,7 @@ from workers.device_kernels import (
 )
 from workers.oracle.answers import FloatAnswer
 from workers.oracle.base import Tensors
-from workers.oracle.compilation import CHECKER, measure_name
+from workers.oracle.compilation import ORACLE, measure_name
 from workers.oracle.kernels import ROWS, SPAN, WORDS
 from workers.protocol import Operator, Shape, View
 from workers.runner.arena import Arena, free_idle
@@ -52,7 +52,7 @@ class CudaOracleCard:
 
         Args:
             index: Its number on this machine.
-            kernels: From `compile_support` and `compile_checker`, for its target.
+            kernels: From `compile_support` and `compile_oracle`, for its target.
 
         Raises:
             ToolMissing: If this machine has no such card.
@@ -65,7 +65,7 @@ class CudaOracleCard:
         self.memory_bytes = int(torch.cuda.get_device_properties(index).total_memory)
         self._stream = torch.cuda.current_stream().cuda_stream
         self._support = DeviceKernels({name: kernels[name] for name in SUPPORT if name in kernels})
-        self._kernels = {name: kernels[name] for name in CHECKER}
+        self._kernels = {name: kernels[name] for name in ORACLE}
         self._functions = {
             name: driver.load_function(kernel.code, kernel.entry, kernel.shared_bytes)
             for name, kernel in self._kernels.items()
@@ -78,7 +78,7 @@ class CudaOracleCard:
         other._arena = None
         return other
 
-    def attend(self, handle: str, arena_bytes: int) -> None:
+    def attach(self, handle: str, arena_bytes: int) -> None:
         """Open another arena in place of the former one, or none if the handle is empty."""
         if self._arena is not None:
             self._arena.close()
@@ -121,9 +121,9 @@ class CudaOracleCard:
             key: An odd number of 63 bits that sums follow from.
         """
         found = torch.zeros((len(memory), len(sizes)), dtype=torch.int64, device=self.device)
-        stretches = ((address, size) for row in memory for address, size in zip(row, sizes, strict=True))
+        regions = ((address, size) for row in memory for address, size in zip(row, sizes, strict=True))
         targets = range(found.data_ptr(), found.data_ptr() + found.nbytes, found.itemsize)
-        ranges = ((*stretch, target) for stretch, target in zip(stretches, targets, strict=True))
+        ranges = ((*region, target) for region, target in zip(regions, targets, strict=True))
         self._support.sum_up(self._stream, ranges, key)
         return found
 
@@ -131,11 +131,11 @@ class CudaOracleCard:
         """Bytes of red zones, (offset, bytes), that do not hold the pattern of a seed."""
         return self._support.zones_count(self._stream, self._opened_arena().pointer, zones, zone_seed(seed))
 
-    def is_poisoned(self, stretches: Sequence[Stretch]) -> bool:
+    def is_poisoned(self, ranges: Sequence[ByteRange]) -> bool:
         """Whether every byte of stretches of the arena is poison; they begin at multiples of 16 bytes."""
         arena = self._opened_arena()
-        whole = [(arena.pointer + start, size) for start, end in stretches if (size := (end - start) // 16 * 16)]
-        rests = [arena.tensor(end - size, size) for start, end in stretches if (size := (end - start) % 16)]
+        whole = [(arena.pointer + start, size) for start, end in ranges if (size := (end - start) // 16 * 16)]
+        rests = [arena.tensor(end - size, size) for start, end in ranges if (size := (end - start) % 16)]
         if self._support.count_unpoisoned(self._stream, whole):
             return False
         return not rests or bool((torch.cat(rests) == POISON).all())
@@ -151,7 +151,7 @@ class CudaOracleCard:
             self._launch("differences", grid, [jobs.data_ptr(), counts.data_ptr(), size])
         return counts
 
-    def strains(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
+    def margins(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
         """How near float outputs of one dtype and shape are to the bounds of an answer each, (2, outputs) float32.
 
         As `workers.oracle.kernels.sift` says: of errors, and of what they have in common.

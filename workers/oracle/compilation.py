@@ -33,7 +33,7 @@ def measure_constants(dtype: str) -> dict[str, Any]:
     return {"dtype": MEASURED[dtype], "bits": mantissa_bits(getattr(torch, dtype))}
 
 
-CHECKER: tuple[str, ...] = (
+ORACLE: tuple[str, ...] = (
     "differences",
     "sift",
     *(measure_name(dtype, columns) for dtype in MEASURED for columns in (EVEN, EVEN - 1)),
@@ -41,7 +41,7 @@ CHECKER: tuple[str, ...] = (
 """Names of the kernels: what `kernels` calls them, the last by dtype and by whether rows are even."""
 
 
-def compile_checker(target: str) -> dict[str, SupportKernel]:
+def compile_oracle(target: str) -> dict[str, SupportKernel]:
     """Compile every kernel for a target.
 
     Raises:

@@ -42,9 +42,9 @@ class Examiner:
     def __init__(self, card: OracleCard, memory: AnswerCache, checks: Mapping[str, Check] = CHECKS) -> None:
         self._card = card
         self._memory = memory
-        self._adopted: OracleSubject | None = None
+        self._current: OracleSubject | None = None
         self._checks = checks
-        self._ledger = CheckResults(checks)
+        self._results = CheckResults(checks)
 
     def answer(self, order: Order) -> ExaminedRuns:
         """Carry out an order.
@@ -55,12 +55,12 @@ class Examiner:
         match order:
             case AttachArena():
                 self._memory.make_way(self, order.arena_bytes)
-                self._card.attend(order.handle, order.arena_bytes)
+                self._card.attach(order.handle, order.arena_bytes)
             case DropCache():
-                self.forget()
+                self.drop_cache()
             case SetOperator():
-                self._adopted = OracleSubject(order.operator, {graph.shape.key: graph for graph in order.graphs})
-                self._ledger = CheckResults(self._checks)
+                self._current = OracleSubject(order.operator, {graph.shape.key: graph for graph in order.graphs})
+                self._results = CheckResults(self._checks)
                 return self._conclude().model_copy(update={"secret": self._memory.begin()})
             case ExamineRuns():
                 return self._examine(order)
@@ -76,16 +76,16 @@ class Examiner:
         """Give memory back that was needed for a while, if it is much: others on the card may need it next."""
         self._card.free(beyond=IDLE_BYTES)
 
-    def forget(self) -> None:
+    def drop_cache(self) -> None:
         """Let go of all that can be worked out again."""
         self._memory.clear()
         self._card.free()
 
     @property
     def _subject(self) -> OracleSubject:
-        if self._adopted is None:
+        if self._current is None:
             raise BadMessage("there is no operator to judge by yet")
-        return self._adopted
+        return self._current
 
     def _examine(self, order: ExamineRuns) -> ExaminedRuns:
         runs = [PlanRun(order.plans[case.plan], case.slot, case.content) for case in order.cases]
@@ -95,7 +95,7 @@ class Examiner:
         for plan in dict.fromkeys(case.plan for case in order.cases):
             mine = [run for run, case in zip(runs, order.cases, strict=True) if case.plan == plan]
             for run in self._suspects(mine)[0]:
-                if self._ledger.examine(self._evidence(run)) is not None:
+                if self._results.examine(self._evidence(run)) is not None:
                     return self._conclude()
         for first, second in order.repeats:
             difference = self._difference(runs[first], runs[second])
@@ -111,28 +111,28 @@ class Examiner:
         return describe_difference(self._evidence(first), one, other)
 
     def _examine_round(self, order: ExamineRound) -> ExaminedRuns:
-        operator, strangers = self._subject.operator, order.round.strangers
+        operator, untrusted_sides = self._subject.operator, order.round.untrusted_sides
         mine, its = ([run_of(order, side, case) for case in order.round.cases(side)] for side in PairSide)
-        uncalled = [run for side in strangers for run in uncalled_runs(order, side)]
+        uncalled = [run for side in untrusted_sides for run in uncalled_runs(order, side)]
         damage = describe_damage(self._card, operator, mine + its + uncalled, order.round.seed)
-        misdeeds = {side: describe_misdeed(self._card, operator, order, side) for side in strangers}
+        misdeeds = {side: describe_misdeed(self._card, operator, order, side) for side in untrusted_sides}
         if found := damage or misdeeds.get(PairSide.CANDIDATE):
             return self._conclude(Outcome.OUT_OF_BOUNDS, found)
         if found := misdeeds.get(PairSide.PACER):
             return self._conclude().model_copy(update={"pacer": found})
         candidates, pacers = self._suspects(mine, its)
         for run in candidates:
-            if self._ledger.examine(self._evidence(run)) is not None:
+            if self._results.examine(self._evidence(run)) is not None:
                 return self._conclude()
         for run in pacers:
-            ledger = CheckResults(CHECKS)
-            ledger.examine(self._evidence(run))
-            if ledger.failure is not None:
-                return self._conclude().model_copy(update={"pacer": ledger.failure.reason})
+            results = CheckResults(CHECKS)
+            results.examine(self._evidence(run))
+            if results.failure is not None:
+                return self._conclude().model_copy(update={"pacer": results.failure.reason})
         return self._conclude()
 
     def _examine_idle(self, order: ExamineIdle) -> ExaminedRuns:
-        if self._card.is_poisoned(order.stretches):
+        if self._card.is_poisoned(order.ranges):
             return self._conclude()
         reason = "it writes to memory far from its buffers: mask what it stores, and compute addresses from arguments"
         return self._conclude(Outcome.OUT_OF_BOUNDS, reason)
@@ -144,17 +144,17 @@ class Examiner:
             mine: The candidate's, of one plan. What is seen to be right of them is entered in the ledger.
             its: The pacer's, timed beside them.
         """
-        glance, runs = FastCheck(self._card, self._subject, self._memory), [*mine, *its]
-        strains = glance.strains(runs)
-        doubted = [index for index, strain in enumerate(strains) if not strain.is_right]
-        again = glance.strains([runs[index] for index in doubted], widened=True) if doubted else []
-        for index, strain in zip(doubted, again, strict=True):
-            strains[index] = strain
-        passed = [strain for strain in strains[: len(mine)] if strain.is_right]
+        fast_check, runs = FastCheck(self._card, self._subject, self._memory), [*mine, *its]
+        margins = fast_check.margins(runs)
+        doubted = [index for index, margin in enumerate(margins) if not margin.is_right]
+        again = fast_check.margins([runs[index] for index in doubted], widened=True) if doubted else []
+        for index, margin in zip(doubted, again, strict=True):
+            margins[index] = margin
+        passed = [margin for margin in margins[: len(mine)] if margin.is_right]
         if passed:
             errors, biases = zip(*passed, strict=True)
-            self._ledger.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
-        suspects = [index for index, strain in enumerate(strains) if not strain.is_right]
+            self._results.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
+        suspects = [index for index, margin in enumerate(margins) if not margin.is_right]
         return (
             [runs[index] for index in suspects if index < len(mine)],
             [runs[index] for index in suspects if index >= len(mine)],
@@ -165,7 +165,7 @@ class Examiner:
         return give_evidence(self._card, self._subject, run, given)
 
     def _conclude(self, outcome: Outcome | None = None, reason: str = "") -> ExaminedRuns:
-        failure = self._ledger.failure
+        failure = self._results.failure
         if outcome is None and failure is not None:
             outcome, reason = failure.outcome, failure.reason
-        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._ledger.results())
+        return ExaminedRuns(outcome=outcome, reason=reason, checks=self._results.results())

@@ -52,7 +52,7 @@ class FastCheck:
         self._subject = subject
         self._memory = memory
 
-    def strains(self, runs: Sequence[PlanRun], *, widened: bool = False) -> list[ErrorMargin]:
+    def margins(self, runs: Sequence[PlanRun], *, widened: bool = False) -> list[ErrorMargin]:
         """How near each run is to failing.
 
         Args:
@@ -64,8 +64,8 @@ class FastCheck:
         for groups in self._batches(runs):
             positions += [index for group in groups for index in group]
             found.append(self._look([[runs[index] for index in group] for group in groups], widened))
-        strains = torch.cat(found, dim=1).T.tolist() if found else []
-        return [ErrorMargin(*strain) for _, strain in sorted(zip(positions, strains, strict=True))]
+        margins = torch.cat(found, dim=1).T.tolist() if found else []
+        return [ErrorMargin(*margin) for _, margin in sorted(zip(positions, margins, strict=True))]
 
     def _batches(self, runs: Sequence[PlanRun]) -> Iterator[list[list[int]]]:
         """Positions of the runs by content, so few contents at a time that all there is to know of them fits."""
@@ -91,8 +91,8 @@ class FastCheck:
             return _as_errors(torch.full((len(runs),), torch.inf, device=self._card.device))
         found = _as_errors(self._changed(runs, [entry.sums for entry in known]))
         for number in range(len(runs[0].plan.outputs)):
-            strain = self._strain([each[number] for each in seen], [entry.answers[number] for entry in known])
-            found = torch.maximum(found, strain)
+            margin = self._margin([each[number] for each in seen], [entry.answers[number] for entry in known])
+            found = torch.maximum(found, margin)
         return found
 
     def _entries(self, runs: Sequence[PlanRun], widened: bool) -> list[CachedAnswer]:
@@ -158,13 +158,13 @@ class FastCheck:
         found = self._sums(memory, fixed)
         return _infinite((found != before.to(found.device, non_blocking=True)).any(1))
 
-    def _strain(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
+    def _margin(self, seen: Sequence[torch.Tensor], answers: Sequence[Answer]) -> torch.Tensor:
         """How near outputs are to the bounds of their answers, (2, runs)."""
         exact = [answer for answer in answers if isinstance(answer, ExactAnswer)]
         if exact:
             return _as_errors(_infinite(self._card.differences(seen, [answer.values for answer in exact]) > 0))
         near = [answer for answer in answers if isinstance(answer, FloatAnswer)]
-        return self._card.strains(seen, near)
+        return self._card.margins(seen, near)
 
     def _derive(self, run: PlanRun, inputs: Tensors, widened: bool) -> tuple[Answer, ...]:
         reference = expect(self._subject, run, inputs)

@@ -7,7 +7,7 @@ work to a later one, or do that of others: all that it takes is notes, and memor
 import torch
 
 from workers.commands import ExamineRound, PairSide, RunCase, TimedSample
-from workers.device_kernels import seal_key
+from workers.device_kernels import checksum_key
 from workers.memory_layout import written
 from workers.oracle.base import OracleCard, PlanRun
 from workers.oracle.views import inputs_after, inputs_before
@@ -30,7 +30,7 @@ def describe_misdeed(card: OracleCard, operator: Operator, order: ExamineRound, 
     """
     if not _are_untouched(card, operator, uncalled_runs(order, side)):
         return UNCALLED
-    return None if _are_sealed(card, operator, order, side) else LATE
+    return None if _keep_their_checksums(card, operator, order, side) else LATE
 
 
 def uncalled_runs(order: ExamineRound, side: PairSide) -> list[PlanRun]:
@@ -47,10 +47,7 @@ def _are_untouched(card: OracleCard, operator: Operator, runs: list[PlanRun]) ->
     """Whether decoys are as they were filled: poison, and inputs that a call may change."""
     inputs = len(operator.given)
     blank = [
-        stretch
-        for run in runs
-        for stretch in written(operator, run.slot)
-        if stretch[0] not in run.slot.buffers[:inputs]
+        region for run in runs for region in written(operator, run.slot) if region[0] not in run.slot.buffers[:inputs]
     ]
     if blank and not card.is_poisoned(blank):
         return False
@@ -61,17 +58,17 @@ def _are_untouched(card: OracleCard, operator: Operator, runs: list[PlanRun]) ->
     )
 
 
-def _are_sealed(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> bool:
+def _keep_their_checksums(card: OracleCard, operator: Operator, order: ExamineRound, side: PairSide) -> bool:
     """Whether all that a side's samples may have written to is as it was when each of them was over."""
     numbered = [(number, sample) for number, sample in enumerate(order.round.samples) if sample.side is side]
     owners = [number for number, sample in numbered for _ in sample.filled]
-    stretches = [_by_size(operator, order, sample, index) for _, sample in numbered for index in sample.filled]
-    sizes = [end - start for start, end in stretches[0]]
-    memory = [[card.address(start, end - start) for start, end in each] for each in stretches]
-    found = card.sums(memory, sizes, seal_key(order.round.seed)).sum(1)
-    totals = torch.zeros(len(order.seals), dtype=torch.int64, device=found.device)
+    regions = [_by_size(operator, order, sample, index) for _, sample in numbered for index in sample.filled]
+    sizes = [end - start for start, end in regions[0]]
+    memory = [[card.address(start, end - start) for start, end in each] for each in regions]
+    found = card.sums(memory, sizes, checksum_key(order.round.seed)).sum(1)
+    totals = torch.zeros(len(order.checksums), dtype=torch.int64, device=found.device)
     totals.index_add_(0, torch.tensor(owners, device=found.device), found)
-    same = (totals.cpu() == torch.tensor(order.seals)).tolist()
+    same = (totals.cpu() == torch.tensor(order.checksums)).tolist()
     return all(same[number] for number, _ in numbered)
 
 

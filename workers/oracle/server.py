@@ -94,32 +94,32 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> CudaOracleCard
 
     Args:
         card: Its index.
-        kernels: From `compile_support` and `compile_checker`, for the card's target.
+        kernels: From `compile_support` and `compile_oracle`, for the card's target.
 
     Raises:
         ToolMissing: If there is no such card.
         DriverError: If it cannot be used.
     """
-    with closing(GpuLock(driver.address_of(card))) as turns, turns.among_others():
+    with closing(GpuLock(driver.address_of(card))) as gpu_lock, gpu_lock.shared():
         return CudaOracleCard(card, kernels)
 
 
-def serve(channel: ChildChannel, checker: Oracle) -> None:
+def serve(channel: ChildChannel, oracle: Oracle) -> None:
     """Be the checker of one bench until the other end hangs up."""
-    sitting = checker.receive()
-    if isinstance(sitting, ChildBroken):
-        channel.answer(sitting)
+    session = oracle.receive()
+    if isinstance(session, ChildBroken):
+        channel.answer(session)
         return
-    channel.answer(sitting.greeting)
+    channel.answer(session.greeting)
     for order in channel.orders():
-        channel.answer(sitting.answer(order))
+        channel.answer(session.answer(order))
 
 
 def respond(examiner: Examiner, order: Order) -> Reply:
     """Carry out an order; if the card's memory is too small, once more with everything forgotten."""
     reply = _try(examiner, order)
     if reply is None:
-        examiner.forget()
+        examiner.drop_cache()
         reply = _try(examiner, order)
     examiner.tidy()
     return reply or CommandRefused(reason=f"the card's memory does not suffice to carry out '{order.order}'")

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The verdict on a candidate or a variant. `docs/outcomes.md` tells a person what to do about each."""
+    """The verdict on a candidate or a variant. `docs/reference/outcomes.md` tells a person what to do about each."""
 
     CORRECT = "correct"
     SYNTAX_ERROR = "syntax_error"

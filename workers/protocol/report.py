@@ -83,7 +83,7 @@ class Readings(WireModel):
     by_launch: tuple[LaunchReadings, ...] = ()
     """The same of each launch, in order."""
     open_barriers: Count | None = None
-    """Barriers in shared memory that launches initialise and do not invalidate: see `docs/measuring.md`."""
+    """Shared-memory barriers that launches initialise and leave open: `docs/explanation/how-kernels-are-judged.md`."""
 
 
 class TracedVariant(WireModel):

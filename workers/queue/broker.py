@@ -178,7 +178,9 @@ class LeaseBroker:
                 await self._lose(seat.worker, *handed)
         return False
 
-    async def plant(self, seat: BrokerWorker, ask: LeaseRequest, job: TraceJob | MeasureJob, known: str) -> bool:
+    async def insert_spot_check(
+        self, seat: BrokerWorker, ask: LeaseRequest, job: TraceJob | MeasureJob, known: str
+    ) -> bool:
         """Answer an ask with a job of our own choice, which looks like any other.
 
         Args:

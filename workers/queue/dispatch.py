@@ -101,7 +101,7 @@ class Dispatcher:
         self._settle_host = self._redis.register_script(script("settle"))
         self._refused: Counter[str] = Counter()
         self._redeliver_ms = redeliver_ms
-        self.handover, self.vitals = ReportForwarding(self._redis), QueueStats(self._redis)
+        self.forwarding, self.vitals = ReportForwarding(self._redis), QueueStats(self._redis)
         self._shares: dict[str, tuple[str, int]] = {}
         self._look_behind_at: float | None = None if alone else 0.0
         self._grouped: set[str] = set()

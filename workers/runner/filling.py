@@ -55,23 +55,25 @@ class SlotFiller:
             ValueError: If there is no draw of a content's name.
         """
         refill = SlotRefill([], [])
-        for entrant, case in cases:
+        for loaded_plan, case in cases:
             content = case.content
             if content.draw == TIMED:
-                self._add(refill, entrant, case.slot, content.seed, content.stream)
+                self._add(refill, loaded_plan, case.slot, content.seed, content.stream)
             else:
-                self._draw(entrant, case.slot, content)
-                self._poison(refill, self._poisoned(entrant, case.slot), case.poison)
+                self._draw(loaded_plan, case.slot, content)
+                self._poison(refill, self._poisoned(loaded_plan, case.slot), case.poison)
         self.refill(refill)
         self.fill_zones((case.slot for _, case in cases), zones)
 
-    def prepare(self, entrant: LoadedPlan, slots: Sequence[RunSlot], seed: str, streams: Sequence[int]) -> SlotRefill:
+    def prepare(
+        self, loaded_plan: LoadedPlan, slots: Sequence[RunSlot], seed: str, streams: Sequence[int]
+    ) -> SlotRefill:
         """Timed content for several runs, and poison.
 
         In no order: tables of what is filled lie in memory that a candidate could find, and shall not tell of decoys.
 
         Args:
-            entrant: The plan that runs.
+            loaded_plan: The plan that runs.
             slots: Where.
             seed: The secret, hexadecimal.
             streams: Which content each slot gets.
@@ -79,7 +81,7 @@ class SlotFiller:
         refill = SlotRefill([], [])
         pairs = list(zip(slots, streams, strict=True))
         for slot, stream in _RANDOM.sample(pairs, len(pairs)):
-            self._add(refill, entrant, slot, seed, stream)
+            self._add(refill, loaded_plan, slot, seed, stream)
         return refill
 
     def refill(self, refill: SlotRefill) -> None:
@@ -92,18 +94,18 @@ class SlotFiller:
         zones = (zone for slot in slots for zone in slot.zones)
         self._support.zones_fill(self._stream, self._arena.pointer, zones, zone_seed(seed))
 
-    def written(self, entrant: LoadedPlan, slots: Iterable[RunSlot], seal: int) -> list[tuple[int, int, int]]:
+    def written(self, loaded_plan: LoadedPlan, slots: Iterable[RunSlot], checksum: int) -> list[tuple[int, int, int]]:
         """(address, bytes, seal) of everything that a plan's runs in these slots may write to."""
-        stretches = (stretch for slot in slots for stretch in written(entrant.operator, slot))
-        return [(self._arena.pointer + start, end - start, seal) for start, end in stretches]
+        regions = (region for slot in slots for region in written(loaded_plan.operator, slot))
+        return [(self._arena.pointer + start, end - start, checksum) for start, end in regions]
 
-    def _add(self, refill: SlotRefill, entrant: LoadedPlan, slot: RunSlot, seed: str, stream: int) -> None:
-        inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(entrant.contents)]]
-        refill.jobs.extend(assign_content(entrant.contents, seed, stream, inputs))
-        refill.poisoned.extend(self._poisoned(entrant, slot))
+    def _add(self, refill: SlotRefill, loaded_plan: LoadedPlan, slot: RunSlot, seed: str, stream: int) -> None:
+        inputs = [self._arena.pointer + offset for offset in slot.buffers[: len(loaded_plan.contents)]]
+        refill.jobs.extend(assign_content(loaded_plan.contents, seed, stream, inputs))
+        refill.poisoned.extend(self._poisoned(loaded_plan, slot))
 
-    def _poisoned(self, entrant: LoadedPlan, slot: RunSlot) -> list[tuple[int, int]]:
-        return [(self._arena.pointer + offset, size) for offset, size in entrant.loaded.layout.poisoned(slot)]
+    def _poisoned(self, loaded_plan: LoadedPlan, slot: RunSlot) -> list[tuple[int, int]]:
+        return [(self._arena.pointer + offset, size) for offset, size in loaded_plan.loaded.layout.poisoned(slot)]
 
     def _poison(self, refill: SlotRefill, ranges: Sequence[tuple[int, int]], poison: int) -> None:
         """Poison what a run is not given: at once where it is not the usual poison."""
@@ -114,9 +116,9 @@ class SlotFiller:
             if size:
                 driver.set_bytes(self._stream, address, poison, size)
 
-    def _draw(self, entrant: LoadedPlan, slot: RunSlot, content: InputContent) -> None:
+    def _draw(self, loaded_plan: LoadedPlan, slot: RunSlot, content: InputContent) -> None:
         secret = bytes.fromhex(content.seed)
         with self._arena.queue(self._stream):
-            drawn = draw(entrant.operator, entrant.plan.shape, content.draw, secret, device=self._arena.device)
+            drawn = draw(loaded_plan.operator, loaded_plan.plan.shape, content.draw, secret, device=self._arena.device)
             for offset, values in zip(slot.buffers, drawn, strict=False):
                 self._arena.tensor(offset, values.nbytes).copy_(values.reshape(-1).view(torch.uint8))

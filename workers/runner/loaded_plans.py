@@ -42,7 +42,7 @@ class LoadedPlans:
         self._arena = arena
         self._operators: dict[PairSide, Operator] = {}
         self._kernels: dict[PairSide, LoadedKernels] = {}
-        self._entrants: dict[tuple[PairSide, int], LoadedPlan] = {}
+        self._loaded_plans: dict[tuple[PairSide, int], LoadedPlan] = {}
 
     def load(self, order: LoadBundle) -> None:
         """Take a side's bundle, in place of what was held for it. Nothing of that may still run."""
@@ -51,16 +51,16 @@ class LoadedPlans:
         self._operators[order.side] = order.operator
         self._kernels[order.side] = LoadedKernels(order.bundle, code)
 
-    def entrant(self, side: PairSide, index: int) -> LoadedPlan:
+    def loaded_plan(self, side: PairSide, index: int) -> LoadedPlan:
         """A side's plan by its position in the bundle, loaded if it is not yet.
 
         Raises:
             CannotRun: If the card cannot run it.
             BadMessage: If there is no such plan, or it is for other inputs than the operator's.
         """
-        if (side, index) not in self._entrants:
-            self._entrants[side, index] = self._enter(side, index)
-        return self._entrants[side, index]
+        if (side, index) not in self._loaded_plans:
+            self._loaded_plans[side, index] = self._enter(side, index)
+        return self._loaded_plans[side, index]
 
     def clear(self) -> None:
         """Forget everything. Nothing may still run."""
@@ -78,7 +78,7 @@ class LoadedPlans:
         return LoadedPlan(operator, ReplayedPlan(kernels, plan, self._arena), contents)
 
     def _drop(self, side: PairSide) -> None:
-        self._entrants = {key: entrant for key, entrant in self._entrants.items() if key[0] is not side}
+        self._loaded_plans = {key: loaded_plan for key, loaded_plan in self._loaded_plans.items() if key[0] is not side}
         self._operators.pop(side, None)
         kernels = self._kernels.pop(side, None)
         if kernels is not None:

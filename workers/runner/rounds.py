@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from workers import driver
 from workers.commands import PairSide, RunSlot, TimedRound, TimedSample, TimingRound
-from workers.device_kernels import MOST_DELAYS, DeviceKernels, seal_key
+from workers.device_kernels import MOST_DELAYS, DeviceKernels, checksum_key
 from workers.errors import BadMessage
 from workers.runner.filling import SlotFiller, SlotRefill
 from workers.runner.graphs import RoundGraphs
@@ -25,13 +25,13 @@ HOLD_US = 50.0
 """How long the card is held before the start event; the host queues both events and a graph in less."""
 MOST_SAMPLES = MOST_DELAYS
 """Most samples of a round."""
-SEAL_BYTES = 8
+CHECKSUM_BYTES = 8
 STEP_US = 5.0
 """How much longer for each step of a plan that is not in a graph; a launch takes the host about 3 us."""
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _ReadySample:
     """One sample, ready.
 
     Attributes:
@@ -40,7 +40,7 @@ class _Stretch:
         refill: What they are filled with.
         enqueue: What is timed.
         hold_us: How long the card is held before.
-        sealed: (address, bytes, address of the seal) of all that is added up to its seal.
+        summed: (address, bytes, address of the seal) of all that is added up to its seal.
     """
 
     calls: int
@@ -48,7 +48,7 @@ class _Stretch:
     refill: SlotRefill
     enqueue: Step
     hold_us: float
-    sealed: list[tuple[int, int, int]]
+    summed: list[tuple[int, int, int]]
 
 
 class TimedRounds:
@@ -66,17 +66,17 @@ class TimedRounds:
         self._stream = stream
         self._graphs = RoundGraphs(stream)
         self._events: list[driver.Handle] = []
-        self._seals = driver.allocate(MOST_SAMPLES * SEAL_BYTES)
+        self._checksums = driver.allocate(MOST_SAMPLES * CHECKSUM_BYTES)
         self._key = 0
         self._warm: set[tuple[PairSide, int]] = set()
-        self._ready: list[_Stretch] | None = None
+        self._ready: list[_ReadySample] | None = None
 
-    def prepare(self, order: TimingRound, entrants: Mapping[PairSide, LoadedPlan]) -> None:
+    def prepare(self, order: TimingRound, loaded_plans: Mapping[PairSide, LoadedPlan]) -> None:
         """Get a round ready: all that the host does beforehand, and what is new run once.
 
         Args:
             order: The round.
-            entrants: The plans that it names.
+            loaded_plans: The plans that it names.
 
         Raises:
             CannotRun: If the arena is too small for a slot.
@@ -86,15 +86,16 @@ class TimedRounds:
         self._ready = None
         check_round(order)
         self._graphs.clear()
-        self._warm_up(order, entrants)
-        stretches = [
-            self._stretch(order, number, sample, entrants[sample.side]) for number, sample in enumerate(order.samples)
+        self._warm_up(order, loaded_plans)
+        samples_ready = [
+            self._make_ready(order, number, sample, loaded_plans[sample.side])
+            for number, sample in enumerate(order.samples)
         ]
-        self._key = seal_key(order.seed)
-        driver.set_bytes(self._stream, self._seals, 0, MOST_SAMPLES * SEAL_BYTES)
-        self._filler.fill_zones((slot for stretch in stretches for slot in stretch.filled), order.seed)
+        self._key = checksum_key(order.seed)
+        driver.set_bytes(self._stream, self._checksums, 0, MOST_SAMPLES * CHECKSUM_BYTES)
+        self._filler.fill_zones((slot for sample_ready in samples_ready for slot in sample_ready.filled), order.seed)
         driver.synchronise(self._stream)
-        self._ready = stretches
+        self._ready = samples_ready
 
     def time(self) -> TimedRound:
         """Time the round that is ready, once.
@@ -105,64 +106,71 @@ class TimedRounds:
         """
         if self._ready is None:
             raise BadMessage("no round is ready to be timed")
-        stretches, self._ready = self._ready, None
+        samples_ready, self._ready = self._ready, None
         driver.reset_persisting_cache()
         started = time.perf_counter()
         with _no_collection():
-            events = [self._enqueue(stretch, number) for number, stretch in enumerate(stretches)]
+            events = [self._enqueue(sample_ready, number) for number, sample_ready in enumerate(samples_ready)]
         driver.synchronise(self._stream)
         wall_us = (time.perf_counter() - started) * 1e6
-        samples_us = (driver.elapsed_us(*pair) / stretch.calls for pair, stretch in zip(events, stretches, strict=True))
-        seals = struct.unpack(f"<{len(stretches)}q", driver.read(self._seals, len(stretches) * SEAL_BYTES))
-        delays = self._support.delays(len(stretches))
+        samples_us = (
+            driver.elapsed_us(*pair) / sample_ready.calls
+            for pair, sample_ready in zip(events, samples_ready, strict=True)
+        )
+        checksums = struct.unpack(
+            f"<{len(samples_ready)}q", driver.read(self._checksums, len(samples_ready) * CHECKSUM_BYTES)
+        )
+        delays = self._support.delays(len(samples_ready))
         return TimedRound(
             samples_us=tuple(samples_us),
             wall_us=wall_us,
             starts_us=tuple(driver.elapsed_us(events[0][0], start) for start, _ in events),
             holds_us=tuple((delay.ended_ns - delays[0].ended_ns) / 1e3 for delay in delays),
-            seals=seals,
+            checksums=checksums,
             clocks_mhz=tuple(delay.clock_mhz for delay in delays),
         )
 
-    def forget(self) -> None:
+    def drop(self) -> None:
         """Let go of everything that belongs to bundles."""
         self._graphs.clear()
         self._warm.clear()
         self._ready = None
 
-    def _warm_up(self, order: TimingRound, entrants: Mapping[PairSide, LoadedPlan]) -> None:
+    def _warm_up(self, order: TimingRound, loaded_plans: Mapping[PairSide, LoadedPlan]) -> None:
         """Run plans that are new here once: the driver loads code at its first use, and must not while it captures."""
         for sample in order.samples:
             key = (sample.side, order.plans[sample.side])
             if key not in self._warm:
-                entrant, slot = entrants[sample.side], order.slots[sample.side][sample.slots[0]]
-                call = entrant.loaded.bind(slot)
-                self._filler.refill(self._filler.prepare(entrant, [slot], order.seed, sample.streams[:1]))
+                loaded_plan, slot = loaded_plans[sample.side], order.slots[sample.side][sample.slots[0]]
+                call = loaded_plan.loaded.bind(slot)
+                self._filler.refill(self._filler.prepare(loaded_plan, [slot], order.seed, sample.streams[:1]))
                 call(self._stream)
                 driver.synchronise(self._stream)
                 self._warm.add(key)
 
-    def _stretch(self, order: TimingRound, number: int, sample: TimedSample, entrant: LoadedPlan) -> _Stretch:
+    def _make_ready(
+        self, order: TimingRound, number: int, sample: TimedSample, loaded_plan: LoadedPlan
+    ) -> _ReadySample:
         filled = tuple(order.slots[sample.side][index] for index in sample.filled)
         slots = filled[: len(sample.slots)]
-        refill = self._filler.prepare(entrant, filled, order.seed, sample.streams)
-        seal = self._seals + number * SEAL_BYTES
-        sealed = self._filler.written(entrant, filled, seal) if sample.side in order.strangers else []
+        refill = self._filler.prepare(loaded_plan, filled, order.seed, sample.streams)
+        checksum = self._checksums + number * CHECKSUM_BYTES
+        summed = self._filler.written(loaded_plan, filled, checksum) if sample.side in order.untrusted_sides else []
         if len(slots) == 1:
-            hold_us = HOLD_US + STEP_US * len(entrant.plan.steps)
-            return _Stretch(1, filled, refill, entrant.loaded.bind(slots[0]), hold_us, sealed)
-        graph = self._graphs.capture([entrant.loaded.bind(slot) for slot in slots])
-        return _Stretch(len(slots), filled, refill, graph, HOLD_US, sealed)
+            hold_us = HOLD_US + STEP_US * len(loaded_plan.plan.steps)
+            return _ReadySample(1, filled, refill, loaded_plan.loaded.bind(slots[0]), hold_us, summed)
+        graph = self._graphs.capture([loaded_plan.loaded.bind(slot) for slot in slots])
+        return _ReadySample(len(slots), filled, refill, graph, HOLD_US, summed)
 
-    def _enqueue(self, stretch: _Stretch, number: int) -> tuple[driver.Handle, driver.Handle]:
+    def _enqueue(self, sample_ready: _ReadySample, number: int) -> tuple[driver.Handle, driver.Handle]:
         start, stop = self._pair(number)
-        self._filler.refill(stretch.refill)
+        self._filler.refill(sample_ready.refill)
         self._support.flush(self._stream)
-        self._support.delay(self._stream, stretch.hold_us, number)
+        self._support.delay(self._stream, sample_ready.hold_us, number)
         driver.record(start, self._stream)
-        stretch.enqueue(self._stream)
+        sample_ready.enqueue(self._stream)
         driver.record(stop, self._stream)
-        self._support.sum_up(self._stream, stretch.sealed, self._key)
+        self._support.sum_up(self._stream, sample_ready.summed, self._key)
         return start, stop
 
     def _pair(self, number: int) -> tuple[driver.Handle, driver.Handle]:

@@ -9,6 +9,7 @@ import torch
 from workers import driver
 from workers.child_process import ChildChannel
 from workers.commands import (
+    ByteRange,
     ChildBroken,
     ChildReady,
     ClaimArena,
@@ -23,7 +24,6 @@ from workers.commands import (
     PrepareRound,
     Reply,
     Reset,
-    Stretch,
     TimeRound,
     TimingRound,
 )
@@ -36,7 +36,7 @@ from workers.runner.filling import SlotFiller
 from workers.runner.loaded_plans import LoadedPlan, LoadedPlans
 from workers.runner.rounds import TimedRounds
 
-COMPANY = 8
+LOAD_READS = 8
 """Times that memory twice as large as the cache is read beside a run that has company: a few hundred microseconds."""
 IDLE_BYTES = 2**30
 """How much memory torch may keep in a runner for the next inputs."""
@@ -93,11 +93,11 @@ class RunnerSession:
         self._support = support
         self._arena = arena
         self._stream, self._beside = driver.make_stream(), driver.make_stream()
-        self._roster = LoadedPlans(arena)
+        self._bundles = LoadedPlans(arena)
         self._filler = SlotFiller(support, arena, self._stream)
         self._rounds = TimedRounds(support, self._filler, self._stream)
         self.opened = opened.model_copy(update={"handle": arena.handle.hex(), "arena_bytes": arena.bytes})
-        self._scrub()
+        self._reset()
 
     def obey(self, order: Order) -> Reply:
         """Carry out an order.
@@ -109,8 +109,8 @@ class RunnerSession:
         try:
             match order:
                 case LoadBundle():
-                    self._rounds.forget()
-                    self._roster.load(order)
+                    self._rounds.drop()
+                    self._bundles.load(order)
                 case ExecuteRuns():
                     self._execute(order)
                 case PrepareRound():
@@ -118,9 +118,9 @@ class RunnerSession:
                 case TimeRound():
                     return self._rounds.time()
                 case Reset():
-                    self._scrub()
+                    self._reset()
                 case PoisonRanges():
-                    self._overwrite(order.stretches)
+                    self._overwrite(order.ranges)
                 case _:
                     raise BadMessage(f"'{order.order}' is no order for a runner")
         except CannotRun as error:
@@ -128,16 +128,18 @@ class RunnerSession:
         return CommandDone()
 
     def _execute(self, order: ExecuteRuns) -> None:
-        cases = [(self._roster.entrant(order.side, case.plan), case) for case in order.cases]
-        runs = [entrant.loaded.bind(case.slot) for entrant, case in cases]
+        cases = [(self._bundles.loaded_plan(order.side, case.plan), case) for case in order.cases]
+        runs = [loaded_plan.loaded.bind(case.slot) for loaded_plan, case in cases]
         self._filler.fill(cases, order.zones)
         try:
             for (_, case), run in zip(cases, runs, strict=True):
-                if case.company:
-                    self._keep_company()
+                if case.concurrent_load:
+                    self._start_load()
                 run(self._stream)
         except driver.DriverError as error:
-            if order.side is not PairSide.CANDIDATE or not _lacks_room(error, [entrant for entrant, _ in cases]):
+            if order.side is not PairSide.CANDIDATE or not _lacks_room(
+                error, [loaded_plan for loaded_plan, _ in cases]
+            ):
                 raise
             driver.synchronise(self._stream)  # What was enqueued before may still run.
             raise CannotRun("the card has no room for the local memory of its threads; use smaller blocks") from error
@@ -145,24 +147,26 @@ class RunnerSession:
         driver.synchronise(self._beside)
         free_idle(self._arena.device, IDLE_BYTES)  # Others on the card may need it.
 
-    def _keep_company(self) -> None:
+    def _start_load(self) -> None:
         """Begin with something that goes on beside the next run, which finds all that comes before it done."""
         driver.synchronise(self._stream)
-        for _ in range(COMPANY):
+        for _ in range(LOAD_READS):
             self._support.flush(self._beside)
 
     def _prepare(self, order: TimingRound) -> None:
-        self._rounds.prepare(order, {side: self._roster.entrant(side, index) for side, index in order.plans.items()})
+        self._rounds.prepare(
+            order, {side: self._bundles.loaded_plan(side, index) for side, index in order.plans.items()}
+        )
 
-    def _scrub(self) -> None:
+    def _reset(self) -> None:
         """Overwrite the whole arena: what a kernel left outside of its slots must not be there for the next one."""
-        self._rounds.forget()
-        self._roster.clear()
+        self._rounds.drop()
+        self._bundles.clear()
         self._overwrite([(0, self._arena.bytes)])
 
-    def _overwrite(self, stretches: Sequence[Stretch]) -> None:
+    def _overwrite(self, ranges: Sequence[ByteRange]) -> None:
         base = self._arena.pointer
-        self._support.poison(self._stream, [(base + start, end - start) for start, end in stretches])
+        self._support.poison(self._stream, [(base + start, end - start) for start, end in ranges])
         driver.synchronise(self._stream)
 
 
@@ -196,7 +200,7 @@ def open_card(card: int, kernels: Mapping[str, SupportKernel]) -> OpenedCard:
         ToolMissing: If there is no such card.
         DriverError: If it cannot be used.
     """
-    with closing(GpuLock(driver.address_of(card))) as turns, turns.among_others():
+    with closing(GpuLock(driver.address_of(card))) as gpu_lock, gpu_lock.shared():
         opened = driver.open_card(card)
         torch.cuda.set_device(card)
         return OpenedCard(opened, DeviceKernels(kernels))
@@ -228,9 +232,9 @@ def _claimed(opening: OpenedCard, order: Order) -> RunnerSession:
     return opening.claim(order.arena_bytes)
 
 
-def _lacks_room(error: driver.DriverError, entrants: Sequence[LoadedPlan]) -> bool:
+def _lacks_room(error: driver.DriverError, loaded_plans: Sequence[LoadedPlan]) -> bool:
     """Whether a launch failed because the card cannot set aside the local memory that its kernels ask for."""
-    return error.name == driver.OUT_OF_MEMORY and any(entrant.loaded.local_bytes for entrant in entrants)
+    return error.name == driver.OUT_OF_MEMORY and any(loaded_plan.loaded.local_bytes for loaded_plan in loaded_plans)
 
 
 def fault_of(error: Exception) -> str | None:

@@ -6,7 +6,6 @@ A fork copies page tables. Of a process that has torch imported it takes longer 
 import atexit
 import json
 import os
-import sys
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -14,12 +13,13 @@ from threading import Lock
 
 from workers.errors import SandboxFailed, SandboxUnsafe
 from workers.line_process import LineProcess
+from workers.safe_python import PYTHON
 from workers.sandbox.base import SandboxEnding, SandboxLimits, SandboxResult
 from workers.sandbox.command import SandboxCommand
 from workers.sandbox.isolation import Isolation, IsolationLayerMissing
 from workers.sandbox.supervisor import execute
 
-COMMAND = (sys.executable, "-m", "workers.sandbox")
+COMMAND = (*PYTHON, "-m", "workers.sandbox")
 """How it is started."""
 GRACE_S = 30.0
 """Seconds beyond a run's own limit: it starts in 0.1 s, and a jail is given up within twenty."""

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from workers.protocol import CheckResult
+from workers.safe_python import PYTHON
 from workers.sanitizer.findings import errors, findings
 from workers.sanitizer.messages import BufferAllocation, ReplayRequest, SanitizerMemoryShort
 
@@ -25,7 +25,7 @@ VERSION_S = 30.0
 """Seconds for the tool to say its version."""
 SHOWN = 3
 """Findings that a reason tells; further ones are most often the same in other threads."""
-_PROGRAM = (sys.executable, "-m", "workers.sanitizer.replay_program")
+_PROGRAM = (*PYTHON, "-m", "workers.sanitizer.replay_program")
 _NAME = "compute-sanitizer"
 _TOLD: TypeAdapter[BufferAllocation | SanitizerMemoryShort] = TypeAdapter(BufferAllocation | SanitizerMemoryShort)
 

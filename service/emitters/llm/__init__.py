@@ -26,26 +26,26 @@ class Llm(Emitter):
     arity: ClassVar[int] = 2
     asks: ClassVar[bool] = True
 
-    async def propose(self, brief: ProposalContext) -> Proposal | NoProposal | None:
+    async def propose(self, context: ProposalContext) -> Proposal | NoProposal | None:
         """Ask for a candidate, or None if nobody may be asked for anything.
 
         Raises:
             BackendError: If the model does not answer.
         """
-        talk = brief.talk
-        found = None if talk is None else approach(brief, talk)
-        if talk is None or found is None:
+        llm = context.llm
+        found = None if llm is None else approach(context, llm)
+        if llm is None or found is None:
             return None
         if found.strategy == AGENTIC:
-            return await converse(brief, talk, found)
-        answer = await ask(brief, talk, found)
+            return await converse(context, llm, found)
+        answer = await ask(context, llm, found)
         turn = ConversationTurn(answer.exchange)
-        entry = str(brief.operator["entry"])
+        entry = str(context.operator["entry"])
         parent = found.parents[0].source if found.parents else None
         said = answer.completion
         try:
             answered = read_answer(said.text, entry, parent, truncated=said.truncated)
-            return _proposal(answered, found, turn, talk.most)
+            return _proposal(answered, found, turn, llm.most)
         except UnusableAnswer as error:
             return NoProposal((turn,), error.fault.value, error.sentence)
 

@@ -7,7 +7,7 @@ SENTENCE = 400
 
 
 class AnswerFault(StrEnum):
-    """What is wrong with an answer. `docs/llm.md` says what each means."""
+    """What is wrong with an answer. `docs/how-to/use-a-model-key.md` says what each means."""
 
     EMPTY = "empty"
     REFUSED = "refused"

@@ -28,29 +28,29 @@ class _ConversationState:
     turns: list[ConversationTurn] = field(default_factory=list)
 
 
-async def converse(brief: ProposalContext, talk: LlmContext, found: Approach) -> Proposal | NoProposal:
+async def converse(context: ProposalContext, llm: LlmContext, found: Approach) -> Proposal | NoProposal:
     """Let the model work until it hands in a kernel, or its answers are spent.
 
     Raises:
         BackendError: If it does not answer.
     """
-    desk = _ConversationState(found.parents[0])
-    while len(desk.turns) < STEPS:
-        step = len(desk.turns)
-        answer = await ask(brief, talk, found, turns=desk.heard, step=step, steps=STEPS)
-        desk.turns.append(ConversationTurn(answer.exchange))
+    state = _ConversationState(found.parents[0])
+    while len(state.turns) < STEPS:
+        step = len(state.turns)
+        answer = await ask(context, llm, found, turns=state.heard, step=step, steps=STEPS)
+        state.turns.append(ConversationTurn(answer.exchange))
         try:
             call = read_call(answer.completion.text)
-            done = await _serve(call, answer.completion.text, answer.completion.truncated, brief, desk)
+            done = await _serve(call, answer.completion.text, answer.completion.truncated, context, state)
         except UnusableAnswer as error:
             done = None
             heard = {"said": answer.completion.text, "heard": f"{error.fault.value}: {error.sentence}"}
-            desk.heard.append(ToolFeedback("said", heard))
+            state.heard.append(ToolFeedback("said", heard))
         if done is not None:
             return done
-    tried = any(turn.candidate for turn in desk.turns)
+    tried = any(turn.candidate for turn in state.turns)
     detail = "" if tried else f"no kernel was judged or handed in within {STEPS} answers"
-    return NoProposal(tuple(desk.turns), "" if tried else AnswerFault.STEPS_SPENT.value, detail)
+    return NoProposal(tuple(state.turns), "" if tried else AnswerFault.STEPS_SPENT.value, detail)
 
 
 def read_call(text: str) -> Mapping[str, Any]:
@@ -69,37 +69,37 @@ def read_call(text: str) -> Mapping[str, Any]:
 
 
 async def _serve(
-    call: Mapping[str, Any], text: str, truncated: bool, brief: ProposalContext, desk: _ConversationState
+    call: Mapping[str, Any], text: str, truncated: bool, context: ProposalContext, state: _ConversationState
 ) -> Proposal | NoProposal | None:
     """Do what an answer asks for; what the conversation came to, None while it goes on."""
-    talk = brief.talk
-    assert talk is not None
+    llm = context.llm
+    assert llm is not None
     if call["call"] == "elites":
-        desk.heard.append(ToolFeedback("listed", {"kernels": await talk.desk.elites()}))
+        state.heard.append(ToolFeedback("listed", {"kernels": await llm.tools.elites()}))
         return None
     if call["call"] == "read":
         number = call.get("candidate")
-        kernel = await talk.desk.find(number) if type(number) is int and 0 <= number < 2**31 else None
+        kernel = await llm.tools.find(number) if type(number) is int and 0 <= number < 2**31 else None
         if kernel is None:
             raise UnusableAnswer(AnswerFault.BAD_CALL, "the search has no candidate of that number")
-        _show(desk, kernel, "read a kernel")
+        _show(state, kernel, "read a kernel")
         return None
-    entry = str(brief.operator["entry"])
-    answered = read_answer(text, entry, desk.subject.source, truncated=truncated)
-    parents = (desk.subject.candidate,) if desk.subject.candidate else ()
+    entry = str(context.operator["entry"])
+    answered = read_answer(text, entry, state.subject.source, truncated=truncated)
+    parents = (state.subject.candidate,) if state.subject.candidate else ()
     if call["call"] == "propose":
-        return Proposal(answered.source, parents, AGENTIC, tuple(desk.turns))
-    judged = await talk.desk.judge(answered.source, parents, f"{AGENTIC}, answer {len(desk.turns)}")
+        return Proposal(answered.source, parents, AGENTIC, tuple(state.turns))
+    judged = await llm.tools.judge(answered.source, parents, f"{AGENTIC}, answer {len(state.turns)}")
     if judged is None:
-        return NoProposal(tuple(desk.turns), AnswerFault.STEPS_SPENT.value, "the search may judge no more candidates")
-    desk.turns[-1] = ConversationTurn(desk.turns[-1].exchange, judged.candidate)
-    _show(desk, judged, "had a kernel judged")
+        return NoProposal(tuple(state.turns), AnswerFault.STEPS_SPENT.value, "the search may judge no more candidates")
+    state.turns[-1] = ConversationTurn(state.turns[-1].exchange, judged.candidate)
+    _show(state, judged, "had a kernel judged")
     return None
 
 
-def _show(desk: _ConversationState, kernel: Parent, why: str) -> None:
-    desk.subject = kernel
-    desk.heard.append(ToolFeedback("shown", {"kernel": kernel, "why": why}))
+def _show(state: _ConversationState, kernel: Parent, why: str) -> None:
+    state.subject = kernel
+    state.heard.append(ToolFeedback("shown", {"kernel": kernel, "why": why}))
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -13,17 +13,12 @@ from workers.protocol import Input, Operator, Output, Scalar
 from workers.targets import TARGETS
 
 OPERATOR, DEVICE, KERNELS, CELL = "Operator", "Device", "Kernels", "Cell to fill"
-NEIGHBOURS, FAILURES, LESSONS, HINTS = (
-    "Neighbouring cells",
-    "What failed lately",
-    "What earlier searches learned",
-    "Hints",
-)
-TALK, REQUEST = "The conversation so far", "Request"
-HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, LESSONS, HINTS, TALK, REQUEST)
+NEIGHBOURS, FAILURES, HINTS = "Neighbouring cells", "What failed lately", "Hints"
+CONVERSATION, REQUEST = "The conversation so far", "Request"
+HEADINGS = (OPERATOR, DEVICE, KERNELS, CELL, NEIGHBOURS, FAILURES, HINTS, CONVERSATION, REQUEST)
 """Headings of a prompt, in their order."""
 
-RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, LESSONS: 300, NEIGHBOURS: 400}
+RANKS = {DEVICE: 10, HINTS: 100, FAILURES: 200, NEIGHBOURS: 400}
 """What is dropped first where a prompt is too long: what has the largest rank, its last items first."""
 TIMES_RANK, TURN_RANK = 12, 50
 """Ranks of a kernel's times, and of what was said earlier in a conversation."""
@@ -38,8 +33,8 @@ class ToolFeedback:
 
 
 def prompt(
-    brief: ProposalContext,
-    talk: LlmContext,
+    context: ProposalContext,
+    llm: LlmContext,
     found: Approach,
     *,
     turns: Sequence[ToolFeedback] = (),
@@ -49,28 +44,28 @@ def prompt(
     """The prompt of an approach.
 
     Args:
-        brief: What is known.
-        talk: What is known besides.
+        context: What is known.
+        llm: What is known besides.
         found: What is tried.
         turns: What was said before, in a conversation of several steps; the last are the most useful.
         step: Number of this answer, from 0.
         steps: How many answers there may be.
     """
-    operator = Operator.model_validate(brief.operator)
-    figures = {"provenance": provenance(talk.device), "relative_to": relative_to(talk.device)}
+    operator = Operator.model_validate(context.operator)
+    figures = {"provenance": provenance(llm.device), "relative_to": relative_to(llm.device)}
     writer = PromptWriter()
     writer.add(OPERATOR, 0, "operator", _operator(operator))
-    writer.add(DEVICE, RANKS[DEVICE], "device", {"target": TARGETS[brief.target]})
+    writer.add(DEVICE, RANKS[DEVICE], "device", {"target": TARGETS[context.target]})
     _kernels(writer, found, figures)
-    if talk.cell is not None and found.strategy == EXPLORE:
-        axes = [DESCRIPTORS[part.partition(":")[0]] for part in talk.place.split("; ")]
-        writer.add(CELL, 0, "cell", {"place": talk.place, "meanings": axes})
-    _surroundings(writer, talk, figures)
+    if llm.cell is not None and found.strategy == EXPLORE:
+        axes = [DESCRIPTORS[part.partition(":")[0]] for part in llm.place.split("; ")]
+        writer.add(CELL, 0, "cell", {"place": llm.place, "meanings": axes})
+    _surroundings(writer, llm, figures)
     for number, turn in enumerate(turns, start=1):
         rank = 0 if number == len(turns) else TURN_RANK + len(turns) - number
-        writer.add(TALK, rank, turn.template, {"number": number, **figures, **turn.values})
+        writer.add(CONVERSATION, rank, turn.template, {"number": number, **figures, **turn.values})
     subject = "the kernel that was judged or shown last" if found.strategy == AGENTIC else "kernel 1"
-    values = {"place": talk.place, "most": talk.most, "step": step, "steps": steps, "subject": subject}
+    values = {"place": llm.place, "most": llm.most, "step": step, "steps": steps, "subject": subject}
     writer.add(REQUEST, 0, found.strategy, values)
     return writer.prompt(_system(operator), HEADINGS)
 
@@ -138,14 +133,11 @@ def _kernels(writer: PromptWriter, found: Approach, figures: Mapping[str, str]) 
             writer.add(KERNELS, TIMES_RANK, "times", values)
 
 
-def _surroundings(writer: PromptWriter, talk: LlmContext, figures: Mapping[str, str]) -> None:
-    near: list[Parent] = [kernel for kernel in talk.neighbours if kernel.objective is not None]
+def _surroundings(writer: PromptWriter, llm: LlmContext, figures: Mapping[str, str]) -> None:
+    near: list[Parent] = [kernel for kernel in llm.neighbours if kernel.objective is not None]
     for number, kernel in enumerate(near):
         writer.add(NEIGHBOURS, RANKS[NEIGHBOURS] + number, "neighbour", {"kernel": kernel, **figures})
-    for number, kernel in enumerate(talk.failures):
+    for number, kernel in enumerate(llm.failures):
         writer.add(FAILURES, RANKS[FAILURES] + number, "failure", {"kernel": kernel})
-    for number, lesson in enumerate(talk.lessons):
-        said = {"text": lesson.text, "job": lesson.job}
-        writer.add(LESSONS, RANKS[LESSONS] + number, "lesson", said, {lesson.claim: lesson.job})
-    for number, hint in enumerate(talk.hints):
+    for number, hint in enumerate(llm.hints):
         writer.add(HINTS, RANKS[HINTS] + number, "hint", {"text": hint})

@@ -10,8 +10,8 @@ from service.llm.base import LlmAnswer, LlmPrompt, Purpose
 
 
 async def ask(
-    brief: ProposalContext,
-    talk: LlmContext,
+    context: ProposalContext,
+    llm: LlmContext,
     found: Approach,
     *,
     turns: Sequence[ToolFeedback] = (),
@@ -23,10 +23,10 @@ async def ask(
     Raises:
         BackendError: If no answer came.
     """
-    rendered = prompt(brief, talk, found, turns=turns, step=step, steps=steps)
+    rendered = prompt(context, llm, found, turns=turns, step=step, steps=steps)
     purpose = Purpose(
-        search=talk.search,
-        ordinal=talk.ordinal,
+        search=llm.search,
+        ordinal=llm.ordinal,
         step=step,
         strategy=found.strategy,
         template=f"{found.strategy}/{VERSION}",
@@ -34,4 +34,4 @@ async def ask(
         parents=tuple(parent.candidate for parent in found.parents if parent.candidate),
         cell=found.cell,
     )
-    return await talk.ask(LlmPrompt(rendered.system, rendered.user), purpose, found.backend)
+    return await llm.ask(LlmPrompt(rendered.system, rendered.user), purpose, found.backend)

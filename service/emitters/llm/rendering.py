@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service.emitters.llm.fences import marks_for
 
-VERSION = 2
+VERSION = 3
 """Of the templates; raised when one says something else, so that exchanges can be told apart."""
 BUDGET_BYTES = 40_000
 """Most bytes of a prompt: about ten thousand tokens, which every model in use reads well."""

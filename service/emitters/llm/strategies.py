@@ -10,7 +10,7 @@ from service.emitters.base import LlmContext, Parent, ProposalContext, StrategyR
 SCRATCH, IMPROVE, EXPLORE, CROSS = "scratch", "improve", "explore", "cross"
 REPAIR, TUNE, AGENTIC = "repair", "tune", "agentic"
 STRATEGIES = (SCRATCH, IMPROVE, EXPLORE, CROSS, REPAIR, TUNE, AGENTIC)
-"""Every strategy; each has a template of its name. `docs/llm.md` says what each asks for."""
+"""Every strategy; each has a template of its name. `docs/how-to/use-a-model-key.md` says what each asks for."""
 
 
 @dataclass(frozen=True)
@@ -30,31 +30,31 @@ class Approach:
     cell: int | None = None
 
 
-def approach(brief: ProposalContext, talk: LlmContext) -> Approach | None:
+def approach(context: ProposalContext, llm: LlmContext) -> Approach | None:
     """What to try now: what was begun, or what the bandit draws. None if nothing is possible."""
-    if talk.begun is not None:
-        backend, strategy = talk.begun
-        return Approach(strategy, backend, brief.parents, talk.cell)
-    possible = {name: found for name in talk.strategies if (found := parents_for(name, brief, talk)) is not None}
-    arms = [(backend, strategy) for backend in talk.backends for strategy in possible]
+    if llm.begun is not None:
+        backend, strategy = llm.begun
+        return Approach(strategy, backend, context.parents, llm.cell)
+    possible = {name: found for name in llm.strategies if (found := parents_for(name, context, llm)) is not None}
+    arms = [(backend, strategy) for backend in llm.backends for strategy in possible]
     if not arms:
         return None
-    backend, strategy = draw(talk.records, arms, brief.rng)
-    return Approach(strategy, backend, possible[strategy], talk.cell if strategy == EXPLORE else None)
+    backend, strategy = draw(llm.records, arms, context.rng)
+    return Approach(strategy, backend, possible[strategy], llm.cell if strategy == EXPLORE else None)
 
 
-def parents_for(strategy: str, brief: ProposalContext, talk: LlmContext) -> tuple[Parent, ...] | None:
+def parents_for(strategy: str, context: ProposalContext, llm: LlmContext) -> tuple[Parent, ...] | None:
     """The kernels that a strategy works on, None if it is not possible now."""
-    chosen, others = brief.parents[:1], tuple(item for item in brief.parents[1:] if item != brief.parents[0])
+    chosen, others = context.parents[:1], tuple(item for item in context.parents[1:] if item != context.parents[0])
     match strategy:
         case "scratch":
             return ()
         case "explore":
-            return None if talk.cell is None else (*talk.neighbours[:1], *chosen)[:1]
+            return None if llm.cell is None else (*llm.neighbours[:1], *chosen)[:1]
         case "cross":
             return (*chosen, others[0]) if others else None
         case "repair":
-            return None if talk.broken is None else (talk.broken,)
+            return None if llm.broken is None else (llm.broken,)
         case _:
             return chosen
 

@@ -156,7 +156,7 @@ async def test_what_is_not_there_is_said(store: Store) -> None:
         await batch.readings("b" * 64)
     with pytest.raises(RecordNotFound, match="bundle"):
         await batch.bundle("b" * 64)
-    assert await batch.doubted("nobody") is None and await batch.variants("nobody") == []
+    assert await batch.unverified_trace("nobody") is None and await batch.variants("nobody") == []
 
 
 async def test_offers_and_verdicts_must_be_finite_and_confirms_are_decided_elsewhere(store: Store) -> None:
@@ -173,9 +173,9 @@ async def test_offers_and_verdicts_must_be_finite_and_confirms_are_decided_elsew
 async def test_a_lost_workers_report_is_not_used_again_and_a_doubt_is_seen(store: Store) -> None:
     search = (await stored_search(store)).id
     candidate = await stored_candidate(store, search)
-    await store.hosts.doubt(candidate, "host")
+    await store.remote_workers.mark_unverified(candidate, "host")
     batch, lost = store.batch(), new_report(search, candidate, outcome="worker_lost")
     await batch.save_report(lost)
     assert await batch.measures(_about(lost)) == []
-    doubt = await batch.doubted(candidate)
+    doubt = await batch.unverified_trace(candidate)
     assert doubt is not None and doubt.host == "host"

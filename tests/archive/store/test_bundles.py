@@ -7,7 +7,6 @@ from archive.records import BundleRecord
 from archive.store import Store
 from archive.store.bundles import add_bundles
 from archive.store.engine import Database
-from tests.archive.samples import DEVICE, new_report, new_variant, stored_candidate, stored_search, traced
 
 
 async def test_a_bundle_comes_back_whole(store: Store, database_url: str) -> None:
@@ -37,16 +36,3 @@ async def test_what_a_trusted_worker_says_of_a_bundle_replaces_what_others_said(
 async def test_an_unknown_bundle_is_not_found(store: Store) -> None:
     with pytest.raises(RecordNotFound):
         await store.bundles.get("a" * 64)
-
-
-async def test_readings_of_what_was_correct_come_once_a_bundle(store: Store) -> None:
-    search = (await stored_search(store)).id
-    for ordinal, (bundle, outcome) in enumerate([("a", "correct"), ("a", "correct"), ("b", "wrong_result")]):
-        candidate = await stored_candidate(store, search, ordinal)
-        readings = ({"registers": ord(bundle)},)
-        await store.candidates.save_trace(candidate, traced(new_variant(bundle=bundle, readings=readings)))
-        await store.reports.save(new_report(search, candidate, bundle=bundle, outcome=outcome))
-        await store.candidates.judge(candidate, outcome, "", None, None)
-    found = [readings async for readings in store.bundles.readings_of_correct(search, DEVICE)]
-    assert found == [({"registers": ord("a")},)]
-    assert [readings async for readings in store.bundles.readings_of_correct(search, "h200")] == []

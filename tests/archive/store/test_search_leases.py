@@ -15,7 +15,7 @@ LAPSED_S = -1.0
 
 
 async def taken(store: Store, holder: str, term_s: float = TERM_S, **options: bool) -> list[str]:
-    return sorted(tenure.search for tenure in await store.tenures.take(holder, term_s, most=100, **options))
+    return sorted(tenure.search for tenure in await store.search_leases.take(holder, term_s, most=100, **options))
 
 
 async def test_an_open_search_is_taken_once(store: Store) -> None:
@@ -27,7 +27,7 @@ async def test_an_open_search_is_taken_once(store: Store) -> None:
 
 async def test_of_many_that_take_at_once_each_search_has_one_holder(store: Store) -> None:
     searches = {(await stored_search(store)).id for _ in range(20)}
-    shares = await asyncio.gather(*(store.tenures.take(f"c{number}", TERM_S, most=5) for number in range(8)))
+    shares = await asyncio.gather(*(store.search_leases.take(f"c{number}", TERM_S, most=5) for number in range(8)))
     got = [tenure.search for share in shares for tenure in share]
     assert len(got) == len(set(got)) and set(got) <= searches and max(map(len, shares)) <= 5
 
@@ -36,30 +36,30 @@ async def test_a_lapsed_tenure_changes_hands_and_its_fence_grows(store: Store) -
     search = (await stored_search(store)).id
     await taken(store, "a", LAPSED_S)
     assert await taken(store, "b") == [search]
-    assert await store.tenures.renew("a", TERM_S) == []
-    tenure = await store.tenures.get(search)
+    assert await store.search_leases.renew("a", TERM_S) == []
+    tenure = await store.search_leases.get(search)
     assert tenure is not None and (tenure.holder, tenure.fence) == ("b", 2)
 
 
 async def test_a_lapsed_tenure_that_nobody_took_is_renewed(store: Store) -> None:
     search = (await stored_search(store)).id
     await taken(store, "a", LAPSED_S)
-    assert [tenure.search for tenure in await store.tenures.renew("a", TERM_S)] == [search]
+    assert [tenure.search for tenure in await store.search_leases.renew("a", TERM_S)] == [search]
     assert await taken(store, "b") == []
 
 
 async def test_what_is_let_go_is_free_at_once(store: Store) -> None:
     search = (await stored_search(store)).id
     await taken(store, "a")
-    await store.tenures.release("b", [search])
+    await store.search_leases.release("b", [search])
     assert await taken(store, "b") == []
-    await store.tenures.release("a", [search])
+    await store.search_leases.release("a", [search])
     assert await taken(store, "b") == [search]
 
 
 async def test_one_search_is_taken_by_name(store: Store) -> None:
     first, second = [(await stored_search(store)).id for _ in range(2)]
-    named = await store.tenures.take("a", TERM_S, most=1, search=second)
+    named = await store.search_leases.take("a", TERM_S, most=1, search=second)
     assert [tenure.search for tenure in named] == [second]
     assert await taken(store, "b") == [first]
 
@@ -98,21 +98,21 @@ async def test_a_take_over_waits_for_a_write_under_the_old_tenure(store: Store) 
 async def test_marks_tell_what_changed(store: Store) -> None:
     first, second = [await stored_search(store) for _ in range(2)]
     await stored_candidate(store, first.id)
-    marks = {mark.id: mark for mark in await store.tenures.marks()}
+    marks = {mark.id: mark for mark in await store.search_leases.marks()}
     assert (marks[first.id].in_flight, marks[second.id].in_flight, marks[first.id].owner) == (1, 0, "")
     changed = await store.searches.change(second.id, budget=7)
     await store.searches.set_state(first.id, SearchState.STOPPED)
-    marks = {mark.id: mark for mark in await store.tenures.marks()}
+    marks = {mark.id: mark for mark in await store.search_leases.marks()}
     assert list(marks) == [second.id] and marks[second.id].updated_at == changed.updated_at
 
 
 async def test_a_share_is_fair_among_those_who_live(store: Store) -> None:
     ended, *_ = [(await stored_search(store)).id for _ in range(8)]
     await store.searches.set_state(ended, SearchState.DONE)
-    assert await store.tenures.attend("a", TERM_S) == 7
-    assert await store.tenures.attend("b", TERM_S) == await store.tenures.attend("a", TERM_S) == 4
-    assert await store.tenures.attend("c", LAPSED_S) == 4
-    assert await store.tenures.attend("a", TERM_S) == 4
-    await store.tenures.leave("b")
-    await store.tenures.leave("b")
-    assert await store.tenures.attend("a", TERM_S) == 7
+    assert await store.search_leases.attend("a", TERM_S) == 7
+    assert await store.search_leases.attend("b", TERM_S) == await store.search_leases.attend("a", TERM_S) == 4
+    assert await store.search_leases.attend("c", LAPSED_S) == 4
+    assert await store.search_leases.attend("a", TERM_S) == 4
+    await store.search_leases.leave("b")
+    await store.search_leases.leave("b")
+    assert await store.search_leases.attend("a", TERM_S) == 7

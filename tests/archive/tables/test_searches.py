@@ -8,16 +8,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from archive import records, tables
-from archive.records import (
-    AxisStride,
-    CandidateVerdict,
-    KnowledgeFindingRecord,
-    NewHint,
-    NewKnowledgeEntry,
-    NewPin,
-    RemoteWorkerState,
-    SearchState,
-)
+from archive.records import AxisStride, CandidateVerdict, NewHint, NewPin, RemoteWorkerState, SearchState
 from archive.store import ReportKey, Store
 from archive.store.engine import Database
 from tests.archive import access, prompting
@@ -55,12 +46,16 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "reports.finals_on": lambda store, search, candidate: store.reports.finals_on([candidate, "x"]),
     "elites.withdraw": lambda store, search, candidate: store.elites.withdraw(search, DEVICE, "b", "job"),
     "reports.of_candidate": lambda store, search, candidate: store.reports.of_candidate(candidate),
-    "hosts.doubts_of": lambda store, search, candidate: store.hosts.doubts_of([candidate, "b", "c"]),
+    "remote_workers.unverified_traces_of": lambda store, search, candidate: store.remote_workers.unverified_traces_of(
+        [candidate, "b", "c"]
+    ),
     "batch.flush": lambda store, search, candidate: _flush(store, search, candidate),
-    "hosts.list": lambda store, search, candidate: store.hosts.list(
+    "remote_workers.list": lambda store, search, candidate: store.remote_workers.list(
         [RemoteWorkerState.ACTIVE, RemoteWorkerState.DRAINING]
     ),
-    "hosts.doubted": lambda store, search, candidate: store.hosts.doubted(candidate),
+    "remote_workers.unverified_trace": lambda store, search, candidate: store.remote_workers.unverified_trace(
+        candidate
+    ),
     "retraces.find": lambda store, search, candidate: store.retraces.find("key"),
     "elites.offer": lambda store, search, candidate: store.elites.offer(offer(search, candidate)),
     "elites.offer against an incumbent": lambda store, search, candidate: store.elites.offer(
@@ -80,14 +75,16 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "elites.visits": lambda store, search, candidate: store.elites.visits(search, DEVICE, 1),
     "elites.history": lambda store, search, candidate: store.elites.history(search, DEVICE, before=9),
     "elites.history of a cell": lambda store, search, candidate: store.elites.history(search, DEVICE, cell=0),
-    "tenures.take": lambda store, search, candidate: store.tenures.take("me", 5.0, most=8),
-    "tenures.take by force": lambda store, search, candidate: store.tenures.take("you", 5.0, most=8, by_force=True),
-    "tenures.attend": lambda store, search, candidate: store.tenures.attend("you", 5.0),
-    "tenures.leave": lambda store, search, candidate: store.tenures.leave("you"),
-    "tenures.renew": lambda store, search, candidate: store.tenures.renew("you", 5.0),
-    "tenures.release": lambda store, search, candidate: store.tenures.release("me", [search]),
-    "tenures.get": lambda store, search, candidate: store.tenures.get(search),
-    "tenures.marks": lambda store, search, candidate: store.tenures.marks(),
+    "search_leases.take": lambda store, search, candidate: store.search_leases.take("me", 5.0, most=8),
+    "search_leases.take by force": lambda store, search, candidate: store.search_leases.take(
+        "you", 5.0, most=8, by_force=True
+    ),
+    "search_leases.attend": lambda store, search, candidate: store.search_leases.attend("you", 5.0),
+    "search_leases.leave": lambda store, search, candidate: store.search_leases.leave("you"),
+    "search_leases.renew": lambda store, search, candidate: store.search_leases.renew("you", 5.0),
+    "search_leases.release": lambda store, search, candidate: store.search_leases.release("me", [search]),
+    "search_leases.get": lambda store, search, candidate: store.search_leases.get(search),
+    "search_leases.marks": lambda store, search, candidate: store.search_leases.marks(),
     "elites.progress": lambda store, search, candidate: store.elites.progress(search, DEVICE, 12),
     **access.QUERIES,
     **prompting.QUERIES,
@@ -105,20 +102,19 @@ QUERIES: dict[str, Callable[[Store, str, str], Awaitable[object]]] = {
     "lineage.variants": lambda store, search, candidate: store.lineage.variants([candidate, "x"]),
     "lineage.readings": lambda store, search, candidate: store.lineage.readings(["a", "b"]),
     "lineage.exchanges": lambda store, search, candidate: exchanges_of(store, search),
-    "knowledge.find": lambda store, search, candidate: store.knowledge.find(("reduction",), None, (DEVICE,), 5),
-    "knowledge.findings": lambda store, search, candidate: store.knowledge.findings("entry"),
-    "knowledge.named_by": lambda store, search, candidate: store.knowledge.named_by(search),
-    "knowledge.undistilled": lambda store, search, candidate: store.knowledge.undistilled([SearchState.DONE]),
-    "knowledge.learn": lambda store, search, candidate: store.knowledge.learn(search, "rmsnorm", [lesson(search)], {}),
     "views.marks": lambda store, search, candidate: store.views.marks(search, DEVICE, 1, limit=9),
     "views.places": lambda store, search, candidate: store.views.places(
         (search, DEVICE, 1), AxisStride(4, 3), AxisStride(1, 4), [(AxisStride(12, 2), 0)]
     ),
     "views.shared": lambda store, search, candidate: store.views.shared((search, DEVICE, 1), (search, "h200", 1)),
     "views.milestones": lambda store, search, candidate: store.views.milestones(search, DEVICE),
-    "views.sightings": lambda store, search, candidate: store.views.sightings(search, before=9),
-    "views.sightings of one outcome": lambda store, search, candidate: store.views.sightings(search, outcome="hang"),
-    "views.sightings of one emitter": lambda store, search, candidate: store.views.sightings(search, emitter="tune"),
+    "views.sightings": lambda store, search, candidate: store.views.candidate_rows(search, before=9),
+    "views.sightings of one outcome": lambda store, search, candidate: store.views.candidate_rows(
+        search, outcome="hang"
+    ),
+    "views.sightings of one emitter": lambda store, search, candidate: store.views.candidate_rows(
+        search, emitter="tune"
+    ),
     "views.versions": lambda store, search, candidate: store.views.versions([search, "x"]),
     "views.lineage": lambda store, search, candidate: store.views.lineage(candidate, 2),
     "views.children": lambda store, search, candidate: store.views.children(candidate, 9),
@@ -145,11 +141,6 @@ async def _flush(store: Store, search: str, candidate: str) -> object:
 
 async def exchanges_of(store: Store, search: str) -> object:
     return await store.lineage.exchanges(search, await store.candidates.list(search))
-
-
-def lesson(search: str) -> tuple[NewKnowledgeEntry, KnowledgeFindingRecord]:
-    entry = NewKnowledgeEntry("num_warps down", ("reduction",), "memory", DEVICE, "Fewer warps helped.")
-    return entry, KnowledgeFindingRecord(search, "rmsnorm", successes=1, low=1.1, mid=1.1, high=1.1)
 
 
 @pytest.fixture
@@ -239,7 +230,7 @@ FROM_REPORTS = {"protocol_version"}
         (tables.bundles, records.BundleRecord),
         (tables.reports, records.NewReport),
         (tables.elites, records.EliteRecord),
-        (tables.tenures, records.SearchLease),
+        (tables.search_leases, records.SearchLease),
         (tables.placements, records.PlacementRecord),
     ],
     ids=lambda value: getattr(value, "name", ""),

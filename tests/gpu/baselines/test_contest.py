@@ -17,12 +17,12 @@ def figures():
     card, device = driver.open_card(0), torch.device("cuda", 0)
     interlude = Interlude(DeviceKernels(compile_support("sm_90")), card.l2_bytes, device)
     inputs = [torch.randn(4096, 4096, device=device, dtype=torch.bfloat16) for _ in range(SETS)]
-    contest = HeadToHead(interlude, torch.cuda.Stream(device), SETS)
+    head_to_head = HeadToHead(interlude, torch.cuda.Stream(device), SETS)
     torch.cuda.synchronize()
-    contest.enter("pacer", lambda number: inputs[number].neg())
-    contest.enter("same", lambda number: inputs[number].neg())
-    contest.enter("twice", lambda number: (inputs[number].neg(), inputs[number - 1].neg()))
-    return summarise("M=4096,N=4096", contest.run(), {}).figures
+    head_to_head.enter("pacer", lambda number: inputs[number].neg())
+    head_to_head.enter("same", lambda number: inputs[number].neg())
+    head_to_head.enter("twice", lambda number: (inputs[number].neg(), inputs[number - 1].neg()))
+    return summarise("M=4096,N=4096", head_to_head.run(), {}).figures
 
 
 def test_equal_contenders_are_equal_within_their_interval(figures):

@@ -22,14 +22,14 @@ import torch
 from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
 from tests.workers.oracle.interpreted import answer
 from tests.workers.oracle.paper import measure_one
-from tests.workers.oracle.sieve import Measures, strains
+from tests.workers.oracle.sieve import Measures, margins
 from tests.workers.oracle.stage import SEED, Kernel, Stage
 from workers.checks.tolerance import is_finite
 from workers.child_process import ChildConnection
 from workers.commands import TIMED, AttachArena, ExaminedRuns, ExamineIdle, InputContent, Order, PairSide, Reply
 from workers.device_kernels import SupportKernel, compile_support, zone_seed
 from workers.inputs import DRAWS
-from workers.oracle import Oracle, compile_checker, open_card
+from workers.oracle import Oracle, compile_oracle, open_card
 from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.base import OracleSubject, PlanRun
 from workers.oracle.card import CudaOracleCard
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     target = _target()
-    kernels = {**compile_support(target), **compile_checker(target)}
+    kernels = {**compile_support(target), **compile_oracle(target)}
     receive = Oracle(functools.partial(open_card, FIRST_CARD.card, kernels), sharers=2).receive
     folder = Path(tempfile.mkdtemp())
     line, other = SharedConnection(folder, receive), SharedConnection(folder, receive)
@@ -135,7 +135,7 @@ def trials(stage: Callable[..., Stage]) -> Iterator[tuple[str, Reply]]:
 
 def arenas(line: ChildConnection, other: ChildConnection, card: HostCard) -> list[list[str]]:
     """What two who share the checker are told of arenas of their own: both clean, one of them written to, neither."""
-    idle, theirs = ExamineIdle(stretches=((0, STRETCH_BYTES),)), Arena.allocate(STRETCH_BYTES)
+    idle, theirs = ExamineIdle(ranges=((0, STRETCH_BYTES),)), Arena.allocate(STRETCH_BYTES)
     other.ask(AttachArena(handle=theirs.handle.hex(), arena_bytes=STRETCH_BYTES), ASK_S)
     found = []
     for mine, its in ((0xFF, 0xFF), (0xFF, 0), (0, 0xFF)):
@@ -176,7 +176,7 @@ def _beside(scene: Stage) -> Iterator[tuple[str, Reply]]:
 
 def _far(scene: Stage) -> Iterator[tuple[str, Reply]]:
     scene.card.arena.fill_(0xFF)
-    look = ExamineIdle(stretches=((0, ARENA_BYTES),))
+    look = ExamineIdle(ranges=((0, ARENA_BYTES),))
     yield "nowhere", scene.ask(look)
     for place in FAR:
         scene.card.arena[place] = 7
@@ -210,9 +210,9 @@ def disagreements(card: HostCard) -> Iterator[str]:
                 answers = [answer(each, dtype) for each in values]
             rough = [replace(each, squares=each.squares * columns) for each in answers]
             for name, bounds in (("strict", answers), ("rough", rough)):
-                found = card.strains(list(outputs), bounds)
+                found = card.margins(list(outputs), bounds)
                 each = [measure_one(one, other) for one, other in zip(outputs, bounds, strict=True)]
-                expected = strains(Measures(*(torch.stack(part) for part in zip(*each, strict=True))), bounds)
+                expected = margins(Measures(*(torch.stack(part) for part in zip(*each, strict=True))), bounds)
                 if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
                     yield f"{name} of {dtype} ({rows}, {columns}): {found.tolist()} for {expected.tolist()}"
     one = torch.randint(0, 256, (100_003,), dtype=torch.uint8, device=card.device)
@@ -266,9 +266,9 @@ def speed(card: HostCard, stage: Callable[..., Stage], name: str) -> dict[str, f
     found["first_us"] = _per_run(lambda: scene.ask(order), runs)
     found["then_us"] = min(_per_run(lambda: scene.ask(order), runs) for _ in range(3))
     subject = OracleSubject(scene.operator, {scene.shape.key: scene.graph})
-    glance = FastCheck(card, subject, AnswerCache(card.memory_bytes // 8))
-    found["suspects"] = float(sum(not strain.is_right for strain in glance.strains(runs)))
-    found["glance_us"] = min(_per_run(lambda: glance.strains(runs), runs) for _ in range(3))
+    fast_check = FastCheck(card, subject, AnswerCache(card.memory_bytes // 8))
+    found["suspects"] = float(sum(not margin.is_right for margin in fast_check.margins(runs)))
+    found["glance_us"] = min(_per_run(lambda: fast_check.margins(runs), runs) for _ in range(3))
     found["zones_us"] = _per_run(lambda: describe_damage(card, scene.operator, runs, SEED), runs)
     content = InputContent(draw="normal", seed=SEED)
     (slot,) = scene.slots(1, order.round.slots[PairSide.PACER][0].end)

@@ -112,7 +112,7 @@ async def test_each_device_has_its_own_record(tmp_path: Path) -> None:
 
 
 async def test_the_documented_schema_and_example_hold(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "trajectories.md").read_text()
+    page = (ROOT / "docs" / "reference" / "trajectories.md").read_text()
     example = page.partition("```json\n")[2].partition("```")[0]
     record = Trajectory.model_validate_json(example)
     assert json.loads(record.model_dump_json()) == json.loads(example)

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from service.api.access_schemas import LoginRequest, Token, TokenRequest
+from kernelreef.models import Token
+from service.api.access_schemas import LoginRequest, TokenRequest
 from service.security.scopes import Scope
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.api.access_schemas import AuditEntry
+from kernelreef.models import AuditEntry
 from service.api.paging import Page
 from service.security.authentication import issue
 from service.security.scopes import Scope

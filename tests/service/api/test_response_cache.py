@@ -106,7 +106,7 @@ async def test_progress_is_told_anew_when_a_device_is_served(
     service, pages: Pages, filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.fleet.capabilities.LOOK_AGAIN_S", 0.0)
-    service.coordinator.served._until = 0.0
+    service.coordinator.capabilities._until = 0.0
     assert (await pages.get("/progress")).json()["unserved"] == list(filled.search.devices)
     worker = LeaseClient(service.redis_url, "w", device=records.DEVICE)
     worker.announce()

@@ -1,4 +1,4 @@
-"""Routes and their addresses; and that schemas are to be had without what serves them."""
+"""Routes and their addresses; and that builders of documents need nothing that serves them."""
 
 import subprocess
 import sys
@@ -19,6 +19,6 @@ def test_all_but_health_and_the_login_is_below_the_version() -> None:
     assert {path for path in paths if not path.startswith(VERSION_PREFIX)} == OUTSIDE
 
 
-def test_schemas_need_no_framework_and_no_database() -> None:
-    code = "import sys, service.api.schemas; print(sorted({'fastapi', 'sqlalchemy', 'redis'} & set(sys.modules)))"
+def test_builders_need_no_framework_and_no_database() -> None:
+    code = "import sys, service.api.builders; print(sorted({'fastapi', 'sqlalchemy', 'redis'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import pytest_asyncio
 
-from service.api.access_schemas import IssuedToken, Token
+from kernelreef.models import IssuedToken, Token
 from service.api.paging import Page
 from service.security.scopes import Scope
 from tests.service.api.guarding import bearer, guarded

@@ -50,7 +50,7 @@ async def test_a_worker_joins_and_gets_a_user_of_its_own(client: httpx.AsyncClie
         assert theirs.ping() and theirs.set(f"reef:worker:{joined['worker']}", "{}", px=1)
         with pytest.raises(redis.exceptions.NoPermissionError):
             theirs.keys("*")
-    host = await service.coordinator.store.hosts.get(joined["worker"])
+    host = await service.coordinator.store.remote_workers.get(joined["worker"])
     assert host.password_digest == hashlib.sha256(joined["password"].encode()).hexdigest()
     shown = {one["id"]: one for one in (await client.get("/workers")).json()["items"]}[host.id]
     assert (shown["name"], shown["trusted"], shown["state"], shown["done"]) == ("rig-3", False, "active", 0)
@@ -120,15 +120,17 @@ async def test_a_revoked_token_takes_its_hosts_with_it(client: httpx.AsyncClient
     token = (await client.post("/tokens", json={"name": "rig", "scopes": ["worker", "admin", "read"]})).json()
     shown = {"Authorization": f"Bearer {token['token']}"}
     joined = (await client.post("/workers/join", json=RIG, headers=shown)).json()
-    assert (await service.coordinator.store.hosts.get(joined["worker"])).token == token["id"]
+    assert (await service.coordinator.store.remote_workers.get(joined["worker"])).token == token["id"]
     await service.coordinator.store.tokens.revoke(token["id"])
     async with asyncio.timeout(15):
-        while (await service.coordinator.store.hosts.get(joined["worker"])).state is not RemoteWorkerState.REVOKED:
+        while (
+            await service.coordinator.store.remote_workers.get(joined["worker"])
+        ).state is not RemoteWorkerState.REVOKED:
             await asyncio.sleep(0.1)
 
 
 async def test_an_away_host_is_shown_as_the_archive_knows_it(client: httpx.AsyncClient, service) -> None:
     joined = (await client.post("/workers/join", json=RIG)).json()
-    host = await service.coordinator.store.hosts.get(joined["worker"])
+    host = await service.coordinator.store.remote_workers.get(joined["worker"])
     shown = Worker.of(None, host)
     assert (shown.id, shown.busy, shown.seen, shown.state) == (host.id, None, host.seen_at, host.state.value)

@@ -1,6 +1,7 @@
 """`best` and `plan show` read the archive, and say so plainly when there is nothing to show."""
 
 import asyncio
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -11,14 +12,17 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from archive.descriptors import coordinates
-from archive.records import NewCandidate, NewSearch, NewVariant, Offer, TraceOutcome
+from archive.records import NewCandidate, NewSearch, NewVariant, Offer, SearchRecord, TraceOutcome
 from archive.store import Store
+from service.analysis.trajectories import Trajectory
 from service.cli import app
+from service.cli.export import lines_of
 from service.errors import InvalidInput, NotFound
 from service.evaluation.jobs import EvaluationCase
 from service.evaluation.reports import record
-from tests.archives import archive_in
+from tests.archives import archive_in, opened
 from tests.service import records
+from tests.service.lineages import SEED, Made, stored
 
 Reef = Callable[..., Result]
 
@@ -101,3 +105,41 @@ def test_nothing_to_show_is_said(reef: Reef) -> None:
     assert isinstance(reef("best").exception, NotFound)
     assert isinstance(reef("best", "nothing").exception, NotFound)
     assert isinstance(reef("plan", "show", "nothing").exception, NotFound)
+
+
+async def _fill(folder: Path) -> SearchRecord:
+    async with opened(folder) as store:
+        return await stored(store, (SEED, Made("gained", 8.0, note="num_warps 8 -> 4"), Made("lost", 12.0)))
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> SearchRecord:
+    return asyncio.run(_fill(tmp_path))
+
+
+def test_steps_are_written_as_lines_or_columns(reef: Reef, search: SearchRecord, tmp_path: Path) -> None:
+    lines, columns = tmp_path / "steps.jsonl", tmp_path / "steps.parquet"
+    done = reef("export", "--trajectories", search.id, "--out", str(lines), "--json")
+    assert json.loads(done.stdout)["file"] == str(lines)
+    records = [Trajectory.model_validate_json(line) for line in lines.read_text().splitlines()]
+    assert [record.step for record in records] == [0, 1, 2]
+    reef("export", "--trajectories", search.id, "--out", str(columns), "--rewards")
+    rewards = importlib.import_module("pyarrow.parquet").read_table(columns).column("reward").to_pylist()
+    assert rewards[0] == 0 and rewards[1] > 0 > rewards[2]
+    reef("export", "--trajectories", search.id, "--out", str(lines), "--filter", "gains")
+    assert len(lines.read_text().splitlines()) == 1
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_name_that_says_no_form_is_refused(reef: Reef, search: SearchRecord, tmp_path: Path) -> None:
+    done = reef("export", "--trajectories", search.id, "--out", str(tmp_path / "steps.csv"))
+    assert isinstance(done.exception, InvalidInput)
+    assert not list(tmp_path.glob("steps*"))
+
+
+async def test_lines_end_where_ndjson_says() -> None:
+    async def chunks():
+        for chunk in ('{"a": "x\u2028', 'y\x85"}\n{"b"', ": 1}\n"):
+            yield chunk.encode()
+
+    assert [json.loads(line) async for line in lines_of(chunks())] == [{"a": "x\u2028y\x85"}, {"b": 1}]

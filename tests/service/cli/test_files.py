@@ -11,7 +11,7 @@ from service.cli import files as subject
 from service.cli.files import JsonLinesFile, ParquetFile, begin, kinds
 from service.errors import InvalidInput
 
-PAGE = Path(__file__).parents[3] / "docs" / "trajectories.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "trajectories.md"
 EXAMPLE: dict[str, Any] = json.loads(PAGE.read_text().partition("```json\n")[2].partition("```")[0])
 
 

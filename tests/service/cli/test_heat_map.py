@@ -7,7 +7,8 @@ from rich.console import Console
 from archive.descriptors import DESCRIPTORS
 from archive.grid import Grid
 from archive.records import AxisRecord, EliteRecord
-from service.api.schemas import Archive
+from kernelreef.models import Archive
+from service.api.builders import archive_of
 from service.cli.heat_map import elite_table, heat_map
 from tests.service import records
 from workers.protocol import PROTOCOL_VERSION
@@ -16,7 +17,7 @@ AXES = tuple(DESCRIPTORS[name].axis for name in ("num_warps", "launches", "regis
 
 
 def _archive(axes: tuple[AxisRecord, ...] = AXES, elites: Sequence[EliteRecord] = ()) -> Archive:
-    return Archive.of(records.search(axes=axes), records.DEVICE, elites)
+    return archive_of(records.search(axes=axes), records.DEVICE, elites)
 
 
 def _print(table: object) -> str:

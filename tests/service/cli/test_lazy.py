@@ -32,8 +32,8 @@ def test_commands_that_a_service_elsewhere_may_answer_need_none_but_a_client(nam
     code = f"""
 import sys
 from service.cli import COMMANDS
-from service.cli.lazy import Later
-Later("{name}", COMMANDS["{name}"]).load()
+from service.cli.lazy import LazyCommand
+LazyCommand("{name}", COMMANDS["{name}"]).load()
 print(sorted(set({HEAVY}) & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -51,10 +51,10 @@ def test_the_collector_leaves_what_a_command_imports_alone_and_looks_at_all_else
     code = """
 import gc
 from service.cli import COMMANDS
-from service.cli.lazy import Later
+from service.cli.lazy import LazyCommand
 kept = []
 for _ in range(2):
-    Later("search", COMMANDS["search"]).load()
+    LazyCommand("search", COMMANDS["search"]).load()
     kept.append((gc.get_freeze_count(), gc.isenabled()))
 assert kept[0][0] > 10_000 and kept[0] == kept[1] and kept[0][1], kept
 """

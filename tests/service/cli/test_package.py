@@ -2,12 +2,10 @@
 
 import pytest
 
+from kernelreef.packages import Package
 from service.cli.package import package_document, print_package
-from service.export.package import ExportedPackage
 
-PACKAGE = ExportedPackage(
-    "double_kernels", {}, {"N=4": "one", "N=8": "two"}, {"N=4": "three"}, ("two\x1b[2J: differs",)
-)
+PACKAGE = Package("double_kernels", {}, {"N=4": "one", "N=8": "two"}, {"N=4": "three"}, ("two\x1b[2J: differs",))
 
 
 def test_shapes_and_refusals_are_told(capsys: pytest.CaptureFixture[str], tmp_path) -> None:

@@ -5,13 +5,14 @@ import time
 import pytest
 
 from archive import records as records_of
+from kernelreef import Event
+from kernelreef.models import Progress
+from service.api.builders import device_progress_of, search_of
 from service.api.examples import EXAMPLES
-from service.api.schemas import DeviceProgress, Progress, Search
 from service.cli.progress import ProgressView
-from service.client import Event
 from tests.service import records
 
-HERE = DeviceProgress.of(
+HERE = device_progress_of(
     records.DEVICE,
     records_of.ProgressRecord(
         evaluations=7,
@@ -27,7 +28,7 @@ HERE = DeviceProgress.of(
     ),
 )
 PROGRESS = Progress.model_validate({**EXAMPLES["Progress"], "budget": 10, "devices": [HERE]})
-SEARCH = Search.of(records.search())
+SEARCH = search_of(records.search())
 
 
 def test_a_line_says_where_the_search_stands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_a_recording_gives_the_answers_again(data: Path, tmp_path: Path) -> None
 def test_what_cannot_be_right(data: Path) -> None:
     assert isinstance(reef(data, "prompts", "answer", PROMPT, "/no/such/file").exception, InvalidInput)
     assert isinstance(reef(data, "prompts", "show", SEARCH).exception, NotFound)
-    assert isinstance(reef(data, "backends", "unpark", "nobody").exception, NotFound)
+    assert isinstance(reef(data, "backends", "enable", "nobody").exception, NotFound)
 
 
 def test_backends_are_listed(data: Path) -> None:
@@ -104,9 +104,9 @@ def test_backends_are_listed(data: Path) -> None:
         "manual",
     ]
     table = reef(data, "backends", "list").stdout
-    assert "parked: the environment variable REEF_NO_SUCH_KEY is empty" in table
+    assert "disabled: the environment variable REEF_NO_SUCH_KEY is empty" in table
     assert "answered by hand" in table
-    assert "still" not in reef(data, "backends", "unpark", "manual").stderr
+    assert "still" not in reef(data, "backends", "enable", "manual").stderr
 
 
 @pytest.mark.parametrize(

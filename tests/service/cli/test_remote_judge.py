@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from archive.records import CandidateState, SearchState
-from service.api import schemas
+from kernelreef import AsyncReef, models
+from service.api import builders
 from service.cli.remote_judge import judge_elsewhere
-from service.client import AsyncReef
 from service.errors import InvalidInput
 from tests.service import records
 from workers.protocol import Device, Outcome
@@ -45,7 +45,7 @@ class There(httpx.AsyncBaseTransport):
                 return self._answer(self._search())
             case "GET", ["searches", _, "candidates"]:
                 names = ("candidate", "seed")[-len(self.seeds) :]
-                items = [schemas.CandidateSummary.model_validate(records.candidate(id=name)) for name in names]
+                items = [models.CandidateSummary.model_validate(records.candidate(id=name)) for name in names]
                 return httpx.Response(
                     200, json={"items": [item.model_dump(mode="json") for item in items], "next": None}
                 )
@@ -53,21 +53,21 @@ class There(httpx.AsyncBaseTransport):
                 return self._answer(self._candidate(id))
         return httpx.Response(404)
 
-    def _answer(self, document: schemas.Resource) -> httpx.Response:
+    def _answer(self, document: models.Resource) -> httpx.Response:
         return httpx.Response(200, json=document.model_dump(mode="json"))
 
-    def _search(self) -> schemas.Search:
-        return schemas.Search.of(records.search(id="search", state=SearchState(self._state), reason="no worker"))
+    def _search(self) -> models.Search:
+        return builders.search_of(records.search(id="search", state=SearchState(self._state), reason="no worker"))
 
-    def _candidate(self, id: str) -> schemas.Candidate:
+    def _candidate(self, id: str) -> models.Candidate:
         bundle = records.bundle(1)
         report = records.report(TIMES[id], candidate=id, bundle=bundle.identity, stages_s={"interpret": 0.5})
         plans = [
-            schemas.PlanDescription(shape=shape.key, words=(), readings=records.readings(8).model_dump(mode="json"))
+            models.PlanDescription(shape=shape.key, words=(), readings=records.readings(8).model_dump(mode="json"))
             for shape in records.SHAPES
         ]
         correct = self._outcome == "correct" or id == "seed"
-        variant = schemas.Variant(
+        variant = models.Variant(
             index=0,
             configuration={"BLOCK": 64},
             bundle=bundle.identity if correct else None,
@@ -80,7 +80,7 @@ class There(httpx.AsyncBaseTransport):
         candidate = records.candidate(
             id=id, state=CandidateState.JUDGED, outcome=outcome, stages_s={"trace": 0.25, "interpret": 0.25}
         )
-        return schemas.Candidate.of(candidate, [variant], [report.model_dump_json()] if correct else [])
+        return builders.candidate_of(candidate, [variant], [report.model_dump_json()] if correct else [])
 
 
 def reach(there: There) -> AsyncReef:

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from archive.records import SearchState
+from kernelreef.models import Archive, Progress, ScreeningReport
 from service.api.examples import EXAMPLES
-from service.api.schemas import Archive, Progress
 from service.cli.watch import conclude, operator_of, options_of, terms_of
 from service.errors import InvalidInput
-from service.generation.screening_report import ScreeningReport
 from service.operators.catalogue import load_catalogue
 from tests.service.cli.test_operators import spec
 

@@ -60,7 +60,7 @@ async def test_a_prompt_is_claimed_and_left_to_others(
     assert "You have claimed it until" in mine.text and len(mine.all("textarea")) == 1
     assert (await pages.post(f"/prompts/{id}/release")).status_code == 303
     assert claim in [form.get("action") for form in read(await pages.get(f"/prompts/{id}")).all("form")]
-    await service.coordinator.asking.answering.claim(id, "<b>ada", 60)
+    await service.coordinator.llm_gateway.manual.claim(id, "<b>ada", 60)
     others = read(await pages.get(f"/prompts/{id}"))
     assert "Claimed by <b>ada" in others.text and others.all("textarea") == []
     assert read(await pages.post(claim), 409).text

@@ -29,12 +29,12 @@ async def test_who_is_there_is_listed(pages: httpx.AsyncClient, service: Service
 async def test_hosts_are_drained_trusted_and_shut_out(pages: httpx.AsyncClient, service: Service) -> None:
     store = service.coordinator.store
     new = NewRemoteWorker(str(uuid7()), f"rig {CORPUS[1]}", None, "sm_90", None, {}, 4, "", 1, "0" * 64, None)
-    await store.hosts.add(new)
+    await store.remote_workers.add(new)
     path = f"/workers/{new.id}"
     assert CORPUS[1] in read(await pages.get("/workers")).text
     assert (await pages.post(f"{path}/trust", data={"trusted": "yes"})).status_code == 303
-    assert (await store.hosts.get(new.id)).trusted
+    assert (await store.remote_workers.get(new.id)).trusted
     assert (await pages.post(f"{path}/drain")).status_code == 303
-    assert (await store.hosts.get(new.id)).state is RemoteWorkerState.DRAINING
+    assert (await store.remote_workers.get(new.id)).state is RemoteWorkerState.DRAINING
     assert (await pages.post(f"{path}/revoke")).status_code == 303
-    assert (await store.hosts.get(new.id)).state is RemoteWorkerState.REVOKED
+    assert (await store.remote_workers.get(new.id)).state is RemoteWorkerState.REVOKED

@@ -5,7 +5,7 @@ import random
 from importlib import resources
 
 from service.emitters import Parent, ProposalContext
-from service.emitters.base import Lesson, LlmContext, ShapeTiming
+from service.emitters.base import LlmContext, ShapeTiming
 from service.emitters.llm.fences import fences
 from service.llm.base import Completion, LlmAnswer
 from service.operators.catalogue import load_catalogue
@@ -58,13 +58,13 @@ def another(prompt, entry="rmsnorm"):
     return f"Here it is.\n\n~~~python\n{shown[-1]}{missing}\nVARIANT = {len(shown)}\n~~~\n"
 
 
-def talk(answer=another, **changes):
+def llm(answer=another, **changes):
     values = {
         "search": "search-1",
         "ordinal": 7,
         "device": "model:sm_90",
         "ask": answer if isinstance(answer, Scripted) else Scripted(answer),
-        "desk": Shelf(),
+        "tools": Shelf(),
         "backends": ("script",),
         "strategies": ("improve",),
     }
@@ -109,7 +109,7 @@ def failed(operator, number=9):
     )
 
 
-def brief(operator="rmsnorm", draw=0, parents=None, **changes):
+def context(operator="rmsnorm", draw=0, parents=None, **changes):
     """A brief in which every strategy is possible."""
     values = {
         "cell": 18,
@@ -117,7 +117,6 @@ def brief(operator="rmsnorm", draw=0, parents=None, **changes):
         "neighbours": (kernel(operator, 3), kernel(operator, 4, objective=1.1, place="num_warps: 16")),
         "broken": failed(operator),
         "failures": (failed(operator), failed(operator, 10)),
-        "lessons": (Lesson("knowledge.ab", "Fewer warps helped reductions.", "other:0:h200:measure"),),
         "hints": ("Try one pass over the row.",),
         **changes,
     }
@@ -127,5 +126,5 @@ def brief(operator="rmsnorm", draw=0, parents=None, **changes):
         parents=(kernel(operator), kernel(operator, 2)) if parents is None else parents,
         trials=(),
         rng=random.Random(draw),
-        talk=talk(**values),
+        llm=llm(**values),
     )

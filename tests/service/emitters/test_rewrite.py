@@ -7,12 +7,12 @@ from service.emitters.rules import RULES
 from tests.service.emitters.samples import seed
 
 
-def brief(source, draw=0, trials=()):
+def context(source, draw=0, trials=()):
     return ProposalContext({}, "sm_90", (Parent("c0", source),), trials, random.Random(draw))
 
 
 async def drawn(trials=(), draws=30):
-    found = [await Rewrite().propose(brief(seed("softmax"), draw, trials)) for draw in range(draws)]
+    found = [await Rewrite().propose(context(seed("softmax"), draw, trials)) for draw in range(draws)]
     return Counter(name for proposal in found if proposal for name in proposal.note.split(JOINT))
 
 
@@ -23,7 +23,7 @@ async def test_notes_name_rules():
 
 
 async def test_sometimes_two_rules():
-    found = [await Rewrite().propose(brief(seed("softmax"), draw)) for draw in range(30)]
+    found = [await Rewrite().propose(context(seed("softmax"), draw)) for draw in range(30)]
     double = [proposal for proposal in found if JOINT in proposal.note]
     assert 2 < len(double) < 20
 
@@ -45,7 +45,7 @@ async def test_a_rule_that_brings_more_is_tried_more():
 
 async def test_what_was_tried_on_this_parent_comes_last():
     tried = tuple(EmitterTrial(name, "correct", 1.0, ("c0",)) for name in RULES if name != "limit_registers")
-    found = [await Rewrite().propose(brief(seed("softmax"), draw, tried)) for draw in range(8)]
+    found = [await Rewrite().propose(context(seed("softmax"), draw, tried)) for draw in range(8)]
     assert all(proposal.note.startswith("limit_registers") for proposal in found)
 
 
@@ -64,16 +64,16 @@ def test_accounts():
 
 
 async def test_no_rule_applies():
-    assert await Rewrite().propose(brief("def entry(x):\n    return x")) is None
+    assert await Rewrite().propose(context("def entry(x):\n    return x")) is None
 
 
 def test_ways_are_rules_that_apply_and_do_not_rest():
-    start = brief(seed("softmax"))
-    ways = Rewrite().ways(start)
-    assert {way.rules for way in ways} == {(name,) for name, rule in RULES.items() if rule.applies(seed("softmax"))}
-    for way in ways:
-        made = Rewrite().take(start, way)
-        assert made is not None and made.note == way.note and made.source != seed("softmax")
+    start = context(seed("softmax"))
+    edits = Rewrite().edits(start)
+    assert {edit.rules for edit in edits} == {(name,) for name, rule in RULES.items() if rule.applies(seed("softmax"))}
+    for edit in edits:
+        made = Rewrite().apply(start, edit)
+        assert made is not None and made.note == edit.note and made.source != seed("softmax")
     failures = tuple(EmitterTrial("backward", "compile_error", None, ("other",)) for _ in range(PATIENCE))
-    assert "backward" not in {way.note for way in Rewrite().ways(brief(seed("softmax"), trials=failures))}
-    assert Rewrite().take(brief("x = 1"), ways[0]) is None
+    assert "backward" not in {edit.note for edit in Rewrite().edits(context(seed("softmax"), trials=failures))}
+    assert Rewrite().apply(context("x = 1"), edits[0]) is None

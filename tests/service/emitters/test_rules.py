@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from benchmarks.drafts_and_rules import PREPARED
 from service.emitters import EMITTERS, Parent, ProposalContext
 from service.emitters.rules import RULES
 from service.evaluation.single import Judge
@@ -24,6 +23,26 @@ QUICK = (*QUICK, "gated_linear_attention")
 
 TOO_MUCH = ("out of resource", "Insufficient registers")
 """A draw may ask for more than the device has: an outcome, and no fault of a rule."""
+
+PREPARED = {
+    "hoist_load": ("persistent",),
+    "pipeline_pieces": ("persistent",),
+    "warp_specialize": ("tensor_descriptors", "tensor_descriptors"),
+    "whole_row": ("chunk_row",),
+    "online_sum": ("chunk_row",),
+}
+"""What must have been done to a seed before a rule applies to it."""
+
+
+def test_every_rule_applies_to_some_operator():
+    found = set()
+    for operator in CATALOGUE.values():
+        for name in RULES:
+            source = operator.seeds[0]
+            for step in (*PREPARED.get(name, ()), name):
+                source = RULES[step].rewrite(source, random.Random(1)) if source else None
+            found |= {name} if source else set()
+    assert found == set(RULES) >= PREPARED.keys()
 
 
 def chain(source, rng):

@@ -9,13 +9,13 @@ from tests.service.emitters.samples import rewritten, seed
 MANY = tuple(EmitterTrial("", "correct", 1.0, ("other",)) for _ in range(DRAWS))
 
 
-def brief(*sources, draw=0, trials=()):
+def context(*sources, draw=0, trials=()):
     parents = tuple(Parent(f"c{number}", source) for number, source in enumerate(sources))
     return ProposalContext({}, "sm_90", parents, trials, random.Random(draw))
 
 
 async def notes(*sources, trials=(), draws=40):
-    found = [await Tune().propose(brief(*sources, draw=draw, trials=trials)) for draw in range(draws)]
+    found = [await Tune().propose(context(*sources, draw=draw, trials=trials)) for draw in range(draws)]
     return [proposal.note for proposal in found if proposal]
 
 
@@ -50,26 +50,26 @@ async def test_early_draws_are_wide_and_later_ones_near():
 
 async def test_what_was_tried_on_this_parent_is_not_proposed_again():
     tried = []
-    while proposal := await Tune().propose(brief(seed("rmsnorm"), trials=tuple(tried))):
+    while proposal := await Tune().propose(context(seed("rmsnorm"), trials=tuple(tried))):
         assert proposal.note not in [trial.note for trial in tried]
         tried.append(EmitterTrial(proposal.note, "correct", 1.0, ("c0",)))
     assert {trial.note for trial in tried} >= {"num_warps 8 -> 4", "num_warps 8 -> 16"}
     elsewhere = tuple(EmitterTrial(trial.note, "correct", 1.0, ("other",)) for trial in tried)
-    assert await Tune().propose(brief(seed("rmsnorm"), trials=elsewhere))
+    assert await Tune().propose(context(seed("rmsnorm"), trials=elsewhere))
     unknown = tuple(EmitterTrial(trial.note, "correct", 1.0) for trial in tried)
-    assert await Tune().propose(brief(seed("rmsnorm"), trials=unknown)) is None
+    assert await Tune().propose(context(seed("rmsnorm"), trials=unknown)) is None
 
 
 @pytest.mark.parametrize("source", ["x = (", "", "def entry(x):\n    return x"])
 async def test_nothing_to_tune(source):
-    assert await Tune().propose(brief(source)) is None
+    assert await Tune().propose(context(source)) is None
 
 
 def test_ways_are_other_values_of_one_number_and_two_steps_and_lead_where_they_say():
-    start = brief(seed("gelu"))
-    ways = Tune().ways(start)
-    assert {len(way.values) for way in ways} == {1, 2} and len({way.note for way in ways}) == len(ways)
-    for way in ways[:: len(ways) // 5]:
-        made = Tune().take(start, way)
-        assert (made.note, made.parents) == (way.note, ("c0",))
-        assert way.values.items() <= {item.name: item.value for item in read(made.source, "sm_90")}.items()
+    start = context(seed("gelu"))
+    edits = Tune().edits(start)
+    assert {len(edit.values) for edit in edits} == {1, 2} and len({edit.note for edit in edits}) == len(edits)
+    for edit in edits[:: len(edits) // 5]:
+        made = Tune().apply(start, edit)
+        assert (made.note, made.parents) == (edit.note, ("c0",))
+        assert edit.values.items() <= {item.name: item.value for item in read(made.source, "sm_90")}.items()

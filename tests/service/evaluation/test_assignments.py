@@ -110,12 +110,12 @@ async def test_the_first_seed_waits_for_its_twins_job_but_takes_only_a_trusted_w
     for candidate in (twin, first):
         traced = card.answers.to(trace_job(search, records.OPERATOR, candidate))
         await verdicts.apply_trace(search, records.OPERATOR, traced)
-    await verdicts.ledger.commit()
+    await verdicts.unit_of_work.commit()
     case = EvaluationCase(search, records.OPERATOR, twin, 0, identity(SECOND), Device.parse(records.DEVICE))
     waiting = await card.dispatcher.outstanding(search.id)
     assert case.job() in waiting and measure_id(first.id, 0, records.DEVICE) not in waiting
     told = card.answers.to(measure_job(case, bundle(twin.source), None)).model_copy(update={"trust": Trust.C})
     await verdicts.apply_report(search, records.OPERATOR, told)
-    await verdicts.ledger.commit()
+    await verdicts.unit_of_work.commit()
     assert [len(await card.store.reports.of_candidate(each.id)) for each in (twin, first)] == [1, 0]
     assert measure_id(first.id, 0, records.DEVICE) in await card.dispatcher.outstanding(search.id)

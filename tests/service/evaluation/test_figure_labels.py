@@ -1,11 +1,17 @@
 """Predicted, recorded and measured are never confused, and a measured speedup names what it is relative to."""
 
+from typing import Any
+
 import pytest
 
-from service.evaluation.figure_labels import best_baselines, in_words, provenance, relative_to
+from service.evaluation.figure_labels import best_baselines, bottleneck, in_words, provenance, relative_to
 from tests.service import records
 from workers.protocol import ShapeResult
+from workers.targets import TARGETS
 
+H200 = TARGETS["sm_90"]
+FLOOR_US = 100.0
+"""Time that the bytes of these readings take at the target's peak bandwidth."""
 WORDS = {"PREDICTED", "RECORDED", "MEASURED"}
 
 
@@ -31,3 +37,21 @@ def test_the_best_baseline_of_a_shape_is_the_fastest() -> None:
     )
     found = best_baselines(records.report({}, shapes=shapes))
     assert found == {"N=1024": "max_autotune", "N=4096": "eager"}
+
+
+@pytest.mark.parametrize(
+    "time_us, changes, bound",
+    [
+        (1.9 * FLOOR_US, {}, "memory"),
+        (2.1 * FLOOR_US, {}, "compute"),
+        (2.1 * FLOOR_US, {"programs_per_sm": 0.5}, "latency"),
+        (2.1 * FLOOR_US, {"programs_per_sm": 0.5, "tensor_core": "wgmma"}, "compute"),
+        (6.0, {"launches": 2, "bytes_required": None}, "latency"),
+    ],
+)
+def test_what_binds_a_kernel_is_what_explains_half_its_time(
+    time_us: float, changes: dict[str, Any], bound: str
+) -> None:
+    required = int(H200.dram_bytes_per_s * FLOOR_US / 1e6)
+    readings = records.readings().model_copy(update={"bytes_required": required, **changes})
+    assert bottleneck(readings, H200, time_us) == bound

@@ -12,7 +12,7 @@ from service.evaluation.jobs import (
     confirm_job,
     draft_job,
     incumbent_of,
-    is_yardstick,
+    is_reference_seed,
     measure_id,
     measure_job,
     reference_job,
@@ -115,4 +115,4 @@ def test_what_is_done_again_has_an_id_of_its_own() -> None:
 @pytest.mark.parametrize(("emitter", "ordinal", "first"), [("seed", 0, True), ("seed", 1, False), ("tune", 0, False)])
 def test_only_the_first_seed_is_what_others_are_held_against(emitter: str, ordinal: int, first: bool) -> None:
     candidate = replace(case().candidate, emitter=emitter, ordinal=ordinal)
-    assert is_yardstick(candidate) is replace(case(), candidate=candidate).is_yardstick is first
+    assert is_reference_seed(candidate) is replace(case(), candidate=candidate).is_reference_seed is first

@@ -126,9 +126,9 @@ async def test_a_search_whose_first_seed_is_wrong_the_second_time_fails(card: Wo
 
 async def test_the_pacer_is_found_again_in_the_archive(card: Workbench, tmp_path: Path, redis_url: str) -> None:
     search = await card.begin(budget=3)
-    assert await card.evolution.verdicts.yardstick.pacer(search, DEVICE) is None
+    assert await card.evolution.verdicts.reference_seed.pacer(search, DEVICE) is None
     await card.run(search)
-    known = await card.evolution.verdicts.yardstick.pacer(search, DEVICE)
+    known = await card.evolution.verdicts.reference_seed.pacer(search, DEVICE)
     fresh = ReferenceSeed(card.store)
     assert known is not None and known == await fresh.pacer(search, DEVICE) == await fresh.pacer(search, DEVICE)
     assert await fresh.pacer(search, "h100") is None

@@ -2,7 +2,7 @@
 
 from archive.records import EMPTY_CELL
 from service.evaluation.jobs import AGAIN, confirm_id, measure_id
-from service.evaluation.reports import addressed, doubtful, last_words, record
+from service.evaluation.reports import addressed, is_unverified, last_words, record
 from tests.service import records
 from tests.service.evaluation.test_jobs import case
 from workers.protocol import Device, Outcome, Report, Trust
@@ -42,7 +42,7 @@ def test_a_confirm_has_the_last_word_unless_it_got_lost() -> None:
 
 
 def test_the_word_of_who_is_not_trusted_is_doubtful() -> None:
-    assert [doubtful(report(trust=trust)) for trust in (None, Trust.A, Trust.B, Trust.C, Trust.D)] == [
+    assert [is_unverified(report(trust=trust)) for trust in (None, Trust.A, Trust.B, Trust.C, Trust.D)] == [
         False,
         False,
         False,

@@ -76,12 +76,12 @@ async def settled(retraces: Retraces, case: EvaluationCase, *variants: TracedVar
 async def test_a_repeat_is_ordered_once_and_of_trusted_workers(
     bench: Workbench, case: EvaluationCase, redis_url: str
 ) -> None:
-    ledger = UnitOfWork(bench.store, bench.dispatcher, bench.events)
-    retraces = Retraces(bench.store, ledger)
+    unit_of_work = UnitOfWork(bench.store, bench.dispatcher, bench.events)
+    retraces = Retraces(bench.store, unit_of_work)
     assert not retraces.awaits("candidate")
     for _ in range(2):
         assert await retraces.look(case, ()) is False
-        await ledger.commit()
+        await unit_of_work.commit()
     assert retraces.awaits("candidate")
     lessee = LeaseClient(redis_url, "w", target="sm_90")
     leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
@@ -112,29 +112,31 @@ async def test_what_is_the_same_may_win_and_so_may_every_equal_source(bench: Wor
 async def test_readings_are_the_trusted_workers_where_a_host_was_doubted(
     bench: Workbench, case: EvaluationCase
 ) -> None:
-    await bench.store.hosts.doubt("candidate", "host")
+    await bench.store.remote_workers.mark_unverified("candidate", "host")
     assert (
         await settled(
             Retraces(bench.store, UnitOfWork(bench.store, bench.dispatcher, bench.events)), case, variant(warps=16)
         )
         is None
     )
-    assert await bench.store.hosts.doubted("candidate") is None
+    assert await bench.store.remote_workers.unverified_trace("candidate") is None
     [first, *_] = await bench.store.bundles.readings(case.bundle)
     assert first["num_warps"] == 16
 
 
 @pytest.mark.parametrize("others", [(), (2,), (1, 1)], ids=["nothing", "another", "one more"])
-@pytest.mark.parametrize("doubted", [False, True])
+@pytest.mark.parametrize("unverified_trace", [False, True])
 async def test_what_differs_is_refused_for_good(
-    bench: Workbench, case: EvaluationCase, others: tuple[int, ...], doubted: bool
+    bench: Workbench, case: EvaluationCase, others: tuple[int, ...], unverified_trace: bool
 ) -> None:
-    if doubted:
-        await bench.store.hosts.doubt("candidate", "host")
+    if unverified_trace:
+        await bench.store.remote_workers.mark_unverified("candidate", "host")
     retraces = Retraces(bench.store, UnitOfWork(bench.store, bench.dispatcher, bench.events))
     found = [variant(size).model_copy(update={"index": index}) for index, size in enumerate(others)]
     expected = (
-        RetraceRefused(Outcome.WORKER_LOST, MISTRACED) if doubted else RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
+        RetraceRefused(Outcome.WORKER_LOST, MISTRACED)
+        if unverified_trace
+        else RetraceRefused(Outcome.NONDETERMINISTIC, DIFFERS)
     )
     assert await settled(retraces, case, *found) == expected
     assert await retraces.look(case, ()) == expected and not retraces.awaits("candidate")
@@ -143,8 +145,8 @@ async def test_what_differs_is_refused_for_good(
 async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(
     bench: Workbench, case: EvaluationCase
 ) -> None:
-    ledger = UnitOfWork(bench.store, bench.dispatcher, bench.events)
-    retraces = Retraces(bench.store, ledger)
+    unit_of_work = UnitOfWork(bench.store, bench.dispatcher, bench.events)
+    retraces = Retraces(bench.store, unit_of_work)
     refused = await retraces.settle(case.candidate, Outcome.TRACE_TIMEOUT, "it took too long", [])
     assert refused == RetraceRefused(Outcome.TRACE_TIMEOUT, "its trace could not be repeated: it took too long")
     late = TracedVariant(index=0, outcome=Outcome.TRACE_TIMEOUT, reason="too late")
@@ -152,7 +154,7 @@ async def test_a_repeat_that_ends_for_want_of_time_says_nothing_about_bundles(
     assert refused == RetraceRefused(Outcome.TRACE_TIMEOUT, "its trace could not be repeated: too late")
     assert await bench.store.retraces.find(case.candidate.trace_key) is None
     await bench.store.candidates.judge("candidate", refused.outcome.value, refused.reason, None, None)
-    ledger.drop()
+    unit_of_work.drop()
     assert await retraces.look(case, ()) == refused, "it is not traced a third time"
 
 

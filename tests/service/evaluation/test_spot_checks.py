@@ -35,12 +35,12 @@ async def bench(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 async def host(bench: Workbench) -> RemoteWorker:
     guest = await Guest.join(bench, records.DEVICE)
-    return await bench.store.hosts.get(guest.id)
+    return await bench.store.remote_workers.get(guest.id)
 
 
 @pytest.fixture
 def vetted(bench: Workbench) -> SpotChecks:
-    return bench.evolution.vetting
+    return bench.evolution.spot_checks
 
 
 def verdict(worker: str, **changes: object) -> Report:
@@ -49,19 +49,19 @@ def verdict(worker: str, **changes: object) -> Report:
 
 async def test_a_trusted_workers_report_passes_as_it_is(vetted: SpotChecks) -> None:
     delivery = Delivery(verdict("w"), "w:1-1:")
-    assert await vetted.vet([delivery]) == [delivery] and vetted.take_tallies() == {}
+    assert await vetted.check([delivery]) == [delivery] and vetted.take_tallies() == {}
 
 
 async def test_an_untrusted_hosts_verdict_has_trust_c_and_never_more(
     bench: Workbench, vetted: SpotChecks, host: RemoteWorker
 ) -> None:
     said = [verdict(host.id, trust=trust) for trust in (None, Trust.A, Trust.D)]
-    passed = await vetted.vet([Delivery(report, "receipt") for report in said])
+    passed = await vetted.check([Delivery(report, "receipt") for report in said])
     assert [delivery.report.trust for delivery in passed] == [Trust.C, Trust.C, Trust.D]
     assert vetted.take_tallies() == {host.id: RemoteWorkerCounts(done=3)}
-    await bench.store.hosts.trust(host.id, True)
-    vetted.know([await bench.store.hosts.get(host.id)])
-    [trusted] = await vetted.vet([Delivery(verdict(host.id, trust=Trust.B), "receipt")])
+    await bench.store.remote_workers.trust(host.id, True)
+    vetted.know([await bench.store.remote_workers.get(host.id)])
+    [trusted] = await vetted.check([Delivery(verdict(host.id, trust=Trust.B), "receipt")])
     assert trusted.report.trust is Trust.B
 
 
@@ -73,18 +73,18 @@ async def test_what_only_trusted_workers_may_decide_does_not_pass(vetted: SpotCh
     retrace = TraceReport(job=retrace_id("c"), candidate="c", **base)
     unknown = TraceReport(job="c:trace", candidate="c", **base)
     deliveries = [Delivery(report, "receipt") for report in (confirm, again, reference, retrace, unknown)]
-    assert await vetted.vet(deliveries) == []
+    assert await vetted.check(deliveries) == []
     assert vetted.take_tallies() == {host.id: RemoteWorkerCounts(done=5, refused=4)}
 
 
 async def test_nobody_reports_under_an_id_that_never_joined(vetted: SpotChecks) -> None:
-    assert await vetted.vet([Delivery(verdict(NOBODY), "receipt")]) == []
+    assert await vetted.check([Delivery(verdict(NOBODY), "receipt")]) == []
 
 
 async def test_what_is_planted_was_answered_by_a_trusted_worker_and_fits_the_host(
     bench: Workbench, vetted: SpotChecks, host: RemoteWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot_checks, "PLANTED_SHARE", 1.0)
+    monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     assert await vetted.choose(host) is None, "nothing is known yet"
     vetted.know([host])
     await bench.run(await bench.begin(budget=3))
@@ -95,14 +95,14 @@ async def test_what_is_planted_was_answered_by_a_trusted_worker_and_fits_the_hos
     assert all('"correct":true' in known for _, known in chosen)
     assert await vetted.choose(replace(host, target="sm_80", device="h200")) is None
     assert await vetted.choose(replace(host, trusted=True)) is None
-    monkeypatch.setattr(spot_checks, "PLANTED_SHARE", 0.0)
+    monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 0.0)
     assert await vetted.choose(host) is None
 
 
 async def test_a_coordinator_that_has_just_started_plants_the_seeds_of_open_searches(
     bench: Workbench, host: RemoteWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot_checks, "PLANTED_SHARE", 1.0)
+    monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     search = await bench.begin(budget=50)
     while (await bench.store.candidates.count(search.id)).judged < 1:
         await bench.evolution.tick()
@@ -123,7 +123,7 @@ async def test_planted_answers_are_compared_and_go_no_further(vetted: SpotChecks
     known = right.model_dump_json()
     wrong = verdict(host.id, outcome=Outcome.WRONG_RESULT)
     lost = verdict(host.id, outcome=Outcome.WORKER_LOST)
-    assert await vetted.vet([Delivery(report, "receipt", known) for report in (verdict(host.id), wrong, lost)]) == []
+    assert await vetted.check([Delivery(report, "receipt", known) for report in (verdict(host.id), wrong, lost)]) == []
     assert vetted.take_tallies() == {host.id: RemoteWorkerCounts(done=3, checked=2, disagreed=1)}
 
 
@@ -141,6 +141,6 @@ async def test_what_a_host_claims_for_itself_vouches_for_nothing(vetted: SpotChe
         verdict(host.id, trust=Trust.A, grounds=best),
         verdict(host.id, grounds=best.model_copy(update={"jail": ""})),
     ]
-    passed = [delivery.report for delivery in await vetted.vet([Delivery(report, "receipt") for report in said])]
+    passed = [delivery.report for delivery in await vetted.check([Delivery(report, "receipt") for report in said])]
     assert [report.trust for report in passed] == [Trust.C, Trust.D]
     assert [report.grounds.vouched for report in passed] == [False, False]

@@ -49,82 +49,82 @@ def told(bench: Workbench) -> tuple[UnitOfWork, list[Event]]:
 async def test_what_is_written_is_read_back_and_told_only_after_the_commit(
     bench: Workbench, case: EvaluationCase
 ) -> None:
-    ledger, heard = told(bench)
+    unit_of_work, heard = told(bench)
     trace = bench.answers.to(trace_job(case.search, case.operator, case.candidate))
     assert isinstance(trace, TraceReport)
     report = records.report({}, candidate="candidate", job=case.job(), bundle=case.bundle, search="search")
-    await ledger.expect([trace, report])
-    await ledger.save_trace("candidate", TraceOutcome(None, "", None, {}, ()), [(case.bundle, records.bundle(3))])
+    await unit_of_work.expect([trace, report])
+    await unit_of_work.save_trace("candidate", TraceOutcome(None, "", None, {}, ()), [(case.bundle, records.bundle(3))])
     for _ in range(2):
-        await ledger.save_report(case, report)
-    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
-    ledger.offer(_offer(case, GridPosition(0, WHERE), report, Ratio(low=2.0, mid=2.0, high=2.0), None))
-    ledger.send(trace_job(case.search, case.operator, case.candidate))
+        await unit_of_work.save_report(case, report)
+    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.offer(_offer(case, GridPosition(0, WHERE), report, Ratio(low=2.0, mid=2.0, high=2.0), None))
+    unit_of_work.send(trace_job(case.search, case.operator, case.candidate))
     about = ReportKey(case.search.operator, case.bundle, records.DEVICE, PROTOCOL_VERSION)
-    assert await ledger.reports("candidate") == [report] == await ledger.measures(about)
-    assert await ledger.bundle(case.bundle) == records.bundle(3)
+    assert await unit_of_work.reports("candidate") == [report] == await unit_of_work.measures(about)
+    assert await unit_of_work.bundle(case.bundle) == records.bundle(3)
     identities = [variant.bundle.identity for variant in trace.variants if variant.bundle is not None]
-    assert list(ledger.identities(trace).values()) == identities != []
+    assert list(unit_of_work.identities(trace).values()) == identities != []
     before = await bench.dispatcher.outstanding("search")
     assert heard == [] and (await bench.store.candidates.get("candidate")).outcome is None
 
-    assert await ledger.commit() == {"candidate"}
+    assert await unit_of_work.commit() == {"candidate"}
     assert [type(event) for event in heard] == [ElitePromoted, CandidateJudged]
     assert (await bench.store.candidates.get("candidate")).objective == 2.0
     assert await bench.dispatcher.outstanding("search") - before == {"candidate:trace"}
-    assert await ledger.commit() == frozenset() and len(heard) == 2
+    assert await unit_of_work.commit() == frozenset() and len(heard) == 2
 
 
 async def test_what_cannot_be_written_is_neither_sent_nor_told(bench: Workbench, case: EvaluationCase) -> None:
-    ledger, heard = told(bench)
+    unit_of_work, heard = told(bench)
     before = await bench.dispatcher.outstanding("search")
-    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
-    ledger.send(trace_job(case.search, case.operator, case.candidate))
-    await ledger.save_trace(
+    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.send(trace_job(case.search, case.operator, case.candidate))
+    await unit_of_work.save_trace(
         "nobody", TraceOutcome(None, "", None, {}, (NewVariant(0, {}, outcome="compile_error"),)), ()
     )
     with pytest.raises(RecordConflict):
-        await ledger.commit()
-    assert await ledger.commit() == frozenset() and heard == []
+        await unit_of_work.commit()
+    assert await unit_of_work.commit() == frozenset() and heard == []
     assert await bench.dispatcher.outstanding("search") == before
-    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
-    ledger.drop()
-    assert await ledger.commit() == frozenset()
+    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.drop()
+    assert await unit_of_work.commit() == frozenset()
     assert (await bench.store.searches.get("search")).state is SearchState.PREPARING
 
 
 async def test_a_second_verdict_is_not_told(bench: Workbench, case: EvaluationCase) -> None:
-    ledger, heard = told(bench)
+    unit_of_work, heard = told(bench)
     for outcome in ("correct", "hang"):
-        ledger.judge("search", case.candidate, CandidateVerdict("candidate", outcome, "", None, None))
-        await ledger.commit()
+        unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", outcome, "", None, None))
+        await unit_of_work.commit()
     assert [event.outcome for event in heard if isinstance(event, CandidateJudged)] == ["correct"]
 
 
 async def test_a_confirmed_challenger_is_decided_at_once_and_after_what_waits(
     bench: Workbench, case: EvaluationCase
 ) -> None:
-    ledger, heard = told(bench)
+    unit_of_work, heard = told(bench)
     report = records.report({}, candidate="candidate", job=case.job(), bundle=case.bundle)
-    ledger.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
+    unit_of_work.judge("search", case.candidate, CandidateVerdict("candidate", "correct", "", None, 2.0))
     ratio = Ratio(low=2.0, mid=2.0, high=2.0)
-    assert await ledger.decide(_offer(case, GridPosition(0, WHERE), report, ratio, None)) is Placement.NEW
+    assert await unit_of_work.decide(_offer(case, GridPosition(0, WHERE), report, ratio, None)) is Placement.NEW
     assert [type(event) for event in heard] == [CandidateJudged, ElitePromoted]
 
 
 async def test_what_is_not_there_is_said(bench: Workbench) -> None:
-    ledger, _ = told(bench)
+    unit_of_work, _ = told(bench)
     with pytest.raises(RecordNotFound):
-        await ledger.candidate("nobody")
+        await unit_of_work.candidate("nobody")
     with pytest.raises(RecordNotFound):
-        await ledger.readings("b" * 64)
-    assert await ledger.doubted("nobody") is None and await ledger.variants("nobody") == []
+        await unit_of_work.readings("b" * 64)
+    assert await unit_of_work.unverified_trace("nobody") is None and await unit_of_work.variants("nobody") == []
 
 
 async def test_jobs_for_trusted_workers_stay_reserved(bench: Workbench, case: EvaluationCase, redis_url: str) -> None:
-    ledger, _ = told(bench)
-    ledger.send(trace_job(case.search, case.operator, case.candidate), reserved=True)
-    await ledger.commit()
+    unit_of_work, _ = told(bench)
+    unit_of_work.send(trace_job(case.search, case.operator, case.candidate), reserved=True)
+    await unit_of_work.commit()
     lessee = LeaseClient(redis_url, "w", target="sm_90")
     leased = [lease for _ in range(3) if (lease := lessee.lease(block_ms=0)) is not None]
     assert ("candidate:trace", "reserved-trace") in [(lease.job.id, lease.lane.kind) for lease in leased]

@@ -50,9 +50,9 @@ async def test_the_baseline_is_the_first_seeds_time(bench: Workbench) -> None:
     seed = records.bundle(1 + len(TUNABLE)).identity
     bench.answers = Answers(time_us=lambda bundle: 12.5 if bundle == seed else 5.0)
     search = await _ended(bench)
-    yardstick = bench.evolution.verdicts.yardstick
-    assert await yardstick.baseline_us(search, records.DEVICE) == {"N=1024": 12.5, "N=4096": 12.5}
-    assert await yardstick.baseline_us(search, "h200") == {}
+    reference_seed = bench.evolution.verdicts.reference_seed
+    assert await reference_seed.baseline_us(search, records.DEVICE) == {"N=1024": 12.5, "N=4096": 12.5}
+    assert await reference_seed.baseline_us(search, "h200") == {}
 
 
 async def test_a_verdict_carries_the_objective_and_the_report_stays_readable(bench: Workbench) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from archive.records import SearchState
 from service.fleet.capabilities import Capabilities
-from service.fleet.missing_workers import MissingWorkers, vacancies, waits_for
+from service.fleet.missing_workers import MissingWorkers, find_missing, waits_for
 from tests.service import records
 from tests.service.guests import JOINED, Guest
 from tests.service.workbench import Workbench
@@ -31,17 +31,17 @@ def served(bench: Workbench) -> Capabilities:
 async def test_who_is_missing_is_named_and_nobody_is_once_all_are_there(bench: Workbench) -> None:
     search = await bench.begin(budget=2)
     await bench.evolution.tick()
-    alone = await vacancies(served(bench), bench.dispatcher, search)
+    alone = await find_missing(served(bench), bench.dispatcher, search)
     assert alone == MissingWorkers(("a worker that traces for sm_90",), stuck=True)
     judge = LeaseClient(bench.redis_url, "judge", device=records.DEVICE)
     judge.announce()
-    assert (await vacancies(served(bench), bench.dispatcher, search)).stuck
+    assert (await find_missing(served(bench), bench.dispatcher, search)).stuck
     tracer = LeaseClient(bench.redis_url, "tracer", target="sm_90")
     tracer.announce()
-    assert await vacancies(served(bench), bench.dispatcher, search) == MissingWorkers((), stuck=False)
+    assert await find_missing(served(bench), bench.dispatcher, search) == MissingWorkers((), stuck=False)
     tracer.depart()
     other = records.search(id="without-jobs")
-    assert await vacancies(served(bench), bench.dispatcher, other) == MissingWorkers((), stuck=False)
+    assert await find_missing(served(bench), bench.dispatcher, other) == MissingWorkers((), stuck=False)
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -49,10 +49,10 @@ async def test_what_decides_waits_for_a_trusted_worker(bench: Workbench, trusted
     search = await bench.begin(budget=2)
     await bench.evolution.tick()
     guest = await Guest.join(bench, records.DEVICE)
-    await guest.hosts.trust(guest.id, trusted)
+    await guest.remote_workers.trust(guest.id, trusted)
     guest.lessee.announce()
-    await guest.hosts.serve()
-    found = await vacancies(served(bench), bench.dispatcher, search)
+    await guest.remote_workers.serve()
+    found = await find_missing(served(bench), bench.dispatcher, search)
     wanted = () if trusted else ("a trusted worker that traces for sm_90",)
     assert found == MissingWorkers(wanted, stuck=not trusted)
 

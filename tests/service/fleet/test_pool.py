@@ -203,6 +203,29 @@ async def test_what_workers_log_goes_where_it_is_wanted(redis_url: str, tmp_path
     assert pool.pids == set()
 
 
+async def test_workers_that_do_not_start_say_why(redis_url: str, tmp_path: Path) -> None:
+    broken = (sys.executable, "-c", "import no_such_module")
+    pool = WorkerPool(redis_url, size=2, command=broken, output=tmp_path / "workers.log", first_pause_s=0.05)
+    await pool.require(DEVICE)
+    async with asyncio.timeout(WAIT_S):
+        reason = await pool.wait_failing()
+    assert reason.startswith(f"the trace worker exited with status 1; see {tmp_path / 'workers.log'}: ")
+    assert "No module named 'no_such_module'" in reason
+    assert pool.failing == (reason,)
+    await pool.close()
+
+
+async def test_a_worker_that_was_ready_and_crashes_does_start(redis_url: str, pool: WorkerPool) -> None:
+    pool.keep((), 1)
+    for _ in range(3):
+        (known,) = await workers(redis_url, 1)
+        os.kill(int(known.rpartition("-")[2]), signal.SIGKILL)
+        async with asyncio.timeout(WAIT_S):
+            while known in await workers(redis_url, 1):
+                await asyncio.sleep(0.05)
+    assert pool.failing == ()
+
+
 async def test_a_worker_that_the_service_does_not_want_is_not_started_again(redis_url: str) -> None:
     refused = (sys.executable, "-c", f"raise SystemExit({DISMISSED})")
     pool = WorkerPool(JoinInvitation("https://reef.example", "reef_token"), size=2, command=refused, first_pause_s=0.05)

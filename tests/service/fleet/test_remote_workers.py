@@ -43,7 +43,7 @@ FIRST, SECOND = 10, 15
 
 @pytest.fixture(autouse=True)
 async def nothing_planted(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    monkeypatch.setattr(spot_checks, "PLANTED_SHARE", 0.0)
+    monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 0.0)
     yield
     while JOINED:
         await JOINED.pop().leave()
@@ -78,7 +78,7 @@ async def test_an_honest_hosts_work_counts_once_a_trusted_worker_found_the_same(
         "what others are held against"
     )
     for elite in found:
-        assert await bench.store.hosts.doubted(elite.candidate) is None
+        assert await bench.store.remote_workers.doubted(elite.candidate) is None
         [deciding] = [
             report
             for report in await bench.store.reports.of_candidate(elite.candidate)
@@ -178,7 +178,7 @@ def records_bundle(job: MeasureJob | ConfirmJob) -> str:
 @pytest.mark.parametrize("trusted", [False, True])
 async def test_only_a_trusted_host_confirms_and_examines(card: Workbench, trusted: bool) -> None:
     guest = await Guest.join(card, DEVICE)
-    await guest.hosts.trust(guest.id, trusted)
+    await guest.remote_workers.trust(guest.id, trusted)
     search = await guest.run(await card.begin(budget=2))
     assert any(isinstance(job, ConfirmJob) for job in guest.took) is trusted
     assert any(isinstance(job, TraceJob) and job.source is None for job in guest.took) is trusted
@@ -284,7 +284,7 @@ async def test_a_figure_that_nothing_can_hold_is_refused_and_holds_up_nobody(ben
             break
     else:
         pytest.fail("nothing was refused")
-    await guest.hosts.revoke(guest.id)
+    await guest.remote_workers.revoke(guest.id)
     assert (await bench.run(search)).state.value == "done", "a trusted worker does what is left"
 
 
@@ -295,9 +295,9 @@ async def history_on(bench: Workbench, search: SearchRecord) -> list[PlacementRe
 async def test_planted_jobs_find_out_who_lies_and_shut_it_out(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, redis_url: str
 ) -> None:
-    monkeypatch.setattr(spot_checks, "PLANTED_SHARE", 1.0)
+    monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     guest = await Guest.join(bench, records.DEVICE)
-    await guest.hosts.serve()
+    await guest.remote_workers.serve()
     search = await bench.run(await bench.begin(budget=4))
     before = await history_on(bench, search)
     guest.answers = Answers(outcome=lambda job: Outcome.WRONG_RESULT, bundle=lambda source: None)
@@ -317,9 +317,9 @@ async def test_planted_jobs_find_out_who_lies_and_shut_it_out(
 
 
 async def test_an_honest_host_agrees_with_what_is_planted(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spot_checks, "PLANTED_SHARE", 1.0)
+    monkeypatch.setattr(spot_checks, "SPOT_CHECK_SHARE", 1.0)
     guest = await Guest.join(bench, records.DEVICE)
-    await guest.hosts.serve()
+    await guest.remote_workers.serve()
     await bench.run(await bench.begin(budget=4))
     while len(guest.took) < 6:
         await guest.work_once()
@@ -336,13 +336,13 @@ async def test_revoking_takes_effect_at_once_and_returns_what_was_held(bench: Wo
         await bench.evolution.tick()
         guest.trusted_work()
     began = time.monotonic()
-    revoked = await guest.hosts.revoke(guest.id, "sold")
+    revoked = await guest.remote_workers.revoke(guest.id, "sold")
     assert (revoked.state, revoked.reason) == (RemoteWorkerState.REVOKED, "sold")
     assert bench.work(most=1) == 1 and bench.answers.seen[-1].id == lease.job.id
     with pytest.raises(Dismissed, match="revoked"):
         guest.lessee.heartbeat(lease)
     assert time.monotonic() - began < 3
-    assert await guest.hosts.revoke(guest.id) == revoked
+    assert await guest.remote_workers.revoke(guest.id) == revoked
     again = await Guest.join(bench, records.DEVICE)
     assert again.id != guest.id and not (await again.record()).trusted
 
@@ -354,9 +354,11 @@ async def test_a_redis_that_lost_everything_lets_hosts_in_again_and_nobody_else(
     with redis.Redis.from_url(redis_url) as client:
         client.flushall()
         client.acl_deluser(f"reef-{stays.id}")
-        await bench.store.hosts.set_state(goes.id, RemoteWorkerState.REVOKED, only_from=(RemoteWorkerState.ACTIVE,))
+        await bench.store.remote_workers.set_state(
+            goes.id, RemoteWorkerState.REVOKED, only_from=(RemoteWorkerState.ACTIVE,)
+        )
         successor = RemoteWorkers(
-            bench.store, bench.dispatcher, LeaseBroker(redis_url), bench.evolution.vetting, bench.events
+            bench.store, bench.dispatcher, LeaseBroker(redis_url), bench.evolution.spot_checks, bench.events
         )
         await successor.serve()
         await successor.stop()
@@ -371,8 +373,8 @@ async def test_a_drained_host_leaves_and_is_soon_known_to_have_left(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guest = await Guest.join(bench, records.DEVICE)
-    assert (await guest.hosts.drain(guest.id)).state is RemoteWorkerState.DRAINING
-    assert (await guest.hosts.drain(guest.id)).state is RemoteWorkerState.DRAINING
+    assert (await guest.remote_workers.drain(guest.id)).state is RemoteWorkerState.DRAINING
+    assert (await guest.remote_workers.drain(guest.id)).state is RemoteWorkerState.DRAINING
     with pytest.raises(Dismissed, match="drained"):
         await guest.work_once()
     guest.lessee.depart()
@@ -384,26 +386,26 @@ async def test_who_is_silent_for_a_day_has_left_suspended_or_not(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent, suspended = await Guest.join(bench, None), await Guest.join(bench, None)
-    await bench.store.hosts.set_state(
+    await bench.store.remote_workers.set_state(
         suspended.id, RemoteWorkerState.SUSPENDED, reason="lied", only_from=(RemoteWorkerState.ACTIVE,)
     )
-    assert {host.id for host in await silent.hosts.list()} == {silent.id, suspended.id}
+    assert {host.id for host in await silent.remote_workers.list()} == {silent.id, suspended.id}
     monkeypatch.setattr("service.fleet.remote_workers.AWAY", timedelta())
     assert (await silent.record()).state is RemoteWorkerState.LEFT
-    left = await bench.store.hosts.get(suspended.id)
+    left = await bench.store.remote_workers.get(suspended.id)
     assert (left.state, left.reason) == (RemoteWorkerState.LEFT, "lied")
-    assert await silent.hosts.list() == []
+    assert await silent.remote_workers.list() == []
 
 
 async def test_what_cannot_be_is_refused(bench: Workbench) -> None:
     guest = await Guest.join(bench, records.DEVICE)
-    for call in (guest.hosts.drain, guest.hosts.revoke, guest.hosts.get):
+    for call in (guest.remote_workers.drain, guest.remote_workers.revoke, guest.remote_workers.get):
         with pytest.raises(NotFound, match="has joined"):
             await call("w")
     with pytest.raises(NotFound):
-        await guest.hosts.trust("w", True)
-    await guest.hosts.revoke(guest.id)
-    for refused in (guest.hosts.drain(guest.id), guest.hosts.trust(guest.id, True)):
+        await guest.remote_workers.trust("w", True)
+    await guest.remote_workers.revoke(guest.id)
+    for refused in (guest.remote_workers.drain(guest.id), guest.remote_workers.trust(guest.id, True)):
         with pytest.raises(Conflict, match="revoked"):
             await refused
 
@@ -414,9 +416,9 @@ async def test_who_speaks_no_version_of_ours_is_told_what_to_install(
 ) -> None:
     guest = await Guest.join(bench, None)
     with pytest.raises(Conflict, match=f"install a newer kernelreef {advice}") as refused:
-        await guest.hosts.join(application(protocol_versions=offered), None)
+        await guest.remote_workers.join(application(protocol_versions=offered), None)
     assert refused.value.field == "protocol_versions"
-    both = await guest.hosts.join(application(protocol_versions=(1, PROTOCOL_VERSION)), None)
+    both = await guest.remote_workers.join(application(protocol_versions=(1, PROTOCOL_VERSION)), None)
     assert both.host.protocol_version == PROTOCOL_VERSION
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from service.errors import InvalidInput
-from service.fleet.worker_command import WorkerCommand, plan_staff
+from service.fleet.worker_command import WorkerCommand, plan_workers
 from tests.service.listing import list_cards
 from workers.protocol import CardShare, Device
 from workers.queue import Dispatcher
@@ -37,7 +37,7 @@ def two_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def plan(
     trace: int = 0, target: str | None = None, cards: tuple[str, ...] = (), device: str | None = None
 ) -> WorkerCommand:
-    return plan_staff(trace=trace, target=target, cards=cards, device=device)
+    return plan_workers(trace=trace, target=target, cards=cards, device=device)
 
 
 def test_a_card_gets_a_worker_that_measures_and_its_target_is_traced_for() -> None:

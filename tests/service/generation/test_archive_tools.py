@@ -26,7 +26,7 @@ async def asked(tmp_path: Path, redis_url: str) -> AsyncIterator[Asked]:
     await asked.close()
 
 
-def desk(asked: Asked, search: object, handed: list[CandidateRecord]) -> ArchiveTools:
+def tools(asked: Asked, search: object, handed: list[CandidateRecord]) -> ArchiveTools:
     store = asked.bench.store
     clerk = CandidateSubmission("llm", iter(range(100, 200)).__next__, handed.append)
     return ArchiveTools(store, Proposer(store), search, records.OPERATOR, records.DEVICE, clerk)  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def desk(asked: Asked, search: object, handed: list[CandidateRecord]) -> Archive
 
 async def test_elites_come_best_first_and_any_candidate_can_be_read(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=4), longer)
-    found = desk(asked, search, [])
+    found = tools(asked, search, [])
     elites = await found.elites()
     assert [kernel.objective for kernel in elites] == sorted((kernel.objective or 0 for kernel in elites), reverse=True)
     assert elites[0].ordinal is not None
@@ -46,13 +46,13 @@ async def test_elites_come_best_first_and_any_candidate_can_be_read(asked: Asked
 async def test_a_known_source_has_its_verdict_already(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=2), longer)
     handed: list[CandidateRecord] = []
-    judged = await desk(asked, search, handed).judge(SEED + "# a comment\n", (), "again")
+    judged = await tools(asked, search, handed).judge(SEED + "# a comment\n", (), "again")
     assert judged is not None and judged.outcome == "correct" and handed == []
 
 
 async def test_a_spent_search_judges_no_more(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=2), longer)
-    assert await desk(asked, search, []).judge("x = 1\n", (), "new") is None
+    assert await tools(asked, search, []).judge("x = 1\n", (), "new") is None
 
 
 async def test_a_new_source_becomes_a_candidate_and_its_verdict_is_waited_for(asked: Asked) -> None:
@@ -60,7 +60,7 @@ async def test_a_new_source_becomes_a_candidate_and_its_verdict_is_waited_for(as
     while not await asked.waiting(search):
         search = await asked.step(search)
     handed: list[CandidateRecord] = []
-    judging = asyncio.create_task(desk(asked, search, handed).judge(SEED + "MORE = 1\n", (), "draft"))
+    judging = asyncio.create_task(tools(asked, search, handed).judge(SEED + "MORE = 1\n", (), "draft"))
     while not handed:
         await asyncio.sleep(0.01)
     assert (handed[0].ordinal, handed[0].emitter, handed[0].note) == (100, "llm", "draft") and not judging.done()

@@ -50,9 +50,9 @@ async def written(asked: Asked, search: str, ordinal: int = 50, begun: Sequence[
 
 async def test_a_brief_knows_elites_neighbours_and_an_empty_cell(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=5, terms={"strategies": []}), longer)
-    brief = await written(asked, search.id)
-    talk, parent = brief.talk, brief.parents[0]
-    assert talk is not None and talk.strategies == STRATEGIES and talk.backends == ("manual",)
+    context = await written(asked, search.id)
+    llm, parent = context.llm, context.parents[0]
+    assert llm is not None and llm.strategies == STRATEGIES and llm.backends == ("manual",)
     assert (
         parent.source.startswith("import torch") and parent.outcome == "correct" and parent.readings["registers"] == 32
     )
@@ -63,18 +63,18 @@ async def test_a_brief_knows_elites_neighbours_and_an_empty_cell(asked: Asked) -
         8192 / 4.8e6
     )
     held = {elite.cell for elite in await asked.bench.store.elites.list(search.id, records.DEVICE, 1)}
-    assert talk.cell is not None and talk.cell not in held and talk.place == in_words(search, talk.cell)
-    assert {kernel.cell for kernel in talk.neighbours} <= held
-    assert sum(record.calls for record in talk.records) >= 4
+    assert llm.cell is not None and llm.cell not in held and llm.place == in_words(search, llm.cell)
+    assert {kernel.cell for kernel in llm.neighbours} <= held
+    assert sum(record.calls for record in llm.records) >= 4
 
 
 async def test_equal_archives_give_equal_briefs(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=4), longer)
     first, again = await written(asked, search.id), await written(asked, search.id)
-    assert first.parents == again.parents and first.talk is not None and again.talk is not None
-    assert (first.talk.cell, first.talk.records, first.rng.random()) == (
-        again.talk.cell,
-        again.talk.records,
+    assert first.parents == again.parents and first.llm is not None and again.llm is not None
+    assert (first.llm.cell, first.llm.records, first.rng.random()) == (
+        again.llm.cell,
+        again.llm.records,
         again.rng.random(),
     )
 
@@ -82,9 +82,9 @@ async def test_equal_archives_give_equal_briefs(asked: Asked) -> None:
 async def test_failures_are_told_and_one_may_be_repaired(asked: Asked) -> None:
     asked.bench.answers = Answers(bundle=lambda source: records.bundle(1) if source == SEED else None)
     search = await asked.run(await asked.begin(budget=3), longer)
-    talk = (await written(asked, search.id)).talk
-    assert talk is not None and [item.outcome for item in talk.failures] == ["compile_error"] * 2
-    assert talk.broken == talk.failures[0] and talk.broken.reason == "no such name" and talk.broken.line == 3
+    llm = (await written(asked, search.id)).llm
+    assert llm is not None and [item.outcome for item in llm.failures] == ["compile_error"] * 2
+    assert llm.broken == llm.failures[0] and llm.broken.reason == "no such name" and llm.broken.line == 3
 
 
 async def test_a_failure_that_was_repaired_often_enough_is_left(asked: Asked) -> None:
@@ -103,16 +103,16 @@ async def test_a_failure_that_was_repaired_often_enough_is_left(asked: Asked) ->
 async def test_hints_are_told(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=2), longer)
     await asked.bench.store.hints.put(NewHint("h", search.id, "One pass is enough."), most=9)
-    talk = (await written(asked, search.id)).talk
-    assert talk is not None and talk.hints == ("One pass is enough.",)
+    llm = (await written(asked, search.id)).llm
+    assert llm is not None and llm.hints == ("One pass is enough.",)
 
 
 async def test_what_was_begun_is_briefed_as_it_was(asked: Asked) -> None:
     search = await asked.run(await asked.begin(budget=3), longer)
     begun = await asked.bench.store.exchanges.get((await asked.bench.store.attempts.asked(search.id))[1].id)
-    brief = await written(asked, search.id, begun.ordinal, [begun])
-    assert [parent.candidate for parent in brief.parents] == list(begun.parents)
-    assert brief.talk is not None and brief.talk.begun == ("manual", "improve") and search.state is SearchState.DONE
+    context = await written(asked, search.id, begun.ordinal, [begun])
+    assert [parent.candidate for parent in context.parents] == list(begun.parents)
+    assert context.llm is not None and context.llm.begun == ("manual", "improve") and search.state is SearchState.DONE
 
 
 async def test_a_step_that_was_asked_is_asked_word_for_word(asked: Asked) -> None:

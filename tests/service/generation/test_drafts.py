@@ -7,7 +7,7 @@ import pytest
 
 from archive.records import SEED_EMITTER, SearchState
 from service.evaluation.jobs import draft_id
-from service.generation.drafts import planter
+from service.generation.drafts import draft_emitter
 from tests.service import records
 from tests.service.scheduler.test_evolution import TUNABLE
 from tests.service.workbench import Answers, Workbench
@@ -63,4 +63,4 @@ async def test_a_search_of_seeds_alone_ends_with_them(bench: Workbench) -> None:
 
 async def test_a_search_without_the_emitter_asks_for_none(bench: Workbench) -> None:
     ended = await bench.run(await bench.begin(budget=3, emitters=("tune",)))
-    assert drafting(bench.answers.seen) == [] and planter(ended) is None
+    assert drafting(bench.answers.seen) == [] and draft_emitter(ended) is None

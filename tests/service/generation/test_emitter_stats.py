@@ -8,7 +8,7 @@ import pytest
 
 from archive.records import NewCandidate, NewSearch, Offer, SearchRecord, StrategyStatsRecord
 from archive.store import Store
-from service.generation.emitter_stats import active, read_ledger, spent_share, turns_of
+from service.generation.emitter_stats import active, read_stats, spent_share, turns_of
 from tests.archives import opened
 from tests.service import records
 
@@ -69,11 +69,11 @@ async def test_gains_are_those_of_won_cells_and_costs_are_evaluations(store: Sto
     await judged(store, search, 1, "tune", 1.5)
     await judged(store, search, 2, "tune", 1.2)
     await judged(store, search, 3, "rewrite", None)
-    ledger = await read_ledger(store, search)
-    tune, rewrite = ledger.accounts["tune"], ledger.accounts["rewrite"]
+    stats = await read_stats(store, search)
+    tune, rewrite = stats.accounts["tune"], stats.accounts["rewrite"]
     assert (tune.tries, tune.cost, tune.promotions, tune.gain) == (3, 3.0, 2, pytest.approx(1.5))
     assert (rewrite.tries, rewrite.promotions, rewrite.gain) == (1, 0, 0.0)
-    assert [(trial.note, trial.gain, trial.parents) for trial in ledger.trials["tune"]] == [
+    assert [(trial.note, trial.gain, trial.parents) for trial in stats.trials["tune"]] == [
         ("note 2", None, ("p",)),
         ("note 1", pytest.approx(0.5), ("p",)),
         ("note 0", pytest.approx(1.0), ("p",)),
@@ -83,7 +83,7 @@ async def test_gains_are_those_of_won_cells_and_costs_are_evaluations(store: Sto
 async def test_what_plants_has_no_account(store: Store) -> None:
     search = await begun(store, emitters=("seed", "tune"))
     assert active(search) == ["tune"]
-    assert (await read_ledger(store, search)).accounts.keys() == {"tune"}
+    assert (await read_stats(store, search)).accounts.keys() == {"tune"}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_turns_are_shared_by_what_was_gained_and_say_what_rests(store: Sto
         await judged(store, search, number, "tune", 1.0 + number)
     for number in range(6, 10):
         await judged(store, search, number, "rewrite", None, note="backward")
-    tune, rewrite = turns_of(await read_ledger(store, search))
+    tune, rewrite = turns_of(await read_stats(store, search))
     assert tune.share > 0.7 and tune.share + rewrite.share == pytest.approx(1.0)
     assert (tune.resting, rewrite.resting) == ({}, {"backward": "4 of 4 trials ended in compile_error"})
 
@@ -113,6 +113,6 @@ async def test_without_the_bandit_all_get_as_many_turns(store: Store) -> None:
     search = await begun(store, emitters=("tune", "rewrite"), choosing={"bandit": False, "screening": False})
     for number in range(6):
         await judged(store, search, number, "tune", 1.0 + number)
-    ledger = await read_ledger(store, search)
-    assert [turn.share for turn in turns_of(ledger)] == pytest.approx([0.5, 0.5], abs=0.1)
-    assert len(ledger.trials["tune"]) == 6
+    stats = await read_stats(store, search)
+    assert [turn.share for turn in turns_of(stats)] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert len(stats.trials["tune"]) == 6

@@ -9,7 +9,7 @@ from tests.service.generation.making import OPERATOR, begin, elect
 
 async def test_an_elite_is_read_once_for_each_cell_that_it_holds(store: Store) -> None:
     search = await begin(store)
-    (seed,) = await Proposer(store).plant(search, OPERATOR, [0])
+    (seed,) = await Proposer(store).add_seeds(search, OPERATOR, [0])
     for cell, objective in enumerate((1.0, 1.2)):
         await elect(store, search, seed.id, objective, cell)
     parents, device = ParentCache(store), search.devices[0]

@@ -13,8 +13,8 @@ def _what(candidate: CandidateRecord | None) -> tuple[str, str, str] | None:
 
 async def test_seeds_are_planted_once(store: Store) -> None:
     search, proposer = await begin(store), Proposer(store)
-    first = await proposer.plant(search, OPERATOR, [0])
-    again = await proposer.plant(search, OPERATOR, [0])
+    first = await proposer.add_seeds(search, OPERATOR, [0])
+    again = await proposer.add_seeds(search, OPERATOR, [0])
     assert [(item.ordinal, item.emitter, item.source) for item in first] == [(0, SEED_EMITTER, TUNABLE)]
     assert again == [] and len(await store.candidates.list(search.id)) == 1
 

@@ -7,7 +7,7 @@ from service.emitters.base import Edit, EmitterTrial, Parent
 from service.emitters.cross import DEVICE
 from service.generation.emitter_stats import EmitterStats
 from service.generation.proposals import Proposer
-from service.generation.screening import RankedEdit, Screening, is_blind, tell, trail_of
+from service.generation.screening import RankedEdit, Screening, is_blind, screening_report, trail_of
 from service.generation.surrogate import FEWEST
 from tests.service import records
 from tests.service.generation.making import OPERATOR, begin, elect, make
@@ -43,7 +43,7 @@ async def test_the_way_comes_first_that_did_best_in_this_search(store: Store) ->
         warps = (1, 4, 16)[ordinal % 3]
         await judged(store, search, ordinal, warps, {1: 2.0, 4: 1.0, 16: None}[warps])
     ranked = await screen.rank(search, "sm_90", offered)
-    assert [each.way.values["num_warps"] for each in ranked] == [1, 4, 16]
+    assert [each.edit.values["num_warps"] for each in ranked] == [1, 4, 16]
     assert await Screening(store).rank(search, "sm_90", offered) == ranked  # What was remembered changes nothing.
 
 
@@ -53,7 +53,7 @@ async def test_a_way_that_was_gone_is_not_gone_again(store: Store) -> None:
         await judged(store, search, ordinal, (1, 4)[ordinal % 2], (2.0, 1.0)[ordinal % 2])
     gone = RankedEdit("tune", Parent("p", text(4)), Edit("num_warps", (), {"num_warps": 1}))
     ranked = await Screening(store).rank(search, "sm_90", [gone, *offers(2)])
-    assert [each.way.note for each in ranked] == ["num_warps 4 -> 2"]
+    assert [each.edit.note for each in ranked] == ["num_warps 4 -> 2"]
 
 
 async def test_ways_passed_over_are_counted_and_the_best_new_one_is_stored(store: Store) -> None:
@@ -63,8 +63,8 @@ async def test_ways_passed_over_are_counted_and_the_best_new_one_is_stored(store
     await elect(store, search, f"{search.id}:1", 1.0, 3)
     ordinals = [number for number in range(FEWEST, 99) if not is_blind(search, number)][:2]
     proposer = Proposer(store)
-    sight = proposer.look(search)
-    made = [await proposer.propose(sight, OPERATOR, ordinal) for ordinal in ordinals]
+    snapshot = proposer.look(search)
+    made = [await proposer.propose(snapshot, OPERATOR, ordinal) for ordinal in ordinals]
     again = await Proposer(store).propose(Proposer(store).look(search), OPERATOR, ordinals[0])
     assert made[0] is not None and made[1] is not None and again == made[0]
     assert "num_warps=1," in made[0].proposal.source and made[0].proposal.source != made[1].proposal.source
@@ -112,8 +112,8 @@ async def test_rules_are_known_along_the_whole_way_from_the_seed(store: Store) -
         parent, objective = (("exp2", 3.0), ("backward", 0.5))[ordinal % 2]
         await judged(store, search, ordinal, 4, objective, parent=parent)
     starts = [f"{search.id}:{ordinal}" for ordinal in (3, 2)]
-    way = Edit("num_warps 4 -> 8", (), {"num_warps": 8})
-    offered = [RankedEdit("tune", Parent(start, text(4)), way) for start in starts]
+    edit = Edit("num_warps 4 -> 8", (), {"num_warps": 8})
+    offered = [RankedEdit("tune", Parent(start, text(4)), edit) for start in starts]
     ranked = await Screening(store).rank(search, "sm_90", offered)
     assert [each.parent.candidate for each in ranked] == starts[::-1]
 
@@ -125,5 +125,5 @@ def test_what_is_saved_is_told_by_those_that_were_stored_unseen() -> None:
     assert set(range(FEWEST)) <= set(blind) and 0.1 < len(later) / (400 - FEWEST) < 0.3
     chosen = [number for number in range(400) if number not in blind]
     trials = tuple(EmitterTrial("", "correct", 1.0, gain=0.1, ordinal=number) for number in (*blind[:40], *chosen[:20]))
-    told = tell(search, EmitterStats({"tune": ArmStats()}, {"tune": trials}))
+    told = screening_report(search, EmitterStats({"tune": ArmStats()}, {"tune": trials}))
     assert (told.chosen, told.chosen_promotions, told.blind, told.blind_promotions) == (20, 20, 40, 40)

@@ -2,22 +2,23 @@
 
 import pytest
 
-from service.generation.screening_report import ScreeningReport, dropped
+from kernelreef.models import ScreeningReport
+from service.generation.screening_report import dropped, screened_of
 
 
 def test_savings_are_what_unseen_proposals_would_have_taken() -> None:
-    told = ScreeningReport.of([(True, at % 10 == 0) for at in range(40)] + [(False, at % 2 == 0) for at in range(20)])
+    told = screened_of([(True, at % 10 == 0) for at in range(40)] + [(False, at % 2 == 0) for at in range(20)])
     assert (told.chosen, told.chosen_promotions, told.blind, told.blind_promotions) == (20, 10, 40, 4)
     assert told.saved == pytest.approx(10 / 0.1 - 20)
 
 
 @pytest.mark.parametrize("tried", [[], [(False, True)], [(True, False), (False, True)]])
 def test_nothing_is_told_before_an_unseen_one_won(tried: list[tuple[bool, bool]]) -> None:
-    assert ScreeningReport.of(tried).saved is None
+    assert screened_of(tried).saved is None
 
 
 def test_screening_may_lose_evaluations() -> None:
-    assert ScreeningReport.of([(True, True), (False, False)]).saved == -1.0
+    assert screened_of([(True, True), (False, False)]).saved == -1.0
 
 
 def test_savings_are_said_in_words() -> None:

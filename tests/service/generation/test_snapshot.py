@@ -14,12 +14,12 @@ def _what(candidate: CandidateRecord | None) -> tuple[str, str, str] | None:
 async def test_proposals_from_one_sight_are_those_of_a_new_sight_each(store: Store) -> None:
     one, other = [await begin(store, id=name) for name in ("one", "other")]
     for search in (one, other):
-        (seed,) = await Proposer(store).plant(search, OPERATOR, [0])
+        (seed,) = await Proposer(store).add_seeds(search, OPERATOR, [0])
         for cell, objective in enumerate((1.0, 1.2)):
             await elect(store, search, seed.id, objective, cell)
     proposer = Proposer(store)
-    sight = proposer.look(one)
-    made = [await proposer.propose(sight, OPERATOR, ordinal) for ordinal in range(1, 9)]
+    snapshot = proposer.look(one)
+    made = [await proposer.propose(snapshot, OPERATOR, ordinal) for ordinal in range(1, 9)]
     together = await proposer.keep_all(one, OPERATOR, [each for each in made if each is not None])
     apart = [await make(store, other, ordinal) for ordinal in range(1, 9)]
     assert [_what(each) for each in together] == [_what(each) for each in apart] and any(apart)
@@ -31,12 +31,12 @@ async def test_proposals_from_one_sight_are_those_of_a_new_sight_each(store: Sto
 
 async def test_what_is_read_once_stays_what_it_was(store: Store) -> None:
     search = await begin(store)
-    (seed,) = await Proposer(store).plant(search, OPERATOR, [0])
+    (seed,) = await Proposer(store).add_seeds(search, OPERATOR, [0])
     await elect(store, search, seed.id, 1.0, 0)
     proposer, device = Proposer(store), search.devices[0]
-    sight = proposer.look(search)
-    before = [*await sight.elites(device)]
+    snapshot = proposer.look(search)
+    before = [*await snapshot.elites(device)]
     await elect(store, search, seed.id, 1.2, 1)
-    assert [*await sight.elites(device)] == before != [*await proposer.look(search).elites(device)]
-    parent = await sight.parent(before[0])
+    assert [*await snapshot.elites(device)] == before != [*await proposer.look(search).elites(device)]
+    parent = await snapshot.parent(before[0])
     assert (parent.candidate, parent.source, parent.objective, parent.cell) == (seed.id, TUNABLE, 1.0, 0)

@@ -28,13 +28,13 @@ def test_what_is_better_in_every_way_is_hoped_of_first() -> None:
     model = Surrogate(judged(80))
     good, plain, failing = (features({"BLOCK": 8}, [rule, "rule5"]) for rule in ("rule0", "rule3", "rule1"))
     small = features({"BLOCK": 1}, ["rule3", "rule5"])
-    hopes = model.hope([failing, small, plain, good])
+    hopes = model.acquisition([failing, small, plain, good])
     assert model.is_ready and hopes == sorted(hopes)
 
 
 def test_what_is_little_known_is_hoped_of_more_than_what_is_known_to_be_as_good() -> None:
     model = Surrogate([(features({"BLOCK": 2**power}, ["a"]), 2.0**power) for power in range(4)] * 4)
-    seen, unseen = model.hope([features({"BLOCK": 2}, ["a"]), features({"BLOCK": 2}, ["b", "c", "d", "e"])])
+    seen, unseen = model.acquisition([features({"BLOCK": 2}, ["a"]), features({"BLOCK": 2}, ["b", "c", "d", "e"])])
     assert unseen > seen
 
 
@@ -42,13 +42,15 @@ def test_one_outlier_bends_nothing() -> None:
     plain = judged(60)
     worst = min(range(60), key=lambda place: plain[place][1] or 9.0)
     bent = [(known, 1e-9 if place == worst else worth) for place, (known, worth) in enumerate(plain)]
-    assert Surrogate(bent).hope([plain[0][0]]) == pytest.approx(Surrogate(plain).hope([plain[0][0]]), abs=0.2)
+    assert Surrogate(bent).acquisition([plain[0][0]]) == pytest.approx(
+        Surrogate(plain).acquisition([plain[0][0]]), abs=0.2
+    )
 
 
 def test_equal_verdicts_give_equal_hopes() -> None:
     offered = [known for known, _ in judged(20, seed=3)]
-    assert Surrogate(judged(50)).hope(offered) == Surrogate(judged(50)).hope(offered)
-    assert Surrogate(judged(50)).hope([]) == [] and len(LENGTHS) > 1
+    assert Surrogate(judged(50)).acquisition(offered) == Surrogate(judged(50)).acquisition(offered)
+    assert Surrogate(judged(50)).acquisition([]) == [] and len(LENGTHS) > 1
 
 
 @pytest.mark.parametrize("found", [[], judged(FEWEST - 1), [(features({}, ["a"]), 1.0)] * 3 * FEWEST])

@@ -17,11 +17,11 @@ def one(**changes: object) -> dict[str, object]:
 
 
 def test_the_example_of_the_docs_is_right(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3] / "docs" / "llm.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "use-a-model-key.md"
     example = page.read_text().partition("```toml\n")[2].partition("```")[0]
     (tmp_path / FILE).write_text(example)
     found = load_configuration(tmp_path)
-    assert list(found.backends) == ["manual", "local", "claude", "recorded"]
+    assert list(found.backends) == ["manual", "claude", "local"]
     assert found.backends["claude"].per_search.usd == 20.0
     price = found.price_of("claude")
     assert price is not None
@@ -31,7 +31,7 @@ def test_the_example_of_the_docs_is_right(tmp_path: Path) -> None:
 
 
 def test_every_field_is_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "llm.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "use-a-model-key.md").read_text()
     assert [name for name in HttpOptions.model_fields if f"`{name}`" not in page] == []
 
 

@@ -21,12 +21,12 @@ async def nobody(key: str) -> Completion:
     raise AssertionError(key)
 
 
-def lane(**options: object) -> BackendLimiter:
+def limiter(**options: object) -> BackendLimiter:
     chosen = ManualOptions.model_validate({"kind": "manual", **options})
     return BackendLimiter("manual", chosen, None, Manual(BackendContext(Path())))
 
 
-def lanes(folder: Path, text: str) -> BackendPool:
+def limiters(folder: Path, text: str) -> BackendPool:
     configure(folder, text)
     return BackendPool(folder, nobody)
 
@@ -40,7 +40,7 @@ def rewrite(folder: Path, text: str) -> None:
 
 
 async def test_no_more_than_allowed_at_once() -> None:
-    tried, most = lane(max_concurrency=3), 0
+    tried, most = limiter(max_concurrency=3), 0
 
     async def call() -> None:
         nonlocal most
@@ -55,7 +55,7 @@ async def test_no_more_than_allowed_at_once() -> None:
 
 @pytest.mark.parametrize("limit", [{"requests_per_minute": 1200}, {"tokens_per_minute": 12_000}])
 async def test_calls_begin_no_faster_than_allowed(limit: dict[str, float]) -> None:
-    tried = lane(**limit)
+    tried = limiter(**limit)
     count = 1200 + 10
     started = time.monotonic()
     for _ in range(count):
@@ -65,13 +65,13 @@ async def test_calls_begin_no_faster_than_allowed(limit: dict[str, float]) -> No
 
 
 async def test_less_than_one_a_minute_and_more_tokens_than_allowed_still_pass() -> None:
-    tried = lane(requests_per_minute=0.5, tokens_per_minute=10)
+    tried = limiter(requests_per_minute=0.5, tokens_per_minute=10)
     async with asyncio.timeout(1), tried.place(5000):
         assert tried.status.under_way == 1
 
 
 async def test_what_is_parked_is_not_called() -> None:
-    tried = lane()
+    tried = limiter()
     tried.park("no key")
     with pytest.raises(PermanentFailure, match="backend 'manual' is parked: no key"):
         async with tried.place(1):
@@ -80,7 +80,7 @@ async def test_what_is_parked_is_not_called() -> None:
 
 
 async def test_whoever_waits_when_it_is_parked_is_not_called_either() -> None:
-    tried = lane(max_concurrency=1)
+    tried = limiter(max_concurrency=1)
 
     async def call() -> None:
         async with tried.place(1):
@@ -92,7 +92,7 @@ async def test_whoever_waits_when_it_is_parked_is_not_called_either() -> None:
 
 
 async def test_a_rest_is_waited_for_unless_it_is_too_long() -> None:
-    tried = lane()
+    tried = limiter()
     tried.rest(0.1)
     started = time.monotonic()
     async with tried.place(1):
@@ -111,7 +111,7 @@ async def test_without_a_file_there_is_manual(tmp_path: Path) -> None:
 
 
 async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    found = lanes(tmp_path, endpoint(URL, "a") + endpoint(URL, "b").split("[prices")[0])
+    found = limiters(tmp_path, endpoint(URL, "a") + endpoint(URL, "b").split("[prices")[0])
     kept, changed = found.get("a"), found.get("b")
     assert kept is not None
     assert changed is not None
@@ -126,7 +126,7 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path) -> None:
-    found = lanes(tmp_path, endpoint(URL, "a"))
+    found = limiters(tmp_path, endpoint(URL, "a"))
     rewrite(tmp_path, "[backends.a]\nkind = 'no'\n")
     assert [status.name for status in found.statuses()] == ["a", "manual"]
     await found.close()
@@ -135,7 +135,7 @@ async def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_missing_key_parks_until_it_is_there(tmp_path: Path) -> None:
-    found = lanes(tmp_path, endpoint(URL, "a", key_file="a.key"))
+    found = limiters(tmp_path, endpoint(URL, "a", key_file="a.key"))
     assert found.statuses()[0].parked == "the key file a.key cannot be read"
     (tmp_path / "a.key").write_text("sk-1\n")
     assert found.unpark("a").parked is None
@@ -145,13 +145,13 @@ async def test_a_missing_key_parks_until_it_is_there(tmp_path: Path) -> None:
 
 
 async def test_certificates_that_are_not_there_park(tmp_path: Path) -> None:
-    found = lanes(tmp_path, endpoint(URL, "a", ca_file="/no/such/file"))
+    found = limiters(tmp_path, endpoint(URL, "a", ca_file="/no/such/file"))
     assert found.statuses()[0].parked == "ca_file cannot be read: No such file or directory"
     await found.close()
 
 
 async def test_the_least_busy_that_takes_calls_is_chosen(tmp_path: Path) -> None:
-    found = lanes(tmp_path, endpoint(URL, "a") + endpoint(URL, "b").split("[prices")[0])
+    found = limiters(tmp_path, endpoint(URL, "a") + endpoint(URL, "b").split("[prices")[0])
     first, second = found.get("a"), found.get("b")
     assert first is not None
     assert second is not None
@@ -171,7 +171,7 @@ async def test_the_least_busy_that_takes_calls_is_chosen(tmp_path: Path) -> None
 
 async def test_a_status_shows_no_address_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REEF_TEST_KEY", "sk-1234")
-    found = lanes(tmp_path, endpoint(URL, "a", key_env="REEF_TEST_KEY"))
+    found = limiters(tmp_path, endpoint(URL, "a", key_env="REEF_TEST_KEY"))
     status = found.statuses()[0]
     assert (status.kind, status.model, status.waits, status.under_way) == ("openai", "m", False, 0)
     assert status.price is not None

@@ -104,7 +104,7 @@ async def test_a_long_wait_is_not_waited_for(asked: Inquiry, vendor: Vendor) -> 
             await asked.ask(ordinal)
         assert caught.value.retry_after_s == pytest.approx(3000, abs=5)
     assert len(vendor.requests) == 1, "the backend rests"
-    assert asked.asking.lanes.statuses()[0].rests_s > 2900
+    assert asked.llm_gateway.backends.statuses()[0].rests_s > 2900
 
 
 @pytest.mark.parametrize("step", [reply(body=b"{"), raw(b""), reply(504, {}), reply(body=chat(), length=9999)])
@@ -127,9 +127,9 @@ async def test_a_permanent_failure_parks_the_backend(asked: Inquiry, vendor: Ven
         with pytest.raises(PermanentFailure, match="key is not accepted"):
             await asked.ask(ordinal)
     assert len(vendor.requests) == 1
-    assert asked.asking.available(("local", "manual")) == ("manual",)
+    assert asked.llm_gateway.available(("local", "manual")) == ("manual",)
     assert await asked.spent() == (0, 0, 0.0)
-    assert asked.asking.lanes.unpark("local").parked is None
+    assert asked.llm_gateway.backends.unpark("local").parked is None
     assert (await asked.ask()).completion.text == "```python\n```"
 
 
@@ -199,10 +199,10 @@ async def test_dollars_cannot_be_counted_without_a_price(tmp_path: Any, vendor: 
         with pytest.raises(BudgetExhausted, match="price of this backend is unknown"):
             await asked.ask()
         with pytest.raises(InvalidInput, match="price of 'local' is unknown") as caught:
-            asked.asking.require(LlmSettings(backends=("local",), usd=1.0))
+            asked.llm_gateway.require(LlmSettings(backends=("local",), usd=1.0))
         assert caught.value.field == "llm.usd"
         with pytest.raises(InvalidInput, match="is not one of: local, manual"):
-            asked.asking.require(LlmSettings(backends=("nobody",)))
+            asked.llm_gateway.require(LlmSettings(backends=("nobody",)))
 
 
 async def test_an_unknown_price_stays_unknown(tmp_path: Any, vendor: Vendor) -> None:
@@ -215,7 +215,7 @@ async def test_an_unknown_price_stays_unknown(tmp_path: Any, vendor: Vendor) -> 
 async def test_a_search_without_terms_may_ask_nobody(asked: Inquiry) -> None:
     other = await stored_search(asked.store)
     with pytest.raises(PermanentFailure, match="may ask no model"):
-        await asked.asking(PROMPT, purpose(other.id))
+        await asked.llm_gateway(PROMPT, purpose(other.id))
 
 
 async def test_concurrency_is_limited(tmp_path: Any, vendor: Vendor) -> None:
@@ -224,7 +224,7 @@ async def test_concurrency_is_limited(tmp_path: Any, vendor: Vendor) -> None:
         calls = asyncio.gather(*(asked.ask(number) for number in range(6)))
         seen = set()
         while not calls.done():
-            seen.add(asked.asking.lanes.statuses()[0].under_way)
+            seen.add(asked.llm_gateway.backends.statuses()[0].under_way)
             await asyncio.sleep(0.005)
         assert len(await calls) == 6
         assert max(seen) == 2
@@ -247,15 +247,15 @@ async def test_who_gives_up_before_the_call_pays_nothing(tmp_path: Any, vendor: 
     release = asyncio.Event()
     vendor.will(held(GOOD, release))
     async with inquiry(tmp_path, endpoint(vendor.url, max_concurrency=1)) as asked:
-        lane = asked.asking.lanes.choose(("local",))
+        limiter = asked.llm_gateway.backends.choose(("local",))
         first = asyncio.create_task(asked.ask(0))
         await until(lambda: _sent(vendor))
         second = asyncio.create_task(asked.ask(1))
-        await until(lambda: _loaded(lane, 2))
+        await until(lambda: _loaded(limiter, 2))
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        await until(lambda: _loaded(lane, 1))
+        await until(lambda: _loaded(limiter, 1))
         release.set()
         await first
         assert len(vendor.requests) == 1
@@ -267,7 +267,7 @@ async def test_the_end_waits_for_what_is_paid_for(tmp_path: Any, vendor: Vendor)
     async with inquiry(tmp_path, endpoint(vendor.url)) as asked:
         call = asyncio.create_task(asked.ask())
         await until(lambda: _sent(vendor))
-        await asked.asking.close()
+        await asked.llm_gateway.close()
         assert (await call).completion.output_tokens == 34
 
 
@@ -277,7 +277,7 @@ async def test_the_end_does_not_wait_for_ever(tmp_path: Any, vendor: Vendor, mon
     async with inquiry(tmp_path, endpoint(vendor.url)) as asked:
         call = asyncio.create_task(asked.ask())
         await until(lambda: _sent(vendor))
-        await asked.asking.close()
+        await asked.llm_gateway.close()
         with pytest.raises(TransientFailure, match="service stopped"):
             await call
         assert await asked.states() == ["failed"]
@@ -323,8 +323,8 @@ async def test_a_key_is_in_no_log_and_in_no_archive(
         await asked.ask()
         with pytest.raises(PermanentFailure) as caught:
             await asked.ask(1)
-        assert key not in repr(caught.value) + repr(asked.asking.lanes.statuses())
-        assert asked.asking.lanes.statuses()[0].parked is not None
+        assert key not in repr(caught.value) + repr(asked.llm_gateway.backends.statuses())
+        assert asked.llm_gateway.backends.statuses()[0].parked is not None
     assert vendor.requests[0].headers["authorization"] == f"Bearer {key}"
     assert key not in caplog.text
     for path in tmp_path.rglob("*"):
@@ -349,8 +349,8 @@ async def _sent(vendor: Vendor) -> bool:
     return bool(vendor.requests)
 
 
-async def _loaded(lane: BackendLimiter, calls: int) -> bool:
-    return lane.load == calls
+async def _loaded(limiter: BackendLimiter, calls: int) -> bool:
+    return limiter.load == calls
 
 
 async def _are(asked: Inquiry, states: list[str]) -> bool:

@@ -50,16 +50,16 @@ async def narrow(asked: Inquiry) -> AsyncIterator[Inquiry]:
 
 
 async def _stands_in_line(asked: Inquiry) -> bool:
-    lane = asked.asking.lanes.get("manual")
-    return lane is not None and lane.load == 2
+    limiter = asked.llm_gateway.backends.get("manual")
+    return limiter is not None and limiter.load == 2
 
 
 async def test_an_answer_reaches_who_asked(asked: Inquiry) -> None:
     call, id = await waiting(asked)
-    answering = asked.asking.answering
-    assert (await answering.claim(id, "ada", 60)).user == PROMPT.user
-    await answering.renew(id, "ada", 60)
-    await answering.answer(id, "ada", REPLY)
+    manual = asked.llm_gateway.manual
+    assert (await manual.claim(id, "ada", 60)).user == PROMPT.user
+    await manual.renew(id, "ada", 60)
+    await manual.answer(id, "ada", REPLY)
     answer = await call
     assert (answer.exchange, answer.backend, answer.completion.text) == (id, "manual", REPLY.text)
     assert (await asked.spent())[:2] == (1, 0)
@@ -68,14 +68,14 @@ async def test_an_answer_reaches_who_asked(asked: Inquiry) -> None:
 async def test_an_answer_through_another_process_is_found(asked: Inquiry) -> None:
     call, id = await waiting(asked)
     other = LlmGateway(asked.store, asked.folder)
-    await other.answering.answer(id, "ada", REPLY)
+    await other.manual.answer(id, "ada", REPLY)
     assert (await call).completion.text == REPLY.text
     await other.close()
 
 
 async def test_a_prompt_outlives_the_process_that_asked(asked: Inquiry) -> None:
     call, id = await waiting(asked)
-    await asked.asking.close()
+    await asked.llm_gateway.close()
     with pytest.raises(TransientFailure):
         await call
     assert await asked.states() == ["waiting"]
@@ -83,7 +83,7 @@ async def test_a_prompt_outlives_the_process_that_asked(asked: Inquiry) -> None:
     call = asyncio.create_task(again(PROMPT, purpose(asked.search.id)))
     await asyncio.sleep(0.1)
     assert (await asked.spent())[0] == 1, "one reservation, not two"
-    await again.answering.answer(id, "ada", REPLY)
+    await again.manual.answer(id, "ada", REPLY)
     assert (await call).exchange == id
     assert (await asked.spent())[:2] == (1, 0)
     await again.close()
@@ -95,9 +95,9 @@ async def test_an_answer_before_its_prompt_is_listened_for_costs_one_call(asked:
         first, other = await waiting(again, 1)
         second = asyncio.create_task(again.ask())
         await until(lambda: _stands_in_line(again))
-        await again.asking.answering.answer(id, "ada", REPLY)
+        await again.llm_gateway.manual.answer(id, "ada", REPLY)
         assert not second.done(), "it has no place yet"
-        await again.asking.answering.answer(other, "ada", REPLY)
+        await again.llm_gateway.manual.answer(other, "ada", REPLY)
         assert [(await each).exchange for each in (first, second)] == [other, id]
     assert (await asked.spent())[:2] == (2, 0), "a call for each prompt"
 
@@ -107,7 +107,7 @@ async def test_a_prompt_that_is_withdrawn_before_it_is_listened_for_costs_nothin
         first, _ = await waiting(again)
         second = asyncio.create_task(again.ask(1))
         await until(lambda: _stands_in_line(again))
-        assert await again.asking.answering.withdraw(asked.search.id) == 2
+        assert await again.llm_gateway.manual.withdraw(asked.search.id) == 2
         results = await asyncio.gather(first, second, return_exceptions=True)
         assert [type(result) for result in results] == [TransientFailure] * 2
     assert await asked.spent() == (0, 0, 0.0)
@@ -117,7 +117,7 @@ async def test_an_answer_while_nobody_listens_is_kept(asked: Inquiry) -> None:
     call, id = await waiting(asked)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    await asked.asking.answering.answer(id, "ada", REPLY)
+    await asked.llm_gateway.manual.answer(id, "ada", REPLY)
     assert (await asked.ask()).completion.text == REPLY.text
     assert (await asked.spent())[:2] == (1, 0)
 
@@ -125,38 +125,38 @@ async def test_an_answer_while_nobody_listens_is_kept(asked: Inquiry) -> None:
 async def test_who_claims_may_refuse(asked: Inquiry) -> None:
     call, id = await waiting(asked)
     refusal = LlmReply("", "", 0, 0, None, refused=True, reason="not my field")
-    await asked.asking.answering.answer(id, "ada", refusal)
+    await asked.llm_gateway.manual.answer(id, "ada", refusal)
     with pytest.raises(LlmRefused, match="not my field"):
         await call
 
 
 async def test_a_released_prompt_is_for_others(asked: Inquiry) -> None:
     call, id = await waiting(asked)
-    answering = asked.asking.answering
-    await answering.claim(id, "ada", 60)
+    manual = asked.llm_gateway.manual
+    await manual.claim(id, "ada", 60)
     with pytest.raises(ArchiveConflict, match="claimed by 'ada'"):
-        await answering.answer(id, "bob", REPLY)
-    await answering.release(id, "ada")
-    await answering.answer(id, "bob", REPLY)
+        await manual.answer(id, "bob", REPLY)
+    await manual.release(id, "ada")
+    await manual.answer(id, "bob", REPLY)
     assert (await call).completion.text == REPLY.text
 
 
 async def test_what_waits_is_withdrawn_with_its_search(asked: Inquiry) -> None:
     calls = [(await waiting(asked, ordinal))[0] for ordinal in range(2)]
-    assert await asked.asking.answering.withdraw(asked.search.id) == 2
+    assert await asked.llm_gateway.manual.withdraw(asked.search.id) == 2
     for result in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(result, TransientFailure)
     assert await asked.states() == ["failed", "failed"]
     assert await asked.spent() == (0, 0, 0.0)
-    assert await asked.asking.answering.withdraw(asked.search.id) == 0
+    assert await asked.llm_gateway.manual.withdraw(asked.search.id) == 0
 
 
 @pytest.mark.parametrize("act", ["claim", "answer"])
 async def test_a_search_that_has_ended_needs_no_answer(asked: Inquiry, act: str) -> None:
     call, id = await waiting(asked)
     await asked.store.searches.set_state(asked.search.id, SearchState.STOPPED)
-    answering = asked.asking.answering
+    manual = asked.llm_gateway.manual
     with pytest.raises(Conflict, match="is stopped; it needs no answer"):
-        await (answering.claim(id, "ada", 60) if act == "claim" else answering.answer(id, "ada", REPLY))
+        await (manual.claim(id, "ada", 60) if act == "claim" else manual.answer(id, "ada", REPLY))
     assert isinstance((await asyncio.gather(call, return_exceptions=True))[0], TransientFailure)
     assert await asked.spent() == (0, 0, 0.0)

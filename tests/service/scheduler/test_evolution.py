@@ -177,7 +177,7 @@ async def test_what_a_person_ends_between_two_looks_stays_ended(bench: Workbench
     search = await bench.begin(budget=9)
     await bench.evolution.tick()
     await bench.store.searches.change(search.id, budget=8)
-    await bench.evolution._roster.look()
+    await bench.evolution._cache.look()
     await bench.store.searches.set_state(search.id, state)
     await bench.evolution._supply_all()
     assert (await bench.store.searches.get(search.id)).state is state
@@ -209,7 +209,7 @@ async def test_what_is_left_of_a_stopped_search_leaves_the_queue(bench: Workbenc
     await bench.store.searches.set_state(search.id, SearchState.STOPPED)
     await bench.evolution.tick()
     assert await bench.dispatcher.outstanding(search.id) == set()
-    assert bench.evolution.holdings.held == frozenset()
+    assert bench.evolution.search_leases.held == frozenset()
 
 
 async def test_nobody_waits_for_a_tick_that_has_much_to_propose(bench: Workbench) -> None:
@@ -233,13 +233,13 @@ async def test_a_coordinator_that_joins_takes_its_share_of_searches_under_way(
     for _ in range(4):
         await first.evolution.tick()
         await asyncio.to_thread(first.work, 2)
-    assert len(first.evolution.holdings.held) == 4
+    assert len(first.evolution.search_leases.held) == 4
     most = 0
     for _ in range(100):
         for bench in (first, second):
             await bench.evolution.tick()
             await asyncio.to_thread(bench.work)
-        held = [bench.evolution.holdings.held for bench in (first, second)]
+        held = [bench.evolution.search_leases.held for bench in (first, second)]
         assert not held[0] & held[1], "no search is held twice"
         most = max(most, len(held[1]))
         states = {(await first.store.searches.get(search.id)).state for search in searches}

@@ -48,7 +48,7 @@ async def test_two_coordinators_run_two_searches_whoever_collects(pair: tuple[Wo
     for search, bench in zip(searches, pair, strict=True):
         counts = await bench.store.candidates.count(search.id)
         assert (counts.candidates, counts.judged) == (5, 5)
-    handed = await pair[0].dispatcher.handover.given({search.id for search in searches})
+    handed = await pair[0].dispatcher.forwarding.given({search.id for search in searches})
     assert handed == [] and await pair[0].dispatcher.vitals.reports_waiting() == 0
 
 
@@ -58,7 +58,7 @@ async def test_a_search_goes_on_where_its_coordinator_died(tmp_path: Path, pair:
     for _ in range(4):
         await first.evolution.tick()
         first.work(most=2)
-    await first.evolution.holdings.release([search.id])  # as when its term has ended
+    await first.evolution.search_leases.release([search.id])  # as when its term has ended
     ended = await second.run(search)
     candidates = await second.store.candidates.list(search.id)
     assert ended.state is SearchState.DONE and len(candidates) == 6
@@ -72,7 +72,7 @@ async def test_a_deposed_coordinator_proposes_nothing(pair: tuple[Workbench, Wor
         await first.evolution.tick()
         first.work()
     before = await first.store.candidates.count(search.id)
-    assert await first.store.tenures.take("usurper", 60.0, most=1, by_force=True)
+    assert await first.store.search_leases.take("usurper", 60.0, most=1, by_force=True)
     await first.evolution.tick()  # it believes that the search is its own until it renews
     assert (await first.store.candidates.count(search.id)).proposals == before.proposals
 
@@ -87,7 +87,7 @@ async def test_a_report_that_cannot_be_applied_holds_up_no_other(tmp_path: Path,
     lessee.report(lease, unknown)
     lessee.report(lease, bench.answers.to(lease.job))
     ended = await bench.run(search)
-    assert ended.state is SearchState.DONE and isinstance(bench.evolution.holdings, SearchLeases)
+    assert ended.state is SearchState.DONE and isinstance(bench.evolution.search_leases, SearchLeases)
     assert await bench.dispatcher.vitals.reports_waiting() == 0
     await bench.close()
 

@@ -18,9 +18,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "MARGIN_S", 0.1)
 
 
-async def until(holdings: SearchLeases, expected: set[str]) -> None:
+async def until(search_leases: SearchLeases, expected: set[str]) -> None:
     async with asyncio.timeout(10):
-        while holdings.held != expected:
+        while search_leases.held != expected:
             await asyncio.sleep(0.02)
 
 
@@ -35,7 +35,7 @@ async def test_searches_are_held_by_one_and_go_to_the_other_when_it_lets_go(stor
     await first.stop()
     await until(second, {search})
     await second.stop()
-    held = await store.tenures.get(search)
+    held = await store.search_leases.get(search)
     assert held is not None and held.holder == ""
 
 
@@ -65,10 +65,10 @@ async def test_renewing_goes_on_beside_other_work(store: Store) -> None:
 
 async def test_without_a_database_nothing_is_held_for_longer_than_a_term(tmp_path: Path, store: Store) -> None:
     search = (await stored_search(store)).id
-    holdings = SearchLeases(store, alone=False, term_s=0.4)
-    assert await holdings.take(search) and holdings.held == {search}
+    search_leases = SearchLeases(store, alone=False, term_s=0.4)
+    assert await search_leases.take(search) and search_leases.held == {search}
     await asyncio.sleep(0.35)
-    assert holdings.held == frozenset()
+    assert search_leases.held == frozenset()
 
 
 async def test_who_is_alone_goes_on_at_once_where_an_earlier_life_ended(store: Store) -> None:
@@ -129,7 +129,7 @@ async def test_only_what_may_be_spared_is_let_go(store: Store) -> None:
 
 async def test_who_is_alone_shares_nothing(store: Store) -> None:
     searches = sorted([(await stored_search(store)).id for _ in range(4)])
-    await store.tenures.attend("another", 5.0)
+    await store.search_leases.attend("another", 5.0)
     alone = SearchLeases(store, alone=True)
     await alone.refresh()
     await alone.share(searches)

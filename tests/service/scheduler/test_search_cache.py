@@ -13,36 +13,36 @@ from tests.service.workbench import Workbench
 
 async def test_a_search_is_read_again_once_it_changed(tmp_path: Path, redis_url: str) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search, roster = await bench.begin(), SearchCache(bench.store)
-    await roster.look()
-    first = await roster.get(search.id)
-    assert first == search and await roster.get(search.id) is first
-    assert await roster.operator(search) == records.OPERATOR
+    search, cache = await bench.begin(), SearchCache(bench.store)
+    await cache.look()
+    first = await cache.get(search.id)
+    assert first == search and await cache.get(search.id) is first
+    assert await cache.operator(search) == records.OPERATOR
     await bench.store.searches.change(search.id, budget=77)
-    await roster.look()
-    assert (await roster.get(search.id)).budget == 77
-    assert roster.marks[search.id].state is SearchState.PREPARING
+    await cache.look()
+    assert (await cache.get(search.id)).budget == 77
+    assert cache.marks[search.id].state is SearchState.PREPARING
     await bench.close()
 
 
 async def test_a_search_that_ended_is_still_found_and_an_unknown_one_is_not(tmp_path: Path, redis_url: str) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
-    search, roster = await bench.begin(), SearchCache(bench.store)
+    search, cache = await bench.begin(), SearchCache(bench.store)
     await bench.store.searches.set_state(search.id, SearchState.STOPPED)
-    await roster.look()
-    assert roster.marks == {} and (await roster.get(search.id)).state is SearchState.STOPPED
+    await cache.look()
+    assert cache.marks == {} and (await cache.get(search.id)).state is SearchState.STOPPED
     with pytest.raises(RecordNotFound):
-        await roster.get("none")
+        await cache.get("none")
     await bench.close()
 
 
 async def test_what_a_person_ended_is_not_among_those_that_go_on(tmp_path: Path, redis_url: str) -> None:
     bench = await Workbench.open(tmp_path, redis_url)
     ids = [(await bench.begin(id=f"search-{number}")).id for number in range(3)]
-    roster = SearchCache(bench.store)
-    await roster.look()
+    cache = SearchCache(bench.store)
+    await cache.look()
     await bench.store.searches.set_state(ids[0], SearchState.STOPPED)
     asked = [*ids, "unknown"]
-    assert [search.id for search in await roster.those(asked, (SearchState.PREPARING,))] == ids[1:]
-    assert roster.by_load(asked) == ids
+    assert [search.id for search in await cache.those(asked, (SearchState.PREPARING,))] == ids[1:]
+    assert cache.by_load(asked) == ids
     await bench.close()

@@ -8,7 +8,7 @@ import pytest
 from archive.records import SearchRecord, SearchState
 from service.fleet import capabilities
 from service.fleet.capabilities import Capabilities
-from service.fleet.missing_workers import vacancies
+from service.fleet.missing_workers import find_missing
 from service.scheduler import stalled
 from tests.service import records
 from tests.service.scheduler.test_evolution import TUNABLE
@@ -51,7 +51,7 @@ async def test_without_a_rule_it_waits_says_for_whom_and_ends_once_one_comes(
     for _ in range(4):
         await bench.evolution.tick()
     assert (await bench.store.searches.get(search.id)).state is SearchState.RUNNING
-    found = await vacancies(Capabilities(bench.store, bench.dispatcher), bench.dispatcher, search)
+    found = await find_missing(Capabilities(bench.store, bench.dispatcher), bench.dispatcher, search)
     assert (found.missing, found.stuck) == ((MISSING,), True)
     assert (await bench.run(search)).state is SearchState.DONE
 

@@ -14,7 +14,7 @@ import torch
 from torch._inductor.runtime import benchmarking
 
 from workers.baselines.contenders import MODES
-from workers.baselines.inductor import LINGER_S, compiled, tuning_alone
+from workers.baselines.inductor import LINGER_S, compiled, exclusive_tuning
 from workers.gpu_lock import GpuLock
 
 OTHERS = {fcntl.LOCK_EX: "alone", fcntl.LOCK_SH: "among others"}
@@ -58,7 +58,7 @@ def test_others_have_the_card_while_it_compiles(mode, turns, possible, monkeypat
     stand_in(monkeypatch, compile_fx)
     function = compiled(torch.fx.symbolic_trace(torch.nn.Softplus()), mode, turns)
     x = torch.linspace(-1, 1, 5)
-    with turns.among_others():
+    with turns.shared():
         assert torch.equal(function(x), torch.nn.functional.softplus(x))
         assert possible() == "among others"
     assert seen == [("alone", torch._TorchCompileInductorWrapper(mode, None, False).config)]
@@ -71,7 +71,7 @@ def test_a_compilation_that_fails_gives_the_turn_back(turns, possible, monkeypat
 
     stand_in(monkeypatch, compile_fx)
     function = compiled(torch.fx.symbolic_trace(torch.nn.Softplus()), "default", turns)
-    with turns.among_others():
+    with turns.shared():
         with pytest.raises(Exception, match="no such kernel"):
             function(torch.ones(3))
         assert possible() == "among others"
@@ -81,7 +81,7 @@ def test_a_compilation_that_fails_gives_the_turn_back(turns, possible, monkeypat
 def test_it_is_alone_where_it_times(turns, possible, monkeypatch):
     monkeypatch.setattr(benchmarking.benchmarker, "benchmark_gpu", lambda call, **options: (call(), options))
     untouched = benchmarking.benchmarker.benchmark_gpu
-    with turns.among_others(), tuning_alone(turns):
+    with turns.shared(), exclusive_tuning(turns):
         assert benchmarking.benchmarker.benchmark_gpu(possible, rep=3) == ("none", {"rep": 3})
         assert possible() == "none", "the next one may follow at once"
         time.sleep(2 * LINGER_S)

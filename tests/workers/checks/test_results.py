@@ -7,23 +7,23 @@ from workers.protocol import Outcome
 
 
 def test_every_check_has_a_result_in_the_tables_order():
-    ledger = CheckResults(CHECKS)
-    assert [(item.name, item.verdict) for item in ledger.results()] == [(name, "skipped") for name in CHECKS]
-    assert ledger.examine(gather(operator("gelu"), "normal", 0, HONEST["gelu"])) is None
-    assert {item.verdict for item in ledger.results()} == {"passed"} and ledger.failure is None
+    check_results = CheckResults(CHECKS)
+    assert [(item.name, item.verdict) for item in check_results.results()] == [(name, "skipped") for name in CHECKS]
+    assert check_results.examine(gather(operator("gelu"), "normal", 0, HONEST["gelu"])) is None
+    assert {item.verdict for item in check_results.results()} == {"passed"} and check_results.failure is None
 
 
 def test_a_failure_is_kept_with_its_reason():
-    ledger = CheckResults(CHECKS)
-    assert ledger.examine(gather(operator("gelu"), "normal", 0, lambda x: x * 0)) is Outcome.WRONG_RESULT
-    failed = [item for item in ledger.results() if item.verdict == "failed"]
-    assert len(failed) == 1 and ledger.failure is not None and failed[0].detail == ledger.failure.reason
+    check_results = CheckResults(CHECKS)
+    assert check_results.examine(gather(operator("gelu"), "normal", 0, lambda x: x * 0)) is Outcome.WRONG_RESULT
+    failed = [item for item in check_results.results() if item.verdict == "failed"]
+    assert len(failed) == 1 and check_results.failure is not None and failed[0].detail == check_results.failure.reason
 
 
 def test_the_worst_case_is_the_one_reported():
-    ledger, worst = CheckResults(CHECKS), []
+    check_results, worst = CheckResults(CHECKS), []
     for seed in range(3):
         evidence = gather(operator("softmax"), "normal", seed, HONEST["softmax"])
-        ledger.examine(evidence)
+        check_results.examine(evidence)
         worst.append(CHECKS["error_ratio"].examine(evidence).worst)
-    assert next(item.worst for item in ledger.results() if item.name == "error_ratio") == max(worst)
+    assert next(item.worst for item in check_results.results() if item.name == "error_ratio") == max(worst)

@@ -29,15 +29,15 @@ class Desk:
     session: RunnerSession
     examiner: Examiner
     memory: torch.Tensor
-    alone: set[str] = field(default_factory=set)
+    exclusive: set[str] = field(default_factory=set)
     """Kinds of orders that nobody else was to be there for."""
 
     @property
     def arena_bytes(self) -> int:
         return self.memory.numel()
 
-    def replay(self, order: Order, timeout_s: float, stage: Stage, *, alone: bool = False) -> Reply:
-        self.alone |= {order.order} if alone else set()
+    def replay(self, order: Order, timeout_s: float, stage: Stage, *, exclusive: bool = False) -> Reply:
+        self.exclusive |= {order.order} if exclusive else set()
         return self.session.obey(order)
 
     def look(self, order: Order) -> ExaminedRuns:
@@ -55,9 +55,9 @@ def opened_desk() -> Iterator[Desk]:
         yield Desk(session, Examiner(card, AnswerCache(0)), card.arena)
 
 
-def trial_at(crew: Desk, mix: InstructionMix = MIX, *, fresh: bool = False) -> VariantTrial:
+def trial_at(processes: Desk, mix: InstructionMix = MIX, *, fresh: bool = False) -> VariantTrial:
     """A plan of one launch, that races itself."""
     bundle = bundle_of(kernel())
     codes = {digest: MachineCode(each, (), 8, 0, 0, mix) for digest, each in machine_code(bundle).items()}
     graph = records.graph(bundle.plans[0].shape)
-    return VariantTrial(crew, OPERATOR, (graph,), dict.fromkeys(PairSide, bundle), codes, fresh=fresh)
+    return VariantTrial(processes, OPERATOR, (graph,), dict.fromkeys(PairSide, bundle), codes, fresh=fresh)

@@ -138,8 +138,8 @@ def raced(
         card.arena = memory.tensor(0, memory.bytes)
         paper.deeds |= {"fill_bfloat16": machine.fill, "work": machine.work, "fill_zones": machine.fill_zones}
         session = OpenedCard(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
-        crew = Desk(session, Examiner(card, AnswerCache(2**28)), card.arena)
-        trial = VariantTrial(crew, operator, (cases.graph_of(operator, SHAPE),), bundles, codes, fresh=True)
+        processes = Desk(session, Examiner(card, AnswerCache(2**28)), card.arena)
+        trial = VariantTrial(processes, operator, (cases.graph_of(operator, SHAPE),), bundles, codes, fresh=True)
         trial.check()
         placed = trial.slots
 
@@ -153,9 +153,9 @@ def raced(
         yield trial, machine
 
 
-def race_of(trial: VariantTrial, single_us: float = QUICK_US, *, stranger: bool = False) -> PairedTimes:
+def timing_of(trial: VariantTrial, single_us: float = QUICK_US, *, untrusted: bool = False) -> PairedTimes:
     """Sixteen pairs, all places looked at when they are over."""
-    track = PairedTimer(trial, dict.fromkeys(PairSide, 0), CallTime(single_us), stranger=stranger)
-    race = track.race(16)
+    track = PairedTimer(trial, dict.fromkeys(PairSide, 0), CallTime(single_us), untrusted=untrusted)
+    timing = track.time(16)
     trial.check_idle()
-    return race
+    return timing

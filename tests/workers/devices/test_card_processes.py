@@ -152,23 +152,23 @@ def crew_that(address: str) -> Iterator[object]:
         checker_blind: bool = False,
         sharers: int = 1,
         card_bytes: int = 2**30,
-        hire_checker: Callable[[], ChildConnection] | None = None,
+        start_oracle: Callable[[], ChildConnection] | None = None,
     ) -> CardProcesses:
-        hire_checker = hire_checker or partial(ForkedChild, partial(check, checker_dies, checker_blind))
+        start_oracle = start_oracle or partial(ForkedChild, partial(check, checker_dies, checker_blind))
         begun.append(
-            CardProcesses(partial(run, address, deed, card_bytes), hire_checker, sharers * CARD_BYTES, sharers)
+            CardProcesses(partial(run, address, deed, card_bytes), start_oracle, sharers * CARD_BYTES, sharers)
         )
         return begun[-1]
 
     yield start
-    for crew in begun:
-        crew.close()
+    for processes in begun:
+        processes.close()
 
 
-def execute(crew: CardProcesses, timeout_s: float = ASK_S) -> object:
-    crew.replay(LOAD, ASK_S, Stage.CHECK)
+def execute(processes: CardProcesses, timeout_s: float = ASK_S) -> object:
+    processes.replay(LOAD, ASK_S, Stage.CHECK)
     case = RunCase(plan=0, slot=slots_of(BUNDLE)[0], content=InputContent(draw="normal", seed=SEED))
-    return crew.replay(ExecuteRuns(side=PairSide.CANDIDATE, cases=(case,), zones=SEED), timeout_s, Stage.CHECK)
+    return processes.replay(ExecuteRuns(side=PairSide.CANDIDATE, cases=(case,), zones=SEED), timeout_s, Stage.CHECK)
 
 
 def test_a_card_that_is_not_there_is_a_failure_of_ours():
@@ -182,40 +182,40 @@ def test_a_failing_card_may_work_again():
 
 
 def test_plans_are_run_and_looked_at(crew_that):
-    crew = crew_that()
-    assert execute(crew) == CommandDone()
-    crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
-    timed = crew.replay(TimeRound(), ASK_S, Stage.TIME)
+    processes = crew_that()
+    assert execute(processes) == CommandDone()
+    processes.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    timed = processes.replay(TimeRound(), ASK_S, Stage.TIME)
     assert isinstance(timed, TimedRound) and timed.samples_us == pytest.approx((1.0,))
-    handle = crew.opened.handle
-    assert crew.look(AttachArena(handle=handle, arena_bytes=crew.arena_bytes)).outcome is None
-    assert crew.spent_s.keys() == {"load", "execute", "prepare", "time", "attend"}
+    handle = processes.opened.handle
+    assert processes.look(AttachArena(handle=handle, arena_bytes=processes.arena_bytes)).outcome is None
+    assert processes.spent_s.keys() == {"load", "execute", "prepare", "time", "attend"}
 
 
 @pytest.mark.parametrize(("deed", "outcome"), [("faults", Outcome.DEVICE_FAULT), ("hangs", Outcome.HANG)])
 def test_who_costs_the_runner_is_told_and_the_spare_takes_over(crew_that, deed: str, outcome: Outcome):
-    crew = crew_that(deed)
+    processes = crew_that(deed)
     for _ in range(2):
         with pytest.raises(JudgementEnded) as ended:
-            execute(crew, BRIEF_S)
+            execute(processes, BRIEF_S)
         assert (ended.value.found["stage"], ended.value.found["outcome"]) == (Stage.CHECK, outcome)
-        assert crew.replay(Reset(), ASK_S, Stage.CHECK) == CommandDone()
+        assert processes.replay(Reset(), ASK_S, Stage.CHECK) == CommandDone()
 
 
 def test_an_arena_grows_for_a_plan_and_is_as_usual_for_the_next(crew_that):
-    crew = crew_that()
+    processes = crew_that()
     sizes = []
     for needed in (64, ARENA_BYTES + 1, ARENA_BYTES + 1, LARGEST_BYTES, ARENA_BYTES):
-        crew.provide(needed)
-        sizes.append(crew.arena_bytes)
-        assert execute(crew) == CommandDone()
+        processes.provide(needed)
+        sizes.append(processes.arena_bytes)
+        assert execute(processes) == CommandDone()
     grown = ARENA_BYTES + ALIGNMENT
     assert sizes == [ARENA_BYTES, grown, grown, LARGEST_BYTES, ARENA_BYTES]
 
 
 def test_a_card_with_less_memory_than_its_kind_is_not_asked_for_more(crew_that):
-    crew = crew_that(card_bytes=CARD_BYTES // 2)
-    assert crew.arena_bytes == CARD_BYTES // 2 // ARENA_SHARE // ALIGNMENT * ALIGNMENT
+    processes = crew_that(card_bytes=CARD_BYTES // 2)
+    assert processes.arena_bytes == CARD_BYTES // 2 // ARENA_SHARE // ALIGNMENT * ALIGNMENT
 
 
 def test_a_checker_that_never_sees_an_arena_is_replaced_once(crew_that):
@@ -224,62 +224,62 @@ def test_a_checker_that_never_sees_an_arena_is_replaced_once(crew_that):
 
 
 def test_room_is_made_for_others_on_the_card(crew_that):
-    crew = crew_that()
-    crew.make_room()
-    assert execute(crew) == CommandDone()
-    assert "forget" in crew.spent_s
+    processes = crew_that()
+    processes.make_room()
+    assert execute(processes) == CommandDone()
+    assert "forget" in processes.spent_s
 
 
 def test_a_runner_whose_arena_is_large_enough_stays(crew_that):
-    crew = crew_that()
-    begun = crew._runner.pid
+    processes = crew_that()
+    begun = processes._runner.pid
     for needed in (64, ARENA_BYTES):
-        crew.provide(needed)
-        assert crew._runner.pid == begun
+        processes.provide(needed)
+        assert processes._runner.pid == begun
 
 
 def test_a_runner_gives_way_to_its_spare_after_so_many_jobs(crew_that, monkeypatch):
     monkeypatch.setattr("workers.devices.card_processes.JOBS_A_RUNNER", 3)
-    crew, runners = crew_that(), []
+    processes, runners = crew_that(), []
     for _ in range(7):
-        crew.provide(64)
-        runners.append(crew._runner.pid)
-        assert execute(crew) == CommandDone() and crew.arena_bytes == ARENA_BYTES
+        processes.provide(64)
+        runners.append(processes._runner.pid)
+        assert execute(processes) == CommandDone() and processes.arena_bytes == ARENA_BYTES
     assert [runners.index(runner) for runner in runners] == [0, 0, 0, 3, 3, 3, 6]
 
 
 def test_what_no_arena_has_room_for_is_refused(crew_that):
-    crew = crew_that()
+    processes = crew_that()
     with pytest.raises(JudgementEnded, match="is the most here") as ended:
-        crew.provide(CARD_BYTES // LARGEST_SHARE + 1)
+        processes.provide(CARD_BYTES // LARGEST_SHARE + 1)
     assert ended.value.found["outcome"] is Outcome.PLAN_REJECTED
-    assert crew.arena_bytes == ARENA_BYTES
+    assert processes.arena_bytes == ARENA_BYTES
 
 
 def test_a_runner_that_is_lost_gives_way_to_one_with_as_large_an_arena(crew_that):
-    crew = crew_that("faults")
-    crew.provide(LARGEST_BYTES)
+    processes = crew_that("faults")
+    processes.provide(LARGEST_BYTES)
     with pytest.raises(JudgementEnded):
-        execute(crew, BRIEF_S)
-    assert crew.arena_bytes == LARGEST_BYTES
+        execute(processes, BRIEF_S)
+    assert processes.arena_bytes == LARGEST_BYTES
 
 
 def test_what_hangs_is_ended_before_anybody_else_has_a_turn(crew_that, address: str):
-    crew, other = crew_that("hangs"), GpuLock(address)
-    hanging = crew._runner.pid
+    processes, other = crew_that("hangs"), GpuLock(address)
+    hanging = processes._runner.pid
     alive: list[bool] = []
 
     def time_something() -> None:
-        with other.alone():
+        with other.exclusive():
             alive.append(Path(f"/proc/{hanging}").exists())
 
     def hang() -> None:
         with pytest.raises(JudgementEnded):
-            execute(crew, SOON_S)
+            execute(processes, SOON_S)
 
     asking = threading.Thread(target=hang)
     asking.start()
-    while "load" not in crew.spent_s:
+    while "load" not in processes.spent_s:
         time.sleep(0.01)
     waiting = threading.Thread(target=time_something)
     waiting.start()
@@ -290,24 +290,24 @@ def test_what_hangs_is_ended_before_anybody_else_has_a_turn(crew_that, address: 
 
 
 def test_a_checker_that_is_lost_is_a_failure_of_ours_and_replaced(crew_that):
-    crew = crew_that(checker_dies=True)
+    processes = crew_that(checker_dies=True)
     with pytest.raises(CardFailed, match="the checker is lost"):
-        crew.look(LOAD)
-    assert crew.look(AttachArena(handle=crew.opened.handle, arena_bytes=64)).outcome is None
+        processes.look(LOAD)
+    assert processes.look(AttachArena(handle=processes.opened.handle, arena_bytes=64)).outcome is None
 
 
 def test_crews_that_share_a_checker_go_on_with_another_one_when_it_is_lost(crew_that, tmp_path: Path):
-    hire = {"sharers": 2, "hire_checker": partial(SharedConnection, tmp_path / "checker", receive)}
+    hire = {"sharers": 2, "start_oracle": partial(SharedConnection, tmp_path / "checker", receive)}
     one, other = crew_that(**hire), crew_that(**hire)
-    lost = one._checker.pid
-    assert other._checker.pid == lost
+    lost = one._oracle.pid
+    assert other._oracle.pid == lost
     os.kill(lost, signal.SIGKILL)
-    for crew in (one, other):
+    for processes in (one, other):
         with pytest.raises(CardFailed, match="the checker is lost"):
-            crew.make_room()
-        crew.make_room()
-        assert execute(crew) == CommandDone()
-    assert one._checker.pid == other._checker.pid != lost
+            processes.make_room()
+        processes.make_room()
+        assert execute(processes) == CommandDone()
+    assert one._oracle.pid == other._oracle.pid != lost
     one.close()
     other.make_room()
 
@@ -316,20 +316,20 @@ def test_a_checker_that_cannot_be_called_leaves_nobody_behind(crew_that, tmp_pat
     (tmp_path / "checker").mkdir(mode=0o755)
     before = set(psutil.Process().children())
     with pytest.raises(Transient, match="this user alone"):
-        crew_that(sharers=2, hire_checker=partial(SharedConnection, tmp_path / "checker", receive))
+        crew_that(sharers=2, start_oracle=partial(SharedConnection, tmp_path / "checker", receive))
     assert set(psutil.Process().children()) == before
 
 
 def test_what_a_shared_checker_has_no_memory_for_costs_nobody_else_anything(crew_that, tmp_path: Path):
-    hire = {"sharers": 2, "hire_checker": partial(SharedConnection, tmp_path / "checker", receive)}
+    hire = {"sharers": 2, "start_oracle": partial(SharedConnection, tmp_path / "checker", receive)}
     one, other = crew_that(**hire), crew_that(**hire)
-    checker = one._checker.pid
+    oracle = one._oracle.pid
     with pytest.raises(CardMemoryShort, match="the checker failed: too little memory"):
         one.look(Reset())
-    for crew in (other, one):
-        crew.make_room()
-        assert execute(crew) == CommandDone()
-    assert (one._checker.pid, other._checker.pid) == (checker, checker)
+    for processes in (other, one):
+        processes.make_room()
+        assert execute(processes) == CommandDone()
+    assert (one._oracle.pid, other._oracle.pid) == (oracle, oracle)
 
 
 @pytest.mark.parametrize(
@@ -359,34 +359,37 @@ def waits_until_left(turn: AbstractContextManager[None], ask: Callable[[], objec
 
 
 def test_nothing_is_run_or_looked_at_while_somebody_else_times(crew_that, address: str):
-    crew, other = crew_that(), GpuLock(address)
-    for ask in (lambda: execute(crew), lambda: crew.look(AttachArena(handle=crew.opened.handle, arena_bytes=64))):
-        assert waits_until_left(other.alone(), ask)
+    processes, other = crew_that(), GpuLock(address)
+    for ask in (
+        lambda: execute(processes),
+        lambda: processes.look(AttachArena(handle=processes.opened.handle, arena_bytes=64)),
+    ):
+        assert waits_until_left(other.exclusive(), ask)
     other.close()
 
 
 def test_only_timing_waits_for_those_who_do_not_time(crew_that, address: str):
-    crew, other = crew_that(), GpuLock(address)
-    with other.among_others():
-        assert execute(crew) == CommandDone()
-        crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
-    assert waits_until_left(other.among_others(), lambda: crew.replay(TimeRound(), ASK_S, Stage.TIME))
+    processes, other = crew_that(), GpuLock(address)
+    with other.shared():
+        assert execute(processes) == CommandDone()
+        processes.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    assert waits_until_left(other.shared(), lambda: processes.replay(TimeRound(), ASK_S, Stage.TIME))
     other.close()
 
 
 def test_kernels_that_do_not_bear_to_be_interrupted_are_alone(crew_that, address: str):
-    crew, other = crew_that(), GpuLock(address)
-    assert waits_until_left(other.among_others(), lambda: crew.replay(Reset(), ASK_S, Stage.CHECK, alone=True))
+    processes, other = crew_that(), GpuLock(address)
+    assert waits_until_left(other.shared(), lambda: processes.replay(Reset(), ASK_S, Stage.CHECK, exclusive=True))
     other.close()
 
 
 def test_waiting_for_a_turn_is_nobodys_hang(crew_that, address: str):
-    crew, other = crew_that(), GpuLock(address)
-    crew.replay(LOAD, ASK_S, Stage.CHECK)
-    crew.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
+    processes, other = crew_that(), GpuLock(address)
+    processes.replay(LOAD, ASK_S, Stage.CHECK)
+    processes.replay(PrepareRound(round=ROUND), ASK_S, Stage.TIME)
     told: list[object] = []
-    timing = threading.Thread(target=lambda: told.append(crew.replay(TimeRound(), BRIEF_S, Stage.TIME)))
-    with other.among_others():
+    timing = threading.Thread(target=lambda: told.append(processes.replay(TimeRound(), BRIEF_S, Stage.TIME)))
+    with other.shared():
         timing.start()
         timing.join(2 * BRIEF_S)
     timing.join(WAIT_S)
@@ -395,7 +398,7 @@ def test_waiting_for_a_turn_is_nobodys_hang(crew_that, address: str):
 
 
 def test_a_hang_is_found_later_where_the_card_is_shared(crew_that):
-    crew = crew_that("hangs", sharers=4)
+    processes = crew_that("hangs", sharers=4)
     with pytest.raises(JudgementEnded, match=f"within {BRIEF_S:g} s"):
-        execute(crew, BRIEF_S)
-    assert 4 * BRIEF_S <= crew.spent_s["execute"] < ASK_S
+        execute(processes, BRIEF_S)
+    assert 4 * BRIEF_S <= processes.spent_s["execute"] < ASK_S

@@ -14,7 +14,7 @@ TIMED = TimedRound(
     wall_us=3900.0,
     starts_us=tuple(600.0 * number for number in range(6)),
     holds_us=tuple(601.0 * number for number in range(6)),
-    seals=(0,) * 6,
+    checksums=(0,) * 6,
     clocks_mhz=(1980.0,) * 6,
 )
 ORDER = TimingRound(plans={}, slots={}, samples=pair_up(3, 1, 0, Random(5), ()), seed="00")

@@ -103,7 +103,7 @@ def controls_of(
         given = trial.bundles[PairSide.PACER]
         pacer = given.model_copy(update={"plans": tuple(change(plan) for plan in given.plans)})
         graphs = (cases.graph_of(OPERATOR, SHAPE),)
-        return TimingControls(trial.crew, OPERATOR, graphs, pacer, codes_of(pacer), CallTime(QUICK_US)).run()
+        return TimingControls(trial.processes, OPERATOR, graphs, pacer, codes_of(pacer), CallTime(QUICK_US)).run()
 
 
 def test_controls_on_a_card_that_can_be_believed() -> None:

@@ -54,7 +54,7 @@ REHEARSAL = ReplayRequest(card=0, operator=records.OPERATOR, bundle=BUNDLE, mach
 @pytest.fixture
 def setting(tmp_path: Path) -> Iterator[SimpleNamespace]:
     with closing(GpuLock("paper", tmp_path)) as turns:
-        yield SimpleNamespace(crew=SimpleNamespace(turns=turns))
+        yield SimpleNamespace(processes=SimpleNamespace(gpu_lock=turns))
 
 
 def examination(setting: SimpleNamespace, sanitizer: Sanitizer | None) -> Examination:
@@ -130,8 +130,8 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
         bundle = traced.model_copy(update={"plans": tuple(p.model_copy(update={"shape": shape}) for p in traced.plans)})
         asked = {"operator": OPERATOR, "bundle": bundle, "graphs": (graph_of(OPERATOR, shape),)}
         provided: list[int] = []
-        trial.crew.memory_bytes, trial.crew.provide = 2**30, provided.append
-        setting = SimpleNamespace(crew=trial.crew)
+        trial.processes.memory_bytes, trial.processes.provide = 2**30, provided.append
+        setting = SimpleNamespace(processes=trial.processes)
         yield Far(Examination(JOB.model_copy(update=asked), setting, None, 0), machine, provided)  # type: ignore[arg-type]
 
 
@@ -161,7 +161,7 @@ def test_what_the_card_has_no_room_or_time_for_is_nobodys_failure(far: Far, rais
     def refuse(_: int) -> None:
         raise raised
 
-    far.examination.setting.crew.provide = refuse  # type: ignore[method-assign]
+    far.examination.setting.processes.provide = refuse  # type: ignore[method-assign]
     far.run()
     assert far.result.verdict == "skipped" and said in far.result.detail and SHAPE.key in far.result.detail
 
@@ -170,11 +170,11 @@ def test_what_cannot_fit_is_not_tried(far: Far) -> None:
     graph = far.examination.job.graphs[0]
     needed = room_for(far.bundle, runs=1) + judging_bytes(OPERATOR, graph)
     assert judging_bytes(OPERATOR, graph) == SIZE + 8 * SIZE // 2 * 2
-    far.examination.setting.crew.memory_bytes = needed - 1
+    far.examination.setting.processes.memory_bytes = needed - 1
     far.run()
     assert far.result.verdict == "skipped" and "with a reference in float64" in far.result.detail
     assert far.provided == []
-    far.examination.setting.crew.memory_bytes = needed
+    far.examination.setting.processes.memory_bytes = needed
     far.run()
     assert far.result.verdict == "passed"
 

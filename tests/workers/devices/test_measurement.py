@@ -8,7 +8,7 @@ from workers.devices.paired_timing import PairedTimes
 from workers.timing import Estimate
 
 
-def race(shape, slowdown):
+def timing(shape, slowdown):
     jitter = (0.99, 1.0, 1.01, 1.0, 0.995, 1.005, 1.0, 1.0)
     return PairedTimes(shape, tuple(20.0 * slowdown * j for j in jitter), (20.0,) * len(jitter), 5)
 
@@ -24,25 +24,25 @@ def baseline(shape, over_pacer, half_width=0.0):
 
 
 def test_speedup_is_the_best_baseline_over_the_candidate():
-    gain = joint_speedup([race("N=8", 0.5)], {"N=8": baseline("N=8", 0.8)}, [1.0])
+    gain = joint_speedup([timing("N=8", 0.5)], {"N=8": baseline("N=8", 0.8)}, [1.0])
     assert gain.mid == pytest.approx(1.6, rel=0.01)
     assert gain.low < gain.mid < gain.high
 
 
 def test_shapes_count_by_weight():
-    races = [race("N=8", 0.5), race("N=9", 1.0)]
+    timings = [timing("N=8", 0.5), timing("N=9", 1.0)]
     found = {"N=8": baseline("N=8", 1.0), "N=9": baseline("N=9", 1.0)}
-    assert joint_speedup(races, found, [3.0, 1.0]).mid == pytest.approx(2**0.75, rel=0.01)
+    assert joint_speedup(timings, found, [3.0, 1.0]).mid == pytest.approx(2**0.75, rel=0.01)
 
 
 def test_an_uncertain_baseline_widens_the_interval():
-    sure, unsure = (joint_speedup([race("N=8", 0.5)], {"N=8": baseline("N=8", 1.0, w)}, [1.0]) for w in (0.0, 0.1))
+    sure, unsure = (joint_speedup([timing("N=8", 0.5)], {"N=8": baseline("N=8", 1.0, w)}, [1.0]) for w in (0.0, 0.1))
     assert unsure.high - unsure.low > 2 * (sure.high - sure.low)
 
 
 def test_without_a_baseline_there_is_no_speedup():
     bare = baseline("N=8", 1.0).model_copy(update={"figures": {}})
-    assert joint_speedup([race("N=8", 0.5)], {"N=8": bare}, [1.0]) is None
+    assert joint_speedup([timing("N=8", 0.5)], {"N=8": bare}, [1.0]) is None
 
 
 def test_what_is_slower_one_way_is_faster_the_other():

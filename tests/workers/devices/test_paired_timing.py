@@ -26,11 +26,11 @@ from workers.devices.paired_timing import (
     PairedTimes,
     SamplePair,
     check_cycles,
-    feints_of,
     pair_up,
     reject_below_floor,
     scatter,
     slots_of,
+    truncated_of,
 )
 from workers.devices.trial import benchmarks, room_for
 from workers.protocol import PRACTICAL_MARGIN, Outcome
@@ -42,16 +42,16 @@ def samples_of(samples: Sequence[TimedSample], side: PairSide) -> list[TimedSamp
     return [sample for sample in samples if sample.side is side]
 
 
-@pytest.mark.parametrize("strangers", [MINE, BOTH])
+@pytest.mark.parametrize("untrusted_sides", [MINE, BOTH])
 @pytest.mark.parametrize(("pairs", "calls"), [(1, 1), (8, 1), (4, 7), (2, 64)])
 def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
-    pairs: int, calls: int, strangers: tuple[PairSide, ...]
+    pairs: int, calls: int, untrusted_sides: tuple[PairSide, ...]
 ) -> None:
-    samples = pair_up(pairs, calls, 5, Random(3), strangers)
-    own = (pairs + feints_of(pairs, calls)) * slots_of(calls)
+    samples = pair_up(pairs, calls, 5, Random(3), untrusted_sides)
+    own = (pairs + truncated_of(pairs, calls)) * slots_of(calls)
     for side in PairSide:
         used = [slot for sample in samples_of(samples, side) for slot in sample.filled]
-        assert sorted(used) == list(range(own if side in strangers else pairs * calls))
+        assert sorted(used) == list(range(own if side in untrusted_sides else pairs * calls))
     given = {side: [n for sample in samples_of(samples, side) for n in sample.streams] for side in PairSide}
     assert sorted(given[PairSide.CANDIDATE]) == list(range(5, 5 + own))
     assert not set(given[PairSide.CANDIDATE]) & set(given[PairSide.PACER])
@@ -59,17 +59,17 @@ def test_no_slot_is_used_twice_and_the_candidate_never_meets_content_again(
         assert len(set(sample.streams)) == len(sample.filled)
 
 
-@pytest.mark.parametrize(("calls", "decoys", "feints"), [(1, 0, 0), (2, 1, 3), (4, 1, 3), (5, 2, 3), (64, 16, 3)])
-@pytest.mark.parametrize("strangers", [MINE, BOTH])
+@pytest.mark.parametrize(("calls", "decoys", "truncated"), [(1, 0, 0), (2, 1, 3), (4, 1, 3), (5, 2, 3), (64, 16, 3)])
+@pytest.mark.parametrize("untrusted_sides", [MINE, BOTH])
 def test_samples_of_strangers_have_decoys_and_feints_between_them(
-    strangers: tuple[PairSide, ...], calls: int, decoys: int, feints: int
+    untrusted_sides: tuple[PairSide, ...], calls: int, decoys: int, truncated: int
 ) -> None:
-    samples = pair_up(12, calls, 0, Random(3), strangers)
+    samples = pair_up(12, calls, 0, Random(3), untrusted_sides)
     for side in PairSide:
         whole = [sample for sample in samples_of(samples, side) if len(sample.slots) == calls]
         short = [sample for sample in samples_of(samples, side) if 0 < len(sample.slots) < calls]
-        assert (len(whole), len(short)) == (12, feints if side in strangers else 0)
-        assert {len(sample.decoys) for sample in whole} == {decoys if side in strangers else 0}
+        assert (len(whole), len(short)) == (12, truncated if side in untrusted_sides else 0)
+        assert {len(sample.decoys) for sample in whole} == {decoys if side in untrusted_sides else 0}
         assert {len(sample.filled) for sample in short} <= {calls + decoys}
 
 
@@ -90,13 +90,13 @@ def test_pairs_stay_together_whatever_stands_between_them() -> None:
 
 def test_a_pacer_that_is_no_stranger_meets_contents_again_and_a_stranger_never_does() -> None:
     given = {
-        strangers: [
+        untrusted_sides: [
             stream
             for first in (0, 105)
-            for sample in samples_of(pair_up(12, 5, first, Random(3), strangers), PairSide.PACER)
+            for sample in samples_of(pair_up(12, 5, first, Random(3), untrusted_sides), PairSide.PACER)
             for stream in sample.streams
         ]
-        for strangers in (MINE, BOTH)
+        for untrusted_sides in (MINE, BOTH)
     }
     assert len(set(given[MINE])) == PACER_STREAMS and len(set(given[BOTH])) == len(given[BOTH]) == 210
 
@@ -114,9 +114,9 @@ def test_who_goes_first_is_drawn() -> None:
 
 
 def test_a_race_says_how_much_slower_the_candidate_is() -> None:
-    race = PairedTimes("N=8", candidate_us=(22.0, 21.0, 23.0, 22.0, 22.5), pacer_us=(20.0,) * 5, calls=5)
-    low, mid, high = race.slowdown.bounds()
-    assert low < 1.1 < high and mid == pytest.approx(exp(race.slowdown.mean))
+    timing = PairedTimes("N=8", candidate_us=(22.0, 21.0, 23.0, 22.0, 22.5), pacer_us=(20.0,) * 5, calls=5)
+    low, mid, high = timing.slowdown.bounds()
+    assert low < 1.1 < high and mid == pytest.approx(exp(timing.slowdown.mean))
 
 
 def test_only_who_is_surely_far_behind_is_hopeless() -> None:
@@ -139,8 +139,8 @@ def noisy(random: Random, factor: float, pairs: int = 64) -> PairedTimes:
     return PairedTimes("N=8", tuple(times), (20.0,) * pairs, 5)
 
 
-def first(race: PairedTimes, pairs: int) -> PairedTimes:
-    return PairedTimes(race.shape, race.candidate_us[:pairs], race.pacer_us[:pairs], race.calls)
+def first(timing: PairedTimes, pairs: int) -> PairedTimes:
+    return PairedTimes(timing.shape, timing.candidate_us[:pairs], timing.pacer_us[:pairs], timing.calls)
 
 
 @pytest.mark.parametrize(("factor", "decided"), [(0.9, True), (1.1, True), (0.995, False), (1 / 1.005, False)])
@@ -159,9 +159,9 @@ def test_a_contest_goes_on_beyond_64_pairs_for_who_seems_to_be_faster() -> None:
 def test_equal_kernels_are_not_taken_for_faster_ones_by_looking_at_every_stage() -> None:
     random, taken = Random(11), 0
     for _ in range(400):
-        race = noisy(random, 1 / (1 + PRACTICAL_MARGIN), STAGES[-1])
-        looks = (first(race, pairs) for pairs in STAGES)
-        ended = next((look for look in looks if look.is_decided()), race)
+        timing = noisy(random, 1 / (1 + PRACTICAL_MARGIN), STAGES[-1])
+        looks = (first(timing, pairs) for pairs in STAGES)
+        ended = next((look for look in looks if look.is_decided()), timing)
         taken += inverse(ended.slowdown).bounds(LOOK_CONFIDENCE)[0] > 1 + PRACTICAL_MARGIN
     assert taken / 400 <= 0.025
 
@@ -188,21 +188,23 @@ def test_who_is_faster_in_time_alone_is_not_believed() -> None:
 
 
 def test_a_time_below_the_floor_is_not_believed() -> None:
-    race = PairedTimes("N=8", (9.0,) * 8, (20.0,) * 8, 5)
+    timing = PairedTimes("N=8", (9.0,) * 8, (20.0,) * 8, 5)
     with pytest.raises(JudgementEnded) as caught:
-        reject_below_floor(race, 9.0, floor_us=10.0)
+        reject_below_floor(timing, 9.0, floor_us=10.0)
     assert caught.value.found["outcome"] is Outcome.BELOW_FLOOR
-    reject_below_floor(race, 9.6, floor_us=10.0)
+    reject_below_floor(timing, 9.6, floor_us=10.0)
 
 
 def test_who_is_known_to_be_quick_is_called_several_times_from_the_first_round_on() -> None:
     bundle = job_for(PLAIN).bundle
-    trial = SimpleNamespace(bundles=dict.fromkeys(PairSide, bundle), seed=str, crew=SimpleNamespace(arena_bytes=2**34))
+    trial = SimpleNamespace(
+        bundles=dict.fromkeys(PairSide, bundle), seed=str, processes=SimpleNamespace(arena_bytes=2**34)
+    )
     plans = dict.fromkeys(PairSide, next(index for index, _ in benchmarks(bundle)))
     known = [PairedTimer(trial, plans, CallTime(single_us))._calls() for single_us in (20.0, 19.9, 250.0, 0.1)]
     assert known == [5, 6, 1, MAX_CALLS]
     room = PairedTimer(trial, plans, CallTime())._room
-    trial.crew.arena_bytes = 2**20 + 2 * slots_of(2) * room[PairSide.CANDIDATE] + 2 * room[PairSide.PACER]
+    trial.processes.arena_bytes = 2**20 + 2 * slots_of(2) * room[PairSide.CANDIDATE] + 2 * room[PairSide.PACER]
     assert PairedTimer(trial, plans, CallTime(20.0))._calls() == 2
 
 
@@ -231,30 +233,30 @@ class Adrift(Restless):
 
 
 def test_a_race_needs_no_more_room_than_one_run_of_either_side() -> None:
-    with opened_desk() as crew:
-        needed = room_for(*trial_at(crew).bundles.values())
-        trial = trial_at(replace(crew, memory=crew.memory[:needed]))
-        pace = CallTime()
-        assert len(Unhurried(trial, dict.fromkeys(PairSide, 0), pace).race(4).pacer_us) == 4
-        assert pace.single_us == 250.0
+    with opened_desk() as processes:
+        needed = room_for(*trial_at(processes).bundles.values())
+        trial = trial_at(replace(processes, memory=processes.memory[:needed]))
+        call_time = CallTime()
+        assert len(Unhurried(trial, dict.fromkeys(PairSide, 0), call_time).time(4).pacer_us) == 4
+        assert call_time.single_us == 250.0
 
 
 def test_pairs_over_which_the_clock_moved_are_taken_again() -> None:
-    with opened_desk() as crew:
-        race = Restless(trial_at(crew), dict.fromkeys(PairSide, 0), CallTime()).race(16)
-        assert race.candidate_mhz == race.pacer_mhz == (1980.0,) * 16
+    with opened_desk() as processes:
+        timing = Restless(trial_at(processes), dict.fromkeys(PairSide, 0), CallTime()).time(16)
+        assert timing.candidate_mhz == timing.pacer_mhz == (1980.0,) * 16
         with pytest.raises(CardFailed, match="moved by more than 3%"):
-            Adrift(trial_at(crew), dict.fromkeys(PairSide, 0), CallTime()).race(16)
+            Adrift(trial_at(processes), dict.fromkeys(PairSide, 0), CallTime()).time(16)
 
 
 def test_the_places_of_a_race_are_memory_that_is_taken() -> None:
-    with opened_desk() as crew:
-        trial = trial_at(crew)
+    with opened_desk() as processes:
+        trial = trial_at(processes)
         slots = PairedTimer(trial, dict.fromkeys(PairSide, 0), CallTime())._lay_out(3, 2)
         places = [slot for each in slots.values() for slot in each]
         first, end = min(slot.start for slot in places), max(slot.end for slot in places)
-        crew.memory[first:end] = 7
+        processes.memory[first:end] = 7
         trial.check_idle()
-        crew.memory[end] = 7
+        processes.memory[end] = 7
         with pytest.raises(JudgementEnded, match="far from its buffers"):
             trial.check_idle()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.service import records
 from tests.workers.devices.desk import MIX, opened_desk, trial_at
-from tests.workers.devices.raced import race_of, raced
+from tests.workers.devices.raced import raced, timing_of
 from tests.workers.devices.thieves import Careless
 from workers.commands import SECRET_BYTES, PairSide
 from workers.devices.ending import JudgementEnded
@@ -30,8 +30,8 @@ from workers.protocol import Buffer, Outcome, ShapeRole, Stage
 
 @pytest.fixture
 def desk():
-    with opened_desk() as crew:
-        yield crew
+    with opened_desk() as processes:
+        yield processes
 
 
 @pytest.mark.parametrize("scrutiny", CheckDepth)
@@ -66,7 +66,7 @@ def test_kernels_that_leave_barriers_open_are_run_alone(desk, barriers):
     trial = trial_at(desk, replace(MIX, open_barriers=barriers))
     with suppress(JudgementEnded):  # Kernels on paper compute nothing.
         trial.run([CheckedRuns(0, "normal", 2)])
-    assert desk.alone == ({"execute"} if barriers else set())
+    assert desk.exclusive == ({"execute"} if barriers else set())
 
 
 def test_an_arena_has_room_for_two_runs_of_the_largest_plan():
@@ -151,7 +151,7 @@ def test_two_runs_that_are_compared_have_red_zones_of_both_widths(desk, monkeypa
 
 def test_of_two_runs_that_are_compared_one_has_company_and_no_other_run_has(desk, monkeypatch):
     met = ordered(trial_at(desk), monkeypatch, [CheckedRuns(0, "normal", 2), CheckedRuns(0, "heavy", 1)], 32)
-    accompanied = [[case.company for case in met[start : start + 3]] for start in range(0, len(met), 3)]
+    accompanied = [[case.concurrent_load for case in met[start : start + 3]] for start in range(0, len(met), 3)]
     assert {tuple(each) for each in accompanied} == {(True, False, False), (False, True, False)}
 
 
@@ -165,7 +165,7 @@ def test_who_tells_timed_runs_by_the_distance_of_its_buffers_is_refused():
 def test_were_red_zones_wide_wherever_it_is_checked_it_would_pass_and_be_faster(monkeypatch):
     monkeypatch.setattr("workers.devices.trial.ZONES", (ZONE_BYTES,))
     with raced(Careless) as (trial, machine):
-        found = race_of(trial)
+        found = timing_of(trial)
     assert machine.amiss > 0 and exp(found.slowdown.mean) < 0.5
 
 

@@ -134,7 +134,7 @@ def interpret(
     return Run(reply, outputs, [[bytes(blob) for blob in row[len(outs) :]] for row in rows])
 
 
-def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> MeteredTraffic:
+def sample(source: str, *arguments, grid=(1,), sample_seed="", **constants) -> MeteredTraffic:
     """What one launch of `kernel` would do, from a few of its programs; inputs repeat bytes of 1."""
     inputs = sum(isinstance(item, torch.Tensor) for item in arguments)
     request = InterpretRequest(
@@ -144,7 +144,7 @@ def sample(source: str, *arguments, grid=(1,), lot="", **constants) -> MeteredTr
         plans=(),
         draws=(),
         sampled=(_plan(arguments, grid, "kernel", constants),),
-        lot=lot,
+        sample_seed=sample_seed,
     )
     result = sandbox.run(execute, pack(request, [bytes([1]) * TILE_BYTES] * inputs), LIMITS)
     assert result.ending is sandbox.SandboxEnding.RETURNED, result.detail

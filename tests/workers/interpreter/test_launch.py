@@ -119,7 +119,9 @@ def test_where_much_is_touched_some_programs_stand_for_all():
 def test_more_programs_are_drawn_where_they_do_not_do_the_same():
     all_of_them = 10 * 20 * 8 * 4 * 2
     assert sample(SOME, X, MUCH, grid=(64,), FIRST=54).moved_bytes == all_of_them, "one in six works"
-    found = [sample(SOME, X, MUCH, grid=(6400,), lot=lot, FIRST=5400).moved_bytes for lot in "abc"]
+    found = [
+        sample(SOME, X, MUCH, grid=(6400,), sample_seed=sample_seed, FIRST=5400).moved_bytes for sample_seed in "abc"
+    ]
     assert all(0.5 < each / (100 * all_of_them) < 1.5 for each in found)
 
 
@@ -132,7 +134,9 @@ def kernel(a0, a1):
         if (tl.program_id(0) % 8 == 5) or turn == 0:
             tl.store(a1 + i, tl.load(a0 + i) + turn)
 """
-    found = [sample(source, X, MUCH, grid=(4096,), lot=str(lot)).moved_bytes for lot in range(8)]
+    found = [
+        sample(source, X, MUCH, grid=(4096,), sample_seed=str(sample_seed)).moved_bytes for sample_seed in range(8)
+    ]
     expected = (512 * 64 + 4096 * 7 / 8) * 8 * 4 * 2
     assert min(found) > 0.3 * expected
     assert 0.7 < sum(found) / len(found) / expected < 1.4
@@ -149,9 +153,13 @@ def kernel(a0, a1):
             tl.store(a1 + i, tl.load(a0 + i) + turn)
 """
     share = {"turn % 2 == 1": 1 / 2, "turn == tl.program_id(0) % 16": 1 / 64}.get(working, 1 / 16)
-    found = [sample(source, X, MUCH, grid=(4096,), lot=str(lot)).moved_bytes for lot in range(8)]
+    found = [
+        sample(source, X, MUCH, grid=(4096,), sample_seed=str(sample_seed)).moved_bytes for sample_seed in range(8)
+    ]
     assert len(set(found)) > 1
-    assert found == [sample(source, X, MUCH, grid=(4096,), lot=str(lot)).moved_bytes for lot in range(8)], "drawn anew"
+    assert found == [
+        sample(source, X, MUCH, grid=(4096,), sample_seed=str(sample_seed)).moved_bytes for sample_seed in range(8)
+    ], "drawn anew"
     assert 0.6 < sum(found) / len(found) / (4096 * 64 * share * 8 * 4 * 2) < 1.5
 
 

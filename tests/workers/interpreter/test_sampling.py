@@ -35,11 +35,11 @@ def test_pairs_mirror_each_other():
 
 
 def test_programs_that_are_run_again_go_through_the_same_turns():
-    lot = LoopSample("a", 4)
-    first, second = lot.turns(1000), lot.turns(1000)
+    loop_sample = LoopSample("a", 4)
+    first, second = loop_sample.turns(1000), loop_sample.turns(1000)
     assert first != second
-    lot.again()
-    assert (lot.turns(1000), lot.turns(1000)) == (first, second)
+    loop_sample.again()
+    assert (loop_sample.turns(1000), loop_sample.turns(1000)) == (first, second)
 
 
 def test_many_programs_are_spread_over_the_grid():

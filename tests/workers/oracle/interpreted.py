@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from tests.workers.oracle.paper import measure_one
-from tests.workers.oracle.sieve import Measures, strains
+from tests.workers.oracle.sieve import Measures, margins
 from workers.checks import error_ratio
 from workers.device_kernels.compilation import SUM_BLOCK
 from workers.device_kernels.kernels import sum_up
@@ -106,7 +106,7 @@ def compare_sieves(rows: int, spans: int, *, widened: bool) -> None:
     kernels.sift[(6,)](torch.tensor(words).flatten(), measures, found, rows, spans, few)
     squares, products, worst, crowd, strange = measures
     whole = Measures(squares.sum(1), products.sum(1), worst.amax(1), crowd.sum(1), strange.sum(1))
-    expected = strains(whole, answers)
+    expected = margins(whole, answers)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     assert expected[0].isinf().tolist() == [False, False, True, True, False, False]
     assert (expected[0, (0, 4)] < 1).all()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from tests.workers.oracle.sieve import Measures, strains
+from tests.workers.oracle.sieve import Measures, margins
 from workers.device_kernels.contents import ContentKind, stream_seed, timed_content, zone_seed
 from workers.float8 import beyond_rounding, is_float8
 from workers.oracle.answers import FloatAnswer
@@ -34,7 +34,7 @@ class PaperCard:
         self.idle_bytes = 1
         self.measured = 0
 
-    def attend(self, handle: str, arena_bytes: int) -> None:
+    def attach(self, handle: str, arena_bytes: int) -> None:
         self.arena = self.arenas[handle][:arena_bytes]
 
     def views(self, view: View, bases: Sequence[int]) -> list[torch.Tensor]:
@@ -69,17 +69,17 @@ class PaperCard:
     def damaged_bytes(self, zones: Sequence[tuple[int, int]], seed: str) -> int:
         return sum(int((self.arena[start : start + size] != pattern(start, size, seed)).sum()) for start, size in zones)
 
-    def is_poisoned(self, stretches: Sequence[tuple[int, int]]) -> bool:
-        return all(bool((self.arena[start:end] == 0xFF).all()) for start, end in stretches)
+    def is_poisoned(self, ranges: Sequence[tuple[int, int]]) -> bool:
+        return all(bool((self.arena[start:end] == 0xFF).all()) for start, end in ranges)
 
     def differences(self, left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
         pairs = zip(left, right, strict=True)
         return torch.tensor([int((raw(one) != raw(other)).sum()) for one, other in pairs], dtype=torch.int32)
 
-    def strains(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
+    def margins(self, outputs: Sequence[torch.Tensor], answers: Sequence[FloatAnswer]) -> torch.Tensor:
         self.measured += len(outputs)
         rows = [measure_one(output, answer) for output, answer in zip(outputs, answers, strict=True)]
-        return strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), answers)
+        return margins(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), answers)
 
     def free(self, beyond: int = 0) -> None:
         self.freed += self.idle_bytes > beyond

@@ -31,7 +31,7 @@ class Measures:
     strange: torch.Tensor
 
 
-def strains(measures: Measures, answers: Sequence[FloatAnswer]) -> torch.Tensor:
+def margins(measures: Measures, answers: Sequence[FloatAnswer]) -> torch.Tensor:
     """How near errors and bias of each output are to the bounds of its answer, (2, outputs) float32."""
     allowed = torch.stack([answer.squares for answer in answers])
     rows, crowd = (measures.squares / allowed).sqrt(), measures.crowd.sum(1)

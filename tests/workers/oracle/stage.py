@@ -25,7 +25,7 @@ from workers.commands import (
     TimedSample,
     TimingRound,
 )
-from workers.device_kernels import seal_key
+from workers.device_kernels import checksum_key
 from workers.memory_layout import SMALL_ZONE_BYTES, place, written
 from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.base import OracleCard, PlanRun
@@ -130,7 +130,7 @@ class Stage:
         """A round as the bench asks for it, every sample of which was played."""
         mine = self.slots(calls * pairs)
         slots = {PairSide.CANDIDATE: mine, PairSide.PACER: self.slots(calls * pairs, mine[-1].end)}
-        samples, seals = [], []
+        samples, checksums = [], []
         for pair in range(pairs):
             for side, kernel in ((PairSide.CANDIDATE, candidate), (PairSide.PACER, pacer)):
                 places = tuple(range(pair * calls, (pair + 1) * calls))
@@ -139,15 +139,17 @@ class Stage:
                 for place_, stream in zip(places, streams, strict=True):
                     content = InputContent(draw=TIMED, seed=SEED, stream=stream)
                     self.play(kernel, slots[side][place_], content)
-                seals.append(self.seal([slots[side][index] for index in places]) if side is PairSide.CANDIDATE else 0)
+                checksums.append(
+                    self.checksum([slots[side][index] for index in places]) if side is PairSide.CANDIDATE else 0
+                )
         timed = TimingRound(plans=dict.fromkeys(PairSide, 0), slots=slots, samples=tuple(samples), seed=SEED)
-        return ExamineRound(plans=dict.fromkeys(PairSide, self.plan), round=timed, seals=tuple(seals))
+        return ExamineRound(plans=dict.fromkeys(PairSide, self.plan), round=timed, checksums=tuple(checksums))
 
-    def seal(self, slots: Sequence[RunSlot]) -> int:
+    def checksum(self, slots: Sequence[RunSlot]) -> int:
         """What runs in slots may have written adds up to, as the runner says it."""
         total = 0
         for start, end in (stretch for slot in slots for stretch in written(self.operator, slot)):
-            total += int(self.card.sums([[self.card.address(start, end - start)]], [end - start], seal_key(SEED)))
+            total += int(self.card.sums([[self.card.address(start, end - start)]], [end - start], checksum_key(SEED)))
         return ctypes.c_int64(total).value
 
     def _plan(self) -> Plan:

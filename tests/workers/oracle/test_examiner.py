@@ -173,7 +173,7 @@ def test_memory_without_a_place_must_be_poisoned():
     (slot,) = stage.slots(1, start=4096)
     stage.card.arena.fill_(0xFF)
     stage.play(HONEST["softmax"], slot, NORMAL)
-    look = ExamineIdle(stretches=outside((0, stage.card.arena.numel()), (slot.start, slot.end)))
+    look = ExamineIdle(ranges=outside((0, stage.card.arena.numel()), (slot.start, slot.end)))
     assert stage.examiner.answer(look).outcome is None
     for place in (0, slot.start - 1, slot.end, stage.card.arena.numel() - 1):
         stage.card.arena[place] ^= 1

@@ -22,8 +22,8 @@ def looked(stage: Stage, wrong: dict[int, object], count: int = 6, memory_bytes:
         for index, slot in enumerate(stage.slots(count))
     ]
     subject = OracleSubject(stage.operator, {stage.shape.key: stage.graph})
-    strains = FastCheck(stage.card, subject, AnswerCache(memory_bytes)).strains(runs, **options)
-    return [index for index, strain in enumerate(strains) if not strain.is_right]
+    margins = FastCheck(stage.card, subject, AnswerCache(memory_bytes)).margins(runs, **options)
+    return [index for index, margin in enumerate(margins) if not margin.is_right]
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 2**24])
@@ -60,9 +60,9 @@ def test_an_output_of_another_type_is_suspect():
     half = view.model_copy(update={"dtype": "float16"})
     retyped = PlanRun(stage.plan.model_copy(update={"outputs": (half,)}), runs[1].slot, runs[1].content)
     fewer = PlanRun(stage.plan.model_copy(update={"outputs": ()}), runs[1].slot, runs[1].content)
-    glance = FastCheck(stage.card, OracleSubject(stage.operator, {stage.shape.key: stage.graph}), AnswerCache(0))
-    assert not glance.strains([runs[0], retyped])[1].is_right
-    assert not glance.strains([fewer])[0].is_right
+    fast_check = FastCheck(stage.card, OracleSubject(stage.operator, {stage.shape.key: stage.graph}), AnswerCache(0))
+    assert not fast_check.margins([runs[0], retyped])[1].is_right
+    assert not fast_check.margins([fewer])[0].is_right
 
 
 def test_runs_beside_one_of_another_type_are_not_seen_to_be_right():
@@ -72,9 +72,9 @@ def test_runs_beside_one_of_another_type_are_not_seen_to_be_right():
     runs = [stage.play(kernel, slot, content) for kernel, slot in zip(kernels, slots, strict=True)]
     half = stage.plan.outputs[0].model_copy(update={"dtype": "float16"})
     retyped = PlanRun(stage.plan.model_copy(update={"outputs": (half,)}), runs[1].slot, content)
-    glance = FastCheck(stage.card, OracleSubject(stage.operator, {stage.shape.key: stage.graph}), AnswerCache(0))
-    assert not any(strain.is_right for strain in glance.strains([runs[0], retyped]))
-    assert [strain.is_right for strain in glance.strains(runs)] == [False, True]
+    fast_check = FastCheck(stage.card, OracleSubject(stage.operator, {stage.shape.key: stage.graph}), AnswerCache(0))
+    assert not any(margin.is_right for margin in fast_check.margins([runs[0], retyped]))
+    assert [margin.is_right for margin in fast_check.margins(runs)] == [False, True]
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 2**24])
@@ -83,13 +83,13 @@ def test_drawn_contents_are_looked_at_together(memory_bytes):
     kernels = [HONEST["softmax"]] * len(DRAWS) + [torch.zeros_like]
     contents = [InputContent(draw=name, seed=SEED) for name in (*DRAWS, "normal")]
     runs = [stage.play(*each) for each in zip(kernels, stage.slots(len(kernels)), contents, strict=True)]
-    glance = FastCheck(
+    fast_check = FastCheck(
         stage.card, OracleSubject(stage.operator, {stage.shape.key: stage.graph}), AnswerCache(memory_bytes)
     )
     for _ in range(2):
-        strains = glance.strains(runs, widened=True)
-        assert [strain.is_right for strain in strains] == [True] * len(DRAWS) + [False]
-        assert 0 < max(strain.error for strain in strains[:-1]) <= 1
+        margins = fast_check.margins(runs, widened=True)
+        assert [margin.is_right for margin in margins] == [True] * len(DRAWS) + [False]
+        assert 0 < max(margin.error for margin in margins[:-1]) <= 1
 
 
 def test_no_runs_are_no_suspects():

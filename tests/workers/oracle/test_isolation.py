@@ -5,7 +5,7 @@ from math import exp, inf
 import pytest
 
 from tests.workers.devices import raced as stage
-from tests.workers.devices.raced import Machine, bundle_of, kernel, race_of, raced
+from tests.workers.devices.raced import Machine, bundle_of, kernel, raced, timing_of
 from tests.workers.devices.thieves import (
     Defers,
     DefersSingleCalls,
@@ -28,18 +28,18 @@ SLOW_US = 250.0
 MISDEEDS = {LATE, UNCALLED}
 
 
-def refused(trial, single_us: float = stage.QUICK_US, *, stranger: bool = False) -> str:
+def refused(trial, single_us: float = stage.QUICK_US, *, untrusted: bool = False) -> str:
     with pytest.raises(JudgementEnded) as caught:
-        race_of(trial, single_us, stranger=stranger)
+        timing_of(trial, single_us, untrusted=untrusted)
     assert caught.value.found["outcome"] is Outcome.OUT_OF_BOUNDS
     return caught.value.found["reason"]
 
 
-@pytest.mark.parametrize("stranger", [False, True])
+@pytest.mark.parametrize("untrusted", [False, True])
 @pytest.mark.parametrize(("single_us", "calls"), [(stage.QUICK_US, 6), (SLOW_US, 1)])
-def test_calls_that_mind_their_own_business_are_timed(single_us: float, calls: int, stranger: bool) -> None:
+def test_calls_that_mind_their_own_business_are_timed(single_us: float, calls: int, untrusted: bool) -> None:
     with raced() as (trial, _):
-        found = race_of(trial, single_us, stranger=stranger)
+        found = timing_of(trial, single_us, untrusted=untrusted)
     assert found.calls == calls and exp(found.slowdown.mean) == pytest.approx(1.0)
 
 
@@ -69,7 +69,7 @@ def test_work_for_others_in_place_of_their_inputs_is_refused() -> None:
 
 def test_who_holds_a_cell_is_watched_as_a_challenger_is() -> None:
     with raced(HoldsACell) as (trial, machine):
-        refused(trial, stranger=True)
+        refused(trial, untrusted=True)
     assert machine.amiss > 0
 
 
@@ -87,5 +87,5 @@ def test_without_what_stops_them_they_would_pass_and_be_faster(monkeypatch, thie
     for name in missing:
         monkeypatch.setattr(f"workers.devices.paired_timing.{name}", inf)
     with raced(thief) as (trial, machine):
-        found = race_of(trial)
+        found = timing_of(trial)
     assert machine.amiss > 0 and exp(found.slowdown.mean) < 0.5

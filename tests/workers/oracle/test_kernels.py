@@ -11,7 +11,7 @@ import torch
 from service.operators.catalogue import load_operator
 from tests.workers.checks.cases import FAULTS, HONEST, as_timed, examine, gather, operator
 from tests.workers.oracle.paper import measure_one
-from tests.workers.oracle.sieve import Measures, strains
+from tests.workers.oracle.sieve import Measures, margins
 from workers.checks import CheckEvidence
 from workers.oracle.answers import FloatAnswer, derive
 
@@ -20,16 +20,16 @@ def perfect(evidence: CheckEvidence) -> CheckEvidence:
     return replace(evidence, outputs=evidence.reference.native)
 
 
-def strain(measures: Measures, answer: FloatAnswer) -> float:
+def margin(measures: Measures, answer: FloatAnswer) -> float:
     """How near the only output of a case is to needing a closer look."""
-    return float(strains(measures, [answer]).max())
+    return float(margins(measures, [answer]).max())
 
 
 def sift(evidence: CheckEvidence, *, widened: bool = False) -> bool:
     """Whether the only output of a case is suspect."""
     (answer,) = derive(perfect(evidence), widened=widened)
     measures = Measures(*(each[None] for each in measure_one(evidence.outputs[0], answer)))
-    return strain(measures, answer) > 1
+    return margin(measures, answer) > 1
 
 
 def gathered(name: str, kernel, dtype: str = "bfloat16", draw: str = "normal", **dims) -> CheckEvidence:
@@ -84,10 +84,10 @@ def test_rows_that_say_nothing_hide_no_bias():
     slopes[::16] = -0.15
     leaning = replace(Measures(*(each[None] for each in measures)), products=(slopes / answer.gains)[None])
     assert abs(float(slopes.mean())) <= answer.gain_limit
-    assert strain(leaning, answer) > 1
-    assert strain(leaning, replace(answer, widened=True)) <= 1, "all rows count, and differ much"
+    assert margin(leaning, answer) > 1
+    assert margin(leaning, replace(answer, widened=True)) <= 1, "all rows count, and differ much"
     without = replace(answer, widened=True, gains=answer.gains.where(slopes > 0, 0.0))
-    assert strain(leaning, without) > 1
+    assert margin(leaning, without) > 1
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -110,15 +110,15 @@ def test_many_small_errors_are_suspect_though_each_is_allowed():
     (answer,) = derive(perfect(evidence), widened=False)
     measures = measure_one(evidence.reference.native[0], answer)
     crowded = Measures(*(each[None] for each in measures))
-    assert strain(crowded, answer) <= 1
-    assert strain(replace(crowded, crowd=crowded.crowd + 1), answer) == torch.inf
+    assert margin(crowded, answer) <= 1
+    assert margin(replace(crowded, crowd=crowded.crowd + 1), answer) == torch.inf
 
 
 def test_the_strain_grows_with_the_error():
     evidence = gathered("softmax", HONEST["softmax"])
     (answer,) = derive(perfect(evidence), widened=False)
     rows = [measure_one(evidence.reference.native[0] * (1 + off), answer) for off in (0.0, 0.02, 0.1, 1.0)]
-    found = strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4)[0].tolist()
+    found = margins(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4)[0].tolist()
     assert found == sorted(found) and found[0] <= 1 < found[2]
 
 
@@ -135,7 +135,7 @@ def test_every_output_is_judged_by_its_own_answer():
     right = evidence.reference.native[0]
     outputs = [right, right * 0, right, torch.full_like(right, float("nan"))]
     rows = [measure_one(output, answer) for output in outputs]
-    found = strains(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4).amax(0)
+    found = margins(Measures(*(torch.stack(each) for each in zip(*rows, strict=True))), [answer] * 4).amax(0)
     assert (found > 1).tolist() == [False, True, False, True]
 
 
@@ -165,7 +165,7 @@ def test_float8_is_judged_by_what_its_rounding_does_not_explain(spoil, is_suspec
     evidence = gather(load_operator("quantize_fp8"), "normal", 5, float8_rows(spoil), M=48, N=96)
     answer = derive(perfect(evidence), widened=widened)[0]
     measures = Measures(*(each[None] for each in measure_one(evidence.outputs[0], answer)))
-    assert (strain(measures, answer) > 1) == is_suspect
+    assert (margin(measures, answer) > 1) == is_suspect
     assert (examine(evidence)[1].outcome is not None) == is_suspect
 
 

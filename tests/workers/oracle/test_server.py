@@ -39,11 +39,11 @@ class Cramped(PaperCard):
         self.times = times
         self.error = error
 
-    def attend(self, handle: str, arena_bytes: int) -> None:
+    def attach(self, handle: str, arena_bytes: int) -> None:
         if self.times:
             self.times -= 1
             raise self.error
-        super().attend(handle, arena_bytes)
+        super().attach(handle, arena_bytes)
 
 
 def test_an_order_is_carried_out():
@@ -80,7 +80,7 @@ def test_too_little_memory_twice_is_said():
 @pytest.mark.parametrize("order", [Reset(), AttachArena(handle="none", arena_bytes=1)])
 def test_what_cannot_be_carried_out_is_said(order):
     card = PaperCard()
-    card.attend = refuse
+    card.attach = refuse
     reply = respond(Examiner(card, AnswerCache(0)), order)
     assert isinstance(reply, ChildBroken)
     assert reply.error.startswith(("BadMessage: 'scrub'", "ValueError: no such arena"))
@@ -109,12 +109,12 @@ class OpenedCard(PaperCard):
         return PaperCard()
 
 
-def sit_down(checker: Oracle) -> Stage:
+def sit_down(oracle: Oracle) -> Stage:
     """A bench that judges softmax, with an arena of its own."""
-    sitting = checker.receive()
-    assert isinstance(sitting.greeting, ChildReady)
-    sitting.answer(AttachArena(handle="ab", arena_bytes=ARENA_BYTES))
-    return Stage(operator("softmax"), sitting.examiner._card, sitting.answer)
+    session = oracle.receive()
+    assert isinstance(session.greeting, ChildReady)
+    session.answer(AttachArena(handle="ab", arena_bytes=ARENA_BYTES))
+    return Stage(operator("softmax"), session.examiner._card, session.answer)
 
 
 def test_benches_of_one_card_work_out_once_what_is_right():
@@ -124,20 +124,20 @@ def test_benches_of_one_card_work_out_once_what_is_right():
         opened.append(OpenedCard())
         return opened[-1]
 
-    checker = Oracle(begin, sharers=2)
+    oracle = Oracle(begin, sharers=2)
     for _ in range(2):
-        stage = sit_down(checker)
+        stage = sit_down(oracle)
         # More calls than contents: every bench meets all of them.
         seen = stage.ask(stage.round(HONEST["softmax"], HONEST["softmax"], calls=4))
         assert seen.outcome is None and {check.verdict for check in seen.checks} <= {"passed", "skipped"}
-        held.append(checker._opened[1]._held_bytes)
+        held.append(oracle._opened[1]._held_bytes)
     assert held[0] == held[1] > 0
     assert len(opened) == 1
 
 
 def test_what_one_bench_found_is_no_other_ones():
-    checker = Oracle(OpenedCard, sharers=2)
-    one, other = sit_down(checker), sit_down(checker)
+    oracle = Oracle(OpenedCard, sharers=2)
+    one, other = sit_down(oracle), sit_down(oracle)
     assert one.adopt().secret == other.adopt().secret != ""
     assert one.examine_round(lambda x: torch.ones_like(x), HONEST["softmax"]).outcome is Outcome.WRONG_RESULT
     seen = other.examine_round(HONEST["softmax"], HONEST["softmax"])
@@ -145,8 +145,8 @@ def test_what_one_bench_found_is_no_other_ones():
 
 
 def test_who_leaves_takes_nothing_along():
-    checker = Oracle(OpenedCard, sharers=2)
-    one, other = checker.receive(), checker.receive()
+    oracle = Oracle(OpenedCard, sharers=2)
+    one, other = oracle.receive(), oracle.receive()
     one.leave()
     assert other.answer(AttachArena(handle="ab", arena_bytes=64)).outcome is None
 

@@ -18,17 +18,17 @@ async def test_what_one_collects_the_other_reads_until_it_is_settled(redis_url: 
     first, second = Dispatcher(redis_url, alone=False), Dispatcher(redis_url, alone=False)
     await handed_in(first, redis_url, "job-1", "job-2")
     collected = await first.collect()
-    await first.handover.give([delivery.report for delivery in collected])
+    await first.forwarding.give([delivery.report for delivery in collected])
     await first.acknowledge([delivery.receipt for delivery in collected])
     assert await first.vitals.reports_waiting() == 0 and await first.collect(block_ms=0) == []
-    assert await second.handover.given({"another"}) == []
+    assert await second.forwarding.given({"another"}) == []
     for _ in range(2):
-        handed = await second.handover.given({"search-1", "another"})
+        handed = await second.forwarding.given({"search-1", "another"})
         assert [delivery.report.job for delivery in handed] == ["job-1", "job-2"]
-    await second.handover.settle(handed[:1])
-    assert [delivery.report.job for delivery in await first.handover.given({"search-1"})] == ["job-2"]
-    await second.handover.settle(handed[1:])
-    assert await first.handover.given({"search-1"}) == []
+    await second.forwarding.settle(handed[:1])
+    assert [delivery.report.job for delivery in await first.forwarding.given({"search-1"})] == ["job-2"]
+    await second.forwarding.settle(handed[1:])
+    assert await first.forwarding.given({"search-1"}) == []
     for dispatcher in (first, second):
         await dispatcher.close()
 

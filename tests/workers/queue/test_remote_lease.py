@@ -227,8 +227,8 @@ async def test_a_planted_job_looks_like_any_other_and_says_what_is_known_only_to
     asking = asyncio.create_task(asyncio.to_thread(host.lease, 2_000))
     while not (asks := await porter.asks([seat()])):
         await asyncio.sleep(0.02)
-    assert await porter.plant(*asks[0], trace_job("known"), '{"outcome": "correct"}')
-    assert not await porter.plant(*asks[0], trace_job("another"), "{}"), "one at a time"
+    assert await porter.insert_spot_check(*asks[0], trace_job("known"), '{"outcome": "correct"}')
+    assert not await porter.insert_spot_check(*asks[0], trace_job("another"), "{}"), "one at a time"
     lease = await asking
     assert lease is not None and lease.job == trace_job("known") and host.heartbeat(lease)
     await porter.keep([seat()])

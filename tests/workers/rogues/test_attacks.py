@@ -18,7 +18,7 @@ from workers.protocol import Outcome
 from workers.trace_job.claims import CLAIMS
 
 ROGUES = Path(__file__).parent
-TABLE = Path(__file__).parents[3] / "docs" / "attacks.md"
+TABLE = Path(__file__).parents[3] / "docs" / "explanation" / "attacks.md"
 CATALOGUE = 118
 """Attacks of the catalogue that the judge was designed against; what is numbered on was found since."""
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -66,7 +66,6 @@ def test_every_attack_has_one_row() -> None:
     assert len(set(numbers)) == len(numbers)
     counted = [int(number) for number in numbers if number.isdigit()]
     assert counted == list(range(1, len(counted) + 1)) and len(counted) >= CATALOGUE + 10
-    assert [number for number in numbers if len(number) == 1 and number.isalpha()] == list("abcdefghijk")
     assert len({row.attack for row in ROWS}) == len(ROWS)
 
 

@@ -17,7 +17,7 @@ from workers.mutation_testing import admit
 from workers.protocol import Operator, Outcome, Report, TraceJob, TraceReport
 from workers.protocol.plan import Pointer
 
-PAGE = Path(__file__).parents[3] / "docs" / "operators.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "operator-spec.md"
 HEADER = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 DOUBLE = """@triton.jit
 def kernel(x_ptr, y_ptr, n_cols, x_row, x_col, y_row, y_col, BLOCK: tl.constexpr):

@@ -59,31 +59,31 @@ def check_surroundings(memory: Arena, slot: RunSlot, seed: str, poison: int = 0x
 @pytest.mark.parametrize("poison", POISONS)
 @pytest.mark.parametrize("name", ["normal", "structured", "planted", "heavy"])
 def test_a_draw_is_what_the_checker_draws_and_the_rest_is_poison(filled, name: str, poison: int) -> None:
-    memory, filler, entrant, slot = filled
-    filler.fill([(entrant, case(slot, name, poison=poison))], SEED)
-    (expected,) = draw(OPERATOR, entrant.plan.shape, name, bytes.fromhex(SEED))
+    memory, filler, loaded_plan, slot = filled
+    filler.fill([(loaded_plan, case(slot, name, poison=poison))], SEED)
+    (expected,) = draw(OPERATOR, loaded_plan.plan.shape, name, bytes.fromhex(SEED))
     seen = memory.tensor(slot.buffers[0], 4 * COUNT)
     assert torch.equal(seen, expected.view(torch.uint8))
     check_surroundings(memory, slot, SEED, poison)
 
 
 def test_timed_content_follows_from_seed_and_stream(filled) -> None:
-    memory, filler, entrant, slot = filled
-    filler.fill([(entrant, case(slot, TIMED, 3))], SEED)
+    memory, filler, loaded_plan, slot = filled
+    filler.fill([(loaded_plan, case(slot, TIMED, 3))], SEED)
     assert values(memory, slot.buffers[0], 4 * COUNT) == {stream_seed(SEED, 0, 3) & 0xFF}
     check_surroundings(memory, slot, SEED)
 
 
 def test_an_unknown_draw_is_refused(filled) -> None:
-    _, filler, entrant, slot = filled
+    _, filler, loaded_plan, slot = filled
     with pytest.raises(ValueError, match="no draw"):
-        filler.fill([(entrant, case(slot, "biased"))], SEED)
+        filler.fill([(loaded_plan, case(slot, "biased"))], SEED)
 
 
 def test_slots_are_refilled_with_a_stream_each(filled) -> None:
-    memory, filler, entrant, _ = filled
+    memory, filler, loaded_plan, _ = filled
     slots = slots_of(bundle_of(SCRATCH), 3)
-    refill = filler.prepare(entrant, slots, SEED, (4, 0, 9))
+    refill = filler.prepare(loaded_plan, slots, SEED, (4, 0, 9))
     assert values(memory, slots[0].start, 1000) == {0}
     filler.refill(refill)
     for slot, stream in zip(slots, (4, 0, 9), strict=True):
@@ -93,6 +93,6 @@ def test_slots_are_refilled_with_a_stream_each(filled) -> None:
 
 
 def test_a_slot_is_not_filled_twice_with_one_stream_too_few(filled) -> None:
-    _, filler, entrant, slot = filled
+    _, filler, loaded_plan, slot = filled
     with pytest.raises(ValueError, match="shorter"):
-        filler.prepare(entrant, [slot, slot], SEED, (1,))
+        filler.prepare(loaded_plan, [slot, slot], SEED, (1,))

@@ -8,7 +8,7 @@ from tests.workers.oracle.paper import keyed_sum
 from tests.workers.paper_driver import Paper
 from tests.workers.runner.plans import COUNT, OPERATOR, arena, bundle_of, kernel, machine_code, slots_of, supported
 from workers.commands import PairSide, RunSlot, TimedSample, TimingRound
-from workers.device_kernels import seal_key, stream_seed, timed_content, zone_seed
+from workers.device_kernels import checksum_key, stream_seed, timed_content, zone_seed
 from workers.errors import BadMessage
 from workers.memory_layout import written
 from workers.protocol import Bundle
@@ -30,13 +30,13 @@ class Stage:
         self.paper = paper
         self.memory: Arena = arena()
         self.bundle: Bundle = bundle_of(kernel())
-        self.entrants = {side: self._entrant(US[side]) for side in PairSide}
+        self.loaded_plans = {side: self._entrant(US[side]) for side in PairSide}
         self.rounds = TimedRounds(support, SlotFiller(support, self.memory, 5), 5)
         self.seen: list[tuple[int, int, int]] = []
         paper.deeds["work"] = self._look
 
     def run(self, order: TimingRound):
-        self.rounds.prepare(order, self.entrants)
+        self.rounds.prepare(order, self.loaded_plans)
         return self.rounds.time()
 
     def time(self, *samples: TimedSample):
@@ -108,7 +108,7 @@ def test_plans_that_are_new_are_run_once_before(stage: Stage) -> None:
     assert before == ["fill_float32", "poison", "work", "synchronise"] * 2
     assert stage.paper.log[len(before) :][:3] == ["fill_zones", "synchronise", "reset"]
     stage.paper.log.clear()
-    stage.rounds.forget()
+    stage.rounds.drop()
     stage.run(round_of(sample(ITS, 2)))
     assert stage.paper.log.count("work") == 2
 
@@ -150,16 +150,16 @@ def test_decoys_are_filled_as_slots_are_and_nothing_is_run_on_them(stage: Stage)
 
 def test_what_a_stranger_may_write_is_sealed_when_its_sample_is_over(stage: Stage) -> None:
     samples = (sample(MINE, 0, 1), sample(ITS, 0), TimedSample(side=MINE, slots=(3,), decoys=(2,), streams=(4, 5)))
-    for strangers in ((MINE,), (MINE, ITS), ()):
-        order = round_of(*samples).model_copy(update={"strangers": strangers})
-        seals = stage.run(order).seals
-        for each, seal in zip(samples, seals, strict=True):
+    for untrusted_sides in ((MINE,), (MINE, ITS), ()):
+        order = round_of(*samples).model_copy(update={"untrusted_sides": untrusted_sides})
+        checksums = stage.run(order).checksums
+        for each, checksum in zip(samples, checksums, strict=True):
             places = [order.slots[each.side][index] for index in each.filled]
-            stretches = [stretch for slot in places for stretch in written(OPERATOR, slot)]
+            ranges = [stretch for slot in places for stretch in written(OPERATOR, slot)]
             total = sum(
-                keyed_sum(stage.memory.pointer + start, end - start, seal_key(SEED)) for start, end in stretches
+                keyed_sum(stage.memory.pointer + start, end - start, checksum_key(SEED)) for start, end in ranges
             )
-            assert seal == (ctypes.c_int64(total).value if each.side in strangers else 0)
+            assert checksum == (ctypes.c_int64(total).value if each.side in untrusted_sides else 0)
 
 
 def test_slots_are_filled_in_no_order(stage: Stage) -> None:
@@ -168,7 +168,7 @@ def test_slots_are_filled_in_no_order(stage: Stage) -> None:
     last = set()
     for _ in range(60):
         refill = SlotFiller(stage.rounds._support, stage.memory, 5).prepare(
-            stage.entrants[MINE], order.slots[MINE], SEED, (0, 1, 2, 3)
+            stage.loaded_plans[MINE], order.slots[MINE], SEED, (0, 1, 2, 3)
         )
         last.add(mine.index(refill.jobs[-1].pointer))
     assert last == {0, 1, 2, 3}
@@ -223,7 +223,7 @@ def test_a_side_without_a_plan_is_not_timed() -> None:
 
 def test_no_garbage_is_collected_while_samples_are_enqueued(stage):
     on: list[bool] = []
-    stage.rounds.prepare(round_of(sample(MINE, 0), sample(ITS, 0)), stage.entrants)
+    stage.rounds.prepare(round_of(sample(MINE, 0), sample(ITS, 0)), stage.loaded_plans)
     stage.paper.deeds["work"] = lambda _: on.append(gc.isenabled())
     stage.rounds.time()
     assert on == [False, False]

@@ -42,7 +42,7 @@ from workers.driver import DriverError
 from workers.errors import BadMessage
 from workers.runner import open_card, serve
 from workers.runner.arena import Arena
-from workers.runner.session import COMPANY, OpenedCard, RunnerSession, fault_of
+from workers.runner.session import LOAD_READS, OpenedCard, RunnerSession, fault_of
 
 CONTENT = InputContent(draw="normal", seed="ab" * 16)
 BUNDLE = bundle_of(kernel())
@@ -112,10 +112,10 @@ def test_a_run_has_company_when_all_before_it_is_done(opened) -> None:
     session.obey(load())
     paper.log.clear()
     first, second = (RunCase(plan=0, slot=slot, content=CONTENT) for slot in slots_of(BUNDLE, 2))
-    cases = (first, second.model_copy(update={"company": True}))
+    cases = (first, second.model_copy(update={"concurrent_load": True}))
     assert session.obey(ExecuteRuns(side=PairSide.CANDIDATE, cases=cases, zones=CONTENT.seed)) == CommandDone()
-    company = ["synchronise", *["flush"] * COMPANY]
-    assert paper.log == ["poison", "fill_zones", "work", *company, "work", *WAITED]
+    concurrent_load = ["synchronise", *["flush"] * LOAD_READS]
+    assert paper.log == ["poison", "fill_zones", "work", *concurrent_load, "work", *WAITED]
 
 
 def test_a_round_is_timed(opened) -> None:
@@ -168,7 +168,7 @@ def test_what_is_vacated_is_overwritten_and_no_more(opened) -> None:
     _, memory, session = opened
     session.obey(load())
     memory.tensor(0, memory.bytes).fill_(7)
-    assert session.obey(PoisonRanges(stretches=((256, 512), (1024, memory.bytes)))) == CommandDone()
+    assert session.obey(PoisonRanges(ranges=((256, 512), (1024, memory.bytes)))) == CommandDone()
     expected = torch.full((memory.bytes,), 0xFF, dtype=torch.uint8)
     expected[:256] = expected[512:1024] = 7
     assert torch.equal(memory.tensor(0, memory.bytes), expected)

@@ -5,7 +5,7 @@ from service.emitters.base import ConversationTurn
 from service.emitters.llm.answer_faults import UnusableAnswer
 from service.emitters.llm.conversation import STEPS, converse, read_call
 from service.emitters.llm.strategies import AGENTIC, approach
-from tests.service.emitters.talks import Scripted, Shelf, brief, kernel, seed
+from tests.service.emitters.talks import Scripted, Shelf, context, kernel, seed
 
 FILE = f"```python\n{seed('rmsnorm')}MORE = 1\n```\n"
 JUDGE, PROPOSE = '```json\n{"call": "judge"}\n```\n', '```json\n{"call": "propose"}\n```\n'
@@ -14,8 +14,8 @@ JUDGE, PROPOSE = '```json\n{"call": "judge"}\n```\n', '```json\n{"call": "propos
 async def talked(answers, shelf=None):
     waiting = iter(answers)
     script = Scripted(lambda prompt: next(waiting))
-    known = brief(answer=script, strategies=(AGENTIC,), desk=shelf or Shelf())
-    return await converse(known, known.talk, approach(known, known.talk)), script
+    known = context(answer=script, strategies=(AGENTIC,), tools=shelf or Shelf())
+    return await converse(known, known.llm, approach(known, known.llm)), script
 
 
 async def test_a_kernel_is_looked_at_judged_and_handed_in():

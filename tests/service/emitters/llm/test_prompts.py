@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from service.emitters.base import Lesson
 from service.emitters.llm.prompts import ToolFeedback, prompt
 from service.emitters.llm.rendering import BUDGET_BYTES, VERSION
 from service.emitters.llm.strategies import AGENTIC, STRATEGIES, approach
-from tests.service.emitters.talks import brief, failed, kernel
+from tests.service.emitters.talks import context, failed, kernel
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OPERATORS = ("rmsnorm", "matmul", "attention")
 
 
 def rendered(operator, strategy, turns=(), **changes):
-    known = brief(operator, strategies=(strategy,), **changes)
-    return prompt(known, known.talk, approach(known, known.talk), turns=turns, steps=6, step=len(turns))
+    known = context(operator, strategies=(strategy,), **changes)
+    return prompt(known, known.llm, approach(known, known.llm), turns=turns, steps=6, step=len(turns))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -53,13 +52,6 @@ def test_what_was_measured_is_called_measured():
     assert "best baseline (lower bound, measured)" in found.user and "predicted" not in found.user
 
 
-def test_lessons_are_claimed_by_their_key():
-    found = rendered(
-        "rmsnorm", "improve", lessons=(Lesson("knowledge.x", "Said.", ""), Lesson("knowledge.y", "Too.", "j"))
-    )
-    assert found.claims["knowledge.x"] == "" and found.claims["knowledge.y"] == "j" and '- "Said."\n' in found.user
-
-
 def test_a_failure_shows_its_verdict_its_message_and_its_line():
     found = rendered("rmsnorm", "repair")
     assert 'verdict "compile_error" [R1], line 14' in found.user and "cannot convert tl.tanh" in found.user
@@ -79,12 +71,10 @@ def test_a_conversation_shows_what_was_said_and_heard():
 
 def test_the_budget_holds_for_the_largest_that_can_be_told():
     huge = kernel("attention", 1, source="# " + "x" * 60_000)
-    lessons = tuple(Lesson(f"knowledge.{number}", "l" * 500, "j") for number in range(40))
     found = rendered(
         "attention",
         "cross",
         parents=(huge, dataclasses.replace(huge, candidate="candidate-2")),
-        lessons=lessons,
         hints=("h" * 5000,) * 32,
         failures=tuple(dataclasses.replace(failed("attention", number), reason="r" * 9000) for number in range(20)),
     )

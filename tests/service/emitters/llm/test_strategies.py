@@ -5,7 +5,7 @@ import pytest
 
 from service.emitters.base import StrategyRecord
 from service.emitters.llm.strategies import STRATEGIES, approach, draw, parents_for
-from tests.service.emitters.talks import brief
+from tests.service.emitters.talks import context
 
 ARMS = [("a", "improve"), ("a", "scratch"), ("b", "improve"), ("b", "scratch")]
 
@@ -47,8 +47,8 @@ def test_equal_chance_draws_equally():
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_each_strategy_says_what_it_works_on(strategy):
-    known = brief(strategies=(strategy,))
-    found = approach(known, known.talk)
+    known = context(strategies=(strategy,))
+    found = approach(known, known.llm)
     assert found.strategy == strategy and found.backend == "script"
     ids = [parent.candidate for parent in found.parents]
     expected = {
@@ -65,17 +65,17 @@ def test_each_strategy_says_what_it_works_on(strategy):
     "strategy, lacking", [("explore", {"cell": None}), ("repair", {"broken": None}), ("improve", {"backends": ()})]
 )
 def test_what_is_not_possible_is_not_tried(strategy, lacking):
-    known = brief(strategies=(strategy,), **lacking)
-    assert approach(known, known.talk) is None
+    known = context(strategies=(strategy,), **lacking)
+    assert approach(known, known.llm) is None
 
 
 def test_one_kernel_cannot_be_crossed():
-    known = brief(strategies=("cross",))
-    twins = brief(strategies=("cross",), parents=known.parents[:1] * 2)
-    assert parents_for("cross", twins, twins.talk) is None
+    known = context(strategies=("cross",))
+    twins = context(strategies=("cross",), parents=known.parents[:1] * 2)
+    assert parents_for("cross", twins, twins.llm) is None
 
 
 def test_what_was_begun_goes_on():
-    known = brief(begun=("other", "repair"), cell=None)
-    found = approach(known, known.talk)
+    known = context(begun=("other", "repair"), cell=None)
+    found = approach(known, known.llm)
     assert (found.backend, found.strategy, found.parents) == ("other", "repair", known.parents)

@@ -1,0 +1,36 @@
+"""Kernelreef for scripts: a typed client of the service.
+
+    from kernelreef import Reef
+
+    with Reef("http://127.0.0.1:8700") as reef:
+        search = reef.submit("rmsnorm", budget=50)
+
+`AsyncReef` is the same for programs that run on an event loop. What comes back are the models of `kernelreef.models`.
+`docs/reference/python-client.md` shows more. Names are imported when they are used: the command line needs no HTTP client to list its
+commands.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelreef.asynchronous import AsyncReef
+    from kernelreef.problems import RequestRefused, ServiceUnreachable
+    from kernelreef.streams import Event
+    from kernelreef.synchronous import Reef
+
+__all__ = ["AsyncReef", "Event", "Reef", "RequestRefused", "ServiceUnreachable"]
+
+_MODULES = {
+    "AsyncReef": "asynchronous",
+    "Event": "streams",
+    "Reef": "synchronous",
+    "Refused": "problems",
+    "Unreachable": "problems",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

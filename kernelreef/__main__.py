@@ -1,0 +1,5 @@
+"""`python -m kernelreef` is `reef`."""
+
+from kernelreef.command import main
+
+main()

@@ -1,0 +1,297 @@
+"""The client for programs that run on an event loop, and what the one that blocks stands on."""
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypedDict, TypeVar, Unpack
+
+import httpx
+from pydantic import BaseModel, JsonValue
+
+from kernelreef import models, streams
+from kernelreef.models import Document
+from kernelreef.packages import Package
+from kernelreef.rooms import room
+from kernelreef.states import SearchState
+from kernelreef.transport import TIMEOUT_S, RestTransport, at
+
+Kind = TypeVar("Kind")
+
+DEFAULT_URL = "http://127.0.0.1:8700"
+"""Where `reef serve` listens unless told otherwise."""
+
+
+class SearchOptions(TypedDict, total=False):
+    """What may be said about a search besides its operator; what is left out is the service's to choose."""
+
+    devices: Sequence[str]
+    emitters: Sequence[str]
+    axes: Sequence[str]
+    budget: int
+    seed: int
+    priority: int
+    llm: Mapping[str, JsonValue]
+    stop: Mapping[str, JsonValue]
+    choosing: Mapping[str, bool]
+
+
+class SearchChanges(TypedDict, total=False):
+    """What may be changed of a search that runs; what is left out stays.
+
+    `stop` takes the place of all rules that there were; an empty one takes them away.
+    """
+
+    budget: int
+    priority: int
+    stop: Mapping[str, JsonValue]
+
+
+class Connection(TypedDict, total=False):
+    """How a service is reached, where that is not as usual.
+
+    `verify` says whether to check its certificate, or names a file of CA certificates to check it against;
+    `timeout_s` how long an answer may take; `attempts` how often a request is sent; `transport` what carries requests
+    where that is not the network.
+    """
+
+    verify: bool | str | Path | ssl.SSLContext
+    timeout_s: float
+    attempts: int
+    transport: httpx.AsyncBaseTransport
+
+
+class AsyncReef:
+    """One service. Use as an async context, or close it.
+
+    Every method raises what the service answers: `BadInput`, `NotFound`, `Conflict`, `Unauthenticated`, `Forbidden`,
+    `TooMany` or `Unavailable` of `kernelreef.errors`, `Refused` or `Unreachable`; all are `ServiceError`. Requests that
+    fail for a reason that may pass are sent again, a few times; none is ever carried out twice.
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None, **connection: Unpack[Connection]) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            url: Address of the service; `REEF_URL`, or this machine's, if not given.
+            token: What says who is calling; `REEF_TOKEN` if not given, nothing if empty.
+            connection: How it is reached.
+        """
+        url = url or os.environ.get("REEF_URL") or DEFAULT_URL
+        token = os.environ.get("REEF_TOKEN") if token is None else token
+        self.wire = RestTransport(url, token, **connection)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self.wire.close()
+
+    async def submit(
+        self, operator: str | Mapping[str, JsonValue] | BaseModel, **options: Unpack[SearchOptions]
+    ) -> models.Search:
+        """Start a search for an operator: a name, a digest, or a spec. It runs on after this returns."""
+        return await self.wire.act(models.Search, "POST", "/searches", {"operator": _document(operator), **options})
+
+    async def search(self, id: str) -> models.Search:
+        """One search."""
+        return await self.wire.read(models.Search, at("/searches/{}", id))
+
+    def searches(
+        self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
+    ) -> AsyncIterator[models.Search]:
+        """Searches, newest first."""
+        return self.wire.list(models.Search, "/searches", state=tuple(state), operator=operator)
+
+    async def progress(self, search: str) -> models.Progress:
+        """How far a search is."""
+        return await self.wire.read(models.Progress, at("/searches/{}/progress", search))
+
+    async def pause(self, search: str) -> models.Search:
+        """Propose nothing more; what is in flight still counts."""
+        return await self._steer(search, "pause")
+
+    async def resume(self, search: str) -> models.Search:
+        """Let a paused search go on."""
+        return await self._steer(search, "resume")
+
+    async def stop(self, search: str) -> models.Search:
+        """End a search for good; what it found stays."""
+        return await self._steer(search, "stop")
+
+    async def change(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
+        """Give a search another budget, priority (1 to 9) or stop rules."""
+        return await self.wire.act(models.Search, "PATCH", at("/searches/{}", search), dict(changes))
+
+    async def pin(
+        self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
+    ) -> models.Pin:
+        """Prefer a cell's holder, or a candidate, as a parent."""
+        given = {"cell": cell, "candidate": candidate, "device": device}
+        body = {name: value for name, value in given.items() if value is not None}
+        return await self.wire.act(models.Pin, "POST", at("/searches/{}/pins", search), body)
+
+    def pins(self, search: str) -> AsyncIterator[models.Pin]:
+        """What is pinned, oldest first."""
+        return self.wire.list(models.Pin, at("/searches/{}/pins", search))
+
+    async def unpin(self, search: str, pin: str) -> None:
+        """Take a pin away."""
+        await self.wire.remove(at("/searches/{}/pins/{}", search, pin))
+
+    async def hint(self, search: str, text: str) -> models.Hint:
+        """Tell the models that write candidates something."""
+        return await self.wire.act(models.Hint, "POST", at("/searches/{}/hints", search), {"text": text})
+
+    def hints(self, search: str) -> AsyncIterator[models.Hint]:
+        """Hints for a search, oldest first."""
+        return self.wire.list(models.Hint, at("/searches/{}/hints", search))
+
+    async def forget(self, search: str, hint: str) -> None:
+        """Take a hint away."""
+        await self.wire.remove(at("/searches/{}/hints/{}", search, hint))
+
+    async def archive(self, search: str, device: str | None = None) -> models.Archive:
+        """The map on one device, the first if none is named: axes, and every cell that is held."""
+        return await self.wire.read(models.Archive, at("/searches/{}/archive", search), device=device)
+
+    def elites(self, search: str, device: str | None = None) -> AsyncIterator[models.Elite]:
+        """The elites on one device, best first."""
+        return self.wire.list(models.Elite, at("/searches/{}/elites", search), device=device)
+
+    async def best(self, search: str, device: str | None = None) -> models.Elite | None:
+        """The elite with the largest objective on one device; None while no cell is held."""
+        elites = self.wire.list(models.Elite, at("/searches/{}/elites", search), device=device, limit=1)
+        return await anext(elites, None)
+
+    async def kernel(self, search: str, cell: int, device: str | None = None) -> tuple[str, str]:
+        """The holder of a cell as a Python file that runs: its name and its text."""
+        name, content = await self.wire.file(at("/searches/{}/elites/{}/kernel", search, cell), device=device)
+        return name, content.decode()
+
+    async def export(self, search: str, path: str | Path) -> Path:
+        """Write everything a search found into a zip file, which appears when it is complete."""
+        target = Path(path)
+        part = target.with_name(f"{target.name}.part")
+        try:
+            with part.open("wb") as file:
+                async with self.wire.stream(at("/searches/{}/export", search), {}, TIMEOUT_S) as answer:
+                    async for chunk in answer.aiter_bytes():
+                        file.write(chunk)
+            return part.replace(target).resolve()
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def package(
+        self,
+        search: str,
+        folder: str | Path,
+        *,
+        device: str | None = None,
+        backward: str | None = None,
+        name: str | None = None,
+    ) -> Package:
+        """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch.
+
+        Args:
+            search: Whose elites.
+            folder: Where to; nothing may be in it yet.
+            device: Of which device; the search's first if None.
+            backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
+            name: What to import; `<operator>_kernels` if None.
+        """
+        offers = room("service.export.offers")
+        package: Package = await offers.package_of(self, search, device=device, backward=backward, name=name)
+        package.write(Path(folder))
+        return package
+
+    def candidates(
+        self, search: str, *, outcome: str | None = None, emitter: str | None = None
+    ) -> AsyncIterator[models.CandidateSummary]:
+        """Candidates of a search, newest first."""
+        address = at("/searches/{}/candidates", search)
+        return self.wire.list(models.CandidateSummary, address, outcome=outcome, emitter=emitter)
+
+    async def candidate(self, id: str) -> models.Candidate:
+        """One candidate: source, variants with their plans in words, and every report."""
+        return await self.wire.read(models.Candidate, at("/candidates/{}", id))
+
+    async def bundle(self, candidate: str, variant: int = 0) -> Document:
+        """The launch plans of one variant with their kernels."""
+        return await self.wire.read(Document, at("/candidates/{}/bundle", candidate), variant=variant)
+
+    async def certificate(
+        self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
+    ) -> Document:
+        """All that a candidate's verdict rests on, with its source or without."""
+        address = at("/candidates/{}/certificate", candidate)
+        return await self.wire.read(Document, address, device=device, variant=variant, source=source)
+
+    def events(self, search: str, *, after: str | None = None) -> AsyncIterator[streams.Event]:
+        """What happens in a search, until it ends; connects again by itself.
+
+        Args:
+            search: Id of the search.
+            after: Id of the last event seen; None to begin with `stream.reread`, and the search as it is.
+        """
+        return streams.follow(self.wire, search, lambda: self.search(search), after)
+
+    async def wait(self, search: str) -> models.Search:
+        """The search, once it has ended."""
+        async for _ in self.events(search):
+            pass
+        return await self.search(search)
+
+    def operators(self, *, catalogue: bool | None = None) -> AsyncIterator[models.OperatorSummary]:
+        """Operators by name; only the catalogue's, or only the others, if that is said."""
+        return self.wire.list(models.OperatorSummary, "/operators", catalogue=catalogue)
+
+    async def operator(self, name: str) -> Document:
+        """One operator in full, by name or digest."""
+        return await self.wire.read(Document, at("/operators/{}", name))
+
+    async def add_operator(self, spec: Mapping[str, JsonValue] | BaseModel) -> models.OperatorSummary:
+        """Hand an operator in, to be searched for by its name or digest later."""
+        return await self.wire.act(models.OperatorSummary, "POST", "/operators", _document(spec))
+
+    async def gate(self, operator: str) -> Document:
+        """Read the latest mutation testing of an operator's checks."""
+        return await self.wire.read(Document, at("/operators/{}/gate", operator))
+
+    def workers(self) -> AsyncIterator[dict[str, JsonValue]]:
+        """Workers that were seen lately, by id."""
+        return self.wire.list(dict[str, JsonValue], "/workers")
+
+    def tokens(self) -> AsyncIterator[models.Token]:
+        """API tokens, newest first, without their secrets."""
+        return self.wire.list(models.Token, "/tokens")
+
+    async def create_token(
+        self, name: str, scopes: Sequence[str], expires_at: datetime | None = None
+    ) -> models.IssuedToken:
+        """Make an API token. Its text is in this answer and can never be found out again."""
+        body = {"name": name, "scopes": list(scopes), "expires_at": expires_at.isoformat() if expires_at else None}
+        return await self.wire.act(models.IssuedToken, "POST", "/tokens", body)
+
+    async def revoke_token(self, id: str) -> models.Token:
+        """Refuse a token from now on, and end its sessions."""
+        return await self.wire.act(models.Token, "DELETE", at("/tokens/{}", id))
+
+    def audit(self, token: str | None = None) -> AsyncIterator[models.AuditEntry]:
+        """What was changed and what was refused, newest first; of one token if it is named."""
+        return self.wire.list(models.AuditEntry, "/audit", token=token)
+
+    async def _steer(self, search: str, move: str) -> models.Search:
+        return await self.wire.act(models.Search, "POST", at("/searches/{}/{}", search, move))
+
+
+def _document(operator: str | Mapping[str, JsonValue] | BaseModel) -> object:
+    return operator.model_dump(mode="json") if isinstance(operator, BaseModel) else operator

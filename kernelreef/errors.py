@@ -1,0 +1,78 @@
+"""Failures of the service, each with the HTTP status that it becomes.
+
+ServiceError            500
+├── BadInput            422  what was sent cannot be right; names the field and what would be
+├── NotFound            404  no such thing
+├── Conflict            409  the state of the thing does not allow it
+├── Unauthenticated     401  nobody knows who is calling
+├── Forbidden           403  the caller may not do this
+├── TooMany             429  too many requests; says when to try again
+└── Unavailable         503  something we stand on did not answer; try again
+"""
+
+from typing import ClassVar
+
+
+class ServiceError(Exception):
+    """Root of the room's errors. `title` is for people; `field` names what was wrong, if one thing was."""
+
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Our failure"
+
+    def __init__(self, detail: str, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+
+
+class InvalidInput(ServiceError):
+    """What was sent cannot be right."""
+
+    status = 422
+    title = "Bad input"
+
+
+class NotFound(ServiceError):
+    """There is no such thing."""
+
+    status = 404
+    title = "Not found"
+
+
+class Conflict(ServiceError):
+    """The state of the thing does not allow the change."""
+
+    status = 409
+    title = "Conflict"
+
+
+class Unauthenticated(ServiceError):
+    """Nobody knows who is calling."""
+
+    status = 401
+    title = "Unauthenticated"
+
+
+class Forbidden(ServiceError):
+    """The caller may not do this."""
+
+    status = 403
+    title = "Forbidden"
+
+
+class RateLimited(ServiceError):
+    """Too many requests of one caller; after `retry_after_s` seconds the next will be taken."""
+
+    status = 429
+    title = "Too many requests"
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(ServiceError):
+    """Something we stand on did not answer; the same call may succeed later."""
+
+    status = 503
+    title = "Unavailable"

@@ -1,0 +1,327 @@
+"""Documents of the service's REST interface, as clients receive them. Times are UTC ISO 8601.
+
+Pure models: `service.api.builders` fills them from the archive's records.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from kernelreef.states import CandidateState, SearchState
+
+Document = dict[str, JsonValue]
+"""A document with an identity of its own, as JSON: an operator, a bundle, a certificate, a report on checks."""
+Provenance = Literal["measured", "predicted", "recorded"]
+"""Origin of the times of a device."""
+Standing = Literal["passed", "failed", "not possible"]
+"""Result of examining a finalist."""
+
+
+class Resource(BaseModel):
+    """Something that REST shows; never changes once read."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+class FinalistResult(Resource):
+    """What examining a holder came to: its standing, and in words what was found or could not be looked at."""
+
+    standing: Standing
+    reason: str
+
+
+class ScreeningReport(Resource):
+    """What screening brought among the recent proposals of a search: `chosen` ones, and `blind` ones stored unseen.
+
+    `saved` are evaluations that as many promotions would have taken more if all were unseen, less than 0 if fewer; None
+    before an unseen one won a cell.
+    """
+
+    chosen: int
+    chosen_promotions: int
+    blind: int
+    blind_promotions: int
+    saved: float | None
+
+    def in_words(self, dropped: int) -> str:
+        """What screening brought, for people.
+
+        Args:
+            dropped: Ways that the whole search passed over.
+        """
+        said = (
+            f"Screening passed over {dropped:,} ways. Of the proposals that it chose lately {self.chosen_promotions:,} "
+            f"of {self.chosen:,} won a cell, of those stored unseen {self.blind_promotions:,} of {self.blind:,}"
+        )
+        if self.saved is None:
+            return f"{said}."
+        return f"{said}: {abs(round(self.saved)):,} evaluations {'saved' if self.saved >= 0 else 'lost'}."
+
+
+class Axis(Resource):
+    """One axis of a grid: the descriptor in words, its borders, and a label for each bin."""
+
+    descriptor: str
+    unit: str
+    meaning: str
+    bins: int
+    edges: tuple[float, ...]
+    labels: tuple[str, ...]
+
+
+class Search(Resource):
+    """One search. `operator` is the operator's name, `operator_digest` the exact one that was submitted."""
+
+    id: str
+    operator: str
+    operator_digest: str
+    devices: tuple[str, ...]
+    emitters: tuple[str, ...]
+    axes: tuple[str, ...]
+    axes_version: int
+    budget: int
+    seed: int
+    priority: int
+    shapes: tuple[Mapping[str, JsonValue], ...]
+    llm: Mapping[str, JsonValue] | None = None
+    stop: Mapping[str, JsonValue] | None = None
+    choosing: Mapping[str, JsonValue] | None = None
+    state: SearchState
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class Speedup(Resource):
+    """Baseline time over candidate time, with its bounds."""
+
+    low: float
+    mid: float
+    high: float
+
+
+class Coordinate(Resource):
+    """Where a kernel lies on one axis."""
+
+    value: float
+    bin: int
+
+
+class Elite(Resource):
+    """The holder of a cell. `objective` is what the archive compares; `revision` counts the cell's promotions.
+
+    `job` is that of the report which its speedup rests on. `finalist` is what examining it at the search's end came to,
+    None before that; only `…/elites` tells it. `protocol_version` is the report's, None where the archive lacks it; the
+    elite is `outdated` if the service judges by another one, whose checks it was not held against.
+    """
+
+    device: str
+    cell: int
+    bins: tuple[int, ...]
+    coordinates: Mapping[str, Coordinate]
+    candidate: str
+    variant: int
+    bundle: str
+    job: str
+    emitter: str
+    objective: float
+    speedup: Speedup
+    revision: int
+    placed_at: datetime
+    protocol_version: int | None = None
+    outdated: bool = False
+    finalist: FinalistResult | None = None
+
+
+class Archive(Resource):
+    """A search's map on one device: the axes, and every cell that is held. Cells not listed are empty.
+
+    `relative_to` says what speedups are relative to; `provenance` whether they were measured.
+    """
+
+    search: str
+    device: str
+    provenance: Provenance
+    relative_to: str
+    axes_version: int
+    axes: tuple[Axis, ...]
+    cells: int
+    elites: tuple[Elite, ...]
+
+
+class DeviceProgress(Resource):
+    """Where a search stands on one device, with statistics as pyribs defines them."""
+
+    device: str
+    provenance: Provenance
+    relative_to: str
+    evaluations: int
+    correct: int
+    elites: int
+    cells: int
+    coverage: float
+    qd_score: float
+    norm_qd_score: float
+    best: float | None
+    outcomes: Mapping[str, int]
+    emitters: Mapping[str, Mapping[str, int]]
+
+
+class EmitterStatus(Resource):
+    """What an emitter gets of the turns from now on (`share`, 0 to 1), and why.
+
+    `tries`, `promotions` and `gain` are those of its recent proposals, `cost` is in evaluations. `resting` says what it
+    does not try at present, each with the reason.
+    """
+
+    emitter: str
+    share: float
+    tries: int
+    promotions: int
+    gain: float
+    cost: float
+    resting: Mapping[str, str]
+
+
+class Progress(Resource):
+    """Where a search stands. `proposals` counts duplicates too, `candidates` does not.
+
+    `unserved` are devices that no worker judges on at the moment. `waits_for` says whom the search waits for where
+    nobody is there to do its jobs, such as `a trusted worker that traces for sm_90`; it is empty while all goes on.
+    `screening` is None where nothing is screened.
+    """
+
+    search: str
+    state: SearchState
+    reason: str
+    budget: int
+    proposals: int
+    candidates: int
+    in_flight: int
+    judged: int
+    unserved: tuple[str, ...]
+    waits_for: tuple[str, ...]
+    devices: tuple[DeviceProgress, ...]
+    turns: tuple[EmitterStatus, ...]
+    screening: ScreeningReport | None = None
+
+
+class CandidateSummary(Resource):
+    """A candidate in a list, without its source.
+
+    `objectives` are those of its best variant on each device where one is correct; `objective` is the one on the
+    search's first device.
+    """
+
+    id: str
+    search: str
+    ordinal: int
+    emitter: str
+    parents: tuple[str, ...]
+    note: str
+    state: CandidateState
+    outcome: str | None
+    reason: str
+    line: int | None
+    objective: float | None
+    objectives: Mapping[str, float]
+    created_at: datetime
+
+
+class PlanDescription(Resource):
+    """One plan of a variant: what it does in words, one line a step, and what was read from its machine code."""
+
+    shape: str
+    words: tuple[str, ...]
+    readings: Mapping[str, JsonValue]
+
+
+class Variant(Resource):
+    """One autotune configuration of a candidate. Without a bundle it has no plans."""
+
+    index: int
+    configuration: Mapping[str, JsonValue]
+    bundle: str | None
+    outcome: str | None
+    reason: str
+    line: int | None
+    plans: tuple[PlanDescription, ...]
+
+
+class Candidate(CandidateSummary):
+    """A candidate with all that is known of it. `reports` are as the workers sent them, oldest first."""
+
+    source: str
+    stages_s: Mapping[str, float]
+    variants: tuple[Variant, ...]
+    reports: tuple[Mapping[str, JsonValue], ...]
+
+
+class OperatorSummary(Resource):
+    """An operator in a list. `catalogue` says whether it comes with Kernelreef or was submitted."""
+
+    name: str
+    digest: str
+    entry: str
+    catalogue: bool
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    shapes: int
+
+
+class Pin(Resource):
+    """A cell whose holder is preferred as a parent, or a candidate that is while it holds a cell."""
+
+    id: str
+    search: str
+    device: str
+    cell: int | None
+    candidate: str | None
+    author: str
+    created_at: datetime
+
+
+class Hint(Resource):
+    """What a person told the models that write a search's candidates."""
+
+    id: str
+    search: str
+    text: str
+    author: str
+    created_at: datetime
+
+
+class Token(Resource):
+    """A token without its secret. `created_by` is the token it was made with, null for somebody on the machine."""
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    created_by: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class IssuedToken(Token):
+    """A token with its text, which is shown this once and can never be found out again."""
+
+    token: str
+
+
+class AuditEntry(Resource):
+    """Something that was done or refused; `detail` says why it was refused."""
+
+    seq: int
+    at: datetime
+    token: str | None
+    caller: str
+    address: str
+    action: str
+    target: str
+    status: int
+    detail: str

@@ -1,0 +1,43 @@
+"""Exported packages of kernels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelreef.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Package:
+    """An exported package, not yet written.
+
+    Attributes:
+        name: What to import.
+        files: Its files by path.
+        serving: By shape, which candidate serves it.
+        training: By shape, which one serves it where gradients are wanted.
+        refusals: Why other elites were left out.
+    """
+
+    name: str
+    files: Mapping[str, str]
+    serving: Mapping[str, str]
+    training: Mapping[str, str]
+    refusals: tuple[str, ...]
+
+    def write(self, folder: Path) -> Path:
+        """Write it into a folder, which may not hold anything yet.
+
+        Raises:
+            BadInput: If it does, or cannot be written.
+        """
+        try:
+            if folder.exists() and any(folder.iterdir()):
+                raise InvalidInput(f"{folder} is not empty", "--out")
+            for path, text in self.files.items():
+                file = folder / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InvalidInput(f"{folder}: {error.strerror}", "--out") from error
+        return folder.resolve()

@@ -1,0 +1,73 @@
+"""Problem documents as exceptions: the service's own, so that one `except` serves both sides of the wire."""
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from kernelreef.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    ServiceError,
+    Unauthenticated,
+    Unavailable,
+)
+
+KINDS = {kind.status: kind for kind in (InvalidInput, NotFound, Conflict, Unauthenticated, Forbidden, Unavailable)}
+"""Exceptions by the status of the problem."""
+KINDS |= {502: Unavailable, 504: Unavailable}
+RETRY_AFTER_S = 1
+"""Wait after a 429 that does not say how long."""
+
+
+class RequestRefused(ServiceError):
+    """The request was refused for a reason that is none of the others: its body was too large, its host was wrong."""
+
+    status = 400
+    title = "Refused"
+
+
+class ServiceUnreachable(Unavailable):
+    """The service did not answer at all, or not in time."""
+
+    title = "Unreachable"
+
+
+class _Field(BaseModel):
+    field: str
+    detail: str
+
+
+class _Problem(BaseModel):
+    """A problem document, as far as exceptions need it."""
+
+    detail: str
+    errors: tuple[_Field, ...] = ()
+
+
+def raised(answer: httpx.Response) -> ServiceError:
+    """The exception that an answer stands for. Its body must have been read.
+
+    Args:
+        answer: An answer with a status of 400 or more.
+    """
+    try:
+        problem = _Problem.model_validate_json(answer.content)
+    except ValidationError:
+        # Not ours: a proxy's page, or another service at this address.
+        problem = _Problem(detail=f"{answer.request.url.host} answered {answer.status_code} {answer.reason_phrase}")
+    if answer.status_code == 429:
+        return RateLimited(problem.detail, retry_after_s(answer))
+    unnamed = ServiceError if answer.status_code >= 500 else RequestRefused
+    fields = [error.field.partition(".")[2] or error.field for error in problem.errors]
+    error = KINDS.get(answer.status_code, unnamed)(problem.detail, fields[0] if fields else None)
+    for further in problem.errors[1:]:
+        error.add_note(f"{further.field}: {further.detail}")
+    return error
+
+
+def retry_after_s(answer: httpx.Response) -> int:
+    """Seconds that the service asks to be left alone for."""
+    said = answer.headers.get("retry-after", "")
+    return int(said) if said.isdecimal() and len(said) < 6 else RETRY_AFTER_S

@@ -1,0 +1,84 @@
+"""The rooms of Kernelreef, for whoever runs it inside this process: imported only if they are ours.
+
+`service`, `workers` and the others are common names. A folder or file of that name that comes first on the path hides
+ours, and would run in place of it.
+"""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+ROOMS = ("archive", "workers", "service", "operators", "migrations")
+"""Top-level packages that belong to Kernelreef beside this one."""
+HOME = Path(__file__).resolve().parents[1]
+"""Folder that holds all packages of this installation."""
+
+
+class HiddenPackage(ImportError):
+    """Something that is not ours has the name of a room and comes before it on the path."""
+
+
+def room(name: str) -> ModuleType:
+    """Import a module of a room.
+
+    Args:
+        name: Full name of the module, such as `service.cli`.
+
+    Raises:
+        Hidden: If something else hides a room; names its path.
+    """
+    hiding = [f"{path} hides {each!r} of Kernelreef" for each in ROOMS if (path := hidden_by(each)) is not None]
+    if hiding:
+        raise HiddenPackage(f"{'; '.join(hiding)}, which is in {HOME}: rename it, or start Python elsewhere or with -P")
+    return importlib.import_module(name)
+
+
+def hidden_by(room: str) -> Path | None:
+    """Return the file or folder that Python finds in place of a room of ours; None if it finds ours."""
+    loaded = sys.modules.get(room)
+    spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(room)
+    places = [*(spec.submodule_search_locations or ()), spec.origin] if spec is not None else []
+    found = next((Path(place) for place in places if place), None)
+    return None if found is None or found.resolve() == HOME / room else found
+
+
+def leave_current_folder() -> None:
+    """Take the current folder off the path of this process and of all that it starts, unless ours is there."""
+    sys.path[:] = [entry for entry in sys.path if _is_ours_or_elsewhere(entry)]
+    os.environ["PYTHONSAFEPATH"] = "1"
+    if "PYTHONPATH" in os.environ:
+        kept = filter(_is_ours_or_elsewhere, os.environ["PYTHONPATH"].split(os.pathsep))
+        os.environ["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry in kept)
+
+
+def _is_ours_or_elsewhere(entry: str) -> bool:
+    folder = Path(entry).resolve()
+    return folder != Path.cwd() or folder == HOME
+
+
+def namesakes(folders: Iterable[Path]) -> Iterator[Path]:
+    """Find files and folders that have a name of ours and are not ours.
+
+    Args:
+        folders: Folders of a Python path.
+
+    Yields:
+        A path for each; programs that import from that folder may not find ours.
+    """
+    for folder in dict.fromkeys(each.resolve() for each in folders):
+        for name in ("kernelreef", *ROOMS):
+            for path in (folder / name, folder / f"{name}.py"):
+                if folder != HOME and path.exists():
+                    yield path
+
+
+def other_owners() -> dict[str, list[str]]:
+    """Find installed distributions that own a top-level name of ours; by name, none left out."""
+    owners = importlib.metadata.packages_distributions()
+    others = {name: sorted({*owners.get(name, ())} - {"kernelreef"}) for name in ("kernelreef", *ROOMS)}
+    return {name: found for name, found in others.items() if found}

@@ -1,0 +1,22 @@
+"""States of searches and candidates, the same words in the archive and on the wire."""
+
+from enum import StrEnum
+
+
+class SearchState(StrEnum):
+    """Where a search is. `preparing` exports the reference; `done`, `stopped` and `failed` are final."""
+
+    PREPARING = "preparing"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class CandidateState(StrEnum):
+    """Where a candidate is: waiting for its trace, for verdicts on its variants, or judged (final)."""
+
+    QUEUED = "queued"
+    TRACED = "traced"
+    JUDGED = "judged"

@@ -1,0 +1,107 @@
+"""Events of a search as they happen, across broken connections and restarts of the service."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from kernelreef import models
+from kernelreef.errors import Unavailable
+from kernelreef.states import SearchState
+from kernelreef.transport import RestTransport, at
+
+FINAL = (SearchState.DONE, SearchState.STOPPED, SearchState.FAILED)
+"""States after which nothing more happens."""
+CHANGED, REREAD = "search.changed", "stream.reread"
+"""Kinds of events that mean something here; any other is passed on as it is."""
+SILENCE_S = 60.0
+"""Longest silence before the connection is taken for dead: the service sends a sign of life every few seconds."""
+PATIENCE = 14
+"""Times in a row that a connection may fail; with the waits between them, most of a minute without a service."""
+WAIT_INITIAL_S, WAIT_MOST_S = 0.2, 5.0
+
+
+class Event(BaseModel):
+    """Something that happened.
+
+    Attributes:
+        id: Resumes a watch after this event.
+        kind: `search.changed`, `candidate.judged`, `elite.promoted`, `stream.reread`, or one that later versions add.
+        at: When, UTC.
+        data: What the event says, by name.
+        search: On `stream.reread` the search as it is now, read for you: what came before is not to be had.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    kind: str
+    at: datetime
+    data: Mapping[str, JsonValue]
+    search: models.Search | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the search has ended, so that nothing more will happen."""
+        if self.search is not None:
+            return self.search.state in FINAL
+        return self.kind == CHANGED and self.data.get("state") in FINAL
+
+
+async def parse(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
+    """Events out of the lines of a `text/event-stream` (HTML living standard, section 9.2.6).
+
+    Yields:
+        Events in order; comments, and fields that we do not know, are left out.
+    """
+    fields: dict[str, str] = {}
+    async for line in lines:
+        name, _, value = line.partition(":")
+        if name in ("id", "event"):
+            fields[name] = value.removeprefix(" ")
+        elif name == "data":
+            so_far = f"{fields['data']}\n" if "data" in fields else ""
+            fields["data"] = so_far + value.removeprefix(" ")
+        elif not line and "data" in fields:
+            data = json.loads(fields["data"])
+            yield Event(id=fields.get("id", ""), kind=fields.get("event", "message"), at=data.pop("at"), data=data)
+            fields = {}
+
+
+async def follow(
+    wire: RestTransport, search: str, reread: Callable[[], Awaitable[models.Search]], after: str | None
+) -> AsyncIterator[Event]:
+    """Events of a search until it ends.
+
+    Args:
+        wire: The service.
+        search: Id of the search.
+        reread: Reads the search anew.
+        after: Id of the last event seen; None to begin with the search as it is.
+
+    Yields:
+        Events in order.
+
+    Raises:
+        NotFound: If there is no such search.
+        Unavailable: If the service is away for longer than we wait.
+    """
+    failures = 0
+    while True:
+        try:
+            headers = {"Last-Event-ID": after} if after else {}
+            async with wire.stream(at("/searches/{}/events", search), headers, SILENCE_S) as answer:
+                async for event in parse(answer.aiter_lines()):
+                    failures, after = 0, event.id
+                    if event.kind == REREAD:
+                        event = event.model_copy(update={"search": await reread()})
+                    yield event
+                    if event.is_last:
+                        return
+        except Unavailable:
+            if failures >= PATIENCE:
+                raise
+        await asyncio.sleep(min(WAIT_INITIAL_S * 2**failures, WAIT_MOST_S))
+        failures += 1

@@ -1,0 +1,228 @@
+"""The client for programs that wait for each answer: `AsyncReef` on an event loop in a thread of its own."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar, Unpack
+
+from anyio.from_thread import start_blocking_portal
+from pydantic import BaseModel, JsonValue
+
+from kernelreef import models
+from kernelreef.asynchronous import AsyncReef, Connection, SearchChanges, SearchOptions
+from kernelreef.models import Document
+from kernelreef.packages import Package
+from kernelreef.states import SearchState
+from kernelreef.streams import Event
+
+Taken = ParamSpec("Taken")
+Given = TypeVar("Given")
+
+
+class Reef:
+    """One service. Use as a context, or close it. Errors are those of `AsyncReef`; methods do what theirs do."""
+
+    def __init__(self, url: str | None = None, token: str | None = None, **connection: Unpack[Connection]) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            url: Address of the service; `REEF_URL`, or this machine's, if not given.
+            token: What says who is calling; `REEF_TOKEN` if not given, nothing if empty.
+            connection: How it is reached.
+        """
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            self._reef = AsyncReef(url, token, **connection)
+            stack.callback(self._portal.call, self._reef.close)
+            self._resources = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.__exit__(kind, error, trace)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._resources.close()
+
+    def submit(
+        self, operator: str | Mapping[str, JsonValue] | BaseModel, **options: Unpack[SearchOptions]
+    ) -> models.Search:
+        """Start a search for an operator: a name, a digest, or a spec. It runs on after this returns."""
+        return self._call(self._reef.submit, operator, **options)
+
+    def search(self, id: str) -> models.Search:
+        """One search."""
+        return self._call(self._reef.search, id)
+
+    def searches(
+        self, *, state: Sequence[SearchState | str] = (), operator: str | None = None
+    ) -> Iterator[models.Search]:
+        """Searches, newest first."""
+        return self._each(self._reef.searches(state=state, operator=operator))
+
+    def progress(self, search: str) -> models.Progress:
+        """How far a search is."""
+        return self._call(self._reef.progress, search)
+
+    def pause(self, search: str) -> models.Search:
+        """Propose nothing more; what is in flight still counts."""
+        return self._call(self._reef.pause, search)
+
+    def resume(self, search: str) -> models.Search:
+        """Let a paused search go on."""
+        return self._call(self._reef.resume, search)
+
+    def stop(self, search: str) -> models.Search:
+        """End a search for good; what it found stays."""
+        return self._call(self._reef.stop, search)
+
+    def change(self, search: str, **changes: Unpack[SearchChanges]) -> models.Search:
+        """Give a search another budget, priority (1 to 9) or stop rules."""
+        return self._call(self._reef.change, search, **changes)
+
+    def pin(
+        self, search: str, *, cell: int | None = None, candidate: str | None = None, device: str | None = None
+    ) -> models.Pin:
+        """Prefer a cell's holder, or a candidate, as a parent."""
+        return self._call(self._reef.pin, search, cell=cell, candidate=candidate, device=device)
+
+    def pins(self, search: str) -> Iterator[models.Pin]:
+        """What is pinned, oldest first."""
+        return self._each(self._reef.pins(search))
+
+    def unpin(self, search: str, pin: str) -> None:
+        """Take a pin away."""
+        self._call(self._reef.unpin, search, pin)
+
+    def hint(self, search: str, text: str) -> models.Hint:
+        """Tell the models that write candidates something."""
+        return self._call(self._reef.hint, search, text)
+
+    def hints(self, search: str) -> Iterator[models.Hint]:
+        """Hints for a search, oldest first."""
+        return self._each(self._reef.hints(search))
+
+    def forget(self, search: str, hint: str) -> None:
+        """Take a hint away."""
+        self._call(self._reef.forget, search, hint)
+
+    def archive(self, search: str, device: str | None = None) -> models.Archive:
+        """The map on one device, the first if none is named: axes, and every cell that is held."""
+        return self._call(self._reef.archive, search, device)
+
+    def elites(self, search: str, device: str | None = None) -> Iterator[models.Elite]:
+        """The elites on one device, best first."""
+        return self._each(self._reef.elites(search, device))
+
+    def best(self, search: str, device: str | None = None) -> models.Elite | None:
+        """The elite with the largest objective on one device; None while no cell is held."""
+        return self._call(self._reef.best, search, device)
+
+    def kernel(self, search: str, cell: int, device: str | None = None) -> tuple[str, str]:
+        """The holder of a cell as a Python file that runs: its name and its text."""
+        return self._call(self._reef.kernel, search, cell, device)
+
+    def export(self, search: str, path: str | Path) -> Path:
+        """Write everything a search found into a zip file, which appears when it is complete."""
+        return self._call(self._reef.export, search, path)
+
+    def package(
+        self,
+        search: str,
+        folder: str | Path,
+        *,
+        device: str | None = None,
+        backward: str | None = None,
+        name: str | None = None,
+    ) -> Package:
+        """Write a search's fastest elites as a package to install, traced anew on this machine, which needs torch."""
+        return self._call(self._reef.package, search, folder, device=device, backward=backward, name=name)
+
+    def candidates(
+        self, search: str, *, outcome: str | None = None, emitter: str | None = None
+    ) -> Iterator[models.CandidateSummary]:
+        """Candidates of a search, newest first."""
+        return self._each(self._reef.candidates(search, outcome=outcome, emitter=emitter))
+
+    def candidate(self, id: str) -> models.Candidate:
+        """One candidate: source, variants with their plans in words, and every report."""
+        return self._call(self._reef.candidate, id)
+
+    def bundle(self, candidate: str, variant: int = 0) -> Document:
+        """The launch plans of one variant with their kernels."""
+        return self._call(self._reef.bundle, candidate, variant)
+
+    def certificate(
+        self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
+    ) -> Document:
+        """All that a candidate's verdict rests on, with its source or without."""
+        return self._call(self._reef.certificate, candidate, device=device, variant=variant, source=source)
+
+    def events(self, search: str, *, after: str | None = None) -> Iterator[Event]:
+        """What happens in a search, until it ends; connects again by itself."""
+        return self._each(self._reef.events(search, after=after))
+
+    def wait(self, search: str) -> models.Search:
+        """The search, once it has ended."""
+        return self._call(self._reef.wait, search)
+
+    def operators(self, *, catalogue: bool | None = None) -> Iterator[models.OperatorSummary]:
+        """Operators by name; only the catalogue's, or only the others, if that is said."""
+        return self._each(self._reef.operators(catalogue=catalogue))
+
+    def operator(self, name: str) -> Document:
+        """One operator in full, by name or digest."""
+        return self._call(self._reef.operator, name)
+
+    def add_operator(self, spec: Mapping[str, JsonValue] | BaseModel) -> models.OperatorSummary:
+        """Hand an operator in, to be searched for by its name or digest later."""
+        return self._call(self._reef.add_operator, spec)
+
+    def gate(self, operator: str) -> Document:
+        """Read the latest mutation testing of an operator's checks."""
+        return self._call(self._reef.gate, operator)
+
+    def workers(self) -> Iterator[dict[str, JsonValue]]:
+        """Workers that were seen lately, by id."""
+        return self._each(self._reef.workers())
+
+    def tokens(self) -> Iterator[models.Token]:
+        """API tokens, newest first, without their secrets."""
+        return self._each(self._reef.tokens())
+
+    def create_token(self, name: str, scopes: Sequence[str], expires_at: datetime | None = None) -> models.IssuedToken:
+        """Make an API token. Its text is in this answer and can never be found out again."""
+        return self._call(self._reef.create_token, name, scopes, expires_at)
+
+    def revoke_token(self, id: str) -> models.Token:
+        """Refuse a token from now on, and end its sessions."""
+        return self._call(self._reef.revoke_token, id)
+
+    def audit(self, token: str | None = None) -> Iterator[models.AuditEntry]:
+        """What was changed and what was refused, newest first; of one token if it is named."""
+        return self._each(self._reef.audit(token))
+
+    def _call(
+        self, method: Callable[Taken, Coroutine[object, object, Given]], *args: Taken.args, **kwargs: Taken.kwargs
+    ) -> Given:
+        async def called() -> Given:
+            return await method(*args, **kwargs)
+
+        return self._portal.call(called)
+
+    def _each(self, items: AsyncIterator[Given]) -> Iterator[Given]:
+        async def following() -> Given | None:
+            return await anext(items, None)
+
+        try:
+            while (item := self._portal.call(following)) is not None:
+                yield item
+        finally:
+            if isinstance(items, AsyncGenerator):
+                self._portal.call(items.aclose)

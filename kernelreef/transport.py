@@ -1,0 +1,234 @@
+"""Requests as the service wants them: with a token, a key that makes repetitions harmless, and further attempts."""
+
+import re
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Generic, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+import stamina
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from kernelreef.errors import InvalidInput, NotFound, RateLimited, ServiceError, Unavailable
+from kernelreef.problems import ServiceUnreachable, raised
+
+Kind = TypeVar("Kind")
+
+PREFIX = "/api/v1"
+"""Where the resources are below the service's address."""
+TIMEOUT_S = 30.0
+"""Seconds that one answer may take. The slowest, of an archive with thousands of elites, takes a few."""
+CONNECT_S = 5.0
+"""Seconds that a connection may take."""
+ATTEMPTS = 4
+"""Times that a request is sent. Together they wait for some seconds: what a coordinator takes to start again."""
+WAIT_INITIAL_S = 0.2
+WAIT_MOST_S = 5.0
+LONGEST_WAIT_S = 60
+"""Longest that we leave the service alone because it asks to be; longer than that is the caller's to decide."""
+
+
+class ListPart(BaseModel, Generic[Kind]):
+    """One part of a list. `next` asks for the rest, None at the end."""
+
+    items: list[Kind]
+    next: str | None
+
+
+class RestTransport:
+    """One service, reached through a connection pool."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        verify: bool | str | Path | ssl.SSLContext = True,
+        timeout_s: float = TIMEOUT_S,
+        attempts: int = ATTEMPTS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            url: Address of the service, such as `https://reef.example.org`.
+            token: What says who is calling; None where nobody asks.
+            verify: Whether to check the service's certificate, or a file of CA certificates to check it against.
+            timeout_s: Seconds that one answer may take.
+            attempts: Times that a request is sent before the last failure is raised.
+            transport: What carries requests, where that is not the network.
+        """
+        headers = {"User-Agent": "kernelreef"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._http = httpx.AsyncClient(
+            base_url=f"{url.rstrip('/')}{PREFIX}",
+            headers=headers,
+            verify=_context(verify),
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            transport=transport,
+            follow_redirects=False,
+        )
+        self._attempts = attempts
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self._http.aclose()
+
+    async def read(self, kind: type[Kind], path: str, **query: object) -> Kind:
+        """What is at a path, as a kind of document.
+
+        Raises:
+            ServiceError: What the service answered instead.
+            Unreachable: If it does not answer.
+        """
+        return _parsed(kind, await self._send("GET", path, query=query))
+
+    async def act(self, kind: type[Kind], method: str, path: str, body: object = None) -> Kind:
+        """Have something changed; what the service says about it.
+
+        Raises:
+            ServiceError: If it refuses, or fails.
+            Unreachable: If it does not answer.
+        """
+        return _parsed(kind, await self._send(method, path, body=body))
+
+    async def remove(self, path: str) -> None:
+        """Take away what is at a path.
+
+        Raises:
+            NotFound: If there is nothing.
+            ServiceError: If the service refuses, or fails.
+        """
+        await self._send("DELETE", path)
+
+    async def file(self, path: str, **query: object) -> tuple[str, bytes]:
+        """What is at a path, as a file: its name, and what it holds."""
+        answer = await self._send("GET", path, query=query)
+        return _name(answer), answer.content
+
+    async def list(self, kind: type[Kind], path: str, **query: object) -> AsyncIterator[Kind]:
+        """Everything in a list, page by page as it is needed.
+
+        Yields:
+            Its items, in the list's order.
+        """
+        cursor: str | None = None
+        while True:
+            part = await self.read(ListPart[kind], path, **query, cursor=cursor)  # type: ignore[valid-type]
+            for item in part.items:
+                yield item
+            if (cursor := part.next) is None:
+                return
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, headers: Mapping[str, str], read_s: float | None
+    ) -> AsyncIterator[httpx.Response]:
+        """An answer that is read as it comes. It is not tried again.
+
+        Args:
+            path: Where.
+            headers: What to send besides.
+            read_s: Longest silence, in seconds; None for any.
+
+        Raises:
+            ServiceError: What the service answered instead.
+            Unreachable: If it does not answer, or the connection breaks.
+        """
+        timeout = httpx.Timeout(connect=CONNECT_S, read=read_s, write=CONNECT_S, pool=CONNECT_S)
+        try:
+            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
+                if answer.status_code >= 400:
+                    await answer.aread()
+                    raise raised(answer)
+                yield answer
+        except httpx.TransportError as error:
+            raise ServiceUnreachable(_said(self._http.base_url.host, error)) from error
+
+    async def _send(
+        self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
+    ) -> httpx.Response:
+        # The same key on every attempt: what was done the first time is not done again.
+        headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
+        chosen = {name: value for name, value in (query or {}).items() if value is not None and value != ()}
+        async for attempt in stamina.retry_context(
+            on=_again, attempts=self._attempts, timeout=None, wait_initial=WAIT_INITIAL_S, wait_max=WAIT_MOST_S
+        ):
+            with attempt:
+                try:
+                    return await self._once(method, path, headers, chosen, body)
+                except NotFound:
+                    if method == "DELETE" and attempt.num > 1:
+                        return httpx.Response(204)  # The attempt before took it away, though its answer got lost.
+                    raise
+        raise ServiceUnreachable("no attempt was made")
+
+    async def _once(
+        self, method: str, path: str, headers: Mapping[str, str], query: Mapping[str, object], body: object
+    ) -> httpx.Response:
+        try:
+            answer = await self._http.request(method, path, headers=headers, params=_parameters(query), json=body)
+        except httpx.TransportError as error:
+            raise ServiceUnreachable(_said(self._http.base_url.host, error)) from error
+        if answer.status_code >= 300:
+            raise raised(answer)
+        return answer
+
+
+def at(path: str, *names: str | int) -> str:
+    """A path with names in it, none of which can lead anywhere else."""
+    return path.format(*(quote(str(name), safe="").replace(".", "%2E") for name in names))
+
+
+def _context(verify: bool | str | Path | ssl.SSLContext) -> bool | ssl.SSLContext:
+    if isinstance(verify, bool | ssl.SSLContext):
+        return verify
+    try:
+        return ssl.create_default_context(cafile=str(verify))
+    except OSError as error:
+        raise InvalidInput(f"{verify} holds no certificates: {error}", "verify") from error
+
+
+def _parameters(query: Mapping[str, object]) -> httpx.QueryParams:
+    """Query parameters; a sequence is one parameter several times."""
+    found: list[tuple[str, str]] = []
+    for name, value in query.items():
+        each = value if isinstance(value, list | tuple) else (value,)
+        found += [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in each]
+    return httpx.QueryParams(tuple(found))
+
+
+def _parsed(kind: type[Kind], answer: httpx.Response) -> Kind:
+    """A document out of an answer.
+
+    Raises:
+        ServiceError: If it is none: another version of the service, or none at all, is at this address.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(answer.content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise ServiceError(
+            f"{answer.request.url.path} answered what this client cannot read: {place}: {first['msg']}"
+        ) from error
+
+
+def _name(answer: httpx.Response) -> str:
+    """The name that a file comes with; never a path."""
+    said = re.search(r'filename="([A-Za-z0-9_.-]+)"', answer.headers.get("content-disposition", ""))
+    return said[1].lstrip(".") if said else "download"
+
+
+def _said(host: str, error: httpx.TransportError) -> str:
+    return f"{host} does not answer: {str(error) or type(error).__name__}"
+
+
+def _again(error: Exception) -> bool | float:
+    """Whether the same request may succeed later, or after how many seconds."""
+    if isinstance(error, RateLimited):
+        return float(error.retry_after_s) if error.retry_after_s <= LONGEST_WAIT_S else False
+    return isinstance(error, Unavailable)

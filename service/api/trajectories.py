@@ -1,0 +1,39 @@
+"""Steps of a search, one JSON object a line."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from archive.records import SearchRecord
+from archive.store import Store
+from service.analysis.trajectories import Which, trajectories
+from service.api.dependencies import Named, Running, needs
+from service.api.problems import PROBLEMS
+from service.security.scopes import Scope
+
+router = APIRouter(tags=["trajectories"], responses=PROBLEMS)
+
+NDJSON = "application/x-ndjson"
+
+
+@router.get(
+    "/searches/{id}/trajectories",
+    dependencies=[needs(Scope.READ)],
+    response_class=StreamingResponse,
+    responses={200: {"content": {NDJSON: {}}, "description": "One JSON object a line: see docs/trajectories.md."}},
+)
+async def steps(
+    search: Named,
+    running: Running,
+    which: Annotated[Which, Query(alias="filter", description="`gains`: correct, and faster for certain.")] = "all",
+    rewards: Annotated[bool, Query(description="Fill in rewards, and leave out steps that have none.")] = False,
+) -> StreamingResponse:
+    """Every judged step of a search, one JSON object a line, as it is read."""
+    return StreamingResponse(_lines(running.store, search, which, rewards=rewards), media_type=NDJSON)
+
+
+async def _lines(store: Store, search: SearchRecord, which: Which, *, rewards: bool) -> AsyncIterator[str]:
+    async for record in trajectories(store, search, which, rewards=rewards):
+        yield record.model_dump_json() + "\n"

@@ -1,0 +1,84 @@
+"""Elites of a search as they are offered for export, read over REST."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from kernelreef import models
+from kernelreef.packages import Package
+from service.certificates.document import Certificate
+from service.errors import InvalidInput, NotFound
+from service.export.package import ExportSource, export
+from service.export.selection import ExportCandidate
+from workers.protocol import Device, Report
+
+LOOKED_AT = 200
+"""Elites whose reports are read, the best ones: a winner at one shape is seldom bad at all others."""
+
+
+class Shelf(Protocol):
+    """The part of a client that is needed."""
+
+    async def search(self, id: str) -> models.Search:
+        """One search."""
+
+    def elites(self, search: str, device: str | None = None) -> AsyncIterator[models.Elite]:
+        """The elites on one device, best first."""
+
+    async def candidate(self, id: str) -> models.Candidate:
+        """One candidate with its reports."""
+
+    async def certificate(
+        self, candidate: str, *, device: str | None = None, variant: int | None = None, source: bool = True
+    ) -> models.Document:
+        """All that a verdict rests on."""
+
+
+async def package_of(
+    reef: Shelf, search: str, *, device: str | None, backward: str | None, name: str | None
+) -> Package:
+    """Trace a search's fastest elites anew on this machine, and make a package of them.
+
+    Args:
+        reef: A client.
+        search: Whose elites.
+        device: Of which device; the search's first if None.
+        backward: A search of the same operator with gradients, whose elites serve where gradients are wanted.
+        name: Name to import the package by; `<operator>_kernels` if None.
+    """
+    wanted = device or (await reef.search(search)).devices[0]
+    gradients = None if backward is None else await offer_of(reef, backward, wanted)
+    return await export(await offer_of(reef, search, wanted), gradients, name=name)
+
+
+async def offer_of(reef: Shelf, search: str, device: str) -> ExportSource:
+    """The elites of a search on one device.
+
+    Raises:
+        NotFound: If it has none.
+        BadInput: If the device has no plans.
+    """
+    if Device.parse(device).kind == "recorded":
+        raise InvalidInput("a recording holds no launch plans, so nothing of it can be exported", "--device")
+    contenders = []
+    async for elite in reef.elites(search, device):
+        reports = [Report.model_validate(report) for report in _about(await reef.candidate(elite.candidate), elite)]
+        contenders += [ExportCandidate(elite.candidate, elite.variant, elite.objective, report) for report in reports]
+        if len(contenders) >= LOOKED_AT:
+            break
+    if not contenders:
+        raise NotFound(f"search {search} has no elite on {device} yet")
+    known: dict[tuple[str, int], Certificate] = {}
+
+    async def certificate(contender: ExportCandidate) -> Certificate:
+        key = (contender.candidate, contender.variant)
+        if key not in known:
+            document = await reef.certificate(contender.candidate, device=device, variant=contender.variant)
+            known[key] = Certificate.model_validate(document)
+        return known[key]
+
+    return ExportSource(contenders, certificate)
+
+
+def _about(candidate: models.Candidate, elite: models.Elite) -> list[object]:
+    """The report that an elite's speedup rests on, if the archive still has it."""
+    return [report for report in candidate.reports if report["job"] == elite.job]

@@ -1,1 +1,0 @@
-"""Lessons of ended searches, and advice for the next."""

@@ -1,0 +1,54 @@
+"""Elites as they are offered for export: with the report that each rests on, and certificates read once."""
+
+from dataclasses import replace
+
+import pytest
+
+from archive.grid import Grid
+from service.api import builders
+from service.errors import InvalidInput, NotFound
+from service.export.offers import offer_of
+from tests.service import records
+from tests.service.certificates.evidence import certificate
+
+
+class Books:
+    """A service that has one elite, and counts what it is asked for."""
+
+    def __init__(self, reports: int = 1, elites: int = 1) -> None:
+        self.asked = 0
+        self._elites = elites
+        report = records.report({"N=1024": 3.0}).model_dump(mode="json")
+        summary = builders.candidate_of(replace(records.candidate(), objectives={}), (), ())
+        self._candidate = summary.model_copy(update={"reports": (report, {**report, "job": "another"})[:reports]})
+
+    async def elites(self, search, device=None):
+        for _ in range(self._elites):
+            yield builders.elite_of(records.elite(), Grid(records.search().axes))
+
+    async def candidate(self, id):
+        return self._candidate
+
+    async def certificate(self, candidate, *, device=None, variant=None, source=True):
+        assert (candidate, device, variant, source) == ("candidate-1", "model:sm_90", 0, True)
+        self.asked += 1
+        return certificate().model_dump(mode="json")
+
+
+async def test_an_elite_comes_with_its_report_and_its_certificate() -> None:
+    books = Books(reports=2)
+    offer = await offer_of(books, "search-1", "model:sm_90")
+    (contender,) = offer.contenders
+    assert (contender.candidate, contender.variant, contender.objective) == ("candidate-1", 0, 1.25)
+    assert contender.report.shapes[0].mid_us == 3.0
+    assert await offer.certificate(contender) == await offer.certificate(contender) == certificate()
+    assert books.asked == 1
+
+
+async def test_without_elites_or_plans_there_is_nothing_to_offer() -> None:
+    with pytest.raises(NotFound, match="no elite on model:sm_90"):
+        await offer_of(Books(elites=0), "search-1", "model:sm_90")
+    with pytest.raises(NotFound, match="no elite on"):
+        await offer_of(Books(reports=0), "search-1", "model:sm_90")
+    with pytest.raises(InvalidInput, match="holds no launch plans"):
+        await offer_of(Books(), "search-1", "recorded:h200")
