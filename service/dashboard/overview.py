@@ -117,8 +117,8 @@ async def load_overview_parts(running: Coordinator, before: str | None) -> tuple
 async def _entry(running: Coordinator, search: SearchRecord) -> SearchRow:
     counts = await running.store.candidates.count(search.id)
     finds = tuple([await _find(running, search, device, counts) for device in search.devices])
-    purses = await running.store.spending.of_search(search.id) if search.llm is not None else []
-    return SearchRow(search, counts, finds, purses[0].usd if purses else None)
+    budgets = await running.store.spending.of_search(search.id) if search.llm is not None else []
+    return SearchRow(search, counts, finds, budgets[0].usd if budgets else None)
 
 
 async def _find(running: Coordinator, search: SearchRecord, device: str, counts: SearchCounts) -> BestResult:

@@ -264,8 +264,8 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """What models were asked; read only where the search may ask any."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    purses, arms = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
-    return SpendingPanel(True, tuple(purses), tuple(arms))
+    budgets, strategies = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
+    return SpendingPanel(True, tuple(budgets), tuple(strategies))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:

@@ -69,7 +69,7 @@ class SearchLeases:
             await self.release(self._held)
             await self._leases.leave(self.holder)
         except ArchiveError as error:
-            log.warning("tenures not released; they lapse", reason=str(error))
+            log.warning("search leases not released; they lapse", reason=str(error))
 
     async def refresh(self) -> None:
         """Renew, and take what nobody holds, if that is due.
@@ -127,6 +127,6 @@ class SearchLeases:
             try:
                 await self.refresh()
             except ArchiveError as error:
-                log.warning("tenures not renewed", reason=str(error))
+                log.warning("search leases not renewed", reason=str(error))
                 await asyncio.sleep(RENEW_S / 2)
             await asyncio.sleep(RENEW_S / 4)
