@@ -25,8 +25,8 @@ _MODULES = {
     "AsyncReef": "asynchronous",
     "Event": "streams",
     "Reef": "synchronous",
-    "Refused": "problems",
-    "Unreachable": "problems",
+    "RequestRefused": "problems",
+    "ServiceUnreachable": "problems",
 }
 
 

@@ -53,8 +53,8 @@ class ScreeningReport(Resource):
             dropped: Ways that the whole search passed over.
         """
         said = (
-            f"Screening passed over {dropped:,} ways. Of the proposals that it chose lately {self.chosen_promotions:,} "
-            f"of {self.chosen:,} won a cell, of those stored unseen {self.blind_promotions:,} of {self.blind:,}"
+            f"Screening skipped {dropped:,} edits. Of the recent proposals that it chose, {self.chosen_promotions:,} "
+            f"of {self.chosen:,} won a cell; of those made without it, {self.blind_promotions:,} of {self.blind:,}"
         )
         if self.saved is None:
             return f"{said}."

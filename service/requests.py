@@ -1,4 +1,4 @@
-"""What a person asks for. Shape and bounds are checked here, names against the tables by the coordinator."""
+"""Request models. They check shape and bounds; the coordinator checks names against the tables."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
@@ -37,14 +37,14 @@ OperatorRequest = Annotated[
 
 
 class LlmSettings(BaseModel):
-    """Which language models a search may ask, how, and what they may cost. A limit of None is none.
+    """Language models that a search may ask, and limits on their cost. None is no limit.
 
     Attributes:
         backends: Names from `backends.toml`.
-        strategies: What may be tried with them; all if empty.
-        calls: Most calls.
-        tokens: Most tokens, of prompts and answers together.
-        usd: Most US dollars; needs a known price for each backend.
+        strategies: Allowed strategies; all if empty.
+        calls: Maximum number of calls.
+        tokens: Maximum number of tokens, prompts and answers together.
+        usd: Maximum cost in US dollars; each backend needs a known price.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,13 +57,13 @@ class LlmSettings(BaseModel):
 
 
 class StopRules(ReadsFormerNames):
-    """When a search ends before its evaluations are used: as soon as one of the rules that are given is met.
+    """Rules that end a search before its evaluations are used up; the first one met ends it.
 
     Attributes:
-        seconds: Since it was asked for.
-        device_seconds: Seconds that its reports took on their devices, checks included; on a card these are GPU-seconds.
-        plateau: Evaluations in a row after which no device's best has become better.
-        speedup: Objective that the best kernel of any device has reached.
+        seconds: Seconds since the search was submitted.
+        device_seconds: Seconds that its reports took on their devices; on a card, GPU-seconds including all checks.
+        plateau: Number of evaluations in a row without a better kernel on any device.
+        speedup: Objective that the best kernel of some device has to reach.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -77,11 +77,11 @@ class StopRules(ReadsFormerNames):
 
 
 class Selection(BaseModel):
-    """How a search chooses what to try.
+    """Options that decide how a search chooses its proposals.
 
     Attributes:
-        bandit: Whether emitters get turns by what they brought for their cost; without it all get as many.
-        screening: Whether a model of what was judged chooses among all ways on from the best elites.
+        bandit: True if emitters get turns by their gain per cost; otherwise all get equally many.
+        screening: True if a surrogate model, fitted to results, chooses among all edits of the best elites.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,19 +91,19 @@ class Selection(BaseModel):
 
 
 class SearchRequest(ReadsFormerNames):
-    """One search to run.
+    """Search to run.
 
     Attributes:
-        operator: A name from the catalogue, or an operator spec in its JSON form, with sources inline.
-        devices: Where candidates are judged; one archive each. All share one compile target.
-        emitters: Where candidates come from.
+        operator: Name from the catalogue, or an operator spec in its JSON form, with sources inline.
+        devices: Devices to judge on, with an archive each. All share one compile target.
+        emitters: Emitters that propose candidates.
         axes: Descriptors that span the grid, in order; None for the default axes.
-        evaluations: Evaluations allowed: candidates proposed, duplicates not counted.
-        seed: Drives proposals, never input values.
-        priority: Its share of turns and places beside its owner's other searches.
-        llm: What emitters that ask language models may use and spend; None if none may be asked.
-        stop: When it ends before its evaluations are used.
-        selection: Which parts choose what it tries.
+        evaluations: Maximum number of evaluations: proposed candidates without duplicates.
+        seed: Random seed of proposals, never of input values.
+        priority: Share of turns and of candidates in flight, relative to its owner's other searches.
+        llm: Language models to use and limits on their cost; None if no model may be asked.
+        stop: Rules that end the search before its evaluations are used up.
+        selection: Options that decide how proposals are chosen.
     """
 
     model_config = ConfigDict(
@@ -129,13 +129,12 @@ class SearchRequest(ReadsFormerNames):
 
 
 class SearchChange(ReadsFormerNames):
-    """What may be changed of a search that has not ended.
+    """Changes to an open search. None keeps a value.
 
     Attributes:
-        evaluations: Evaluations allowed from now on, those that were made included; None leaves it.
-        priority: Its share of turns and places beside its owner's other searches; None leaves it.
-        stop: The rules that end it from now on, in place of those it has; without a rule in it, only its evaluations
-            end the search. None leaves them.
+        evaluations: Maximum number of evaluations, those already made included.
+        priority: Share of turns and of candidates in flight, relative to its owner's other searches.
+        stop: Rules that replace the present ones; an empty object leaves the evaluations as the only limit.
     """
 
     model_config = ConfigDict(
@@ -153,17 +152,17 @@ class SearchChange(ReadsFormerNames):
     @model_validator(mode="after")
     def _of_something(self) -> Self:
         if self.evaluations is None and self.priority is None and self.stop is None:
-            raise ValueError("say what to change: the evaluations, the priority or the rules that stop it")
+            raise ValueError("name at least one change: the evaluations, the priority or the stop rules")
         return self
 
 
 class PinRequest(BaseModel):
-    """A cell or a candidate that a search should go on from more often. Exactly one of the two.
+    """Cell or candidate, exactly one of them, that a search should prefer as a parent.
 
     Attributes:
-        device: Which archive of the search; None for its first device's.
-        cell: Number of a cell: whoever holds it is preferred as a parent.
-        candidate: Id of a candidate: it is preferred as long as it holds a cell.
+        device: Device whose archive is meant; None for the search's first.
+        cell: Number of a cell, whose elite is preferred as a parent.
+        candidate: Id of a candidate, which is preferred as long as it holds a cell.
     """
 
     model_config = ConfigDict(
@@ -186,10 +185,10 @@ class PinRequest(BaseModel):
 
 
 class HintRequest(BaseModel):
-    """What the models that write candidates should know. It is handed to them as a person's words, and changes no rule.
+    """Hint for the models that write candidates. Prompts quote it as a person's words; it changes no rule.
 
     Attributes:
-        text: The hint.
+        text: Text of the hint.
     """
 
     model_config = ConfigDict(
@@ -202,7 +201,7 @@ class HintRequest(BaseModel):
 
 
 class OperatorSubmission(RootModel[dict[str, JsonValue]]):
-    """An operator spec in its JSON form, with sources inline. `docs/reference/operator-spec.md` explains each key."""
+    """Operator spec in its JSON form, with sources inline. `docs/reference/operator-spec.md` explains each key."""
 
     model_config = ConfigDict(
         json_schema_extra={

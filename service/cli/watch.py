@@ -22,7 +22,7 @@ from service.cli.progress import ProgressView
 from service.cli.renamed import current_rule
 from service.errors import InvalidInput, NotFound, Unavailable
 from service.evaluation.figure_labels import in_words
-from service.generation.screening_report import dropped
+from service.generation.screening import dropped
 from service.operators.catalogue import catalogue_names, load_operator
 from service.requests import SearchRequest
 from service.tasks import end

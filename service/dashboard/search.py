@@ -28,8 +28,7 @@ from service.dashboard.progress_charts import draw_courses
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
-from service.generation.screening import screening_report
-from service.generation.screening_report import dropped
+from service.generation.screening import dropped, screening_report
 
 POINTS = 250
 """Points of a course, or thereabouts: one a pixel or two."""

@@ -98,7 +98,6 @@ def machine(tmp_path: Path, postgres: PostgresServer) -> Machine:
     password, port = (secrets / "redis_password").read_text(), free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REEF_")}
     environment |= {
-        "PYTHONPATH": str(ROOT),
         "REEF_DATABASE_URL": postgres.url(postgres.create_database()),
         "REEF_REDIS_URL": f"redis://:{password}@127.0.0.1:{queue}/0",
         "REEF_DATA_DIR": str(tmp_path / "data"),

@@ -33,7 +33,7 @@ def test_a_search_is_changed_paused_and_stopped_with_nothing_running(tmp_path: P
     stopped = reef(tmp_path, "stop", search)
     assert stopped.exit_code == 0 and stopped.stdout == f"{search}: stopped, 12 evaluations, priority 2\n"
     refused = reef(tmp_path, "update", search, "--evaluations", "20")
-    assert isinstance(refused.exception, Conflict) and "nothing brings it back" in refused.exception.detail
+    assert isinstance(refused.exception, Conflict) and "which is final" in refused.exception.detail
 
 
 @pytest.mark.parametrize(

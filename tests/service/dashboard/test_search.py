@@ -64,5 +64,7 @@ async def test_emitters_say_what_screening_brought(service: Service, screening: 
     assert await store.candidates.add(new_candidate(search.id, 2), screened=dropped) is not None
     page = await load_search(service.coordinator, search, MapView.of(search, {}))
     shown = render_fragment(page.parts["emitters"], PageFrame())
-    said = "passed over 3 ways. Of the proposals that it chose lately 0 of 0 won a cell, of those stored unseen 0 of 1."
+    said = (
+        "skipped 3 edits. Of the recent proposals that it chose, 0 of 0 won a cell; of those made without it, 0 of 1."
+    )
     assert (said in shown, "Screening" in shown) == (screening, screening)

@@ -60,12 +60,12 @@ async def test_without_rules_the_budget_ends_a_search(bench: Workbench) -> None:
 
 async def test_a_plateau_ends_a_search(bench: Workbench) -> None:
     reason, judged = await ended(bench, {"plateau": 5})
-    assert "no best has become better for" in reason and 6 <= judged < 20
+    assert "the best has not improved for" in reason and 6 <= judged < 20
 
 
 async def test_a_speedup_that_is_reached_ends_a_search(bench: Workbench) -> None:
     reason, judged = await ended(bench, {"speedup": 0.9})
-    assert "has reached 1.000, 0.9 was asked for" in reason and judged < 10
+    assert "has reached 1.000 (stop rule: 0.9)" in reason and judged < 10
 
 
 async def test_judging_that_took_long_enough_ends_a_search(bench: Workbench) -> None:

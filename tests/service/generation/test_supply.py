@@ -155,7 +155,7 @@ async def test_what_was_paid_for_is_used_after_a_kill(tmp_path: Path, redis_url:
 
 async def test_a_spent_budget_ends_a_search_that_only_asks(asked: Asked) -> None:
     ended = await asked.run(await asked.begin(evaluations=9, terms={"calls": 2}), longer)
-    assert ended.state is SearchState.DONE and "no model may be asked any more" in ended.reason
+    assert ended.state is SearchState.DONE and "the language model budget is used up" in ended.reason
     assert len(await asked.history(ended)) == 3
 
 

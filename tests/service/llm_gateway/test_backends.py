@@ -1,4 +1,4 @@
-"""Lanes: limits are kept, what is parked is not called, and the file may change at any time."""
+"""Backends: limits are kept, a disabled one is not called, and the file may change at any time."""
 
 import asyncio
 import os
@@ -98,7 +98,7 @@ async def test_a_rest_is_waited_for_unless_it_is_too_long() -> None:
     async with tried.place(1):
         assert time.monotonic() - started >= 0.09
     tried.rest(MOST_REST_S + 60)
-    with pytest.raises(TransientFailure, match="rests") as caught:
+    with pytest.raises(TransientFailure, match="takes no calls for") as caught:
         async with tried.place(1):
             raise AssertionError("called")
     assert caught.value.retry_after_s == pytest.approx(MOST_REST_S + 60, abs=1)

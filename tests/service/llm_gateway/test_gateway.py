@@ -124,7 +124,7 @@ async def test_what_may_have_been_paid_counts_and_is_not_repeated(asked: Inquiry
 async def test_a_permanent_failure_parks_the_backend(asked: Inquiry, vendor: Vendor) -> None:
     vendor.will(reply(401, {}), GOOD)
     for ordinal in range(3):
-        with pytest.raises(PermanentFailure, match="key is not accepted"):
+        with pytest.raises(PermanentFailure, match="does not accept the key"):
             await asked.ask(ordinal)
     assert len(vendor.requests) == 1
     assert asked.llm_gateway.available(("local", "manual")) == ("manual",)
@@ -171,7 +171,7 @@ async def test_a_budget_is_kept(tmp_path: Any, vendor: Vendor, limits: dict[str,
     async with inquiry(tmp_path, endpoint(vendor.url), **limits) as asked:
         for ordinal in range(calls):
             await asked.ask(ordinal)
-        with pytest.raises(BudgetExhausted, match=r"in all .* spent or reserved"):
+        with pytest.raises(BudgetExhausted, match=r"in total .* spent or reserved"):
             await asked.ask(99)
         assert len(vendor.requests) == calls
         assert len(await asked.states()) == calls, "what was not asked leaves nothing behind"
@@ -214,7 +214,7 @@ async def test_an_unknown_price_stays_unknown(tmp_path: Any, vendor: Vendor) -> 
 
 async def test_a_search_without_terms_may_ask_nobody(asked: Inquiry) -> None:
     other = await stored_search(asked.store)
-    with pytest.raises(PermanentFailure, match="may ask no model"):
+    with pytest.raises(PermanentFailure, match="may not ask models"):
         await asked.llm_gateway(PROMPT, purpose(other.id))
 
 

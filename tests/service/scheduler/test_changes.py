@@ -70,7 +70,7 @@ async def test_a_rule_that_comes_while_it_runs_ends_a_search(bench: Workbench) -
     assert (none.stop, none.evaluations) == (None, 900)
     await change(bench.store, bench.events, search, SearchChange.model_validate({"stop": {"seconds": 0.001}}))
     ended = await bench.run(search)
-    assert ended.state is SearchState.DONE and "0.001 s were given" in ended.reason
+    assert ended.state is SearchState.DONE and "(stop rule: 0.001 s)" in ended.reason
     assert (await bench.store.candidates.count(search.id)).candidates < 900
 
 

@@ -177,7 +177,7 @@ class Broken(Emitter):
     """One with a mistake in it."""
 
     name = "broken"
-    plants = True
+    proposes_draft = True
 
     async def propose(self, brief: ProposalContext) -> Proposal | None:
         """Propose nothing."""
