@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from archive.grid import Grid
+from archive.progress import dropped
 from archive.records import (
     BudgetRecord,
     CandidateRow,
@@ -27,7 +28,7 @@ from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
 from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
-from service.generation.screening import dropped, screening_report
+from service.generation.screening import screening_report
 
 POINTS = 250
 """Approximate number of points in a chart: one per pixel or two."""
@@ -257,8 +258,10 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
-    return SpendingPanel(True, tuple(budgets), tuple(stats))
+    budgets, strategies = await asyncio.gather(
+        store.spending.of_search(search.id), store.exchanges.llm_stats(search.id)
+    )
+    return SpendingPanel(True, tuple(budgets), tuple(strategies))
 
 
 def actions_in(state: SearchState) -> tuple[tuple[str, str], ...]:
