@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from kernelreef import AsyncReef
 from kernelreef.models import Candidate, Elite, Search
 from kernelreef.packages import Package
 from service.analysis.trajectories import Which
@@ -17,7 +18,6 @@ from service.cli.console import emit_json, out, plain
 from service.cli.files import begin
 from service.cli.heat_map import elite_table
 from service.cli.watch import find_search, write_kernel
-from service.client import AsyncReef
 from service.errors import InvalidInput, NotFound
 from service.evaluation.figure_labels import best_baselines, in_words
 from workers.protocol import Bundle, Readings, Report
