@@ -28,6 +28,6 @@ def _sent(announcement: PublishedEvent) -> ServerSentEvent:
 async def events(
     search: Named, running: Running, last_event_id: Annotated[str | None, Header(max_length=64)] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """Stream the events of a search. After `stream.reread` read the search again, then continue."""
+    """Stream the events of a search. After `stream.reset` read the search again, then continue."""
     async for announcement in running.events.subscribe(search.id, after=last_event_id):
         yield _sent(announcement)

@@ -83,17 +83,17 @@ async def backends(running: Running) -> schemas.BackendList:
     return schemas.BackendList.model_validate({"items": running.llm_gateway.backends.statuses()})
 
 
-@router.post("/backends/{name}/unpark", dependencies=[needs(Scope.STEER)])
-async def unpark(name: BackendName, running: Running) -> schemas.BackendStatus:
+@router.post("/backends/{name}/enable", dependencies=[needs(Scope.STEER)])
+async def enable(name: BackendName, running: Running) -> schemas.BackendStatus:
     """Enable a disabled backend; its key is read again."""
-    return schemas.BackendStatus.model_validate(running.llm_gateway.backends.unpark(name))
+    return schemas.BackendStatus.model_validate(running.llm_gateway.backends.enable(name))
 
 
 @router.get("/searches/{id}/spending", dependencies=[needs(Scope.READ)])
 async def spending(search: Named, running: Running) -> schemas.Spending:
     """Return the cost of a search's LLM calls, and their outcomes by backend and strategy."""
     store = running.store
-    found = {"purses": await store.spending.of_search(search.id), "arms": await store.exchanges.arms(search.id)}
+    found = {"purses": await store.spending.of_search(search.id), "arms": await store.exchanges.llm_stats(search.id)}
     return schemas.Spending.model_validate({"search": search.id, **found})
 
 

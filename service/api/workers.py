@@ -48,8 +48,8 @@ async def join(body: JoinRequest, running: Running, caller: Caller, response: Re
     )
 
 
-@router.get("/{id}/standing", dependencies=[needs(Scope.WORKER)])
-async def standing(id: Id, running: Running) -> RemoteWorkerStatus:
+@router.get("/{id}/status", dependencies=[needs(Scope.WORKER)])
+async def worker_status(id: Id, running: Running) -> RemoteWorkerStatus:
     """Return the state of a remote worker, which asks for it after its credential was refused."""
     host = await running.remote_workers.get(id)
     return RemoteWorkerStatus(worker=id, state=host.state.value, reason=host.reason)

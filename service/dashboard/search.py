@@ -26,9 +26,8 @@ from service.dashboard.charts import draw_charts, spacing_for
 from service.dashboard.maps import ArchiveMap, MapView, Tile, draw, load_cells
 from service.dashboard.rendering import Fragment, HtmlPage
 from service.evaluation.figure_labels import in_words, provenance, relative_to
-from service.generation.emitter_stats import EmitterStats, choosing_of, read_stats, turns_of
-from service.generation.screening import screening_report
-from service.generation.screening_report import dropped
+from service.generation.emitter_stats import EmitterStats, emitter_shares, read_stats, selection_of
+from service.generation.screening import dropped, screening_report
 
 POINTS = 250
 """Approximate number of points in a chart: one per pixel or two."""
@@ -61,13 +60,13 @@ class SearchStatus(Fragment):
     progress: ProgressRecord
     provenance: str
     relative_to: str
-    waits_for: tuple[str, ...]
+    missing_workers: tuple[str, ...]
     tabs: tuple[DeviceTab, ...]
 
     @property
     def done(self) -> float:
         """Share of the maximum number of evaluations that is used up, 0 to 1."""
-        return min(self.counts.candidates / self.search.budget, 1.0)
+        return min(self.counts.candidates / self.search.evaluations, 1.0)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class SearchControls(Fragment):
 
     search: str
     actions: tuple[tuple[str, str], ...]
-    budget: int
+    evaluations: int
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class EmitterRow:
     """Results of one emitter's proposals.
 
     `share` is its part of all proposals so far. `following` is its part of the coming ones; None if it has ended.
-    `resting` are its suspended strategies, with reasons.
+    `suspended` are its suspended strategies, with reasons.
     """
 
     name: str
@@ -117,7 +116,7 @@ class EmitterRow:
     promotions: int
     share: float
     following: float | None
-    resting: tuple[tuple[str, str], ...]
+    suspended: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -179,13 +178,13 @@ class SpendingPanel(Fragment):
     name = "spending"
 
     asks: bool
-    purses: tuple[BudgetRecord, ...]
-    arms: tuple[StrategyStatsRecord, ...]
+    budgets: tuple[BudgetRecord, ...]
+    strategies: tuple[StrategyStatsRecord, ...]
 
     @property
     def calls(self) -> int:
         """Number of calls by all backends and strategies."""
-        return sum(arm.calls for arm in self.arms)
+        return sum(arm.calls for arm in self.strategies)
 
 
 @dataclass(frozen=True)
@@ -219,11 +218,13 @@ async def load_search(running: Coordinator, search: SearchRecord, view: MapView)
 async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) -> tuple[Fragment, ...]:
     """Load the live parts of a search's page."""
     views, cells = running.store.views, Grid(search.axes).cells
-    counts, waits_for = await asyncio.gather(running.store.candidates.count(search.id), running.waits_for(search))
+    counts, missing_workers = await asyncio.gather(
+        running.store.candidates.count(search.id), running.describe_missing(search)
+    )
     places, best, milestones, recent = await asyncio.gather(
         load_cells(running.store, search, view),
         views.marks(search.id, view.device, search.axes_version, limit=1),
-        views.milestones(search.id, view.device, spacing=spacing_for(counts.judged, POINTS)),
+        views.milestones(search.id, view.device, spacing=spacing_for(counts.evaluated, POINTS)),
         views.candidate_rows(search.id, limit=RECENT),
     )
     found = await asyncio.gather(
@@ -232,12 +233,12 @@ async def load_parts(running: Coordinator, search: SearchRecord, view: MapView) 
     progress = dict(zip(search.devices, found, strict=True))
     pins, hints = await asyncio.gather(running.store.pins.list(search.id), running.store.hints.list(search.id))
     spending = await _spending(running.store, search)
-    spent = spending.purses[0].usd if spending.purses else None
+    spent = spending.budgets[0].usd if spending.budgets else None
     here, now = progress[view.device], datetime.now(UTC)
     said = provenance(view.device)
     return (
-        _status(search, view, counts, next(iter(best), None), progress, waits_for),
-        SearchControls(search.id, actions_in(search.state), search.budget),
+        _status(search, view, counts, next(iter(best), None), progress, missing_workers),
+        SearchControls(search.id, actions_in(search.state), search.evaluations),
         MapPart(
             search=search.id,
             view=view,
@@ -258,7 +259,7 @@ async def _spending(store: Store, search: SearchRecord) -> SpendingPanel:
     """Read LLM calls and costs, if the search may use LLM backends."""
     if search.llm is None:
         return SpendingPanel(False, (), ())
-    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.arms(search.id))
+    budgets, stats = await asyncio.gather(store.spending.of_search(search.id), store.exchanges.llm_stats(search.id))
     return SpendingPanel(True, tuple(budgets), tuple(stats))
 
 
@@ -277,7 +278,7 @@ def _status(
     counts: SearchCounts,
     best: EliteSummary | None,
     progress: Mapping[str, ProgressRecord],
-    waits_for: Sequence[str],
+    missing_workers: Sequence[str],
 ) -> SearchStatus:
     tabs = tuple(
         DeviceTab(
@@ -297,13 +298,13 @@ def _status(
         progress=progress[view.device],
         provenance=provenance(view.device),
         relative_to=relative_to(view.device),
-        waits_for=tuple(waits_for),
+        missing_workers=tuple(missing_workers),
         tabs=tabs,
     )
 
 
 def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats: EmitterStats) -> EmitterTable:
-    coming = {item.emitter: item for item in turns_of(stats)}
+    coming = {item.emitter: item for item in emitter_shares(stats)}
     total = sum(counts.get("proposals", 0) for counts in progress.emitters.values())
     order = ["seed", *(name for name in search.emitters if name != "seed")]
     known = [name for name in order if name in progress.emitters]
@@ -318,16 +319,16 @@ def _emitters(search: SearchRecord, device: str, progress: ProgressRecord, stats
             promotions=counts.get("promotions", 0),
             share=counts.get("proposals", 0) / total if total else 0.0,
             following=coming[name].share if name in coming else None,
-            resting=tuple(coming[name].resting.items()) if name in coming else (),
+            suspended=tuple(coming[name].suspended.items()) if name in coming else (),
         )
         for name in (*known, *rest)
         for counts in (progress.emitters[name],)
     )
-    screened = screening_report(search, stats) if choosing_of(search).screening else None
+    screened = screening_report(search, stats) if selection_of(search).screening else None
     return EmitterTable(rows, device, screened, dropped(progress.emitters))
 
 
 def _shares(progress: ProgressRecord) -> tuple[tuple[str, int, float], ...]:
     """List the outcomes with their number and share, the most frequent first."""
-    total = max(progress.evaluations, 1)
+    total = max(progress.evaluated, 1)
     return tuple((outcome, times, times / total) for outcome, times in progress.outcomes.items())
