@@ -193,7 +193,7 @@ def options_of(
 
 def rules_of(stop: list[str]) -> dict[str, JsonValue]:
     """Split the values of `--stop` into names and values, without checking them."""
-    return {name: value for name, _, value in (rule.partition("=") for rule in stop)}
+    return {current_rule(name): value for name, _, value in (rule.partition("=") for rule in stop)}
 
 
 def _words(given: str) -> tuple[str, ...]:
