@@ -11,6 +11,7 @@ from pathlib import Path
 
 from service.certificates.builder import graph_digests
 from service.certificates.comparison import (
+    NO_SEED,
     ComparedFigure,
     StepOutcome,
     Verification,
@@ -20,11 +21,15 @@ from service.certificates.comparison import (
     check_shapes,
     correctness,
     excused,
+    paced,
+    pacer_of,
+    pacers,
+    predicted,
+    related,
     times,
     verdict,
 )
 from service.certificates.document import Certificate, LoadedCertificate
-from service.certificates.reference_points import NO_SEED, paced, pacer_of, pacers, predicted, related
 from service.evaluation.executor_client import COMMAND, LocalExecutor
 from workers.protocol import (
     MEASURED_DEADLINE_S,

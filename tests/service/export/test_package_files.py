@@ -99,7 +99,7 @@ def test_kernels_that_do_not_bear_to_be_interrupted_are_named(barriers: int) -> 
 
 def test_without_gradients_it_says_so() -> None:
     files = render(parts(training=()))
-    assert "There are **no kernels for gradients** here" in files["README.md"]
+    assert "There are **no kernels for gradients**" in files["README.md"]
     assert "TRAINING" not in files["double_kernels/operation.py"]
     assert "register_autograd" in render(parts())["double_kernels/operation.py"]
 
