@@ -94,7 +94,7 @@ def test_kernels_that_do_not_bear_to_be_interrupted_are_named(barriers: int) -> 
     shapes = tuple(shape.model_copy(update={"readings": read}) for shape in told.verdict.shapes)
     said = told.model_copy(update={"verdict": told.verdict.model_copy(update={"shapes": shapes})})
     packed.modules["elite_0"] = replace(packed.modules["elite_0"], certificate=said)
-    assert ("card runs nothing else" in render(packed)["README.md"]) is bool(barriers)
+    assert ("card that runs nothing else" in render(packed)["README.md"]) is bool(barriers)
 
 
 def test_without_gradients_it_says_so() -> None:
