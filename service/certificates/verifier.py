@@ -1,7 +1,7 @@
 """Verifier: it repeats a certificate on this machine, and reports what agrees, what differs and what it cannot try.
 
 Each step shows the certificate's figures beside those found here. The certificate is untrusted: its plans must keep
-the same rules as any candidate's, its source is traced in a sandbox, and correctness is checked on its own secret
+the same rules as any candidate's, and its source is traced in a sandbox. Correctness is checked on its own secret
 inputs and on new ones.
 """
 
