@@ -1,4 +1,4 @@
-"""The ledger: holds case after case against the table of checks and keeps what a report says about each."""
+"""The results of a table of checks over case after case, as reports state them."""
 
 from collections.abc import Mapping
 
@@ -10,17 +10,17 @@ class CheckResults:
     """Results of a table of checks over the cases of one variant.
 
     Attributes:
-        failure: The first finding with an outcome, if there was one; no case is examined after it.
+        failure: The first finding with an outcome, if any; no case is examined after it.
     """
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
-        """Open a ledger for a table, in whose order cases are examined."""
+        """Start without results; cases are examined in the order of the table."""
         self.failure: CheckFinding | None = None
         self._checks = checks
         self._findings: dict[str, CheckFinding] = {}
 
     def examine(self, evidence: CheckEvidence) -> Outcome | None:
-        """Hold one case against the table; returns why it fails, or None."""
+        """Examine one case with all checks. Returns the outcome if it fails, None otherwise."""
         for name, check in self._checks.items():
             finding = check.examine(evidence)
             worst = self._findings.get(name)
@@ -32,10 +32,10 @@ class CheckResults:
         return None
 
     def approve(self, worst: Mapping[str, float]) -> None:
-        """Enter a case that was seen to pass the whole table.
+        """Record a case that passed the whole table elsewhere.
 
         Args:
-            worst: What was measured on the way, by the name of the check whose measure it is.
+            worst: Measured values, by the name of the check that they belong to.
         """
         for name in self._checks:
             finding = CheckFinding(worst.get(name, 0.0))
@@ -44,7 +44,7 @@ class CheckResults:
                 self._findings[name] = finding
 
     def results(self) -> tuple[CheckResult, ...]:
-        """One result a check, in the table's order."""
+        """Return one result per check, in the order of the table."""
         return tuple(self._result(name) for name in self._checks)
 
     def _result(self, name: str) -> CheckResult:
