@@ -89,12 +89,12 @@ class _Trend:
 
     @property
     def doubt(self) -> float:
-        """Distance to a bias, or to a spread that could hide one; 1 is the border."""
+        """The trend, or a spread that could hide one, over the limit; above 1 it needs a closer look."""
         return max(abs(self.gain), self.spread / SPREAD) / self.limit
 
     @property
     def measure(self) -> float:
-        """Distance to a bias; above 1 it is one."""
+        """The trend over its limit or chance; above 1 it is a bias."""
         return abs(self.gain) / max(self.limit, self.chance)
 
 
